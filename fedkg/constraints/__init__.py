@@ -1,4 +1,7 @@
-"""Rules evaluated: on tables by the NumPy interpreter, on models by tensors. Names that need torch load it when first touched."""
+"""Rules evaluated: on tables by the NumPy interpreter, on models by tensors.
+
+Names that need torch load it when first touched.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The numbers of one batch under one pack, and the ways to evaluate a bank on them.
 
-Letters: B rows of the batch (for windows: all their steps, one after the other), R rows of a bank, N and N' input and output numbers read
-per sample, D conditions, H outputs.
+Letters: B rows of the batch (for windows: all their steps, one after the other), R rows of a bank,
+N and N' input and output numbers read per sample, D conditions, H outputs.
 """
 
 from __future__ import annotations
@@ -37,16 +37,19 @@ if TYPE_CHECKING:
     from fedkg.constraints.fused.call import Call
 
 SMALL = 1 << 8
-"""Fewer rows times samples are left to the engine: what it takes to load the loops, compiled once per machine, is not worth it."""
+"""Fewer rows times samples are left to the engine: what it takes to load the loops, compiled once
+per machine, is not worth it."""
 
 
 def worth_loops(cells: int) -> bool:
-    """Whether so many rows times samples are evaluated by loops where there are any."""
+    """Whether a problem of rows times samples is evaluated by compiled loops, if available."""
     return cells >= SMALL and can_compile_loops()
 
 
 class Verdicts(NamedTuple):
-    """Of some rows of a bank, each [R, B]: robustness with strictness nudged (NaN where unknown), where they apply, where they fire."""
+    """Of some rows of a bank, each [R, B]: robustness with strictness nudged (NaN where unknown),
+    where they apply, where they fire.
+    """
 
     values: Tensor
     applies: Tensor
@@ -58,17 +61,19 @@ class Evaluated:
     """All that a report is computed from.
 
     Attributes:
-        inputs: [N, B], outputs: [N', B], numbers in source units, NaN where unknown. met: bool [D, B].
+        inputs: [N, B], outputs: [N', B], numbers in source units, NaN where unknown. met: bool [D,
+            B].
         answers: [B, H], what the model said of the batch itself.
         shape: of the batch: (B,), or for windows how many and of how many steps.
         sample_weight: [B], or None for 1 each.
         form: of penalties.
         inactive: rules with rows that could not be evaluated, and why.
-        traces: which rows are the steps of which trace, as far as the call tells.
+        traces: the rows that are the steps of each trace, if the call states it.
         measured: `largest`, where it is known already.
         chunk: how many numbers are evaluated at once, in rows of a bank times rows of the batch.
         settled: what is known beforehand of batches like this one, if anything is.
-        unseen: whether no number is looked at, for they stand on an accelerator or are being traced: any may be unknown.
+        unseen: whether numbers are not inspected (on an accelerator, or traced): any may be
+            unknown.
         unsure: as in `Extremes`.
     """
 
@@ -91,7 +96,9 @@ class Evaluated:
 
     @property
     def traced(self) -> bool:
-        """Whether the numbers are none yet, but stand for those that a compiled function will be given."""
+        """Whether the numbers are symbolic: placeholders for the arguments of a compiled
+        function.
+        """
         return self.unseen and being_traced()
 
     @property
@@ -120,7 +127,9 @@ class Evaluated:
         return bank.chunks(self.batch, self.chunk)
 
     def runs(self, bank: BankTensors) -> Iterator[slice]:
-        """The rows of a bank in runs that are evaluated at once, on the pairs in which they apply where it is evaluated on those."""
+        """The rows of a bank in runs that are evaluated at once, on the pairs in which they apply
+        where it is evaluated on those.
+        """
         selection = self._selection(bank)
         if selection is None:
             return self.chunks(bank)
@@ -129,7 +138,9 @@ class Evaluated:
         )
 
     def judged(self, bank: BankTensors) -> Iterator[slice]:
-        """The rows of a bank in runs whose robustness is evaluated at once: all of them where loops do it, which need no room."""
+        """The rows of a bank in runs evaluated at once: all rows with compiled loops, which need no
+        memory.
+        """
         whole = slice(0, bank.rows)
         return self.runs(bank) if self.call(bank, whole) is None else iter((whole,))
 
@@ -139,7 +150,9 @@ class Evaluated:
         return None if selection is None else self._selector.pairs(bank.conditions, selection, rows)
 
     def numbers(self, bank: BankTensors, rows: slice) -> int:
-        """How many results, at most, some rows of a bank have: one for each pair, or for each row and sample."""
+        """How many results, at most, some rows of a bank have: one for each pair, or for each row
+        and sample.
+        """
         selection = self._selection(bank)
         return (
             (rows.stop - rows.start) * self.batch
@@ -163,7 +176,10 @@ class Evaluated:
         return Selector(self.met, None if self.traces is None else self.traces.rows_inside)
 
     def call(self, bank: BankTensors, rows: slice, *, missing: bool = False) -> Call | None:
-        """Some rows of a bank for its loops, on its robustness or what is missing of it; None where the engine evaluates them."""
+        """Some rows of a bank for its loops, on its robustness or what is missing of it.
+
+        None where the engine evaluates them.
+        """
         key = bank, missing
         if key not in self._with_loops:
             self._with_loops[key] = self._call(bank, missing=missing)
@@ -180,7 +196,7 @@ class Evaluated:
 
     def _call(self, bank: BankTensors, *, missing: bool) -> Call | None:
         """All rows of a bank for its loops."""
-        keyed = bank.temporal and bank.conditions.shape[0] > 1  # each row sees traces of its own
+        keyed = bank.temporal and bank.conditions.shape[0] > 1  # each row sees separate traces
         if self.unseen or self.asleep(bank) or keyed or (missing and not self.form.exact):
             return None
         if self.settled is None and not worth_loops(self.cells):
@@ -226,10 +242,12 @@ class Evaluated:
     def hoisted(
         self, banks: Sequence[BankTensors | None], extremes: Sequence[Extreme]
     ) -> Evaluated:
-        """The same with banks that read extremes over windows in place of the steps, where that is exact.
+        """The same with banks that read extremes over windows in place of the steps, where that is
+        exact.
 
-        It is where all numbers are known and none overflows, and not for penalties that are not exact. Of numbers that are not looked at
-        it is said for each window whether all are known.
+        It is where all numbers are known and none overflows, and not for penalties that are not
+        exact. Of numbers that are not looked at the result states for each window whether all are
+        known.
         """
         chosen = tuple(
             bank if other is None or not (self.unseen or self.largest <= bank.quick) else other
@@ -245,7 +263,9 @@ class Evaluated:
         )
 
     def everywhere(self, conditions: Tensor) -> bool:
-        """Whether all of some conditions are met by every row of the batch, as far as that can be looked at."""
+        """Whether all of some conditions are met by every row of the batch, as far as that can be
+        looked at.
+        """
         try:
             return not self.unseen and bool(self._always_met[conditions].all())
         except (
@@ -271,7 +291,8 @@ class Evaluated:
         return self.met.new_ones(shape) if applies is None else applies.expand(shape)
 
     def robustness(self, bank: BankTensors, rows: slice, *, soft: bool = False) -> Tensor:
-        """As it is reported: without the nudge, NaN where unknown or not applicable; [R, B], differentiable.
+        """As it is reported: without the nudge, NaN where unknown or not applicable; [R, B],
+        differentiable.
 
         Args:
             soft: with the minima and maxima of the form in place of exact ones.
@@ -309,7 +330,9 @@ class Evaluated:
         return reported(bank.formula, evaluate(bank.formula, reading))
 
     def least(self, bank: BankTensors, rows: slice, *, soft: bool = False) -> Tensor:
-        """Of each window the least robustness of its steps, NaN where none is known; [R, n] for n windows, differentiable."""
+        """Of each window the least robustness of its steps, NaN where none is known; [R, n] for n
+        windows, differentiable.
+        """
         call = (
             None
             if soft or self.inputs.requires_grad or self.outputs.requires_grad
@@ -359,7 +382,9 @@ class Evaluated:
         )
 
     def judged_places(self, bank: BankTensors, rows: slice) -> Tensor:
-        """Where some rows of a bank apply and are satisfied, are violated, fire (what is no implication: everywhere); bool [3, R, B]."""
+        """Where some rows of a bank apply and are satisfied, are violated, fire (non-implications:
+        always); bool [3, R, B].
+        """
         call = self.call(bank, rows)
         if call is None:
             values, applies, fired = self.verdicts(bank, rows)
@@ -368,7 +393,10 @@ class Evaluated:
         return found if inside is None else found & inside
 
     def judged_windows(self, bank: BankTensors, rows: slice) -> Tensor:
-        """The same at some step of each of n windows, and violated at none where satisfied; bool [3, R, n]."""
+        """The same at some step of each of n windows, and violated at none where satisfied.
+
+        Bool [3, R, n].
+        """
         call = self.call(bank, rows)
         if call is not None and call.batch.lined is not None:
             return call.judged(whole=True)
@@ -378,7 +406,9 @@ class Evaluated:
         return torch.stack([found[0] & ~found[1], found[1], found[2]])
 
     def over_time(self, bank: BankTensors, rows: slice, part: Formula, *, positive: bool) -> Tensor:
-        """Robustness as `evaluate` gives it of a part of a bank's skeleton that looks at other steps, for some rows: [R, B]."""
+        """Robustness as `evaluate` gives it of a part of a bank's skeleton that looks at other
+        steps, for some rows: [R, B].
+        """
         lined = self.lined(bank, rows)
         return again(
             evaluate(part, self._reading(bank, rows, lined), positive=positive),
@@ -387,13 +417,17 @@ class Evaluated:
         )
 
     def always_known(self, bank: BankTensors) -> bool:
-        """Whether penalties of a bank count wherever its rows apply: not over time, or known there whatever the numbers are."""
+        """Whether penalties of a bank count wherever its rows apply: not over time, or known there
+        whatever the numbers are.
+        """
         return not bank.temporal or (
             self.traces is not None and self.traces.clip and self.largest <= bank.quick
         )
 
     def counted(self, bank: BankTensors, rows: slice) -> Tensor:
-        """Over which pairs penalties are averaged, bool [R, B]: where a row applies and, over time, is known, as it is not near ends."""
+        """Over which pairs penalties are averaged, bool [R, B]: where a row applies and, over time,
+        is known, as it is not near ends.
+        """
         if self.always_known(bank):
             return self.applies(bank, rows)
         with torch.no_grad():
@@ -412,7 +446,9 @@ class Evaluated:
         *,
         divided: bool = True,
     ) -> Tensor:
-        """The penalties of some rows of a bank, [R, B], on `inputs` and `outputs` equal to its own (leaves of a graph of their own)."""
+        """The penalties of some rows of a bank, [R, B], on detached copies of `inputs` and
+        `outputs`.
+        """
         shape = (rows.stop - rows.start, self.batch)
         if not bank.touches_output or self.asleep(bank):
             return inputs.new_zeros(shape)
@@ -446,7 +482,10 @@ class Evaluated:
         *,
         divided: bool = True,
     ) -> Tensor:
-        """The penalties of the pairs alone of some rows of a bank that touches an output, [K, 1]; otherwise as `penalties`."""
+        """The penalties of the pairs alone of some rows of a bank that touches an output, [K, 1].
+
+        Otherwise as `penalties`.
+        """
         careful = not self.largest <= bank.quick
         reading = bank.paired(
             pairs.row + rows.start, pairs.sample, inputs, outputs, careful=careful, offset=True
@@ -483,7 +522,10 @@ class Evaluated:
         )
 
     def _matched(self, bank: BankTensors, rows: slice) -> Tensor | None:
-        """Where the conditions of some rows are met and there is a step, bool [R, B] or [1, B]; None: everywhere."""
+        """Where the conditions of some rows are met and there is a step, bool [R, B] or [1, B].
+
+        None: everywhere.
+        """
         needed = bank.conditions[:, rows]
         applies = (
             None if needed.numel() and self.everywhere(needed) else bank.applies(rows, self.met)
@@ -494,7 +536,10 @@ class Evaluated:
         return inside[None] if applies is None else applies & inside
 
     def lined(self, bank: BankTensors, rows: slice) -> Lined | None:
-        """The order in which some rows of a bank over time see the batch; None for a bank that needs none."""
+        """The order in which some rows of a bank over time see the batch.
+
+        None for a bank that needs none.
+        """
         if not bank.temporal or self.traces is None:
             return None
         keyed = bank.conditions.shape[0] > 1  # besides the traces themselves

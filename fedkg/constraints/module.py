@@ -1,6 +1,7 @@
 """A pack as a PyTorch module: put it beside a model, add its penalty to the loss, read its report.
 
-Letters: B batch, T steps of a window, F features, V runs of the model, H outputs, R rows of the pack (banks in pack order).
+Letters: B batch, T steps of a window, F features, V runs of the model, H outputs, R rows of the
+pack (banks in pack order).
 """
 
 from __future__ import annotations
@@ -52,27 +53,33 @@ if TYPE_CHECKING:
     from fedkg.constraints.specialised import Specialised
 
 
-NOT_FINITE = "are no finite number"
+NOT_FINITE = "are not finite"
 
 
 class ConstraintWarning(UserWarning):
-    """Rules that cannot be evaluated on what a call was given, or answers of the model; each reason is warned of once per module."""
+    """Rules that cannot be evaluated on what a call was given, or answers of the model.
+
+    Each reason is warned of once per module.
+    """
 
 
 class ConstraintModule(nn.Module):
     """Compiled rules over tensors.
 
-    Nothing in it is trained and nothing of it enters a ``state_dict``. It computes in float32, or in float64 when an input is; half
-    precision is widened. ``to(device)`` moves it, ``to(dtype)`` leaves its numbers as they are.
+    Nothing in it is trained and nothing of it enters a ``state_dict``. It computes in float32, or
+    in float64 when an input is; half precision is widened. ``to(device)`` moves it, ``to(dtype)``
+    leaves its numbers as they are.
 
     Args:
         pack: compiled rules.
-        x: what the features of a batch are and how they were scaled: ``fedkg.columns(names, mean=..., std=...)``.
-        y: what the model's outputs are: ``fedkg.probability(...)``, ``logit``, ``scores``, ``columns``, joined with ``+``; None for rules
-            over inputs alone.
-        memory: how many MiB the intermediate results of an evaluation may take, about: banks are evaluated in chunks of rows. No chunk is
-            smaller than one row over the batch, and the results themselves, [B, R], come on top. Smaller chunks fit a cache, larger ones
-            suit a GPU; in float64 they take twice as much.
+        x: what the features of a batch are and how they were scaled: ``fedkg.columns(names,
+            mean=..., std=...)``.
+        y: what the model's outputs are: ``fedkg.probability(...)``, ``logit``, ``scores``,
+            ``columns``, joined with ``+``; None for rules over inputs alone.
+        memory: how many MiB the intermediate results of an evaluation may take, about: banks are
+            evaluated in chunks of rows. No chunk is smaller than one row over the batch, and the
+            results themselves, [B, R], come on top. Smaller chunks fit a cache, larger ones suit a
+            GPU; in float64 they take twice as much.
 
     Raises:
         LayoutError: when a column or output that the rules read has no place in the layouts.
@@ -114,11 +121,12 @@ class ConstraintModule(nn.Module):
 
     @property
     def not_projected(self) -> tuple[str, ...]:
-        """Names of rules on outputs of which `project` enforces no part, or not every part."""
+        """Names of rules on outputs that `project` enforces only in part, or not at all."""
         return self.bounds.not_projected
 
     def codes(self, name: str, texts: Sequence[Any]) -> Tensor:
-        """The codes int64 [B] of a key column's texts: compute them once for a data set and pass ``keys={name: codes[batch]}``.
+        """The codes int64 [B] of a key column's texts: compute them once for a data set and pass
+        ``keys={name: codes[batch]}``.
 
         Raises:
             LayoutError: when the rules know no category column of that name or header.
@@ -134,9 +142,12 @@ class ConstraintModule(nn.Module):
         raise LayoutError(f"the rules have no category column `{name}`", expected=known or "none")
 
     def views(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
-        """The V batches on which the model must run, [V, B, F] or for windows [V, B, T, F]; the first is `x` itself.
+        """The V batches on which the model must run, [V, B, F] or for windows [V, B, T, F].
 
-        For whoever runs the model himself: ``rules(x=x, y=torch.stack([model(view) for view in rules.views(x)]))``.
+        The first is `x` itself.
+
+        If you run the model yourself: ``rules(x=x, y=torch.stack([model(view) for view in
+        rules.views(x)]))``.
         """
         x = self._checked(x)
         batch = read_batch(self.plan, x, keys, previous)
@@ -160,32 +171,40 @@ class ConstraintModule(nn.Module):
     ) -> ConstraintReport:
         """What the rules say of a batch and the model's answers to it.
 
-        A batch of windows [B, T, F] is B traces of T consecutive steps. Rules over time are judged on each; all others at every step. A
-        batch of rows [B, F] is in no order unless `previous` says "above": then it is one trace, or one for each value of the trace column.
+        A batch of windows [B, T, F] is B traces of T consecutive steps. Rules over time are judged
+        on each; all others at every step. A batch of rows [B, F] is in no order unless `previous`
+        says "above": then it is one trace, or one for each value of the trace column.
 
         Args:
             x: features [B, F] or [B, T, F], laid out as announced.
-            y: the model (any callable from [n, F] to [n, H] or [n], or from [n, T, F] to [n, T, H] or [n, T]; run once, on all views
-                stacked), or its answers: [B, H] or [B], for windows [B, T, H] or [B, T]; for rules that compare answers with V in front, as
-                for `views`.
-            keys: for rules that select rows by category (machine, product type): per column its texts or codes, unless a feature holds it.
-                For windows one for each window, or one for each step of each.
-            previous: for rules that compare a row with the one before it in its group: the features of those rows, laid out as `x`, NaN
-                where there is none, or "above" when the batch is in table order. In windows it is the step before unless said otherwise.
-            sample_weight: [B], or for windows [B] or [B, T], how much each row counts in the penalty, 0 or more (0 for padding). Steps
-                before the first and after the last of positive weight are no steps of a window.
-            semantics: what the penalty does with minima and maxima: "exact"; "smooth" with log-sum-exp and softplus; or "sound" with norms,
-                smooth too, and positive exactly where the exact one is.
+            y: the model (any callable from [n, F] to [n, H] or [n], or from [n, T, F] to [n, T, H]
+                or [n, T]; run once, on all views stacked), or its answers: [B, H] or [B], for
+                windows [B, T, H] or [B, T]; for rules that compare answers with V in front, as for
+                `views`.
+            keys: for rules that select rows by category (machine, product type): per column its
+                texts or codes, unless a feature holds it. For windows one for each window, or one
+                for each step of each.
+            previous: for rules that compare a row with the one before it in its group: the features
+                of those rows, laid out as `x`, NaN where there is none, or "above" when the batch
+                is in table order. In windows it is the step before unless said otherwise.
+            sample_weight: [B], or for windows [B] or [B, T], how much each row counts in the
+                penalty, 0 or more (0 for padding). Steps before the first and after the last of
+                positive weight are not part of a window.
+            semantics: what the penalty does with minima and maxima: "exact"; "smooth" with
+                log-sum-exp and softplus; or "sound" with norms, smooth too, and positive exactly
+                where the exact one is.
             temperature: of "smooth", in units of the comparisons' scales.
             form: how a violation becomes a penalty; see `PenaltyForm`.
             sharpness: of the form, above 0.
 
         Raises:
-            LayoutError: an argument that there is not, tensors of the wrong shape, values that look standardised though the layout says
-                source units (or the other way round), answers outside of 0..1 announced as probabilities, answers for one view
-                where rules compare several, weights that are negative or no finite number, windows too short for a rule to be decided
-                at any step.
-            UsageError: semantics or a form that there is not, a temperature or sharpness that is not above 0.
+            LayoutError: an argument that there is not, tensors of the wrong shape, values that look
+                standardised though the layout says source units (or the other way round), answers
+                outside of 0..1 announced as probabilities, answers for one view where rules compare
+                several, weights that are negative or not finite, windows too short for a rule to be
+                decided at any step.
+            UsageError: semantics or a form that there is not, a temperature or sharpness that is
+                not above 0.
         """
         if unknown:
             expected = f"x ({', '.join(self.plan.x.names)})" + (
@@ -271,7 +290,9 @@ class ConstraintModule(nn.Module):
     def opened(
         self, x: Tensor, y: Tensor, weight: Tensor | None, penalty: PenaltyForm
     ) -> ConstraintReport:
-        """The report of features, answers and weights that are being traced: tensor operations alone, however large the batch."""
+        """The report of features, answers and weights that are being traced: tensor operations
+        alone, however large the batch.
+        """
         lifted = copy.copy(self)
         lifted.__dict__["_buffers"] = {
             name: part if part is None else lift(part) for name, part in self._buffers.items()
@@ -311,7 +332,7 @@ class ConstraintModule(nn.Module):
         sample_weight: Tensor | None,
         form: PenaltyForm,
     ) -> Evaluated:
-        """What is said of a batch of which nothing is known beforehand; arguments as in `forward`."""
+        """Evaluate a batch without any knowledge of its shape; arguments as in `forward`."""
         x = self._checked(x)
         weight = (
             None
@@ -331,9 +352,11 @@ class ConstraintModule(nn.Module):
     def specialise(
         self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None
     ) -> Specialised:
-        """The rules on inputs that stay the same while models change: what reads inputs alone is evaluated once, here.
+        """The rules on inputs that stay the same while models change: what reads inputs alone is
+        evaluated once, here.
 
-        A probe set is judged for one model after the other, or for many at a time, without looking at it again; see `Specialised`.
+        A probe set is judged for one model after the other, or for many at a time, without looking
+        at it again; see `Specialised`.
 
         Args:
             x: as in `forward`.
@@ -353,7 +376,10 @@ class ConstraintModule(nn.Module):
         weight: Tensor | None = None,
         form: PenaltyForm = HINGE,
     ) -> Evaluated:
-        """What a report on a batch and the answers [V, B, H] to it is computed from, in a dtype; `weight` [B] of its rows."""
+        """What a report on a batch and the answers [V, B, H] to it is computed from, in a dtype.
+
+        `weight` [B] of its rows.
+        """
         inputs = batch.numbers(self.wires, dtype)
         traced = being_traced()
         self._check_units(batch.x)
@@ -374,14 +400,19 @@ class ConstraintModule(nn.Module):
         )
 
     def _check_units(self, x: Tensor) -> None:
-        """Raise LayoutError when a batch x [N, F] is not in the units of its layout, as far as the first batches tell."""
+        """Raise LayoutError when a batch x [N, F] is not in the units of its layout, as far as the
+        first batches tell.
+        """
         if not self._units_checked and not being_traced():
             self._units_checked = check_units(self.plan, x)
 
     def _warn_of(self, x: Tensor, answers: Tensor, weight: Tensor | None, stacklevel: int) -> None:
-        """Warn once of a model's answers [V, N, H] that are no finite number; in a tensor without gradient, NaN says that one is not known.
+        """Warn once of a model's answers [V, N, H] that are not finite.
 
-        On an accelerator they are looked at in the first batches alone, because looking waits for it.
+        In a tensor without gradient, NaN marks an unknown answer.
+
+        On an accelerator they are looked at in the first batches alone, because looking waits for
+        it.
         """
         if (
             NOT_FINITE in self._warned
@@ -406,7 +437,8 @@ class ConstraintModule(nn.Module):
     def check_answers(self, answers: Tensor) -> None:
         """Raise LayoutError when answers [..., B, H] announced as probabilities are none.
 
-        On a CPU in every call; on an accelerator in the first batches alone, because looking waits for it.
+        On a CPU in every call; on an accelerator in the first batches alone, because looking waits
+        for it.
         """
         if being_traced() or (self._answers_checked and answers.device.type != "cpu"):
             return
@@ -415,18 +447,21 @@ class ConstraintModule(nn.Module):
 
     @exclude_from_compile
     def project(self, x: Tensor, y: Tensor, *, keys: Keys | None = None) -> Tensor:
-        """The answers nearest to `y` that keep what linear rules say of each row, laid out as `y`.
+        """The answers nearest to `y` that satisfy the linear rules of each row, laid out as `y`.
 
-        Linear are rules of the shape ``[if guard over inputs then] number * output <= expression over inputs``, and conjunctions of them;
-        where the rule is hard, also with a sum of outputs on the left, and with numbers that depend on the inputs. A guard that is not
-        known leaves the row alone. `not_projected` names the rules with parts of other shapes, those over time and those that read the row
-        before among them.
+        Linear are rules of the shape ``[if guard over inputs then] number * output <= expression
+        over inputs``, and conjunctions of them; where the rule is hard, also with a sum of outputs
+        on the left, and with numbers that depend on the inputs. A guard that is not known leaves
+        the row alone. `not_projected` names the rules with parts of other shapes, those over time
+        and those that read the row before among them.
 
-        Nearest is meant in the units of `y`, for logits in their probabilities; those and probabilities stay within 0 and 1. Where bounds
-        contradict each other, the midpoint; where sums do, the answers by which the sum of squares of what is missed is least.
+        Nearest is meant in the units of `y`, for logits in their probabilities; those and
+        probabilities stay within 0 and 1. Where bounds contradict each other, the midpoint; where
+        sums do, the answers by which the sum of squares of what is missed is least.
 
         Args:
-            x: [B, F] or [B, T, F]. y: laid out as in `forward`, in floating-point numbers. keys: as in `forward`.
+            x: [B, F] or [B, T, F]. y: laid out as in `forward`, in floating-point numbers. keys: as
+                in `forward`.
 
         Raises:
             LayoutError: as `forward`; answers that are whole numbers, truth values or a model.
@@ -454,7 +489,9 @@ class ConstraintModule(nn.Module):
 
     @override
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConstraintModule:
-        """Follow moves to a device but no change of dtype: thresholds are exact in float64 alone."""
+        """Follow moves to a device but no change of dtype: thresholds are exact in float64
+        alone.
+        """
         device = fn(torch.empty(0, device=self.wires["read_row"].device)).device
         for name in self._wires:
             setattr(self, f"_{name}", getattr(self, f"_{name}").to(device))
@@ -465,7 +502,7 @@ class ConstraintModule(nn.Module):
 
     @override
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy is a module of its own."""
+        """A copy is a separate module."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch declares it without types
         self._number = number_of(self)
 
@@ -475,7 +512,8 @@ class ConstraintModule(nn.Module):
         if batch.ndim not in (2, 3) or batch.shape[-1] != features:
             raise LayoutError(
                 "x does not fit its layout",
-                expected=f"shape [B, {features}] ({', '.join(self.plan.x.names)}), or [B, T, {features}] for windows of T steps",
+                expected=f"shape [B, {features}] ({', '.join(self.plan.x.names)}), or [B, "
+                f"T, {features}] for windows of T steps",
                 received=f"shape {list(batch.shape)}",
             )
         if batch.ndim == 3 and not batch.shape[1]:
@@ -492,14 +530,20 @@ class ConstraintModule(nn.Module):
     def _batch(
         self, x: Tensor, keys: Keys | None, previous: Previous, weight: Tensor | None = None
     ) -> Batch:
-        """The batch x of a call; raises HorizonError for windows too short for a rule to be decided at any step."""
+        """The batch x of a call.
+
+        Raises HorizonError for windows too short for a rule to be decided at any step.
+        """
         batch = read_batch(self.plan, x, keys, previous, weight)
         if len(batch.shape) == 2 and batch.traces is not None and not batch.traces.clip:
             check_horizons(self._horizons, self.rule_names, batch.shape[1])
         return batch
 
     def _inactive(self, codes: Collection[int], views: Collection[int]) -> dict[str, str]:
-        """Rules (by name) with rows that this call cannot evaluate, and why; warns of each reason once."""
+        """Rules (by name) with rows that this call cannot evaluate, and why.
+
+        Warns of each reason once.
+        """
         reasons: dict[str, str] = {}
         for (column, view), rules in self.plan.needs.items():
             reason = why_inactive(self.plan, column, view, codes, views)

@@ -1,4 +1,5 @@
-"""Rules inside of a compiled function: what is missing of them and what is known of them, from one evaluation.
+"""Rules inside of a compiled function: what is missing of them and what is known of them, from one
+evaluation.
 
 Letters: R rows of a bank, B batch.
 """
@@ -18,14 +19,19 @@ if TYPE_CHECKING:
 
 
 class Once:
-    """The rules over time that are evaluated once, on the numbers of one batch; their penalties are exact."""
+    """The rules over time that are evaluated once, on the numbers of one batch.
+
+    Their penalties are exact.
+    """
 
     def __init__(self, evaluated: Evaluated) -> None:
         self._of = evaluated
         self._kept: dict[tuple[BankTensors, int, int], tuple[Tensor, Tensor]] = {}
 
     def takes(self, bank: BankTensors) -> bool:
-        """Whether a bank is among them: while numbers are being traced, and nothing says beforehand what is known."""
+        """Whether a bank is among them: while numbers are being traced, and nothing says beforehand
+        what is known.
+        """
         of = self._of
         return (
             of.traced
@@ -36,7 +42,9 @@ class Once:
         )
 
     def of(self, bank: BankTensors, rows: slice) -> tuple[Tensor, Tensor]:
-        """Of some rows of such a bank the penalties, divided as far as `late_scale` wants it, and bool where they count: [R, B] each."""
+        """Of some rows of such a bank the penalties, divided as far as `late_scale` wants it, and
+        bool where they count: [R, B] each.
+        """
         key = bank, rows.start, rows.stop
         if key not in self._kept:
             of, lined, applies = self._of, self._of.lined(bank, rows), self._of.applies(bank, rows)

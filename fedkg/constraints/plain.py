@@ -1,4 +1,4 @@
-"""Which tensors can be read where they stand in memory."""
+"""Tensors that compiled loops can read in place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from torch.autograd import forward_ad
 
 
 def is_plain(part: Tensor) -> bool:
-    """Whether a tensor's numbers stand in memory, and carry no derivatives forward: loops know those in the other direction alone."""
+    """Whether a tensor has memory and no forward-mode derivatives: loops compute only backward
+    ones.
+    """
     try:
         part.data_ptr()
         return forward_ad.unpack_dual(part).tangent is None  # type: ignore[no-untyped-call]  # torch declares it without types
@@ -16,5 +18,5 @@ def is_plain(part: Tensor) -> bool:
 
 
 def is_near(part: Tensor) -> bool:
-    """Whether numbers stand one after the other in the memory of the CPU, and as they are: not with their signs to be turned."""
+    """Whether numbers are contiguous in CPU memory, without a pending sign flip."""
     return part.is_cpu and part.is_contiguous() and not part.is_neg() and is_plain(part)

@@ -1,10 +1,12 @@
-"""Calls like an earlier one: what does not depend on their numbers is found out once for each shape.
+"""Calls like an earlier one: what does not depend on their numbers is found out once for each
+shape.
 
-Calls on a CPU whose features and answers are tensors and all that is given, of rules that have no conditions on what stands in them and
-compare neither rows with those before nor answers to several views. The report is that of any other call, to the bit.
+Calls on a CPU with tensors as features and answers and no further arguments, of rules without
+conditions on their contents, that compare neither rows with those before nor answers to several
+views. The report is that of any other call, to the bit.
 
-Letters: B rows of the batch (for windows: all their steps, one after the other), F features, H outputs, N numbers read per sample, D
-conditions.
+Letters: B rows of the batch (for windows: all their steps, one after the other), F features, H
+outputs, N numbers read per sample, D conditions.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ MOST = 16
 
 
 class Repeats(dict[Any, "Repeated | None"]):
-    """What a module knows of calls by shape and type; None: nothing is gained. A copy knows nothing, for there are addresses in it."""
+    """What a module knows of calls by shape and type; None: nothing is gained.
+
+    A copy knows nothing, for there are addresses in it.
+    """
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
@@ -47,9 +52,11 @@ class Repeated:
     """Calls of one shape and type.
 
     Attributes:
-        shape: of the batch: (B,), or for windows how many and of how many steps. cells: as in `Evaluated`.
+        shape: of the batch: (B,), or for windows how many and of how many steps. cells: as in
+            `Evaluated`.
         met: bool [D, B]. traces, inactive: as in `Evaluated`.
-        features: how the features are read. answers: how the answers are; None where torch reads them (logits).
+        features: how the features are read. answers: how the answers are; None where torch reads
+            them (logits).
     """
 
     shape: tuple[int, ...]
@@ -64,7 +71,10 @@ class Repeated:
     def evaluated(
         self, module: ConstraintModule, x: Tensor, y: Tensor, form: PenaltyForm
     ) -> Evaluated | None:
-        """What a report is computed from; None where the numbers cannot be looked at, or have a gradient by features."""
+        """What a report is computed from.
+
+        None where the numbers cannot be looked at, or have a gradient by features.
+        """
         graph = torch.is_grad_enabled()
         if (
             not worth_loops(self.cells)

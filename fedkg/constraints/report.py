@@ -1,6 +1,7 @@
 """What the rules say of one batch. Nothing is computed before it is asked for, and nothing twice.
 
-Letters: B batch, T steps of a window, N rows of the batch (B, or B * T), R rows of the pack (banks in pack order).
+Letters: B batch, T steps of a window, N rows of the batch (B, or B * T), R rows of the pack (banks
+in pack order).
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ class _Each:
     @cached_property
     @exclude_from_compile
     def verdicts_of_windows(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The same of each of n windows, at some step, and violated at none where satisfied; [n, R]."""
+        """The same of each of n windows, at some step, and violated at none where satisfied; [n,
+        R].
+        """
         return self._verdicts(self._of.judged_windows, self._of.shape[0])
 
     def _verdicts(
@@ -111,7 +114,9 @@ def for_all_rows(
     count: int,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What each bank's rows have, in parts [r, count] one after the other, for all rows of the pack: [count, R]."""
+    """What each bank's rows have, in parts [r, count] one after the other, for all rows of the
+    pack: [count, R].
+    """
     found: list[Tensor] = []
     for bank in of.banks:
         own = parts(bank)
@@ -124,9 +129,10 @@ def for_all_rows(
 class ConstraintReport:
     """The verdict of every constraint on every row of a batch, and the penalty to train with.
 
-    For a batch of windows a constraint is judged once for each window: at all steps where it applies and is known, for it is to hold at
-    every step; one that begins with `initially` at the first. `at_steps` is the same report with every step by itself: [B, T, R] wherever
-    [B, R] stands here.
+    For a batch of windows a constraint is judged once for each window: at all steps where it
+    applies and is known, for it is to hold at every step; one that begins with `initially` at the
+    first. `at_steps` is the same report with every step separate: [B, T, R] wherever the shape here
+    is [B, R].
     """
 
     def __init__(self, evaluated: Evaluated, each: _Each | None = None) -> None:
@@ -142,21 +148,28 @@ class ConstraintReport:
             if len(self._shape) == 2
             else f"{self._of.batch} rows"
         )
-        return f"ConstraintReport({size}, {self._of.pack.rows} constraints of {len(self._of.pack.manifest.rules)} rules)"
+        return (
+            f"ConstraintReport({size}, {self._of.pack.rows} constraints of "
+            f"{len(self._of.pack.manifest.rules)} rules)"
+        )
 
     @property
     def at_steps(self) -> ConstraintReport:
-        """The report in which every step of a window stands by itself; of a batch of rows the report itself."""
+        """The report with separate steps of each window; for a batch of rows, the report itself."""
         return ConstraintReport(self._of, self._each) if self._whole else self
 
     @property
     def outputs(self) -> Tensor:
-        """What the model said of the batch itself, [B, H] or [B, T, H], as it said it: the task's loss needs no second run."""
+        """What the model said of the batch itself, [B, H] or [B, T, H], as it said it: the task's
+        loss needs no second run.
+        """
         return self._of.answers.reshape(*self._shape, self._of.answers.shape[1])
 
     @property
     def inactive(self) -> Mapping[str, str]:
-        """Rules with constraints that could not be evaluated on what the call was given, and why."""
+        """Rules with constraints that could not be evaluated on what the call was given, and
+        why.
+        """
         return self._of.inactive
 
     @cached_property
@@ -170,17 +183,20 @@ class ConstraintReport:
     def penalty(self) -> Tensor:
         """How much is missing, a differentiable number >= 0.
 
-        The sum over rules of ``weight * mean(penalties)``, the mean over all (constraint, row) pairs where a constraint of the rule
-        applies, each with its sample's weight. Rules over inputs alone add nothing. In windows the rows are all their steps, and a
-        constraint over time counts where it is known. It can be differentiated once; sum `penalties` for more.
+        The sum over rules of ``weight * mean(penalties)``, the mean over all (constraint, row)
+        pairs where a constraint of the rule applies, each with its sample's weight. Rules over
+        inputs alone add nothing. In windows the rows are all their steps, and a constraint over
+        time counts where it is known. It can be differentiated once; sum `penalties` for more.
         """
         return total_penalty(self._of)
 
     @exclude_from_compile
     def penalty_by(self, what: Literal["rule", "kind", "entity"]) -> dict[str, Tensor]:
-        """The penalty in parts that add up to it, each differentiable: by rule, by the rules' kind, or by the entity they speak of.
+        """The penalty in parts that add up to it, each differentiable: by rule, by the rules' kind,
+        or by the entity they speak of.
 
-        Rules, kinds and entities without a constraint on an output have none; what speaks of no entity stands under "".
+        Rules, kinds and entities without a constraint on an output have no entry; constraints
+        without an entity are under "".
 
         Raises:
             UsageError: parts by something else.
@@ -209,11 +225,13 @@ class ConstraintReport:
         return {names[i]: parts[i] for i in sorted(held)}
 
     def penalty_apart(self, weight: Tensor) -> Tensor:
-        """The penalty of each of C parts of the batch as if it were a batch of its own, [C]; differentiable, more than once too.
+        """The penalty of each of C parts of the batch as if it were a separate batch, [C].
+
+        Differentiable, more than once too.
 
         Args:
-            weight: [C, n], or for windows [C, n, T]: how much each row (step) of each part counts in place of its `sample_weight`. The
-                parts stand one after the other in the batch.
+            weight: [C, n], or for windows [C, n, T]: how much each row (step) of each part counts
+                in place of its `sample_weight`. The parts are adjacent in the batch.
 
         Raises:
             LayoutError: a weight for more or fewer rows than the batch has.
@@ -229,11 +247,13 @@ class ConstraintReport:
 
     @cached_property
     def penalties(self) -> Tensor:
-        """Per row and constraint, [B, R]: what its scaled robustness lacks, in the form asked for; 0 where unknown or not applicable.
+        """Per row and constraint, [B, R]: what its scaled robustness lacks, in the form asked for;
+        0 where unknown or not applicable.
 
-        Each comparison's margin is divided by its scale; what reads inputs alone counts as true or false, so that the gradient goes to
-        the model even where a guard holds by a hair; 0 where the model cannot change the verdict. For a window the mean over the steps
-        that are `counted`.
+        Each comparison's margin is divided by its scale; what reads inputs alone counts as true or
+        false, so that the gradient goes to the model even where a guard holds by a hair; 0 where
+        the model cannot change the verdict. For a window the mean over the steps that are
+        `counted`.
         """
         each = self._laid(self._each.penalties)
         if not self._whole:
@@ -243,28 +263,34 @@ class ConstraintReport:
 
     @cached_property
     def counted(self) -> Tensor:
-        """Bool [B, R]: the pairs over which the penalty's means are taken: the constraint applies and, if it is over time, is known."""
+        """Bool [B, R]: the pairs over which the penalty's means are taken: the constraint applies
+        and, if it is over time, is known.
+        """
         return self._any(self._each.counted)
 
     @cached_property
     @exclude_from_compile
     def robustness(self) -> Tensor:
-        """How far each constraint is from violated, [B, R], in source units (negative: how far from satisfied); NaN where unknown or not
-        applicable, infinite where no number decides. Exact, and differentiable when the model's answers are. Of a window the least of its
-        steps.
+        """How far each constraint is from violated, [B, R], in source units (negative: how far from
+        satisfied); NaN where unknown or not applicable, infinite where no number decides. Exact,
+        and differentiable when the model's answers are. Of a window the least of its steps.
         """
         return self._least(soft=False) if self._whole else self._laid(self._each.robustness)
 
     @cached_property
     @exclude_from_compile
     def smooth_robustness(self) -> Tensor:
-        """`robustness` with the minima and maxima of the call's semantics, [B, R], in source units; differentiable.
+        """`robustness` with the minima and maxima of the call's semantics, [B, R], in source units.
 
-        "sound": ``>= 0`` exactly where `satisfied`, ``< 0`` where `violated`, NaN where unknown; of n numbers under one minimum or maximum
-        it is within the factors sqrt(n) and 1 / sqrt(n) of the exact one. "smooth": within temperature * log(n) of it, in units of the
-        least scale of the row's comparisons; NaN also where smoothing leaves the sign open. Margins of more than 2.5e29 such units count as
-        that many, so that it is near to the exact one clipped there. "exact": `robustness` itself. Verdicts are exact in any case. Of a
-        window the smooth least of its steps.
+        Differentiable.
+
+        "sound": ``>= 0`` exactly where `satisfied`, ``< 0`` where `violated`, NaN where unknown; of
+        n numbers under one minimum or maximum it is within the factors sqrt(n) and 1 / sqrt(n) of
+        the exact one. "smooth": within temperature * log(n) of it, in units of the least scale of
+        the row's comparisons; NaN also where smoothing leaves the sign open. Margins of more than
+        2.5e29 such units count as that many, so that it is near to the exact one clipped there.
+        "exact": `robustness` itself. Verdicts are exact in any case. Of a window the smooth least
+        of its steps.
         """
         if self._of.form.exact:
             return self.robustness
@@ -284,14 +310,19 @@ class ConstraintReport:
 
     @cached_property
     def satisfied(self) -> Tensor:
-        """Bool [B, R]: the constraint applies to the row and holds; in a window at every step where it applies and is known."""
+        """Bool [B, R]: the constraint applies to the row and holds.
+
+        In a window at every step where it applies and is known.
+        """
         return (
             self._each.verdicts_of_windows[0] if self._whole else self._laid(self._each.verdicts[0])
         )
 
     @cached_property
     def violated(self) -> Tensor:
-        """Bool [B, R]: the constraint applies to the row and does not hold; a strict comparison that misses by nothing is violated.
+        """Bool [B, R]: the constraint applies to the row and does not hold.
+
+        A strict comparison that misses by nothing is violated.
 
         Of a window: at some step.
         """
@@ -301,17 +332,25 @@ class ConstraintReport:
 
     @cached_property
     def unknown(self) -> Tensor:
-        """Bool [B, R]: the constraint applies to the row, and a missing value leaves its verdict open; in a window at all such steps."""
+        """Bool [B, R]: the constraint applies to the row, and a missing value leaves its verdict
+        open; in a window at all such steps.
+        """
         return self.applicable & ~self.satisfied & ~self.violated
 
     @cached_property
     def applicable(self) -> Tensor:
-        """Bool [B, R]: the row has the categories that the constraint asks for; a window has some such step."""
+        """Bool [B, R]: the row has the categories that the constraint asks for.
+
+        A window has some such step.
+        """
         return self._any(self._each.applicable)
 
     @cached_property
     def fired(self) -> Tensor:
-        """Bool [B, R]: applicable and, for a constraint of the form if-then, its antecedent holds; in a window at some step."""
+        """Bool [B, R]: applicable and, for a constraint of the form if-then, its antecedent holds.
+
+        In a window at some step.
+        """
         return (
             self._each.verdicts_of_windows[2] if self._whole else self._laid(self._each.verdicts[2])
         )
@@ -320,7 +359,8 @@ class ConstraintReport:
     def violation_rate(self) -> float:
         """Share of violated among known verdicts, over all rows and constraints.
 
-        What is `unknown`, as where the model answers with NaN, counts on neither side; 0 when nothing is known: look at `unknown` too.
+        What is `unknown`, as where the model answers with NaN, counts on neither side; 0 when
+        nothing is known: look at `unknown` too.
         """
         violated, satisfied = (
             int(torch.count_nonzero(self.violated)),
@@ -339,9 +379,11 @@ class ConstraintReport:
         return dict(zip(names, (violated / known).tolist(), strict=True))
 
     def violations(self) -> pd.DataFrame:
-        """One row per violation: rule, entity, row (position in the batch), robustness, unit, title.
+        """One row per violation: rule, entity, row (position in the batch), robustness, unit,
+        title.
 
-        Of windows one per step: `row` is the window, and `step` the step in it. Raises MissingExtra without pandas.
+        Of windows one per step: `row` is the window, and `step` the step in it. Raises MissingExtra
+        without pandas.
         """
         try:
             import pandas as pd

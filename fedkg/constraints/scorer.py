@@ -1,10 +1,12 @@
-"""How often each constraint is violated by many models' answers on one probe set: what a server scores its clients by.
+"""How often each constraint is violated by many models' answers on one probe set: what a server
+scores its clients by.
 
-A constraint that applies to no row of the probe set is not evaluated. Constraints over time never are: a probe set has rows, no traces.
-All that depends on the probe set alone is evaluated once: see `Specialised`.
+A constraint that applies to no row of the probe set is not evaluated. Constraints over time never
+are: a probe set has rows, no traces. All that depends on the probe set alone is evaluated once: see
+`Specialised`.
 
-Letters: K clients, P rows of the probe set, V runs of the model, H outputs, M constraints that touch an output (the others say nothing of a
-model).
+Letters: K clients, P rows of the probe set, V runs of the model, H outputs, M constraints that
+touch an output (the others say nothing of a model).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from fedkg.constraints.specialised.specialised import Tally
 from fedkg.errors import LayoutError
 
 MOST = 16
-"""Shapes of answers of which a probe remembers how they are counted."""
+"""At most this number of answer shapes is remembered by a probe, with the way to count them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,7 +30,8 @@ class ProbeScores:
     """What the probe set says of K clients.
 
     Attributes:
-        violation: float64 [K, M], violated rows / rows on which the constraint applies; NaN where it applies to none.
+        violation: float64 [K, M], violated rows / rows on which the constraint applies; NaN where
+            it applies to none.
         counts: int64 [K, M], rows on which it applies: its keys match, for an implication its
             antecedent holds, and the row tells its verdict, as the first row does not for a rule
             that compares a row with the row before.
@@ -42,11 +45,13 @@ class Probe:
     """A probe set under the rules of a module.
 
     Args:
-        module: the rules. x: the probe set [P, F], laid out as the module's `x`. keys, previous: as in `ConstraintModule.forward`.
+        module: the rules. x: the probe set [P, F], laid out as the module's `x`. keys, previous: as
+            in `ConstraintModule.forward`.
 
     Attributes:
         inputs: [V * P, F], on which each client's model must run.
-        rule: int64 [M], the rule (position in the pack) of each constraint; weight: float64 [M], its share of the rule's weight.
+        rule: int64 [M], the rule (position in the pack) of each constraint; weight: float64 [M],
+            its share of the rule's weight.
     """
 
     def __init__(
@@ -84,7 +89,9 @@ class Probe:
         return int(self.rule.shape[0])
 
     def not_evaluated(self, scores: ProbeScores) -> tuple[str, ...]:
-        """Names of rules of which no constraint applies to any row of the probe set, for any client."""
+        """Names of rules without a constraint that applies to any row of the probe set, for any
+        client.
+        """
         names = self._module.rule_names
         applied = set(self.rule[scores.counts.any(dim=0)].tolist())
         return tuple(names[rule] for rule in sorted(set(self.rule.tolist()) - applied))
@@ -101,7 +108,8 @@ class Probe:
     def score(self, y: Tensor) -> ProbeScores:
         """The scores of K clients by their models' answers on `inputs`.
 
-        An answer that is not a finite number satisfies nothing: where it leaves a constraint open, it counts as violated.
+        An answer that is not a finite number satisfies nothing: where it leaves a constraint open,
+        it counts as violated.
 
         Args:
             y: [K, V * P, H], or [K, V * P] for one output.
@@ -129,7 +137,10 @@ class Probe:
         return ProbeScores(violation=violated.double().div_(evaluated), counts=evaluated)
 
     def _chosen(self, counts: Tensor) -> Tensor:
-        """Of counts [K, R] of all rules those of the constraints that are scored, [K, M]; those over time apply nowhere."""
+        """Of counts [K, R] of all rules those of the constraints that are scored, [K, M].
+
+        Those over time apply nowhere.
+        """
         return counts if self._whole else counts[:, self._scored] * self._timeless
 
 

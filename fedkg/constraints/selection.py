@@ -1,6 +1,8 @@
-"""Rows of the pack that apply to few samples of a batch (a rule for one machine, one product) are evaluated on those alone.
+"""Rows of the pack that apply to few samples of a batch (a rule for one machine, one product) are
+evaluated on those alone.
 
-Letters: B batch, D conditions, R rows of a bank, k conditions per row, K (row, sample) pairs in which a row applies.
+Letters: B batch, D conditions, R rows of a bank, k conditions per row, K (row, sample) pairs in
+which a row applies.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 WORTH = 1 / 16
-"""Up to this share of all pairs, those that apply are evaluated by themselves: gathered one by one, each costs as much as 8 to 16 of those
-that lie side by side (measured by `benchmarks/keyed_rows.py`, for penalties and for robustness)."""
+"""Up to this share of all pairs, those that apply are evaluated alone: gathered one by one, each
+costs as much as 8 to 16 of those that lie side by side (measured by `benchmarks/keyed_rows.py`, for
+penalties and for robustness)."""
 
 SMALL = 1 << 17
 """Fewer pairs, R x B, are evaluated all: finding those that apply would take longer."""
@@ -36,7 +39,10 @@ class Pairs:
     sample: Tensor
 
     def spread(self, values: Tensor, elsewhere: float) -> Tensor:
-        """Values [K, 1] of the pairs, or broadcast to them, as [R, B] with one value `elsewhere`; differentiable."""
+        """Values [K, 1] of the pairs, or broadcast to them, as [R, B] with one value `elsewhere`.
+
+        Differentiable.
+        """
         place = self.row * self.batch + self.sample
         everything = values.new_full((self.rows * self.batch,), elsewhere)
         return everything.index_copy(0, place, values.expand(place.shape[0], 1)[:, 0]).view(
@@ -46,10 +52,12 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
-    """Which pairs of a bank's rows are evaluated, found from the condition of each row that the fewest samples meet.
+    """Which pairs of a bank's rows are evaluated, found from the condition of each row that the
+    fewest samples meet.
 
     Attributes:
-        most: int64 [R], how many samples meet that condition. enough: no other condition of any row leaves out a sample of these.
+        most: int64 [R], how many samples meet that condition. enough: no other condition of any row
+            leaves out a sample of these.
     """
 
     most: NDArray[np.int64]
@@ -60,14 +68,18 @@ class Selector:
     """The samples of a batch that meet each condition.
 
     Args:
-        met: bool [D, B]. inside: bool [B], the rows of the batch that are no padding; None when all are.
+        met: bool [D, B]. inside: bool [B], the rows of the batch that are not padding; None when
+            all are.
     """
 
     def __init__(self, met: Tensor, inside: Tensor | None) -> None:
         self._met = met if inside is None else met & inside
 
     def select(self, conditions: NDArray[np.int64]) -> Selection | None:
-        """How rows with such conditions [k, R] are evaluated on pairs; None where that does not pay or conditions cannot be looked at."""
+        """How rows with such conditions [k, R] are evaluated on pairs.
+
+        None where that does not pay or conditions cannot be looked at.
+        """
         batch = self._met.shape[1]
         if (
             not conditions.shape[0]
@@ -85,7 +97,7 @@ class Selector:
         )
 
     def pairs(self, conditions: Tensor, selection: Selection, rows: slice) -> Pairs:
-        """The pairs in which some rows apply whose bank has such conditions [k, R]."""
+        """The pairs where some rows of a bank with these conditions [k, R] apply."""
         assert self._counts is not None, "a selection was made"
         conditions, device = conditions[:, rows], conditions.device
         counts = torch.from_numpy(self._counts).to(device)[conditions]
@@ -127,7 +139,10 @@ def _captured(device: torch.device) -> bool:
 
 
 def runs(load: NDArray[np.int64], most: int) -> Iterator[slice]:
-    """Rows in runs of at most so many numbers, or of one row; `load` [R + 1] says how many numbers stand before each row."""
+    """Rows in runs of at most `most` numbers, or of one row.
+
+    `load` [R + 1] counts the numbers before each row.
+    """
     start, rows = 0, load.shape[0] - 1
     while start < rows:
         stop = max(start + 1, int(np.searchsorted(load, load[start] + most, side="right")) - 1)

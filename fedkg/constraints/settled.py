@@ -1,4 +1,5 @@
-"""What evaluations on batches of one shape have in common, where which conditions are met does not depend on their numbers.
+"""What evaluations on batches of one shape have in common, where which conditions are met does not
+depend on their numbers.
 
 Letters: B rows of the batch, D conditions.
 """
@@ -29,7 +30,10 @@ class BankLoops(NamedTuple):
 
 
 def bank_loops(bank: BankTensors, dtype: torch.dtype, missing: bool) -> BankLoops | None:
-    """The loops of a bank for its robustness, or for what is missing of it, on batches in a dtype; None where there are none."""
+    """The loops of a bank for its robustness, or for what is missing of it, on batches in a dtype.
+
+    None where there are none.
+    """
     from fedkg.constraints.fused.bound import fused
     from fedkg.constraints.fused.call import Call
 
@@ -42,7 +46,8 @@ class Settled:
     """Found out when first asked for.
 
     Attributes:
-        met: bool [D, B]. traces: of the batch. dtype: of its numbers. kept: what has been found out.
+        met: bool [D, B]. traces: of the batch. dtype: of its numbers. kept: what has been found
+            out.
     """
 
     met: Tensor
@@ -59,7 +64,7 @@ class Settled:
         return found
 
     def places(self, temporal: bool) -> Places | None:
-        """The samples as loops see them; None where there are no loops for them."""
+        """The samples as loops read them; None if no loops exist for them."""
         if temporal not in self.kept:
             from fedkg.constraints.fused.batch import fused_places
 

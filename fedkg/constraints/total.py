@@ -1,7 +1,8 @@
-"""The penalty of a batch as one number, in memory that does not grow with the number of constraints.
+"""The penalty of a batch as one number, in memory that does not grow with the number of
+constraints.
 
-Letters: B batch, R rows of a bank, K (row, sample) pairs, N and N' input and output numbers read per sample, D conditions, G rules; C parts
-of a batch with n samples each.
+Letters: B batch, R rows of a bank, K (row, sample) pairs, N and N' input and output numbers read
+per sample, D conditions, G rules; C parts of a batch with n samples each.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from fedkg.constraints.fused.pay import paid
 P = ParamSpec("P")
 
 LITTLE = 1 << 18
-"""Conditions of rows times samples that are looked at plainly: a call for each bank takes longer."""
+"""Conditions of rows times samples that are looked at plainly: a call for each bank takes longer.
+"""
 
 
 def _in_full(
     work: Callable[Concatenate[Evaluated, P], Tensor],
 ) -> Callable[Concatenate[Evaluated, P], Tensor]:
-    """Products in the type of their factors also inside `torch.autocast`: in half precision numbers of samples are rounded."""
+    """Products in the type of their factors also inside `torch.autocast`: in half precision numbers
+    of samples are rounded.
+    """
 
     @wraps(work)
     def call(of: Evaluated, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
@@ -46,7 +50,7 @@ def _in_full(
 
 
 class _WithGradient(torch.autograd.Function):
-    """A number whose gradient is known already."""
+    """A number with a precomputed gradient."""
 
     @staticmethod
     @override
@@ -73,10 +77,12 @@ class _WithGradient(torch.autograd.Function):
 @exclude_from_compile
 @_in_full
 def total_penalty(of: Evaluated) -> Tensor:
-    """The sum over rules of their weight times the weighted mean of their penalties over all (constraint, sample) pairs that apply.
+    """The sum over rules of their weight times the weighted mean of their penalties over all
+    (constraint, sample) pairs that apply.
 
-    The gradient is taken chunk by chunk together with the value, so that no intermediate result outlives its chunk; it can be
-    differentiated once. Inside `torch.func` transforms, where that is not possible, the usual graph is built.
+    The gradient is taken chunk by chunk together with the value, so that no intermediate result
+    outlives its chunk; it can be differentiated once. Inside `torch.func` transforms, where that is
+    not possible, the usual graph is built.
     """
     weight, shares = _weight_and_shares(of)
     known, done = paid(of, shares, weight[0], lambda banks: _each(of, banks, shares, weight))
@@ -131,7 +137,9 @@ def _by_graph(of: Evaluated, shares: Sequence[Tensor | None]) -> Tensor:
 @exclude_from_compile
 @_in_full
 def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
-    """The total of `total_penalty` of each of C parts of the batch by itself, [C]; differentiable as often as one likes.
+    """The total of `total_penalty` of each of C parts of the batch, separately, [C].
+
+    Differentiable any number of times.
 
     Args:
         weight: of samples, [C, n]: the first n samples of the batch are the first part, and so on.
@@ -145,7 +153,9 @@ def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
 def _each(
     of: Evaluated, banks: Sequence[int], shares: Sequence[Tensor | None], weight: Tensor
 ) -> Tensor:
-    """What each sample adds to the penalty of its part by some banks (positions), [B], by the engine; weights as in `_shares`."""
+    """What each sample adds to the penalty of its part by some banks (positions), [B], by the
+    engine; weights as in `_shares`.
+    """
     value = of.inputs.new_zeros(of.batch)
     for bank, rows, share in _pieces(
         of, [share if at in banks else None for at, share in enumerate(shares)]
@@ -168,7 +178,9 @@ def _each(
 
 @_in_full
 def penalty_parts(of: Evaluated, group: Sequence[Tensor], groups: int) -> Tensor:
-    """The total of `total_penalty` in parts, [G]: what the rows of each group add to it; differentiable as often as one likes.
+    """The total of `total_penalty` in parts, [G]: what the rows of each group add to it.
+
+    Differentiable as often as one likes.
 
     Args:
         group: for each bank which of the G groups each of its rows is in, int64 [R].
@@ -232,7 +244,9 @@ def _chunk(
 def _added(
     of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs: Tensor, outputs: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """What each of some rows of a bank adds to the penalty, [R], and None; or each of their pairs, [K], and the rows of these.
+    """What each of some rows of a bank adds to the penalty, [R], and None.
+
+    Or each of their pairs, [K], and the rows of these.
 
     `share` [R, 1] is as `_shares` has it.
     """
@@ -267,7 +281,9 @@ def _weight(of: Evaluated) -> Tensor:
 
 
 def _weight_and_shares(of: Evaluated) -> tuple[Tensor, list[Tensor | None]]:
-    """What each sample counts, [1, B], and `_shares`: the same for all batches of a shape where no verdict can be unknown."""
+    """What each sample counts, [1, B], and `_shares`: the same for all batches of a shape where no
+    verdict can be unknown.
+    """
     if (
         of.settled is None
         or of.sample_weight is not None
@@ -293,9 +309,11 @@ def _shares(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
 
 
 def _shares_apart(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
-    """For each bank on outputs what one unit of a row's penalty, summed over a part of the batch, adds to that part's total: [R, C].
+    """For each bank on outputs what one unit of a row's penalty, summed over a part of the batch,
+    adds to that part's total: [R, C].
 
-    A rule's weight divided by the weighted number of (constraint, sample) pairs of it that apply (and, over time, are known).
+    A rule's weight divided by the weighted number of (constraint, sample) pairs of it that apply
+    (and, over time, are known).
 
     Args:
         weight: of samples, [C, n].
@@ -324,8 +342,10 @@ class _Known:
     """What is known of some banks' rows whatever the batch; R' rows of the pack in all.
 
     Attributes:
-        rule: int64 [R']. own: [R', 1], the weight of each. weights: [G, 1], that of the rows of each rule.
-        asked: int64 [k, R'], positions of conditions, the number of all for what is always met; None where rows are judged over time.
+        rule: int64 [R']. own: [R', 1], the weight of each. weights: [G, 1], that of the rows of
+            each rule.
+        asked: int64 [k, R'], positions of conditions, the number of all for what is always met;
+            None where rows are judged over time.
     """
 
     rule: Tensor
@@ -396,7 +416,10 @@ def _applying_to_all(
 def _applying(
     of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tensor, weight: Tensor
 ) -> Tensor:
-    """The weight of the samples of each part that count for each row, [R, C]; steps that are padding have none."""
+    """The weight of the samples of each part that count for each row, [R, C].
+
+    Steps that are padding have none.
+    """
     if bank.temporal:
         return _counted(
             of, of.once.of(bank, rows)[1] if of.once.takes(bank) else of.counted(bank, rows), weight
@@ -427,8 +450,8 @@ def _counted(of: Evaluated, which: Tensor, weight: Tensor) -> Tensor:
 def _over_samples(of: Evaluated, each: Tensor, weight: Tensor | None) -> Tensor:
     """The weighted sum of numbers [R, B] over the samples: [R].
 
-    Traced, those of each window first, in one loop with what they are made of: a product of matrices is none, and of a longer sum the
-    compiler makes two.
+    Traced, those of each window first, in one loop with what they are made of: a product of
+    matrices is none, and of a longer sum the compiler makes two.
     """
     if not of.traced:
         return each.sum(dim=1) if weight is None else each @ weight

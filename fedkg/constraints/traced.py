@@ -1,9 +1,10 @@
 """Rules inside of compiled functions.
 
-On a processor they are operators that `torch.compile` takes as they are, with what it must know of their results: an operator evaluates
-the rules as they are evaluated anywhere else, in loops of its own. On any other device they are *open*: the compiler of the graph sees the
-tensor operations that they are made of, forward and backward, and joins them into few passes. Nothing here is imported, and no operator
-declared, before a function with rules in it is compiled.
+On a processor they are operators that `torch.compile` takes as they are, with what it must know of
+their results: an operator evaluates the rules as elsewhere, in separate loops. On any other device
+they are *open*: the compiler of the graph sees the tensor operations that they are made of, forward
+and backward, and joins them into few passes. Nothing here is imported, and no operator declared,
+before a function with rules in it is compiled.
 
 Letters: B rows, or n windows of T steps; F features, H outputs, R rows of the pack.
 """
@@ -35,7 +36,7 @@ EXACTLY = ("exact", 0.05, "hinge", 5.0)
 
 
 class Told(NamedTuple):
-    """A call as operators are told of it: `ConstraintModule.forward`, whose module has a number."""
+    """A call as operators receive it: `ConstraintModule.forward`, with the number of the module."""
 
     x: Tensor
     y: Tensor
@@ -63,9 +64,10 @@ def _differentiable(
     work: Callable[[ConstraintReport], Tensor],
     by: Tensor | None,
 ) -> list[Tensor]:
-    """A number of a report, and the slopes of it (or of its product with `by`, summed) by features and answers, where they are wanted.
+    """A number of a report, and the slopes of it (or of its product with `by`, summed) by features
+    and answers, where they are wanted.
 
-    On a thread of its own: inside of an operator torch records nothing that could be differentiated.
+    On a separate thread: inside of an operator torch records nothing that could be differentiated.
     """
 
     def found() -> list[Tensor]:
@@ -153,7 +155,9 @@ penalty.register_autograd(_penalty_slopes, setup_context=_keep_slopes)
 
 @torch.library.custom_op("fedkg::robustness", mutates_args=())
 def robustness(x: Tensor, y: Tensor, weight: Tensor | None, module: int, steps: bool) -> Tensor:
-    """The robustness of each row of the pack: [B, R], of windows [n, R] or, with steps, [n, T, R]."""
+    """The robustness of each row of the pack: [B, R], of windows [n, R] or, with steps, [n, T,
+    R].
+    """
     return _robustness(
         _report(Told(x.detach(), y.detach(), weight, module, *EXACTLY)), steps
     ).clone()
@@ -179,7 +183,9 @@ def robustness_slopes(
     by_x: bool,
     by_y: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The slopes by features and answers, where they are wanted, of the sum of robustness times `by`."""
+    """The slopes by features and answers, where they are wanted, of the sum of robustness times
+    `by`.
+    """
     told = Told(x, y, weight, module, *EXACTLY)
     _, of_x, of_y = _differentiable(told, by_x, by_y, lambda report: _robustness(report, steps), by)
     return of_x, of_y
@@ -215,7 +221,9 @@ robustness.register_autograd(_robustness_slopes, setup_context=_keep_call)
 
 @torch.library.custom_op("fedkg::verdicts", mutates_args=())
 def verdicts(x: Tensor, y: Tensor, weight: Tensor | None, module: int, steps: bool) -> Tensor:
-    """Bool [4, B, R], or of windows [4, n, R] or [4, n, T, R]: satisfied, violated, applicable, fired."""
+    """Bool [4, B, R], or of windows [4, n, R] or [4, n, T, R]: satisfied, violated, applicable,
+    fired.
+    """
     report = _report(Told(x.detach(), y.detach(), weight, module, *EXACTLY))
     report = report.at_steps if steps else report
     return torch.stack([report.satisfied, report.violated, report.applicable, report.fired])
@@ -251,7 +259,10 @@ for _operator in (penalty, robustness, robustness_slopes, verdicts):
 
 @torch._dynamo.nonstrict_trace
 def open_penalty(parts: list[Tensor], *rest: Any) -> Tensor:
-    """The penalty as tensor operations; `parts` are x, y and, if there is one, the weight, `rest` what follows these in `Told`."""
+    """The penalty as tensor operations.
+
+    `parts` are x, y and, if there is one, the weight, `rest` what follows these in `Told`.
+    """
     return _opened(parts, *rest).penalty
 
 
@@ -275,7 +286,9 @@ def _opened(parts: list[Tensor], module: int, *form: Any) -> ConstraintReport:
 
 
 class TracedReport(ConstraintReport):
-    """A report inside of a compiled function: penalty, robustness and verdicts are in its graph, for all else the graph ends."""
+    """A report inside of a compiled function: penalty, robustness and verdicts are in its graph,
+    for all else the graph ends.
+    """
 
     def __init__(self, told: Told, steps: bool = False) -> None:
         self._told = told

@@ -1,1 +1,3 @@
-"""A pack bound to somebody's tensors: where every number stands that the rules read, and what a call hands over."""
+"""Bind a pack to tensor layouts, and turn a call's arguments into the numbers that the rules
+read.
+"""

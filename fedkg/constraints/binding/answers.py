@@ -1,6 +1,7 @@
 """What the model says of a batch, on all the runs that rules compare, however the call gives it.
 
-Letters: V runs of the model, B batch, T steps of a window, N rows (B, or B * T), F features, H outputs.
+Letters: V runs of the model, B batch, T steps of a window, N rows (B, or B * T), F features, H
+outputs.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def ask(
     if y is None:
         if len(plan.y):
             raise LayoutError(
-                "the rules read what the model says, and there is no y",
+                "the rules read the model's outputs, but y is missing",
                 expected=f"y ({plan.y.told})",
                 help="rules(x=batch, y=model)",
             )
@@ -53,7 +54,10 @@ def ask(
 def shaped(
     plan: Plan, y: Any, shape: tuple[int, ...], runs: int, *, stacked: bool = False
 ) -> Tensor:
-    """Answers as [V, N, H]; `stacked`: of all runs one after the other. `Any`: whatever somebody's model returns. Raises LayoutError."""
+    """Answers as [V, N, H]; `stacked`: of all runs one after the other.
+
+    `Any`: whatever somebody's model returns. Raises LayoutError.
+    """
     entries = len(plan.y)
     if not isinstance(y, Tensor):
         received = type(y).__name__
@@ -73,9 +77,11 @@ def shaped(
         return y.reshape(runs, _count(shape), entries)
     elif y.shape in ((*lead, entries), lead if single else None):
         raise LayoutError(
-            f"some rules compare what the model says on {runs} views of the batch, and y has its answers to one",
+            f"some rules compare what the model says on {runs} views of the batch, and y "
+            f"has its answers to one",
             received=f"shape {list(y.shape)}",
-            help="rules(x=batch, y=model), or y=torch.stack([model(view) for view in rules.views(batch)])",
+            help="rules(x=batch, y=model), or y=torch.stack([model(view) for view in "
+            "rules.views(batch)])",
         )
     wanted = (*lead, entries) if stacked or runs == 1 else (runs, *lead, entries)
     raise LayoutError(
@@ -86,7 +92,7 @@ def shaped(
 
 
 def _advice(y: Any, stacked: bool) -> str:
-    """What would be right in place of answers that are no tensor; `stacked`: a model gave them."""
+    """Describe the expected answers if they are not a tensor; `stacked`: a model gave them."""
     if callable(y):
         return "y=model(x): its answers, not the model"
     if stacked:

@@ -32,8 +32,9 @@ class Batch:
     Attributes:
         x: [B, F]. shape: (B,), or for windows how many and of how many steps.
         codes: of the categories that came as keys, by contract column.
-        before: the row before each row, by contract view, as far as the call tells. has: which rows have a view; see `answers_known`.
-        traces: which rows are the steps of which trace, as far as the call tells.
+        before: the row before each row, by contract view, as far as the call tells. has: which rows
+            have a view; see `answers_known`.
+        traces: the rows that are the steps of each trace, if the call states it.
     """
 
     plan: Plan
@@ -59,7 +60,10 @@ class Batch:
 def read_batch(
     plan: Plan, x: Tensor, keys: Keys | None, previous: Previous, weight: Tensor | None = None
 ) -> Batch:
-    """The batch x [B, F] or [n, T, F] of a call, its arguments as in `ConstraintModule.forward`; `weight` [B]."""
+    """The batch x [B, F] or [n, T, F] of a call, its arguments as in `ConstraintModule.forward`.
+
+    `weight` [B].
+    """
     shape, flat = tuple(x.shape[:-1]), x.flatten(0, -2)
     keys = flat_keys(keys or {}, shape)
     traces = traces_of(

@@ -1,7 +1,8 @@
 """Bound rows that ask of an entity's table rows what is asked of every table row as well.
 
-With `rows are CLASS` each table row is a focus node of a shape, and so may be entities of the graph that a key column selects rows for.
-Such a row is one case (as in `fedkg eval`): what is asked of it twice in the same words counts once. Letters: R rows of a bank.
+With `rows are CLASS` each table row is a focus node of a shape, and so may be entities of the graph
+that a key column selects rows for. Such a row is one case (as in `fedkg eval`): what is asked of it
+twice in the same words counts once. Letters: R rows of a bank.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from fedkg.pack.bank import Bank
 
 
 def covered(bank: Bank, entities: Sequence[str]) -> NDArray[np.bool_]:
-    """Bool [R]: a row has keys and an entity, and the bank has it without either: for the table row itself."""
+    """Bool [R]: a row has keys and an entity, and the bank has it without either: for the table row
+    itself.
+    """
     keyed = (bank.keys >= 0).any(axis=1)
     if bank.members or not keyed.any() or keyed.all():
         return np.zeros(bank.rows, dtype=np.bool_)

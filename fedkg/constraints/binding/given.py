@@ -1,4 +1,5 @@
-"""What people give to a call: batches, answers to be projected and weights, taken as tensors or refused with what would be right.
+"""Convert the arguments of a call (batches, answers to project, weights) to tensors, or reject
+them.
 
 Letters: B batch, T steps of a window, F features, H outputs.
 """
@@ -20,7 +21,7 @@ def batch_of(x: Any) -> Tensor:
     batch: Tensor = x if isinstance(x, Tensor) else _as_tensor(x)
     if batch.is_complex():
         raise LayoutError(
-            "x has complex numbers, of which rules would see half",
+            "x has complex numbers, but rules read real numbers",
             received=str(batch.dtype),
             help="x.real, or x.abs()",
         )
@@ -38,14 +39,16 @@ def _as_tensor(x: Any) -> Tensor:
         return torch.as_tensor(x)  # follows `torch.set_default_device`
     except (TypeError, ValueError, RuntimeError) as error:
         raise LayoutError(
-            "x is no batch of numbers",
+            "x is not a batch of numbers",
             received=f"{type(x).__name__}: {error}",
             help="a tensor or an array",
         ) from error
 
 
 def check_floating(y: Any) -> None:
-    """Raise LayoutError where answers are whole or complex numbers: what is nearest to them is made of neither."""
+    """Raise LayoutError where answers are whole or complex numbers: what is nearest to them is made
+    of neither.
+    """
     if isinstance(y, Tensor) and not y.is_floating_point():
         raise LayoutError(
             "answers are projected as floating-point numbers",
@@ -61,7 +64,7 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
     Numbers are looked at on a processor, and neither while they are being traced nor in transforms.
 
     Raises:
-        LayoutError: no numbers, another shape, a weight that is negative or no finite number.
+        LayoutError: no numbers, another shape, a weight that is negative or not finite.
     """
     try:
         given = (
@@ -71,7 +74,7 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise LayoutError(
-            "sample_weight is no tensor of numbers",
+            "sample_weight is not a tensor of numbers",
             received=f"{type(weight).__name__}: {error}",
             help="one number of 0 or more for each row",
         ) from error
@@ -84,7 +87,7 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
         )
     if row := _wrong(given):
         raise LayoutError(
-            "sample_weight has a number that is no weight",
+            "sample_weight has a number that is not a valid weight",
             expected="finite numbers, 0 or more",
             received=f"{float(given.flatten()[row[0]])} at {row[0]}",
             help="0 leaves a row out",
@@ -93,7 +96,10 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
 
 
 def _wrong(weight: Tensor) -> list[int]:
-    """Where the first number stands that is no weight, if there is one and numbers may be looked at."""
+    """The position of the first invalid weight, or None.
+
+    Also None if numbers may not be inspected.
+    """
     if weight.device.type != "cpu" or being_traced():
         return []
     try:

@@ -1,4 +1,6 @@
-"""How far rules look, and windows too short to decide them (An, Johnson and Ma 2024, section 2: the horizon of a formula)."""
+"""How far rules look, and windows too short to decide them (An, Johnson and Ma 2024, section 2: the
+horizon of a formula).
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ from fedkg.pack.walk import ROWS, everywhere, reach
 
 
 def horizons(pack: Pack) -> dict[int, int]:
-    """For each rule over time (position in the pack) how many steps it looks back and ahead together, of its longest windows.
+    """For each rule over time (position in the pack) how many steps it looks back and ahead
+    together, of its longest windows.
 
-    Windows without an end end with the trace and add nothing. Windows over members are not looked at.
+    Windows without an end end with the trace and add nothing. Windows over members are not looked
+    at.
     """
     found: dict[int, int] = {}
     for bank in pack.banks:
@@ -39,15 +43,19 @@ def horizons(pack: Pack) -> dict[int, int]:
 
 
 def check_horizons(found: Mapping[int, int], names: Sequence[str], steps: int) -> None:
-    """Raise LayoutError where a rule can be decided at no step of a window: it looks beyond the window's ends from all of them."""
+    """Raise LayoutError where a rule can be decided at no step of a window: it looks beyond the
+    window's ends from all of them.
+    """
     beyond = {rule: horizon for rule, horizon in found.items() if horizon >= steps}
     if not beyond:
         return
     rule = max(beyond, key=lambda r: beyond[r])
     more = f" (and {len(beyond) - 1} more rules)" if len(beyond) > 1 else ""
     raise LayoutError(
-        f"rule `{names[rule]}`{more} can be decided at no step of windows of {steps} steps: its horizon is {beyond[rule]} steps",
+        f"rule `{names[rule]}`{more} can be decided at no step of windows of {steps} "
+        f"steps: its horizon is {beyond[rule]} steps",
         expected=f"x of shape [B, T, F] with T of {beyond[rule] + 1} or more",
         received=f"T = {steps}",
-        help="longer windows, or `ends clip` in the rules' timeline: then a window ends with its trace",
+        help="longer windows, or `ends clip` in the rules' timeline: then a window ends "
+        "with its trace",
     )

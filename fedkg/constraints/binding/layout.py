@@ -1,6 +1,7 @@
-"""How somebody's tensors are laid out: which features stand where, how they were scaled, what the model's outputs mean.
+"""The layout of tensors: position and scaling of each feature, and meaning of each model output.
 
-Rules speak physical units and models standardised tensors; a layout is the bridge. Nothing here needs torch.
+Rules speak physical units and models standardised tensors; a layout is the bridge. Nothing here
+needs torch.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ class InputLayout:
     """The F features of a tensor [..., F] and how to undo their scaling: value = x * std + mean.
 
     Attributes:
-        names: for each feature the name of a signal of the rules, or the header of the table column it was made from.
-        mean, std: of each feature, in the column's unit; None where the tensor is in source units already.
+        names: for each feature the name of a signal of the rules, or the header of the table column
+            it was made from.
+        mean, std: of each feature, in the column's unit; None where the tensor is in source units
+            already.
         sure: the numbers are as said, however they look.
     """
 
@@ -42,8 +45,9 @@ class Output:
     """One entry of the model's output vector.
 
     Attributes:
-        name: the output of the rules it stands for; for scores, the label.
-        kind: ``value`` is the output, scaled; ``probability`` the probability itself; ``logit`` its logit; ``score`` of one class.
+        name: the output that the rules name; for scores, the label.
+        kind: ``value`` is the output, scaled; ``probability`` the probability itself; ``logit`` its
+            logit; ``score`` of one class.
         category: the class of a score.
     """
 
@@ -76,7 +80,7 @@ class OutputLayout:
 
 
 AnyLayout = InputLayout | OutputLayout | Sequence[InputLayout | OutputLayout] | None
-"""What is accepted for ``y=``: one layout, several in the order in which they stand in the output vector, or none."""
+"""The accepted values of ``y=``: one layout, several in the order of the output vector, or none."""
 
 
 def columns(
@@ -84,18 +88,20 @@ def columns(
 ) -> InputLayout:
     """The layout of a feature tensor [..., F], standardised as ``(value - mean) / std``.
 
-    Also says what the outputs of a regression model are: ``y=columns(["density"], mean=[2.1], std=[0.4])``.
+    Also says what the outputs of a regression model are: ``y=columns(["density"], mean=[2.1],
+    std=[0.4])``.
 
     Args:
         names: F names of signals, or headers of the table's columns.
-        mean: F numbers (a list, an array, a tensor) or one number for all, in the units of the columns; nothing, without `std`: the tensor
-            is in source units.
+        mean: F numbers (a list, an array, a tensor) or one number for all, in the units of the
+            columns; nothing, without `std`: the tensor is in source units.
         std: likewise, positive.
-        sure: take batches as they come, even those that look standardised though they should not be, or the other way round.
+        sure: take batches as they come, even those that look standardised though they should not
+            be, or the other way round.
 
     Raises:
-        LayoutError: when one of `mean` and `std` stands without the other, the lengths differ, a name stands twice, or a number is not
-            finite or a `std` not positive.
+        LayoutError: when only one of `mean` and `std` is given, the lengths differ, a name occurs
+            twice, or a number is not finite or a `std` not positive.
 
     Example:
         >>> columns(["torque", "wear"], mean=[40.0, 110.0], std=[10.0, 60.0]).names
@@ -123,7 +129,8 @@ def columns(
             f"columns(...) has a {there} and no {lacking}",
             expected="both, or neither for numbers in source units",
             received=f"{there} alone",
-            help=f"{lacking}=..., as the numbers were scaled; {lacking}={neutral} where that is meant",
+            help=f"{lacking}=..., as the numbers were scaled; {lacking}={neutral} where "
+            f"that is meant",
         )
     return InputLayout(names=names, mean=means, std=stds, sure=sure)
 
@@ -134,12 +141,14 @@ def probability(name: str) -> OutputLayout:
 
 
 def logit(name: str) -> OutputLayout:
-    """One output entry whose sigmoid is the probability called `name` in the rules."""
+    """One output entry with a sigmoid that is the probability called `name` in the rules."""
     return OutputLayout(entries=(Output(name=name, kind="logit"),))
 
 
 def scores(label: str, classes: Iterable[str]) -> OutputLayout:
-    """One output entry per class: the scores (logits or probabilities) of the classes of `label`, in this order."""
+    """One output entry per class: the scores (logits or probabilities) of the classes of `label`,
+    in this order.
+    """
     if isinstance(classes, str):
         raise LayoutError(
             "scores(...) takes a list of classes",

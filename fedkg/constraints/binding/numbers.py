@@ -1,7 +1,8 @@
-"""From tensors as people have them to the numbers that rules read: unscaled, gathered per view, NaN where unknown.
+"""From tensors as people have them to the numbers that rules read: unscaled, gathered per view, NaN
+where unknown.
 
-Letters: B batch, F features, Q category columns, P views of kind "previous", V runs of the model, H outputs, N distinct numbers read per
-sample, D conditions.
+Letters: B batch, F features, Q category columns, P views of kind "previous", V runs of the model, H
+outputs, N distinct numbers read per sample, D conditions.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from fedkg.constraints.binding.plan import ALWAYS, COVERED, STEPS, Condition, In
 from fedkg.constraints.binding.views import Before
 
 NOTHING, ONE, FIRST = 0, 1, 2
-"""Rows of the source block: NaN, ones, the first feature. After F features: Q categories, Q and P flags "at hand", P times F features, and
-whether traces are at hand."""
+"""Rows of the source block: NaN, ones, the first feature. After F features: Q categories, Q and P
+flags "at hand", P times F features, and whether traces are at hand."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputNumbers:
-    """What rules read of the inputs: numbers [N, B] in source units, and which conditions are met, bool [D, B]."""
+    """What rules read of the inputs: numbers [N, B] in source units, and which conditions are met,
+    bool [D, B].
+    """
 
     numbers: Tensor
     met: Tensor
@@ -38,7 +41,9 @@ def computing_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def wiring(plan: Plan) -> dict[str, NDArray[np.generic]]:
-    """The plan as arrays: which row of the source block each input read and condition takes, which output row each output read."""
+    """The plan as arrays: which row of the source block each input read and condition takes, which
+    output row each output read.
+    """
     categories = _categories(plan)
     features = len(plan.x.names)
     flags = FIRST + features + len(categories)
@@ -107,9 +112,11 @@ def input_numbers(
     *,
     steps: bool = False,
 ) -> InputNumbers:
-    """The numbers and conditions of a batch x [B, F] whose categories are `codes` (by contract column) or features.
+    """The numbers and conditions of a batch x [B, F].
 
-    `steps` says whether it is known which rows are the steps of which trace.
+    `codes` (by contract column) or features hold categories.
+
+    `steps` says whether the assignment of rows to trace steps is known.
     """
     batch = x.shape[0]
     nothing, one = (
@@ -151,8 +158,8 @@ def input_numbers(
 def answers_known(plan: Plan, x: Tensor, before: Mapping[int, Before]) -> dict[int, Tensor]:
     """For contract views that not every row has, which rows do: bool [B].
 
-    A row has a view "previous" where there is a row before it, and a view "raised" where what is raised is known: a model may answer for
-    an x [B, F] that lacks it, but not for more of it.
+    A row has a view "previous" where there is a row before it, and a view "raised" where what is
+    raised is known: a model may answer for an x [B, F] that lacks it, but not for more of it.
     """
     raised = zip(plan.runs, plan.raised_features, strict=True)
     return {view: rows.known for view, rows in before.items()} | {
@@ -167,7 +174,9 @@ def output_numbers(
     has: Mapping[int, Tensor],
     dtype: torch.dtype,
 ) -> Tensor:
-    """What rules read of the outputs y [V, B, H], in the rules' units: [N, B], NaN where unknown; differentiable.
+    """What rules read of the outputs y [V, B, H], in the rules' units: [N, B], NaN where unknown.
+
+    Differentiable.
 
     `has` says which rows have a view, as `answers_known` does.
     """
@@ -233,7 +242,9 @@ def _categories(plan: Plan) -> list[int]:
 
 
 def whole_features(plan: Plan) -> frozenset[int]:
-    """The features that hold codes: categories where they were scaled, and truth values, which others may have averaged or disturbed."""
+    """The features that hold codes: categories where they were scaled, and truth values, which
+    others may have averaged or disturbed.
+    """
     columns = plan.pack.manifest.contract.columns
     kinds = {"boolean"} if plan.x.std is None else {"boolean", "category"}
     return frozenset(
@@ -244,7 +255,10 @@ def whole_features(plan: Plan) -> frozenset[int]:
 
 
 def _source(wires: Mapping[str, Tensor], x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The features in source units, one contiguous run of the batch each: [F, B]; those that hold codes are whole numbers."""
+    """The features in source units, one contiguous run of the batch each: [F, B].
+
+    Those that hold codes are whole numbers.
+    """
     features = x.to(dtype).T
     if wires["std"].shape[0]:
         features = features * wires["std"].to(dtype) + wires["mean"].to(dtype)

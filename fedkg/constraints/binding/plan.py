@@ -1,7 +1,8 @@
-"""A pack bound to layouts: where in somebody's tensors every number stands that the rules read.
+"""A pack bound to layouts: the position of every number that the rules read.
 
-Letters: R rows of a bank, M members of their sets, N distinct numbers that the rules read of one sample (inputs and outputs apart), D
-conditions, F features, H outputs. Nothing here needs torch; the module turns the arrays into buffers.
+Letters: R rows of a bank, M members of their sets, N distinct numbers that the rules read of one
+sample (inputs and outputs apart), D conditions, F features, H outputs. Nothing here needs torch;
+the module turns the arrays into buffers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from fedkg.pack.walk import everywhere
 
 @dataclass(frozen=True, slots=True, order=True)
 class InputRead:
-    """A contract column of the batch as it is, raised by `delta`, or in the row before (`previous` is that view; -1: not before)."""
+    """A contract column of the batch as it is, raised by `delta`, or in the row before (`previous`
+    is that view; -1: not before).
+    """
 
     column: int
     delta: float = 0.0
@@ -44,9 +47,11 @@ class OutputRead:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Condition:
-    """What a sample must fulfil for a bank row to apply: column `column` has code `code`; with code -1: the column, or view, is at hand.
+    """What a sample must fulfil for a bank row to apply: column `column` has code `code`.
 
-    The view `STEPS` is at hand where the call tells which samples are the steps of which trace.
+    With code -1: the column, or view, is at hand.
+
+    The view `STEPS` is available if the call assigns samples to the steps of traces.
     """
 
     column: int = -1
@@ -56,14 +61,17 @@ class Condition:
 
 ALWAYS = Condition()
 STEPS = -2
-"""Stands for a view where rules need traces."""
+"""Placeholder for a view in rules that need traces."""
 COVERED = Condition(view=-3)
 """What no sample fulfils: other bound rows say all that these do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MemberPlan:
-    """The sets of one member table of a bank, its M members pointing into the numbers read; fields as in `BankPlan` and `MemberTable`."""
+    """The sets of one member table of a bank, its M members pointing into the numbers read.
+
+    Fields as in `BankPlan` and `MemberTable`.
+    """
 
     parent: int
     offsets: Index
@@ -80,9 +88,12 @@ class BankPlan:
     """One bank, its rows pointing into the numbers read.
 
     Attributes:
-        inputs, outputs: the slots that are input and output columns. input_index [inputs, R], output_index [outputs, R]: which read.
-        conditions: int64 [k, R], positions in the plan's conditions; all of a row's must be met. k = 0 when every row always applies.
-        params: float64 [p, R]. quick: while no slot exceeds it in absolute value, nothing can be unknown or overflow (-1: something may).
+        inputs, outputs: the slots that are input and output columns. input_index [inputs, R],
+            output_index [outputs, R]: which read.
+        conditions: int64 [k, R], positions in the plan's conditions; all of a row's must be met. k
+            = 0 when every row always applies.
+        params: float64 [p, R]. quick: while no slot exceeds it in absolute value, nothing can be
+            unknown or overflow (-1: something may).
         wild: some parameter is not a finite number.
         first: position of the bank's first row among all rows of the pack.
         temporal: verdicts depend on other steps of a trace.
@@ -115,12 +126,14 @@ class Plan:
 
     Attributes:
         runs: the contract views on which the model must run, base first.
-        features: for each contract column that inputs read or conditions ask for, its position among the F features; -1 for a category that
-            comes as a key instead, and for an output of which no feature holds the past.
+        features: for each contract column that inputs read or conditions ask for, its position
+            among the F features; -1 for a category that comes as a key instead, and for an output
+            without a feature that holds its past.
         raised_features: for each run the feature that it raises, or -1.
-        needs: per (column, -1) that may be missing, (-1, view of kind "previous") and (-1, STEPS), the rules (positions) with rows that
-            need it to be at hand.
-        groups: for each view of kind "previous" that is read, the headers of its group (none: the whole table is one group).
+        needs: per (column, -1) that may be missing, (-1, view of kind "previous") and (-1, STEPS),
+            the rules (positions) with rows that need it to be at hand.
+        groups: for each view of kind "previous" that is read, the headers of its group (none: the
+            whole table is one group).
     """
 
     pack: Pack
@@ -153,7 +166,10 @@ class Plan:
 
 
 def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
-    """The plan of a pack under two layouts. Raises LayoutError when something that the rules read has no place in them."""
+    """The plan of a pack under two layouts.
+
+    Raises LayoutError when something that the rules read has no place in them.
+    """
     contract = pack.manifest.contract
     reads = [bank_reads(bank, contract) for bank in pack.banks]
     cells = sorted({cell for bank in reads for table in bank for cell in table.cells()})
@@ -217,7 +233,9 @@ def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
 
 
 def _groups(contract: DataContract, view: int) -> tuple[str, ...]:
-    """The headers that tell groups apart in a view that looks back: its own, and that of the trace."""
+    """The headers that tell groups apart in a view that looks back: its own, and that of the
+    trace.
+    """
     return tuple(dict.fromkeys((*contract.views[view].groups, *trace_groups(contract))))
 
 
@@ -239,7 +257,8 @@ def _input_read(contract: DataContract, view: int, column: int) -> InputRead:
 def _conditions(
     bank: Bank, reads: Sequence[TableReads], contract: DataContract, missing: set[int]
 ) -> list[list[Condition]]:
-    """Per bank row, what a sample must fulfil: its keys, and that what it and its members read beyond plain features is at hand.
+    """Per bank row, what a sample must fulfil: its keys, and that what it and its members read
+    beyond plain features is at hand.
 
     `missing` are the columns that may not be.
     """
@@ -332,14 +351,18 @@ def _member_plan(table: MemberTable, read: TableReads, where: dict[Cell, int]) -
 
 
 def _numbers(params: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
-    """Parameters [R, p] as [p, R], NaN for what is no finite number; and whether there is such a one."""
+    """Parameters [R, p] as [p, R], NaN for numbers that are not finite.
+
+    And whether any is not finite.
+    """
     turned = np.ascontiguousarray(params.T, dtype=np.float64)
     wild = not bool(np.isfinite(turned).all())
     return np.where(np.isfinite(turned), turned, np.nan), wild
 
 
 def quick_limit(skeleton: Formula, params: NDArray[np.float64]) -> float:
-    """The largest power of ten that all slots may have, so that no number met stays not far below the largest of float32; -1: none.
+    """The largest power of ten that all slots may have, so that no number met stays not far below
+    the largest of float32; -1: none.
 
     Args:
         params: of the bank's rows, [R, p].
@@ -365,7 +388,8 @@ def quick_limit(skeleton: Formula, params: NDArray[np.float64]) -> float:
 def _find_features(contract: DataContract, wanted: Iterable[int], x: InputLayout) -> dict[int, int]:
     """Position among the features of each wanted column: by its name, else by its table header.
 
-    Categories may be missing (they may come as keys), and so may outputs (then nobody knows their past).
+    Categories may be missing (they may come as keys), and so may outputs (then nobody knows their
+    past).
     """
     places = {name: i for i, name in enumerate(x.names)}
     found: dict[int, int] = {}
@@ -388,13 +412,17 @@ def _find_features(contract: DataContract, wanted: Iterable[int], x: InputLayout
                 for c in missing
             ),
             received=", ".join(x.names) or "no names",
-            help="x=fedkg.columns([...]) takes one name per feature, in the order of the tensor: a signal's name or a table header",
+            help="x=fedkg.columns([...]) takes one name per feature, in the order of the "
+            "tensor: a signal's name or a table header",
         )
     return found
 
 
 def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout) -> dict[int, int]:
-    """Position in the model's output of each wanted output column. A model may have outputs that no rule reads."""
+    """Position in the model's output of each wanted output column.
+
+    A model may have outputs that no rule reads.
+    """
     known = [column for column in contract.columns if column.role == "output"]
     whole = all(
         any(_is_output(contract.columns[column], entry) for entry in y.entries) for column in wanted
@@ -421,7 +449,8 @@ def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout
         ]
         if len(places) != 1:
             raise LayoutError(
-                f"the rules read output `{contract.columns[column].name}`, which y= names {'twice' if places else 'not'}",
+                f"the rules read output `{contract.columns[column].name}`, which y= names "
+                f"{'twice' if places else 'not'}",
                 expected=_call(contract.columns[column]),
                 received=", ".join(
                     f"{entry.kind} {entry.name} {entry.category}".strip() for entry in y.entries
@@ -453,7 +482,10 @@ def _call(column: Column) -> str:
         return f"fedkg.scores({column.label!r}, [..., {column.category!r}, ...])"
     if column.unit not in NO_UNIT:
         return f"fedkg.columns([{column.name!r}])"
-    return f"fedkg.probability({column.name!r}), fedkg.logit({column.name!r}) or fedkg.columns([{column.name!r}])"
+    return (
+        f"fedkg.probability({column.name!r}), fedkg.logit({column.name!r}) or "
+        f"fedkg.columns([{column.name!r}])"
+    )
 
 
 def _hint(text: str, name: str, known: Iterable[str]) -> str:
@@ -462,7 +494,10 @@ def _hint(text: str, name: str, known: Iterable[str]) -> str:
 
 
 def _raised_feature(pack: Pack, view: int, x: InputLayout) -> int:
-    """The feature that a raised view raises; -1 for views of other kinds. Raises LayoutError when the model does not see it."""
+    """The feature that a raised view raises; -1 for views of other kinds.
+
+    Raises LayoutError when the model does not see it.
+    """
     reading = pack.manifest.contract.views[view]
     if reading.kind != "raised" or reading.column is None:
         return -1

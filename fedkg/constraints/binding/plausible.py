@@ -1,8 +1,11 @@
-"""Whether a batch and its answers are what their layouts announce: the commonest mistake with rules is a scaled tensor taken for raw data.
+"""Whether a batch and its answers are what their layouts announce: the commonest mistake with rules
+is a scaled tensor taken for raw data.
 
-Letters: B batch, F features, V runs of the model, H outputs, n finite numbers of a column. A declared span speaks loudest. Without one, a
-unit says what cannot be (no kelvin below zero), and numbers with mean 0 and deviation 1 in column after column are no measurements. Where
-the layout says standardised, its means and deviations tell what raw numbers would be. Only columns that can tell the two apart have a say.
+Letters: B batch, F features, V runs of the model, H outputs, n finite numbers of a column. A
+declared span speaks loudest. Without one, a unit states what is impossible (no kelvin below zero),
+and mean 0 with deviation 1 in column after column indicates normalised data. Where the layout says
+standardised, its means and deviations tell what raw numbers would be. Only columns that can tell
+the two apart have a say.
 """
 
 from __future__ import annotations
@@ -20,16 +23,17 @@ from fedkg.errors import LayoutError
 from fedkg.pack.contract import Column
 
 ENOUGH = 8
-"""Fewest rows that a batch is judged by; one that is far enough from what its layout says needs two numbers."""
+"""Fewest rows that a batch is judged by; one that is far enough from what its layout says needs two
+numbers."""
 
 FAR = 30.0
-"""Standard deviations from the mean within which every number of some standardised column lies, whatever its distribution: beyond it are at
-most 1 in 900 (Chebyshev)."""
+"""Standard deviations from the mean within which every number of some standardised column lies,
+whatever its distribution: beyond it are at most 1 in 900 (Chebyshev)."""
 
 NEVER_NEGATIVE = frozenset(
     {"K", "kelvin", "rpm", "1/min", "1/s", "Hz", "kHz", "s", "min", "h", "d", "kg", "g", "t", "mg"}
 )
-"""Units of which a measurement is hardly ever below zero, as authors write them."""
+"""Units of quantities that are rarely negative, as authors write them."""
 
 SLACK = 1e-3
 """How far outside of 0..1 rounding may carry a probability."""
@@ -41,8 +45,8 @@ class Verdict:
 
     Attributes:
         wrong: they are not what the layout announces.
-        by: on the word of a declared span, of a unit that excludes negative numbers, of mean and deviation alone, or because every number
-            lies `FAR` off.
+        by: on the word of a declared span, of a unit that excludes negative numbers, of mean and
+            deviation alone, or because every number lies `FAR` off.
         unit: of the column. text: the column, and what it would hold. numbers: n.
     """
 
@@ -57,18 +61,22 @@ SURE = "if the numbers are right as they are, x=fedkg.columns(..., sure=True)"
 
 
 def check_units(plan: Plan, x: Tensor) -> bool:
-    """Judge a batch x [B, F] by the columns that the rules read or raise; False when it is to be judged again (too small, in a transform).
+    """Judge a batch x [B, F] by the columns that the rules read or raise.
 
-    Columns without a unit, or with a span that standardised numbers fit into as well, tell nothing; so does a feature announced with mean 0
-    and std 1, which are the numbers themselves.
+    False when it is to be judged again (too small, in a transform).
+
+    Columns without a unit, or with a span that standardised numbers fit into as well, tell nothing;
+    so does a feature announced with mean 0 and std 1, which are the numbers themselves.
 
     Raises:
-        LayoutError: when the layout says source units and the batch looks standardised: at least half of the columns with a span that
-            tells (and two of them, if there are two) have numbers about 0 and of size 1 that lie mostly outside the span; or, spans or no
-            spans, three quarters of all columns that tell do, two at least, where a unit excludes what is there, else three of more than
-            one unit. When it says standardised, and at least half of the columns that tell (and two of them, if there are two) hold numbers
-            that fit the spans, or the announced means, as they are and are absurd after unscaling; or one alone, if each of its numbers is
-            beyond `FAR`: two numbers, in batches of any size.
+        LayoutError: when the layout says source units and the batch looks standardised: at least
+            half of the columns with a span that tells (and two of them, if there are two) have
+            numbers about 0 and of size 1 that lie mostly outside the span; or, spans or no spans,
+            three quarters of all columns that tell do, two at least, where a unit excludes what is
+            there, else three of more than one unit. When it says standardised, and at least half of
+            the columns that tell (and two of them, if there are two) hold numbers that fit the
+            spans, or the announced means, as they are and are absurd after unscaling; or one alone,
+            if each of its numbers is beyond `FAR`: two numbers, in batches of any size.
     """
     source = plan.x.std is None
     if plan.x.sure:
@@ -89,7 +97,8 @@ def check_units(plan: Plan, x: Tensor) -> bool:
         [verdict for verdict in telling if verdict.numbers >= ENOUGH]
     ):
         raise LayoutError(
-            "x looks as if it were in source units already (raw), and its layout says that it is standardised",
+            "x looks as if it were in source units already (raw), and its layout says that "
+            "it is standardised",
             expected="numbers about 0 and of size 1",
             received="; ".join(verdict.text for verdict in found) + " as they are",
             help=f"x=fedkg.columns(names) without mean and std, or scale the batch; {SURE}",
@@ -105,7 +114,8 @@ def _check_source(telling: list[Verdict]) -> None:
             "x looks standardised, and its layout says that it is in source units",
             expected="; ".join(verdict.text for verdict in found),
             received="numbers about 0 and of size 1",
-            help="x=fedkg.columns(names, mean=..., std=...), with the mean and standard deviation that the features were scaled with"
+            help="x=fedkg.columns(names, mean=..., std=...), with the mean and standard "
+            "deviation that the features were scaled with"
             + (
                 f"; {SURE}"
                 if spans
@@ -115,7 +125,9 @@ def _check_source(telling: list[Verdict]) -> None:
 
 
 def check_probabilities(plan: Plan, answers: Tensor, places: Sequence[int]) -> bool:
-    """Judge answers [..., B, H] that were announced as probabilities; False when they cannot be judged for good yet.
+    """Judge answers [..., B, H] that were announced as probabilities.
+
+    False when they cannot be judged for good yet.
 
     Args:
         places: the positions of the probabilities among the outputs.
@@ -154,7 +166,9 @@ def check_probabilities(plan: Plan, answers: Tensor, places: Sequence[int]) -> b
 
 
 def not_finite(x: Tensor, answers: Tensor, weight: Tensor | None) -> int:
-    """How many answers [V, N, H] are no finite number though the features [N, F] of their row are, and its weight [N] is not 0.
+    """Count answers [V, N, H] that are not finite although their row's features [N, F] are.
+
+    Rows of weight [N] 0 do not count.
 
     0 where a tensor cannot be looked at, as inside of transforms.
     """
@@ -170,7 +184,10 @@ def not_finite(x: Tensor, answers: Tensor, weight: Tensor | None) -> int:
 
 
 def _columns(plan: Plan) -> dict[int, Column]:
-    """The real columns the rules read or raise, by feature; signals of several entities in one feature have the hull of their spans."""
+    """The real columns the rules read or raise, by feature.
+
+    Signals of several entities in one feature have the hull of their spans.
+    """
     contract = plan.pack.manifest.contract
     places = [
         (feature, contract.columns[column]) for column, feature in sorted(plan.features.items())
@@ -207,7 +224,9 @@ def _half(telling: list[Verdict]) -> list[Verdict]:
 
 
 def _most(telling: list[Verdict]) -> list[Verdict]:
-    """The wrong ones, if they are three quarters and no chance: one axis of a sensor, or three, may well have mean 0 and deviation 1."""
+    """The wrong ones, if they are three quarters and no chance: one axis of a sensor, or three, may
+    well have mean 0 and deviation 1.
+    """
     wrong = [verdict for verdict in telling if verdict.wrong]
     sure = any(verdict.by != "shape" for verdict in wrong)
     enough = (
@@ -241,7 +260,10 @@ def _few(values: Tensor) -> bool:
 
 
 def _as_source(entry: Column, values: Tensor) -> Verdict | None:
-    """Whether numbers [n] announced in source units look standardised; None when span or unit tells nothing, or they look like neither."""
+    """Whether numbers [n] announced in source units look standardised.
+
+    None when span or unit tells nothing, or they look like neither.
+    """
     if _few(values):
         return None
     count = values.shape[0]
@@ -266,11 +288,14 @@ def _as_source(entry: Column, values: Tensor) -> Verdict | None:
 
 
 def _as_scaled(entry: Column, values: Tensor, mean: float, std: float) -> Verdict | None:
-    """Whether numbers [n] announced as standardised are raw; None when span and scaling cannot tell, or they look like neither.
+    """Whether numbers [n] announced as standardised are raw.
 
-    Raw numbers lie about the announced mean, or inside of the span and unscaled outside of it: a machine that runs far from where the
-    scaling was taken is inside of it both ways. Layouts of mean 0 or std 1 may convert units, in which numbers of any size are right: there
-    the span must contradict.
+    None when span and scaling cannot tell, or they look like neither.
+
+    Raw numbers lie about the announced mean, or inside of the span and unscaled outside of it: a
+    machine that runs far from where the scaling was taken is inside of it both ways. Layouts of
+    mean 0 or std 1 may convert units, in which numbers of any size are right: there the span must
+    contradict.
     """
     if (mean, std) == (0.0, 1.0):
         return None

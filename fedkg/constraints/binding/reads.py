@@ -1,4 +1,5 @@
-"""What the terms over the rows of a bank, and over the members of their sets, read: which column in which view, as data or as prediction.
+"""What the terms over the rows of a bank, and over the members of their sets, read: which column in
+which view, as data or as prediction.
 
 Letters: R rows of a bank, M members, s slots that are read.
 """
@@ -50,7 +51,9 @@ class TableReads:
         return found
 
     def index(self, where: dict[Cell, int]) -> tuple[Index, Index]:
-        """Which input numbers and which output numbers each row reads: [inputs, M] and [outputs, M]."""
+        """Which input numbers and which output numbers each row reads: [inputs, M] and [outputs,
+        M].
+        """
         rows = [
             [
                 where[view, column, output]
@@ -84,7 +87,9 @@ def bank_reads(bank: Bank, contract: DataContract) -> tuple[TableReads, ...]:
 
 
 def categories_read(pack: Pack) -> tuple[Column, ...]:
-    """The categories that rules select their rows by, or ask for in a formula (``variant is "M"``), in the order of the contract."""
+    """The categories that rules select their rows by, or ask for in a formula (``variant is "M"``),
+    in the order of the contract.
+    """
     contract = pack.manifest.contract
     keys = {int(key) for bank in pack.banks for key in np.unique(bank.keys) if key >= 0}
     cells = {

@@ -1,6 +1,8 @@
-"""The inputs on which a model must run so that rules can compare its answers, and what is known of each row.
+"""The inputs on which a model must run so that rules can compare its answers, and what is known of
+each row.
 
-Letters: B rows of the batch (for windows: all their steps, one after the other), F features, V runs of the model.
+Letters: B rows of the batch (for windows: all their steps, one after the other), F features, V runs
+of the model.
 """
 
 from __future__ import annotations
@@ -18,22 +20,28 @@ from fedkg.constraints.engine.traces import Traces, labelled, windows
 from fedkg.errors import LayoutError
 
 Keys = Mapping[str, Any]
-"""Per key column (by table header or name): one text per row, or an integer tensor [B] of codes as `ConstraintModule.codes` gives them."""
+"""Per key column (by table header or name): one text per row, or an integer tensor [B] of codes as
+`ConstraintModule.codes` gives them."""
 
 Previous = Tensor | Literal["above"] | None
-"""The rows before: their features [B, F] (a row of NaN where there is none), or "above" when the batch is in table order."""
+"""The rows before: their features [B, F] (a row of NaN where there is none), or "above" when the
+batch is in table order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The row before each row of a batch, in one view: features [B, F] and bool [B], whether there is one."""
+    """The row before each row of a batch, in one view: features [B, F] and bool [B], whether there
+    is one.
+    """
 
     features: Tensor
     known: Tensor
 
 
 def flat_keys(keys: Keys, shape: tuple[int, ...]) -> Keys:
-    """Keys of windows, one entry for each window or for each of its steps, as one entry for each step; those of rows as they are."""
+    """Keys of windows, one entry for each window or for each of its steps, as one entry for each
+    step; those of rows as they are.
+    """
     if len(shape) == 1:
         return keys
     return {name: _each_step(name, given, *shape) for name, given in keys.items()}
@@ -73,10 +81,10 @@ def traces_of(
     previous: Previous,
     weight: Tensor | None,
 ) -> Traces | None:
-    """Which rows of the batch are the steps of which trace; None when the call does not tell.
+    """The rows of the batch that are the steps of each trace; None when the call does not state it.
 
     Args:
-        shape: (B,) for rows, (B, T) for windows, each of which is a trace.
+        shape: (B,) for rows, (B, T) for windows; each window is a trace.
         weight: [B, T] for windows with padding.
     """
     clip = plan.pack.manifest.contract.end == "clip"
@@ -95,13 +103,18 @@ def traces_of(
 
 
 def codes_of(vocabulary: Sequence[str], texts: Any) -> Tensor:
-    """Codes int64 [B] of texts (anything else is compared as its text); -1 for a text that is not in the vocabulary."""
+    """Codes int64 [B] of texts (anything else is compared as its text); -1 for a text that is not
+    in the vocabulary.
+    """
     position = {text: code for code, text in enumerate(vocabulary)}
     return torch.tensor([position.get(str(text), -1) for text in texts], dtype=torch.int64)
 
 
 def key_codes(plan: Plan, keys: Keys, batch: int, device: torch.device) -> dict[int, Tensor]:
-    """Codes [B] of each contract column for which there is a key. Raises LayoutError for a key of the wrong length."""
+    """Codes [B] of each contract column for which there is a key.
+
+    Raises LayoutError for a key of the wrong length.
+    """
     found: dict[int, Tensor] = {}
     for column in plan.features:
         entry = plan.pack.manifest.contract.columns[column]
@@ -131,7 +144,9 @@ def _as_codes(name: str, given: Any, vocabulary: Sequence[str], batch: int) -> T
 def rows_before(
     plan: Plan, view: int, x: Tensor, keys: Keys, previous: Previous, traces: Traces | None = None
 ) -> Before | None:
-    """The row before each row, in the sense of a view; None when the call does not tell. In windows it is the step before.
+    """The row before each row, in the sense of a view; None when the call does not tell.
+
+    In windows it is the step before.
 
     Args:
         traces: of a batch of windows; None for rows.
@@ -167,7 +182,10 @@ def rows_before(
 def _labels_of(
     plan: Plan, groups: Sequence[str], x: Tensor, keys: Keys, labels: Tensor
 ) -> Tensor | None:
-    """Numbers [B] that tell rows apart which differ in `labels` or in one of the groups; None when the call lacks a group's column."""
+    """Numbers [B] that tell rows apart which differ in `labels` or in one of the groups.
+
+    None when the call lacks a group's column.
+    """
     for group in groups:
         more = _group_labels(plan, group, x, keys)
         if more is None:
@@ -177,7 +195,10 @@ def _labels_of(
 
 
 def _group_labels(plan: Plan, group: str, x: Tensor, keys: Keys) -> Tensor | None:
-    """Numbers [B] that tell the values of a group's column apart; None when the call does not have the column."""
+    """Numbers [B] that tell the values of a group's column apart.
+
+    None when the call does not have the column.
+    """
     names = [
         group,
         *(column.name for column in plan.pack.manifest.contract.columns if column.source == group),
@@ -218,7 +239,8 @@ def _index_above(labels: Tensor) -> Tensor:
 def model_inputs(plan: Plan, x: Tensor, before: Mapping[int, Before]) -> Tensor:
     """The V batches on which the model must run, stacked: [V, B, F], the batch itself first.
 
-    A row without a row before it stands for that row itself, so that no NaN enters the model; what the model says of it is not used.
+    A row without an earlier row reads itself, so that no NaN enters the model; the model's answer
+    for it is not used.
     """
     runs = []
     for view, feature in zip(plan.runs, plan.raised_features, strict=True):
@@ -237,11 +259,13 @@ def model_inputs(plan: Plan, x: Tensor, before: Mapping[int, Before]) -> Tensor:
 def why_inactive(
     plan: Plan, column: int, view: int, codes: Collection[int], views: Collection[int]
 ) -> str:
-    """Why rules that need this column or view to be at hand are not evaluated by a call; "" when it is.
+    """Why rules that need this column or view to be at hand are not evaluated by a call; "" when it
+    is.
 
     Args:
         column, view: an entry of the plan's `needs`.
-        codes: category columns that the call gives as keys. views: what it gives of the views that look back, and `STEPS`.
+        codes: category columns that the call gives as keys. views: what it gives of the views that
+            look back, and `STEPS`.
     """
     if column >= 0:
         entry = plan.pack.manifest.contract.columns[column]
@@ -249,7 +273,10 @@ def why_inactive(
             return ""
         if entry.type == "category":
             return f'needs keys={{"{entry.source}": ...}} (one text or code per row)'
-        return f"reads the past of output `{entry.name}`, and x= names no feature `{entry.name}` that holds it"
+        return (
+            f"reads the past of output `{entry.name}`, and x= names no feature "
+            f"`{entry.name}` that holds it"
+        )
     if view == STEPS and STEPS not in views:
         reason = 'looks at several steps: needs x of shape [B, T, F], or previous="above" when the batch is in table order'
         return reason + _with_keys(trace_groups(plan.pack.manifest.contract))

@@ -1,7 +1,7 @@
 """Banks as tensors, and the gather: the numbers of all rows of a bank at once.
 
-Letters: R rows, B batch, N numbers read per sample, D conditions, k conditions per row, p parameters; M members of P owners;
-K (row, sample) pairs.
+Letters: R rows, B batch, N numbers read per sample, D conditions, k conditions per row, p
+parameters; M members of P owners; K (row, sample) pairs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,18 @@ from fedkg.pack.node import FormulaPart
 from fedkg.pack.walk import children, member_table, subformulas
 
 CHUNK = 1 << 18
-"""Numbers per row chunk, R x B: small enough for the intermediate results to stay in a cache, large enough to hide the calls."""
+"""Numbers per row chunk, R x B: small enough for the intermediate results to stay in a cache, large
+enough to hide the calls."""
 
 ALIVE = 48
-"""Intermediate results of a chunk's size that are alive at once, at most, in formulas as rules have them; with gradients, too."""
+"""Intermediate results of a chunk's size that are alive at once, at most, in formulas as rules have
+them; with gradients, too."""
 
 
 def chunk_of(memory: float) -> int:
-    """How many numbers a chunk may have so that its evaluation takes about `memory` MiB in float32."""
+    """How many numbers a chunk may have so that its evaluation takes about `memory` MiB in
+    float32.
+    """
     return max(1, int(memory * 2**20 / (4 * ALIVE)))
 
 
@@ -47,7 +51,7 @@ class MemberTensors:
     """A `MemberPlan` as tensors on one device: fields as there and in `BankTensors`.
 
     Attributes:
-        owner: int64 [M], whose set each member is in.
+        owner: int64 [M], the set of each member.
     """
 
     parent: int
@@ -78,11 +82,14 @@ class BankTensors:
         inputs, outputs: which slots are input and which output columns.
         input_index [inputs, R], output_index [outputs, R]: rows of the input and output numbers.
         conditions: [k, R]. params: float64 [p, R, 1]. weight: float64 [R]. rule: int64 [R].
-        every: int64 [R'], where equal rows are evaluated once: R are evaluated then, and these say which of them each of the R' rows of the
-            pack's bank is, whose `weight` and `rule` there are; None: each is its own.
-        asked: int64 [k, R], the conditions on the CPU. numbers: float64 [p, R], the parameters there.
-        load: int64 [R + 1], how many rows and members stand before each row.
-        unit: float64 [R, 1], the least scale of the row's comparisons: what smooth robustness is smoothed by; 1 for a row without any.
+        every: int64 [R'], where equal rows are evaluated once: R are evaluated then, and these say
+            which of them each of the R' rows of the pack's bank is; `weight` and `rule` are then
+            per row of the pack's bank; None: all rows are evaluated.
+        asked: int64 [k, R], the conditions on the CPU. numbers: float64 [p, R], the parameters
+            there.
+        load: int64 [R + 1], the number of rows and members before each row.
+        unit: float64 [R, 1], the least scale of the row's comparisons: what smooth robustness is
+            smoothed by; 1 for a row without any.
         kept: what evaluations have found out about the bank once and for all.
     """
 
@@ -117,7 +124,9 @@ class BankTensors:
         return each if self.every is None else each.index_select(0, self.every)
 
     def together(self, each: Tensor) -> Tensor:
-        """What the rows of the pack's bank have, [R', ...], added up for each row evaluated, [R, ...]."""
+        """What the rows of the pack's bank have, [R', ...], added up for each row evaluated, [R,
+        ...].
+        """
         return (
             each
             if self.every is None
@@ -144,7 +153,8 @@ class BankTensors:
     def asking(self, sure: NDArray[np.bool_]) -> BankTensors:
         """The same bank, asking for no condition that all its rows meet for sure; `sure` [D].
 
-        Of a bank over time all stay where one is in doubt: that there is more than one says that rows see traces of their own.
+        A bank over time keeps all conditions if one is uncertain: more than one condition means
+        that rows see separate traces.
         """
         doubtful = np.flatnonzero(~sure[self.asked].all(axis=1))
         if len(doubtful) == self.asked.shape[0] or (self.temporal and len(doubtful)):
@@ -157,7 +167,7 @@ class BankTensors:
         return replace(self, asked=self.asked[doubtful], conditions=conditions)
 
     def chunks(self, batch: int, numbers: int = CHUNK) -> Iterator[slice]:
-        """The rows in runs of at most so many numbers, those of members included, or of one row."""
+        """The rows in runs of at most `numbers` numbers (members included), or of one row."""
         return runs(self.load * max(1, batch), numbers)
 
     def reading(
@@ -171,7 +181,8 @@ class BankTensors:
         lined: Lined | None = None,
         unsure: tuple[Tensor, Tensor] | None = None,
     ) -> Reading:
-        """The numbers of some rows: gathered from inputs [N, B] and outputs [N', B], in the order of `lined` for formulas over time.
+        """The numbers of some rows: gathered from inputs [N, B] and outputs [N', B], in the order
+        of `lined` for formulas over time.
 
         Rows of a bank with members are given as a slice. `unsure`: as in `Extremes`.
         """
@@ -201,7 +212,9 @@ class BankTensors:
         offset: bool,
         lined: Lined | None,
     ) -> dict[int, Members]:
-        """The members of some owners in each of the tables over them, with the members of those in turn."""
+        """The members of some owners in each of the tables over them, with the members of those in
+        turn.
+        """
         found: dict[int, Members] = {}
         for at, table in enumerate(self.members):
             if table.parent != parent:
@@ -234,7 +247,9 @@ class BankTensors:
         careful: bool,
         offset: bool = False,
     ) -> Reading:
-        """The numbers of (row, sample) pairs, int64 [K] each, as if every pair were a row and had one sample: [K, 1]; not over time."""
+        """The numbers of (row, sample) pairs, int64 [K] each, as if every pair were a row and had
+        one sample: [K, 1]; not over time.
+        """
         return self._paired(-1, row, sample, inputs, outputs, careful, offset)
 
     def _paired(
@@ -271,7 +286,10 @@ class BankTensors:
         )
 
     def applies(self, rows: slice | Tensor, met: Tensor) -> Tensor | None:
-        """Where the rows apply, bool [R, B], from the conditions met [D, B]; None when all do everywhere."""
+        """Where the rows apply, bool [R, B], from the conditions met [D, B].
+
+        None when all do everywhere.
+        """
         result: Tensor | None = None
         for index in self.conditions[:, rows]:
             one = met.index_select(0, index)
@@ -327,7 +345,7 @@ def _member_tensors(plan: MemberPlan) -> MemberTensors:
 
 
 def _load(plan: BankPlan) -> NDArray[np.int64]:
-    """How many rows and members stand before each row, [R + 1]."""
+    """The number of rows and members before each row, [R + 1]."""
     load = np.arange(plan.rows + 1, dtype=np.int64)
     ends: list[NDArray[np.int64]] = []
     for table in plan.members:
@@ -337,12 +355,14 @@ def _load(plan: BankPlan) -> NDArray[np.int64]:
 
 
 def _least_scales(plan: BankPlan) -> NDArray[np.float64]:
-    """The least scale of the comparisons of each row and of its members, those inside terms left out; [R]."""
+    """The least scale of the comparisons of each row and of its members, those inside terms left
+    out; [R].
+    """
     tables: tuple[BankPlan | MemberPlan, ...] = (plan, *plan.members)
     least = [np.full(table.params.shape[1], np.inf) for table in tables]
     for table, atom in _comparisons(plan.skeleton, -1):
         np.fmin(least[table + 1], tables[table + 1].params[atom.scale], out=least[table + 1])
-    for at in range(len(plan.members), 0, -1):  # parents stand before their members
+    for at in range(len(plan.members), 0, -1):  # parents precede their members
         members = plan.members[at - 1]
         owner = np.repeat(np.arange(members.offsets.shape[0] - 1), np.diff(members.offsets))
         np.fmin.at(least[members.parent + 1], owner, least[at])
@@ -388,7 +408,9 @@ def _unsure(
     lined: Lined | None,
     unsure: tuple[Tensor, Tensor],
 ) -> dict[int, Tensor]:
-    """Where something in the window is unknown, bool [R, B], for the slots of all rows that hold extremes; see `Extremes`."""
+    """Where something in the window is unknown, bool [R, B], for the slots of all rows that hold
+    extremes; see `Extremes`.
+    """
     found: dict[int, Tensor] = {}
     extremes = {
         place_of(part) for part in subformulas(bank.skeleton) if isinstance(part, OverExtreme)
@@ -428,7 +450,10 @@ def _tensor(array: NDArray[np.generic]) -> Tensor:
 
 
 def largest_number(*numbers: Tensor) -> float:
-    """The largest absolute value; NaN when one is unknown, infinite inside transforms where values cannot be looked at."""
+    """The largest absolute value.
+
+    NaN when one is unknown, infinite inside transforms where values cannot be looked at.
+    """
     try:
         return max(
             (float(part.detach().abs().max()) for part in numbers if part.numel()),

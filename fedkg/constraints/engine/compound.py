@@ -1,4 +1,4 @@
-"""Formulas whose verdict rests on other steps or on members, alike for robustness and for what is missing.
+"""Formulas with a verdict that depends on other steps or on members, for robustness and violations.
 
 Letters: R rows, B batch.
 """
@@ -33,7 +33,8 @@ Inner = Callable[[Formula, bool, Reading], Tensor]
 
 
 Form = Callable[[Any, bool, Reading, Truth, Inner, bool], Tensor]
-"""Computes a formula's number, or that of its negation. The last argument says whether "all of" is a minimum."""
+"""Computes a formula's number, or that of its negation. The last argument says whether "all of" is
+a minimum."""
 
 
 def compound(
@@ -42,7 +43,8 @@ def compound(
     """The formula's number, or that of its negation; [R, B].
 
     Args:
-        truth: how numbers stand for verdicts. Where 0 is low (numbers say what is missing), minima and maxima change places.
+        truth: the encoding of verdicts as numbers. Where 0 is low (numbers are violations), minima
+            and maxima change places.
         inner: evaluates sub-formulas in the same sense.
     """
     least = positive != truth.zero_is_low
@@ -89,7 +91,10 @@ def _initially(
 def _at_least(
     formula: AtLeast, positive: bool, reading: Reading, truth: Truth, inner: Inner, least: bool
 ) -> Tensor:
-    """Enough of them: the count-th largest robustness. The negation and what is missing mirror it: the count-th smallest."""
+    """Enough of them: the count-th largest robustness.
+
+    The negation and what is missing mirror it: the count-th smallest.
+    """
     members = reading.members[formula.members]
     values = over_members(inner(formula.arg, positive, members.reading), members)
     wanted: Tensor | None = None
@@ -110,7 +115,10 @@ FORMS: dict[type[FormulaPart], Form] = {
 
 
 def _again(part: Formula, positive: bool, reading: Reading, inner: Inner) -> At | None:
-    """A comparison's numbers so many steps on, evaluated there; None for what is more, which a compiler would write at each step."""
+    """The values of a comparison shifted by a number of steps, evaluated there.
+
+    None for larger formulas, which a compiler would repeat at each step.
+    """
     if reading.members or not isinstance(part, Compare) or is_temporal(part):
         return None
     return lambda by: inner(part, positive, reading_on(reading, by))

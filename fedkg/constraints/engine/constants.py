@@ -16,8 +16,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 def constant(array: NDArray[np.generic], device: torch.device) -> Tensor:
     """An array as a tensor on a device.
 
-    What was taken to an accelerator stays there for the next call: a copy from the processor waits for it, cannot be captured in a CUDA
-    graph, and would be a copy in every run of a compiled function.
+    What was taken to an accelerator stays there for the next call: a copy from the processor waits
+    for it, cannot be captured in a CUDA graph, and would be a copy in every run of a compiled
+    function.
     """
     if device.type == "cpu":
         return torch.from_numpy(np.ascontiguousarray(array))
@@ -26,7 +27,7 @@ def constant(array: NDArray[np.generic], device: torch.device) -> Tensor:
 
 
 def being_traced() -> bool:
-    """Whether tensors have no numbers yet, but stand for those that a compiled function will be given."""
+    """Whether tensors are symbolic: placeholders for the arguments of a compiled function."""
     return torch._C._len_torch_dispatch_stack() > 0 and detect_fake_mode() is not None
 
 

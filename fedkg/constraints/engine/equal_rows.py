@@ -1,4 +1,5 @@
-"""Rows of one bank that say the same of the same numbers: evaluated once, whichever rules they come from.
+"""Rows of one bank that say the same of the same numbers: evaluated once, whichever rules they come
+from.
 
 Letters: R rows of a bank, D distinct ones; M members of their sets, P owners of these.
 """
@@ -16,11 +17,16 @@ from fedkg.constraints.binding.plan import BankPlan, MemberPlan
 from fedkg.constraints.binding.reads import Index
 
 WORTH = 1.25
-"""A bank's equal rows are evaluated once where it has so many rows for each distinct one: spreading the results costs a pass over them."""
+"""Equal rows of a bank are evaluated once from this ratio of rows to distinct rows on: spreading
+the results costs a pass over them.
+"""
 
 
 def distinct_rows(bank: BankPlan) -> tuple[BankPlan, Index | None]:
-    """The bank with its D distinct rows alone, and which of them each row is, int64 [R]; itself and None where little is gained."""
+    """The bank with its D distinct rows alone, and which of them each row is, int64 [R].
+
+    Itself and None where little is gained.
+    """
     keys = np.concatenate(
         [_contents(bank), np.sort(bank.conditions, axis=0).T, *_sets(bank.members, -1)], axis=1
     )
@@ -40,7 +46,9 @@ def _contents(table: BankPlan | MemberPlan) -> NDArray[np.int64]:
 
 
 def _sets(tables: Sequence[MemberPlan], parent: int) -> list[NDArray[np.int64]]:
-    """For each table over a parent a number for each owner, equal where the sets are, members in their order: [P, 1]."""
+    """For each table over a parent a number for each owner, equal where the sets are, members in
+    their order: [P, 1].
+    """
     found: list[NDArray[np.int64]] = []
     for at, table in enumerate(tables):
         if table.parent != parent:

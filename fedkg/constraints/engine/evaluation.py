@@ -1,12 +1,15 @@
-"""One skeleton evaluated at once for all rows of its bank: pure tensor functions, differentiable, usable under `torch.func` transforms.
+"""One skeleton evaluated at once for all rows of its bank: pure tensor functions, differentiable,
+usable under `torch.func` transforms.
 
-Letters: R rows, B batch, s slots, p parameters. Everything is [R, B]: a bank row is one contiguous run of the batch, so that gathering
-is copying.
+Letters: R rows, B batch, s slots, p parameters. Everything is [R, B]: a bank row is one contiguous
+run of the batch, so that gathering is copying.
 
-One number carries robustness and three-valued truth. Formulas are taken in negation normal form (the polarity travels down, no negation
-is ever computed); a strict comparison whose margin is exactly 0 is moved to `strict_step` below it. Then *satisfied* is ``>= 0``,
-*violated* is ``< 0`` and *unknown* a number between the two (`unknown`), so that plain minima and maxima are Kleene's connectives and the
-interval semantics of the interpreter at once. What leaves this module has NaN for it.
+One number carries robustness and three-valued truth. Formulas are taken in negation normal form
+(the polarity travels down, no negation is ever computed); a strict comparison with a margin of
+exactly 0 is moved to `strict_step` below it. Then *satisfied* is ``>= 0``, *violated* is ``< 0``
+and *unknown* a number between the two (`unknown`), so that plain minima and maxima are Kleene's
+connectives and the interval semantics of the interpreter at once. What leaves this module has NaN
+for it.
 """
 
 from __future__ import annotations
@@ -69,7 +72,8 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def evaluate(skeleton: Formula, reading: Reading, *, positive: bool = True) -> Tensor:
-    """Robustness of a formula or (not `positive`) of its negation, with strictness nudged; [R, B] or broadcast to it.
+    """Robustness of a formula or (not `positive`) of its negation, with strictness nudged; [R, B]
+    or broadcast to it.
 
     ``>= 0`` where satisfied, ``< 0`` where violated, NaN where unknown.
     """
@@ -77,7 +81,10 @@ def evaluate(skeleton: Formula, reading: Reading, *, positive: bool = True) -> T
 
 
 def holds(skeleton: Formula, reading: Reading) -> Tensor:
-    """1 where a formula is satisfied, 0 where it is violated or unknown; [R, B] or broadcast to it. The reading must be `offset`."""
+    """1 where a formula is satisfied, 0 where it is violated or unknown; [R, B] or broadcast to it.
+
+    The reading must be `offset`.
+    """
     return _as_gate(_formula(skeleton, True, reading))
 
 
@@ -92,7 +99,10 @@ def _as_gate(robustness: Tensor) -> Tensor:
 
 
 def evaluate_implication(skeleton: Implies, reading: Reading) -> tuple[Tensor, Tensor]:
-    """Robustness as `evaluate` gives it, and bool where the antecedent holds; both [R, B] or broadcast to it."""
+    """Robustness as `evaluate` gives it, and bool where the antecedent holds.
+
+    Both [R, B] or broadcast to it.
+    """
     refuted = _formula(skeleton.antecedent, False, reading)
     fired = refuted < ROBUSTNESS.unknown(refuted.dtype)
     return _shown(
@@ -111,12 +121,17 @@ def _shown(robustness: Tensor, reading: Reading) -> Tensor:
 
 
 def evaluate_term(term: Term, reading: Reading, *, guarded: bool = True) -> Tensor:
-    """The value of a term, [R, B] or broadcast to it; NaN where it or any part of it is not a finite number, as far as `guarded`."""
+    """The value of a term, [R, B] or broadcast to it.
+
+    NaN where it or any part of it is not a finite number, as far as `guarded`.
+    """
     return _term(term, reading, guarded)
 
 
 def reported(skeleton: Formula, robustness: Tensor) -> Tensor:
-    """Robustness without the nudge: exactly 0 where a strict comparison misses by nothing, as the interpreter reports it."""
+    """Robustness without the nudge: exactly 0 where a strict comparison misses by nothing, as the
+    interpreter reports it.
+    """
     if not has_strict(skeleton):
         return robustness
     step = strict_step(robustness.dtype)
@@ -124,7 +139,10 @@ def reported(skeleton: Formula, robustness: Tensor) -> Tensor:
 
 
 def _lowered_at(value: Tensor, at: float, by: float) -> Tensor:
-    """`value`, lowered where it is exactly `at`; by arithmetic, which costs half of what masks do."""
+    """`value`, lowered where it is exactly `at`.
+
+    By arithmetic, which costs half of what masks do.
+    """
     elsewhere = torch.sign(value.detach() - at if at else value.detach()).abs_()
     return torch.add(value, elsewhere.sub_(1.0), alpha=by)
 
@@ -198,10 +216,13 @@ def mirrored(atom: Compare, positive: bool, reading: Reading) -> Tensor | None:
 
 
 def smooth_extreme(parts: Sequence[Tensor], truth: Truth, *, lowest: bool, careful: bool) -> Tensor:
-    """The log-sum-exp bound of minimum or maximum; NaN where unknown parts (NaN) could still turn the verdict.
+    """The log-sum-exp bound of minimum or maximum.
+
+    NaN where unknown parts (NaN) could still turn the verdict.
 
     Args:
-        parts: [R, B] each, or broadcast to it. truth: with a temperature. careful: whether any may be unknown.
+        parts: [R, B] each, or broadcast to it. truth: with a temperature. careful: whether any may
+            be unknown.
     """
     assert truth.temperature is not None, "smooth"
     if len(parts) == 1:
@@ -244,7 +265,9 @@ def _any(masks: Sequence[Tensor]) -> Tensor:
 
 
 def compare_margin(atom: Compare, positive: bool, reading: Reading) -> Tensor:
-    """Margin of the comparison or of its negation (the same number with the other sign, in IEEE arithmetic too); not finite: unknown."""
+    """Margin of the comparison or of its negation (the same number with the other sign, in IEEE
+    arithmetic too); not finite: unknown.
+    """
     guarded = reading.careful and not has_constant_slope(atom)
     left, right = _term(atom.left, reading, guarded), _term(atom.right, reading, guarded)
     tolerance = None if atom.tolerance is None else _term(atom.tolerance, reading, guarded)
@@ -264,7 +287,10 @@ def compare_margin(atom: Compare, positive: bool, reading: Reading) -> Tensor:
 def class_margin(
     atom: ClassIn, positive: bool, reading: Reading, temperature: float | Tensor | None = None
 ) -> Tensor:
-    """Best score inside the set minus best outside, or its negative; infinite where one of the two is empty."""
+    """Best score inside the set minus best outside, or its negative.
+
+    Infinite where one of the two is empty.
+    """
     inside, outside = (
         [shield(reading.slots[i]) if reading.careful else reading.slots[i] for i in part]
         for part in (atom.inside, atom.outside)
@@ -307,12 +333,15 @@ def _given(part: Given, positive: bool, reading: Reading) -> Tensor:
 
 
 def finite(value: Tensor) -> Tensor:
-    """`value` with NaN where it is no finite number, and no gradient there."""
+    """`value` with NaN in place of infinite numbers, and no gradient there."""
     return torch.where(torch.isfinite(value), value, math.nan)
 
 
 def _term(term: Term, reading: Reading, guarded: bool) -> Tensor:
-    """The term's value, [R, B] or broadcast to it. Guarded: NaN where any part of it is not a finite number, and slots shielded."""
+    """The term's value, [R, B] or broadcast to it.
+
+    Guarded: NaN where any part of it is not a finite number, and slots shielded.
+    """
     return TERMS[type(term)](term, reading, guarded)
 
 
@@ -409,4 +438,5 @@ TERMS: dict[type[TermPart], Callable[[Any, Reading, bool], Tensor]] = {
     Choose: _choose,
     Coalesce: _coalesce,
 }
-"""The tensor form of each kind of term; gradients come from it. Kernels that do not know a kind leave it to this form."""
+"""The tensor form of each kind of term; gradients come from it. Kernels that do not know a kind
+leave it to this form."""

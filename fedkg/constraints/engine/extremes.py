@@ -12,7 +12,8 @@ from typing_extensions import override
 class _Extreme(torch.autograd.Function):
     """The maximum (`sign` 1) or minimum (-1); a tie shares the gradient evenly.
 
-    The same as `torch.maximum`, whose backward pass selects by masks: on a CPU that costs ten times as much as the arithmetic here.
+    The same as `torch.maximum`, but its backward pass selects by masks: on a CPU that costs ten
+    times as much as the arithmetic here.
     """
 
     generate_vmap_rule = True
@@ -41,12 +42,18 @@ class _Extreme(torch.autograd.Function):
 
 
 def upper(left: Tensor, right: Tensor) -> Tensor:
-    """The larger of two tensors, element by element; neither holds NaN where a gradient is wanted."""
+    """The larger of two tensors, element by element.
+
+    Neither holds NaN where a gradient is wanted.
+    """
     return _extreme(left, right, 1.0)
 
 
 def lower(left: Tensor, right: Tensor) -> Tensor:
-    """The smaller of two tensors, element by element; neither holds NaN where a gradient is wanted."""
+    """The smaller of two tensors, element by element.
+
+    Neither holds NaN where a gradient is wanted.
+    """
     return _extreme(left, right, -1.0)
 
 
@@ -83,9 +90,11 @@ class _SoftExtreme(torch.autograd.Function):
 
 
 def soft_extreme(left: Tensor, right: Tensor, temperature: float) -> Tensor:
-    """``t log(exp(left / t) + exp(right / t))``, a bound of the maximum, or with a temperature t below 0 of the minimum.
+    """``t log(exp(left / t) + exp(right / t))``, a bound of the maximum, or with a temperature t
+    below 0 of the minimum.
 
-    It needs a fraction of the passes over memory that `torch.logaddexp` takes. Neither tensor holds infinite numbers.
+    It needs a fraction of the passes over memory that `torch.logaddexp` takes. Neither tensor holds
+    infinite numbers.
     """
     if left.requires_grad or right.requires_grad:
         left, right = torch.broadcast_tensors(left, right)  # type: ignore[no-untyped-call]  # torch declares it without types

@@ -8,13 +8,15 @@ from fedkg.pack.formulas import Known
 
 
 class Given(Known):
-    """Stands for a sub-formula over inputs alone: its robustness is the value of `slot`, NaN where unknown.
+    """Replaces a sub-formula over inputs alone: its robustness is the value of `slot`, NaN where
+    unknown.
 
-    It holds the robustness for the polarity with which it stands in its skeleton: below a negation that of the negated sub-formula.
+    The robustness is for the polarity of its occurrence: below a negation that of the negated
+    sub-formula.
 
     Attributes:
         positive: that polarity.
-        strict: whether a strict comparison stands in what it is the value of.
+        strict: whether the replaced formula contains a strict comparison.
     """
 
     positive: bool = True

@@ -1,9 +1,11 @@
-"""Windows over single columns, once for all rows: the minimum over a window of ``x - a`` is ``(minimum of x) - a``.
+"""Windows over single columns, once for all rows: the minimum over a window of ``x - a`` is
+``(minimum of x) - a``.
 
-A comparison whose margin rises or falls with one column, and with nothing else that changes in time, is at its worst where the column is
-at its extreme: exactly, since rounding keeps the order. So ``always[0, 24] x <= a`` reads the maximum of x over the window as one more
-number of the batch, and thousands of limits over a few hundred signals cost the signals. `always` of a conjunction is the conjunction of
-`always`, and `eventually` of a disjunction likewise.
+A comparison with a margin that rises or falls with one column, and with nothing else that changes
+in time, is at its worst where the column is at its extreme: exactly, since rounding keeps the
+order. So ``always[0, 24] x <= a`` reads the maximum of x over the window as one more number of the
+batch, and thousands of limits over a few hundred signals cost the signals. `always` of a
+conjunction is the conjunction of `always`, and `eventually` of a disjunction likewise.
 
 Letters: N numbers of the batch, E extremes among them, R rows of a bank, B batch.
 """
@@ -31,15 +33,20 @@ from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
 from fedkg.pack.walk import member_table, sides, subterms, with_parts
 
 WORTH = 2
-"""A bank's windows are hoisted where it has at least so many rows for each extreme that they need."""
+"""A bank's windows are hoisted if it has at least this number of rows for each extreme they need.
+"""
 
 
 class OverExtreme(Temporal):
-    """A temporal operator whose argument reads the extreme over the window already: what is left to do is what lies beyond the trace."""
+    """A temporal operator with an argument that already reads the extreme over the window: only the
+    part beyond the trace is left to evaluate.
+    """
 
 
 class Extreme(NamedTuple):
-    """The minimum or maximum of a number (`row`, of the outputs or of the inputs) over each step's window."""
+    """The minimum or maximum of a number (`row`, of the outputs or of the inputs) over each step's
+    window.
+    """
 
     output: bool
     row: int
@@ -55,7 +62,8 @@ class Hoisting:
 
     Attributes:
         banks: for each bank its plan with windows hoisted; None where nothing is gained.
-        extremes: those of inputs, in the order in which they follow the N inputs, then those of outputs likewise.
+        extremes: those of inputs, in the order in which they follow the N inputs, then those of
+            outputs likewise.
     """
 
     banks: tuple[BankPlan | None, ...]
@@ -63,7 +71,9 @@ class Hoisting:
 
 
 class _Use(NamedTuple):
-    """A slot of extremes: which input or output slot it stands for, over which window (parameters), and which extreme."""
+    """A slot of extremes: the input or output slot it replaces, the window (parameters), the
+    extreme.
+    """
 
     slot: Slot
     low: int
@@ -73,7 +83,9 @@ class _Use(NamedTuple):
 
 
 def hoist(banks: Sequence[BankPlan], inputs: int, outputs: int) -> Hoisting:
-    """Banks over so many input and output numbers with their windows hoisted where it pays: see `WORTH`."""
+    """Banks over these numbers of inputs and outputs, with windows hoisted where it pays: see
+    `WORTH`.
+    """
     found: list[tuple[BankPlan, Formula, list[_Use]] | None] = [_hoisted(bank) for bank in banks]
     known = sorted(
         {e for one in found if one for use in one[2] for e in _extremes(one[0], use)}, key=_kind
@@ -92,7 +104,8 @@ class Extremes(NamedTuple):
     """Inputs [N, B] and outputs [N', B], each followed by its extremes.
 
     Attributes:
-        unsure: for the extremes of inputs and of outputs, bool [E, B], where something in the window is unknown; None: nowhere.
+        unsure: for the extremes of inputs and of outputs, bool [E, B], where something in the
+            window is unknown; None: nowhere.
     """
 
     inputs: Tensor
@@ -111,8 +124,9 @@ def with_extremes(
     """Numbers with their extremes.
 
     Args:
-        known: whether all numbers are. Then the extreme is 0 where a window lies wholly beyond its trace. Else extremes are those of what
-            is known, infinite where nothing is, and `unsure` says where something is not.
+        known: whether all numbers are. Then the extreme is 0 where a window lies wholly beyond its
+            trace. Else extremes are those of what is known, infinite where nothing is, and `unsure`
+            says where something is not.
     """
     lined = line_up(traces, None)
     steps, length = lined.steps, lined.steps.length
@@ -156,7 +170,7 @@ def place_of(formula: OverExtreme) -> int:
 
 
 def _kind(one: Extreme) -> tuple[bool, int, int, bool, bool, int]:
-    """Those over the same window stand together."""
+    """Extremes over the same window are adjacent."""
     return one.output, one.first, one.last, one.past, one.lowest, one.row
 
 
@@ -184,7 +198,10 @@ def _extremes(bank: BankPlan, use: _Use) -> list[Extreme]:
 
 
 def _hoisted(bank: BankPlan) -> tuple[BankPlan, Formula, list[_Use]] | None:
-    """The bank with its rewritten skeleton and what its further slots read; None where nothing is gained."""
+    """The bank with its rewritten skeleton and what its further slots read.
+
+    None where nothing is gained.
+    """
     if (
         not bank.temporal
         or not bank.rows
@@ -244,7 +261,10 @@ def _is_hoisted(formula: Formula) -> bool:
 
 
 def _use(formula: Temporal, atom: Compare, bank: BankPlan, every: bool) -> _Use | None:
-    """What the comparison reads once hoisted; None when it does not rise or fall with one slot alone."""
+    """What the comparison reads once hoisted.
+
+    None when it does not rise or fall with one slot alone.
+    """
     slots = {part for side in sides(atom) for part in subterms(side) if isinstance(part, Slot)}
     left, right = _slope(atom.left, bank), _slope(atom.right, bank)
     tolerance = 0 if atom.tolerance is None else _slope(atom.tolerance, bank)
@@ -263,7 +283,10 @@ def _use(formula: Temporal, atom: Compare, bank: BankPlan, every: bool) -> _Use 
 
 
 def _slope(term: Term, bank: BankPlan) -> int | None:
-    """1 where the term rises with its slots for all rows, -1 where it falls, 0 where it has none; None where that is not known."""
+    """1 where the term rises with its slots for all rows, -1 where it falls, 0 where it has none.
+
+    None where that is not known.
+    """
     match term:
         case Slot():
             return 1
@@ -302,7 +325,7 @@ def _signed(slope: int, factors: Sequence[Term], bank: BankPlan) -> int | None:
 
 
 def _replaced(place: Slot, term: Term) -> Term:
-    """The term with another slot in place of its own."""
+    """The term with another slot."""
     return place if isinstance(term, Slot) else with_children(term, partial(_replaced, place))
 
 

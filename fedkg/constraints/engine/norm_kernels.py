@@ -1,4 +1,5 @@
-"""`norm_until` trace by trace as compiled loops: all its passes run over one trace while that is in the nearest cache.
+"""`norm_until` trace by trace as compiled loops: all its passes run over one trace while that is in
+the nearest cache.
 
 Letters: N traces of T steps; L passes. All numbers are signed squares, see `norms`.
 """
@@ -17,7 +18,7 @@ Numbers = NDArray[np.floating]
 Passes = NDArray[np.int64]
 
 LEAST = 1 << 12
-"""Numbers that a thread of its own is worth."""
+"""Numbers per thread; below this a further thread costs more than it saves."""
 
 
 @kernel
@@ -178,7 +179,9 @@ def forward(
     first: int,
     last: int,
 ) -> Numbers:
-    """The signed squares [N, T] of the until within `first` .. `last` of those [N, T] of its sides; `beyond` stands after the last step."""
+    """The signed squares [N, T] of the until within `first` .. `last` of those [N, T] of its sides;
+    `beyond` is the value after the last step.
+    """
     out, schedule, after = (
         np.empty_like(right),
         _schedule(passes),
@@ -228,5 +231,5 @@ def _schedule(passes: Sequence[tuple[int, bool]]) -> Passes:
 
 
 def _traces(values: Numbers) -> int:
-    """How many traces a thread of its own is worth."""
+    """Traces per thread; below this a further thread costs more than it saves."""
     return max(1, LEAST // max(1, int(values.shape[1])))

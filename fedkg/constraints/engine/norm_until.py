@@ -1,8 +1,9 @@
 """Until by norms: few passes over signed squares, and a gradient that keeps none of them.
 
-As `sliding` doubles the exact one: over w steps from now it is found_w, and `left` holds for all of them by kept_w; what m and n steps say
-joins into what m + n say. Norms do not distribute over each other, so that the value depends on the brackets, and these on the width of the
-window alone; the sign is that of the exact until in any of them.
+As `sliding` doubles the exact one: over w steps from now it is found_w, and `left` holds for all of
+them by kept_w; what m and n steps say joins into what m + n say. Norms do not distribute over each
+other, so that the value depends on the brackets, and these on the width of the window alone; the
+sign is that of the exact until in any of them.
 
 Letters: N traces of T steps.
 """
@@ -26,10 +27,13 @@ from fedkg.constraints.engine.unknown import between
 def norm_until(
     left: Tensor, right: Tensor, first: int, last: int, beyond: float, edge: float, *, lowest: bool
 ) -> Tensor:
-    """The norm for: max over t' in t + first .. t + last of min(right at t', min of left from t + first to before t'), [..., T].
+    """The norm for: max over t' in t + first ..
+
+    T + last of min(right at t', min of left from t + first to before t'), [..., T].
 
     Args:
-        left, right: what is missing, of one shape. beyond: stands beyond the trace, for both. edge: beyond every number there is.
+        left, right: violations of one shape. beyond: the value beyond the trace, for both. edge:
+            beyond every number.
         lowest: its dual, minima and maxima exchanged.
     """
     sign = -1.0 if lowest else 1.0
@@ -99,7 +103,10 @@ def _fallen(levels: Levels, first: int, last: int, gradient: Tensor) -> tuple[Te
 
 
 class _NormUntil(torch.autograd.Function):
-    """The until of signed squares [N, T], for `beyond` as such a square; by compiled loops where they can be used."""
+    """The until of signed squares [N, T], for `beyond` as such a square.
+
+    By compiled loops where they can be used.
+    """
 
     @staticmethod
     @override

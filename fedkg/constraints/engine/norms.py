@@ -1,22 +1,26 @@
-"""Minima and maxima made smooth whose sign never lies: norms of what is violated, and of what is satisfied.
+"""Smooth minima and maxima with exact signs: norms of the violated parts, and of the satisfied
+parts.
 
-Numbers say what is missing: positive where violated, up to 0 where satisfied, beyond reach where inputs alone decide. The maximum, what is
-missing of all parts together, becomes
+Numbers say what is missing: positive where violated, up to 0 where satisfied, beyond reach where
+inputs alone decide. The maximum, what is missing of all parts together, becomes
 
 - ``sqrt(sum(m**2))`` over the parts that are violated, when one is: each has its share of the gradient;
 - ``-1 / sqrt(sum(1 / m**2))`` when all are satisfied: less than the narrowest of them has to spare, and never more than 0.
 
-The minimum is its mirror image. Both keep the sign of the exact extreme, are continuous, never rise as a part falls, agree however parts
-are put in brackets, and give no part a gradient above 1. Of n violated parts the maximum is between the exact one and sqrt(n) times it.
+The minimum is its mirror image. Both keep the sign of the exact extreme, are continuous, never rise
+as a part falls, agree however parts are put in brackets, and give no part a gradient above 1. Of n
+violated parts the maximum is between the exact one and sqrt(n) times it.
 
-Chains of them need no roots in between: of *signed squares*, ``u = m * |m|``, the maximum is the sum of the positive ones or, where there
-is none, minus the inverse of the sum of their inverses; 0 is unknown, and what inputs alone decide is infinite. All of these are then rules
-of arithmetic.
+Chains of them need no roots in between: of *signed squares*, ``u = m * |m|``, the maximum is the
+sum of the positive ones or, where there is none, minus the inverse of the sum of their inverses; 0
+is unknown, and what inputs alone decide is infinite. All of these are then rules of arithmetic.
 
-They are generalised means (Mehdipour, Vasile and Belta 2019, "Arithmetic-geometric mean robustness"; Uzun, Elango, Garoche and Acikmese
-2024, "Optimization with temporal and logical specifications via generalized mean-based smooth robustness measures") of the powers 2 and -2,
-without the division by the number of parts: so a step that breaks a rule counts the same however long the window is, and two steps joined
-to a third are three steps. The arithmetic-geometric mean is not continuous where a part becomes satisfied.
+They are generalised means (Mehdipour, Vasile and Belta 2019, "Arithmetic-geometric mean
+robustness"; Uzun, Elango, Garoche and Acikmese 2024, "Optimization with temporal and logical
+specifications via generalized mean-based smooth robustness measures") of the powers 2 and -2,
+without the division by the number of parts: so a step that violates a rule counts the same however
+long the window is, and two steps joined to a third are three steps. The arithmetic-geometric mean
+is not continuous where a part becomes satisfied.
 """
 
 from __future__ import annotations
@@ -32,14 +36,17 @@ from typing_extensions import override
 from fedkg.constraints.engine.unknown import between
 
 NEAR, FAR = 1e-10, 1e12
-"""Sizes, in scales, are not told apart closer than the one and beyond the other: their cubes and the inverse of those fit float32."""
+"""Sizes, in scales, are clipped to this range: their cubes and inverse cubes fit float32."""
 
 BEYOND, UNKNOWN = 1e34, 1e-34
-"""What a part adds to the sum of squares that inputs alone have decided, or that is unknown: above and below any sum of others."""
+"""What a part adds to the sum of squares that inputs alone have decided, or that is unknown: above
+and below any sum of others."""
 
 
 def norm_of(parts: Sequence[Tensor], edge: float, *, lowest: bool) -> Tensor:
-    """The smooth maximum of what is missing (`lowest`: minimum) of some parts, broadcast to each other."""
+    """The smooth maximum of what is missing (`lowest`: minimum) of some parts, broadcast to each
+    other.
+    """
     if len(parts) == 1:
         return parts[0]
     sums = weighed(parts[0], edge, lowest=lowest)
@@ -51,10 +58,12 @@ def norm_of(parts: Sequence[Tensor], edge: float, *, lowest: bool) -> Tensor:
 def weighed(missing: Tensor, edge: float, *, lowest: bool) -> Tensor:
     """What each number adds to the two sums of a norm: [2, ...]. Sums of nothing are zeros.
 
-    The first sum is of squares of the parts that decide alone (a maximum's violated ones), the second of inverse squares of the others.
+    The first sum is of squares of the parts that decide alone (a maximum's violated ones), the
+    second of inverse squares of the others.
 
     Args:
-        missing: `between` where unknown. edge: beyond every number there is; half of it is out of reach.
+        missing: `between` where unknown. edge: beyond every number there is; half of it is out of
+            reach.
     """
     violated, satisfied = missing > between(missing.dtype), missing <= 0
     alone, others = (satisfied, violated) if lowest else (violated, satisfied)
@@ -68,7 +77,10 @@ def weighed(missing: Tensor, edge: float, *, lowest: bool) -> Tensor:
 
 
 def settled(sums: Tensor, edge: float, *, lowest: bool) -> Tensor:
-    """The norm whose sums these are, [...]; out of reach where every part is, `between` where unknown parts leave the verdict open."""
+    """The norm from its sums, [...].
+
+    Out of reach if every part is, `between` if unknown parts leave the verdict open.
+    """
     squares, inverse = sums
     sign = -1.0 if lowest else 1.0
     known, reached = squares > NEAR**2 / 2, squares < BEYOND / 2
@@ -80,14 +92,16 @@ def settled(sums: Tensor, edge: float, *, lowest: bool) -> Tensor:
 
 
 def signed_squares(missing: Tensor, edge: float) -> Tensor:
-    """``m * |m|`` of each number: 0 where it is `between`, infinite where it is half of `edge` or more."""
+    """``m * |m|`` of each number: 0 where it is `between`, infinite where it is half of `edge` or
+    more.
+    """
     side = (missing > between(missing.dtype)).to(missing.dtype) - (missing <= 0).to(missing.dtype)
     size = (side * missing).clamp(max=FAR) + NEAR
     return torch.where(missing.detach().abs() >= edge / 2, side * math.inf, side * size * size)
 
 
 def signed_roots(squares: Tensor, edge: float) -> Tensor:
-    """The number whose signed square each is; the mirror of `signed_squares`."""
+    """The number with this signed square, for each; the inverse of `signed_squares`."""
     plain = (squares != 0) & ~torch.isinf(squares)
     size = torch.where(plain, squares.abs(), 1.0).sqrt()
     side = torch.sign(squares.detach())
@@ -97,7 +111,9 @@ def signed_roots(squares: Tensor, edge: float) -> Tensor:
 
 
 class _UpperSquare(torch.autograd.Function):
-    """`upper_square`; where a part is 0 or infinite its formula has a derivative, but none that the chain rule finds."""
+    """`upper_square`; where a part is 0 or infinite its formula has a derivative, but none that the
+    chain rule finds.
+    """
 
     generate_vmap_rule = True
 
@@ -121,7 +137,7 @@ class _UpperSquare(torch.autograd.Function):
 
 
 def upper_square(left: Tensor, right: Tensor) -> Tensor:
-    """The signed square of the norm that stands for the maximum of two numbers, given theirs."""
+    """The signed square of the norm that replaces the maximum of two numbers, given theirs."""
     found: Tensor = _UpperSquare.apply(left, right)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
     return found
 

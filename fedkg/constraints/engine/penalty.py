@@ -1,8 +1,10 @@
-"""What a model is to be punished for: how much of a formula is missing, as far as its answers can mend it.
+"""What a model is to be punished for: how much of a formula is missing, as far as its answers can
+mend it.
 
-Three things differ from robustness (`evaluation`): margins are divided by the scale of their comparison; what reads inputs alone is true
-or false and nothing between, so that the gradient reaches the model even where a guard over sensor data holds by a hair; and the sign is
-turned, so that *missing* is positive where violated. `PenaltyForm` says what is made of that number.
+Three things differ from robustness (`evaluation`): margins are divided by the scale of their
+comparison; what reads inputs alone is true or false and nothing between, so that the gradient
+reaches the model even where a guard over sensor data holds by a hair; and the sign is turned, so
+that *missing* is positive where violated. `PenaltyForm` says what is made of that number.
 
 Letters: R rows, B batch.
 """
@@ -44,10 +46,12 @@ from fedkg.errors import UsageError
 from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Known, Not, Or
 
 UNREACHABLE = 1e30
-"""Missing where inputs alone decide (negative: where they already satisfy): far beyond any margin, finite in float32."""
+"""Missing where inputs alone decide (negative: where they already satisfy): far beyond any margin,
+finite in float32."""
 
 FARTHEST = UNREACHABLE / 4
-"""The margin, in units, that smooth robustness takes any wider one for: that a number decides stays to be seen."""
+"""The margin, in units, that smooth robustness takes any wider one for: that a number decides stays
+to be seen."""
 
 Semantics = Literal["exact", "smooth", "sound"]
 Kind = Literal["hinge", "squared", "log_barrier"]
@@ -63,13 +67,15 @@ class PenaltyForm:
     | squared | the hinge's square |
     | log_barrier | ``max(0, -log(-m) / s)`` for ``m <= -1 / s**2``, beyond it the tangent there |
 
-    The barrier is that of Kervadec et al. 2022 ("Constrained deep networks: Lagrangian optimization via log-barrier extensions", equation
-    4), without its reward for what lies more than one scale inside: it pushes answers off their limits before they break them, the more
-    gently the larger the sharpness s, which one raises while training.
+    The barrier is that of Kervadec et al. 2022 ("Constrained deep networks: Lagrangian optimization
+    via log-barrier extensions", equation 4), without its reward for what lies more than one scale
+    inside: it pushes answers off their limits before they break them, the more gently the larger
+    the sharpness s, which one raises while training.
 
     Attributes:
         temperature: of minima and maxima by log-sum-exp, in units of scales; None for exact.
-        sound: whether minima and maxima are `norms` instead: smooth, and positive exactly where the exact ones are.
+        sound: whether minima and maxima are `norms` instead: smooth, and positive exactly where the
+            exact ones are.
         sharpness: s.
     """
 
@@ -85,13 +91,15 @@ class PenaltyForm:
 
     @property
     def truth(self) -> Truth:
-        """How numbers that say what is missing stand for verdicts."""
+        """The encoding of verdicts by violation numbers."""
         return Truth(
             edge=UNREACHABLE, zero_is_low=True, temperature=self.temperature, sound=self.sound
         )
 
     def of(self, missing: Tensor, decided: bool) -> Tensor:
-        """The penalty of each number, >= 0; 0 where it is unknown or, with `decided`, where inputs alone decide."""
+        """The penalty of each number, >= 0; 0 where it is unknown or, with `decided`, where inputs
+        alone decide.
+        """
         if self.kind == "log_barrier":
             return _barrier(missing, decided, self.sharpness)
         hinge = (
@@ -106,7 +114,10 @@ HINGE = PenaltyForm()
 
 
 def penalty_form(semantics: str, temperature: float, form: str, sharpness: float) -> PenaltyForm:
-    """The form that a call asks for. Raises UsageError for a name that there is not, and for numbers that are not above 0."""
+    """The form that a call asks for.
+
+    Raises UsageError for a name that there is not, and for numbers that are not above 0.
+    """
     if (semantics, temperature, form, sharpness) == ("exact", 0.05, "hinge", HINGE.sharpness):
         return HINGE
     choices = {"semantics": (semantics, get_args(Semantics)), "form": (form, get_args(Kind))}
@@ -132,15 +143,18 @@ def penalties(
     *,
     divided: bool = True,
 ) -> Tensor:
-    """What is missing in its form, >= 0; 0 where satisfied or unknown, and where inputs alone decide so that no output can help.
+    """What is missing in its form, >= 0; 0 where satisfied or unknown, and where inputs alone
+    decide so that no output can help.
 
-    Guards and gates are factors 0 and 1: selecting by an irregular mask costs ten times as much as a product, forward and backward.
+    Guards and gates are factors 0 and 1: selecting by an irregular mask costs ten times as much as
+    a product, forward and backward.
 
     Args:
         skeleton: a formula that reads an output.
         reading: its numbers; must be `offset`.
         gate: 1 where the row applies, 0 where it does not; [R, B] or None.
-        divided: False to leave out the division by the scale, where `late_scale` says that it can be made up for.
+        divided: False to leave out the division by the scale, where `late_scale` says that it can
+            be made up for.
 
     Returns:
         [R, B], or broadcast to it.
@@ -159,9 +173,11 @@ def penalties(
 def penalties_and_known(
     skeleton: Formula, reading: Reading, form: PenaltyForm, *, divided: bool
 ) -> tuple[Tensor, Tensor]:
-    """`penalties` of an exact form, and bool where the formula's verdict is known, as `evaluate` has it, of one evaluation.
+    """`penalties` of an exact form, and bool where the formula's verdict is known, as `evaluate`
+    has it, of one evaluation.
 
-    They are not its verdicts where a margin in units leaves the range of its type, or a strict comparison holds by less than `HAIR`.
+    They are not its verdicts where a margin in units leaves the range of its type, or a strict
+    comparison holds by less than `HAIR`.
     """
     guards, rest = split_guards(skeleton)
     missing = missing_of(rest, True, reading, form.truth, divided)
@@ -192,7 +208,9 @@ def _soft_hinge(missing: Tensor, decided: bool, temperature: float) -> Tensor:
 
 
 def _barrier(missing: Tensor, decided: bool, sharpness: float) -> Tensor:
-    """See `PenaltyForm`; what is unknown, or beyond reach, is put one scale inside, where the barrier begins."""
+    """See `PenaltyForm`; what is unknown, or beyond reach, is put one scale inside, where the
+    barrier begins.
+    """
     edge = 1.0 / sharpness**2
     known = (missing != between(missing.dtype)) & ~torch.isnan(missing)
     inner = torch.where(
@@ -203,7 +221,9 @@ def _barrier(missing: Tensor, decided: bool, sharpness: float) -> Tensor:
 
 
 def late_scale(skeleton: Formula, form: PenaltyForm = HINGE) -> int | None:
-    """The parameter by which sums of undivided penalties over the batch may be divided instead of each; None when they may not."""
+    """The parameter by which sums of undivided penalties over the batch may be divided instead of
+    each; None when they may not.
+    """
     rest = split_guards(skeleton)[1]
     return rest.scale if isinstance(rest, Compare) and form == HINGE else None
 
@@ -211,7 +231,10 @@ def late_scale(skeleton: Formula, form: PenaltyForm = HINGE) -> int | None:
 def missing_of(
     formula: Formula, positive: bool, reading: Reading, truth: Truth, divided: bool = True
 ) -> Tensor:
-    """How much is missing of the formula or of its negation: positive where violated; where unknown, what `truth` has for it."""
+    """How much is missing of the formula or of its negation: positive where violated.
+
+    Where unknown, what `truth` has for it.
+    """
     if reading.unit is None and not reads_output(formula):
         return _decided(formula, positive, reading, truth)
     match formula:
@@ -275,7 +298,9 @@ def _joined(
 
 
 def _hair(reading: Reading) -> float:
-    """What strictness asks for: of penalties so much that float32 tells it from nothing, of robustness the least that there is."""
+    """What strictness asks for: of penalties so much that float32 tells it from nothing, of
+    robustness the least that there is.
+    """
     return HAIR if reading.unit is None else strict_step(reading.params[0].dtype)
 
 
@@ -289,7 +314,10 @@ def _within_reach(missing: Tensor, reading: Reading) -> Tensor:
 
 
 def _class_missing(atom: ClassIn, positive: bool, reading: Reading, truth: Truth) -> Tensor:
-    """What the best score on the one side lacks to the best on the other; as a norm what any inside lacks to all outside."""
+    """How far the best score on one side is below the best on the other.
+
+    As a norm, any inside to all outside.
+    """
     hair = _hair(reading) if atom.strict == positive else 0.0
     unit = 1.0 if reading.unit is None else reading.unit
     temperature = None if truth.temperature is None else truth.temperature * unit

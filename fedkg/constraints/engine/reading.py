@@ -1,4 +1,5 @@
-"""What a skeleton is evaluated on: the numbers of some rows of a bank, of the members of their sets, and how rows are steps of traces.
+"""What a skeleton is evaluated on: the numbers of some rows of a bank, of the members of their
+sets, and how rows are steps of traces.
 
 Letters: R rows, B batch, p parameters; P owners of sets, M members; n traces of T places.
 """
@@ -16,12 +17,14 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Steps:
-    """How the B places of a reading are steps: n traces one after the other, each of T places, its steps first.
+    """How the B places of a reading are steps: n traces one after the other, each of T places, its
+    steps first.
 
     Attributes:
         places: B = n * T.
         count: T.
-        length: int64 [R, n, 1] or [1, n, 1], how many places of each trace are steps; None when all are.
+        length: int64 [R, n, 1] or [1, n, 1], how many places of each trace are steps; None when all
+            are.
         clip: whether a window ends with its trace; else what lies beyond is unknown.
     """
 
@@ -36,7 +39,7 @@ class Members:
     """The members of the sets of P owners.
 
     Attributes:
-        owner: int64 [M], whose set each is in (never falling). offsets: int64 [P + 1].
+        owner: int64 [M], the set of each member (never falling). offsets: int64 [P + 1].
         reading: their numbers, [M, B].
     """
 
@@ -52,15 +55,17 @@ class Reading:
     Attributes:
         slots: [R, B] for each slot that the skeleton reads; NaN where unknown, never infinite.
         params: [p, R, 1], or one tensor for each parameter, broadcast to [R, B].
-        careful: whether anything may be unknown or overflow; without it no operation is spent on that.
-        offset: for penalties: margins are moved by a hair, so that none is 0 and satisfied is ``> 0``. Cheaper than to look for zeros, and
-            good enough where no verdict is reported.
+        careful: whether anything may be unknown or overflow; without it no operation is spent on
+            that.
+        offset: for penalties: margins are moved by a hair, so that none is 0 and satisfied is ``>
+            0``. Cheaper than to look for zeros, and good enough where no verdict is reported.
         numbers: float64 [p, R], the parameters where they steer the evaluation: windows and counts.
         members: by position of the set's table.
         steps: for formulas over time.
-        unit: for what is missing: [R, 1], what every margin is divided by, also those of inputs, which then decide nothing; None: each
-            comparison's own scale, and inputs decide.
-        unsure: of slots that hold extremes over windows, bool [R, B] for each: where something in the window is unknown.
+        unit: for what is missing: [R, 1], what every margin is divided by, also those of inputs,
+            which then decide nothing; None: each comparison's own scale, and inputs decide.
+        unsure: of slots that hold extremes over windows, bool [R, B] for each: where something in
+            the window is unknown.
     """
 
     slots: Mapping[int, Tensor]
@@ -75,7 +80,10 @@ class Reading:
 
 
 def steps_on(values: Tensor, steps: Steps, by: int) -> Tensor:
-    """Values [R, B] so many steps on (negative: back), those of the trace's last (first) place where that is beyond it."""
+    """Values [R, B] shifted by a number of steps (negative: back).
+
+    Beyond the trace, its last (first) value.
+    """
     if by == 0:
         return values
     places = torch.arange(steps.count, device=values.device) + by
@@ -84,7 +92,7 @@ def steps_on(values: Tensor, steps: Steps, by: int) -> Tensor:
 
 
 def reading_on(reading: Reading, by: int) -> Reading:
-    """A reading of slots alone, so many steps on."""
+    """A reading of slots alone, shifted by a number of steps."""
     steps = reading.steps
     assert steps is not None, "there are steps"
     return replace(

@@ -1,10 +1,13 @@
-"""Exact minima, maxima and until over windows as single loops: for graphs that are traced and compiled for an accelerator.
+"""Exact minima, maxima and until over windows as single loops: for graphs that are traced and
+compiled for an accelerator.
 
-`sliding` takes few passes over numbers that stand in memory, which is what a processor wants. A compiler of kernels can do without: each
-window is one loop that computes the numbers which it compares where it compares them, so that neither they nor blocks of them are ever
-written. That costs their computation once for each step of the window, out of caches, which an accelerator has to spare while windows are
-short. Rows with different windows are one loop all the same. Narrow windows are *written out*, step by step, so that what they say is not
-written either. Values, and which value gets the gradient, are those of `sliding`.
+`sliding` takes few passes over numbers in memory, which suits a processor. A compiler of kernels
+can do without: each window is one loop that computes the numbers which it compares where it
+compares them, so that neither they nor blocks of them are ever written. That costs their
+computation once for each step of the window, out of caches, which an accelerator has to spare while
+windows are short. Rows with different windows are one loop all the same. Narrow windows are
+*written out*, step by step, so that what they say is not written either. Values, and which value
+gets the gradient, are those of `sliding`.
 
 Letters: R rows, n traces of T places, w steps of the widest window.
 """
@@ -25,24 +28,29 @@ from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.sliding import until_within
 
 LONGEST = 64
-"""Windows of more steps are left to `sliding`: it takes about log2(w) passes where a loop computes w values, and an accelerator does some
-dozens of operations in the time in which its memory gives one number."""
+"""Windows of more steps are left to `sliding`: it takes about log2(w) passes where a loop computes
+w values, and an accelerator does some dozens of operations in the time in which its memory gives
+one number."""
 
 WRITTEN_OUT = 16
-"""Windows within so many steps are given to the compiler step by step. Its time grows with the steps, but then what a window says is joined
-with what is made of it, where a loop of its own has to write it first. Until knows no other loop: beyond, it is left to `sliding`, too."""
+"""Windows up to this number of steps are unrolled for the compiler. Compile time grows with the
+steps, but the result is fused with its use, where a separate loop has to write it first. Until has
+no other loop: beyond, `sliding` evaluates it, too."""
 
 At = Callable[[int], Tensor]
-"""Values so many steps on (negative: back), what is beyond the trace in its place: [R, n, T]."""
+"""Values shifted by each number of steps (negative: back), the fill value beyond the trace: [R, n,
+T]."""
 
 
 class Ends(NamedTuple):
     """The windows of R rows.
 
     Attributes:
-        each: float64 [R, 3]: the first step, the last step (counted from now, ahead or back), and what stands beyond the trace.
+        each: float64 [R, 3]: the first step, the last step (counted from now, ahead or back), and
+            the value beyond the trace.
         past: whether they look back.
-        begin, end, beyond: the same, steps back being negative; [R, 1, 1], or a number where it is the same for all rows.
+        begin, end, beyond: the same, steps back being negative; [R, 1, 1], or a number where it is
+            the same for all rows.
     """
 
     each: NDArray[np.float64]
@@ -63,7 +71,7 @@ class Ends(NamedTuple):
         return range(-last, 1 - first) if self.past else range(first, last + 1)
 
     def rows_at(self, by: int) -> Tensor | bool:
-        """Which rows' windows have the step so many on: bool [R, 1, 1], or the same for all rows."""
+        """Rows with a window that contains this step: bool [R, 1, 1], or the same for all rows."""
         own = (self.each[:, 0] <= abs(by)) & (abs(by) <= self.each[:, 1])
         if own.all() or not own.any():
             return bool(own.all())
@@ -73,14 +81,16 @@ class Ends(NamedTuple):
 
 
 def spans(windows: NDArray[np.float64], steps: int) -> NDArray[np.int64]:
-    """Windows [R, 2] on traces of so many steps, as `sliding.clamped` has them: [R, 2]."""
+    """Windows [R, 2] on traces of `steps` steps, as from `sliding.clamped`: [R, 2]."""
     first = np.minimum(windows[:, 0], steps)
     last = np.where(windows[:, 1] < 0, steps - 1, np.minimum(windows[:, 1], steps))
     return np.stack([first, np.maximum(first, last)], axis=1).astype(np.int64)
 
 
 def ends_of(each: NDArray[np.float64], like: Tensor, *, past: bool) -> Ends:
-    """The windows of `Ends.each`, looking back where `past`, for values of the type and on the device of `like`."""
+    """The windows of `Ends.each`, looking back where `past`, for values of the type and on the
+    device of `like`.
+    """
     first, last, beyond = each.T
     begin, end = (-last, -first) if past else (first, last)
 
@@ -102,7 +112,8 @@ def ends_of(each: NDArray[np.float64], like: Tensor, *, past: bool) -> Ends:
 
 
 def extreme(values: Tensor, ends: Ends, *, lowest: bool, at: At | None = None) -> Tensor:
-    """Minimum or maximum over each step's window of values [R, n, T], to which what is beyond the trace belongs: [R, n, T].
+    """Minimum or maximum over each step's window of values [R, n, T], to which what is beyond the
+    trace belongs: [R, n, T].
 
     Args:
         at: the values, to write the windows out.
@@ -158,7 +169,10 @@ def _until_written_out(left: At, right: At, ends: Ends, lowest: bool) -> Tensor:
 
 
 def _where_in(ends: Ends, by: int, values: Tensor, lowest: bool) -> Tensor | None:
-    """Values in the rows whose windows have the step so many on, in the others what decides nothing; None: in no row's."""
+    """Values in rows with a window that contains this step, the neutral value in others.
+
+    None if no row has it.
+    """
     inside = ends.rows_at(by)
     if isinstance(inside, bool):
         return values if inside else None
@@ -166,7 +180,10 @@ def _where_in(ends: Ends, by: int, values: Tensor, lowest: bool) -> Tensor | Non
 
 
 class _Extreme(torch.autograd.Function):
-    """What `extreme` has found. For the gradient the deciding value is looked for, and each step adds up the windows it decides."""
+    """What `extreme` has found.
+
+    For the gradient the deciding value is looked for, and each step adds up the windows it decides.
+    """
 
     @staticmethod
     @override
@@ -206,7 +223,9 @@ def _by_loop(values: Tensor, ends: Ends, lowest: bool) -> Tensor:
 
 
 def _parts(values: Tensor, ends: Ends, lowest: bool) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Of each step's window the extreme of the values, what is beyond the trace (or nothing), and whether all is (None: nowhere)."""
+    """Of each step's window the extreme of the values, what is beyond the trace (or nothing), and
+    whether all is (None: nowhere).
+    """
     steps = values.shape[-1]
     taken = _read(values, _places(ends, steps, values.device))
     now = torch.arange(steps, device=values.device)
@@ -225,7 +244,9 @@ def _nothing(like: Tensor, lowest: bool) -> Tensor:
 
 
 def _shifts(ends: Ends, device: torch.device) -> tuple[Tensor, Tensor | int]:
-    """The steps of the widest window counted from now, [w] or [R, 1, 1, w], and the last one of each row's own."""
+    """The steps of the widest window counted from now, [w] or [R, 1, 1, w], and the last one of
+    each row's own.
+    """
     begin, end = (
         part[..., None] if isinstance(part, Tensor) else part for part in (ends.begin, ends.end)
     )
@@ -233,7 +254,10 @@ def _shifts(ends: Ends, device: torch.device) -> tuple[Tensor, Tensor | int]:
 
 
 def _places(ends: Ends, steps: int, device: torch.device) -> Tensor:
-    """Where each step's window reads, within the trace: int64 [R or 1, 1, T, w]; its last places over and over where it is shorter."""
+    """Where each step's window reads, within the trace: int64 [R or 1, 1, T, w].
+
+    Its last places over and over where it is shorter.
+    """
     shifts, end = _shifts(ends, device)
     shifts = torch.minimum(shifts, end) if isinstance(end, Tensor) else shifts.clamp(max=end)
     return _of_rows((torch.arange(steps, device=device)[:, None] + shifts).clamp(0, steps - 1))
@@ -250,7 +274,9 @@ def _read(values: Tensor, places: Tensor) -> Tensor:
 
 
 def _decided(values: Tensor, ends: Ends, lowest: bool) -> Tensor:
-    """The place of the first value that decides each step's window, int32 [..., R, n, T]; -1 where what is beyond the trace does."""
+    """The place of the first value that decides each step's window, int32 [..., R, n, T]; -1 where
+    what is beyond the trace does.
+    """
     steps = values.shape[-1]
     best, bound, nowhere = _parts(values, ends, lowest)
     wins = torch.lt if lowest else torch.gt
@@ -272,7 +298,7 @@ def _gathered(gradient: Tensor, decided: Tensor, ends: Ends) -> Tensor:
     steps = gradient.shape[-1]
     now = torch.arange(steps, device=gradient.device)[:, None]
     shifts, end = _shifts(ends, gradient.device)
-    there = now - shifts  # the step whose window has this place at that shift
+    there = now - shifts  # the step with this place in its window at that shift
     inside = (shifts <= end) & (there >= 0) & (there < steps)
     places = _of_rows(torch.where(inside, there, 0))
     own = (_read(decided, places) == now) & inside
@@ -316,7 +342,7 @@ class _Until(torch.autograd.Function):
 
 
 def _by_row(sides: Sequence[Tensor], ends: Ends, lowest: bool) -> Tensor:
-    """`until` by `sliding`, the rows of each window by themselves."""
+    """`until` by `sliding`, the rows of each window separately."""
     sides = [side.flip(-1) for side in sides] if ends.past else sides
     kinds, which = np.unique(ends.each, axis=0, return_inverse=True)
     order, parts = np.argsort(which.ravel(), kind="stable"), []

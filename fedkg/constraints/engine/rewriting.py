@@ -1,4 +1,5 @@
-"""Skeletons with other terms in place of some, and banks that read further numbers of the batch for them.
+"""Skeletons with other terms in place of some, and banks that read further numbers of the batch for
+them.
 
 Letters: R rows of a bank.
 """
@@ -20,7 +21,9 @@ from fedkg.pack.walk import member_table, used_slots, with_parts
 
 
 class Column(NamedTuple):
-    """A slot that a bank's skeleton has been given, and which number of the batch each row reads in it, int64 [R]."""
+    """A slot that a bank's skeleton has been given, and which number of the batch each row reads in
+    it, int64 [R].
+    """
 
     slot: Slot
     rows: Index

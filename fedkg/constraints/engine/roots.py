@@ -8,14 +8,14 @@ from torch import Tensor
 from fedkg.constraints.engine.constants import being_traced
 
 HALVES = float((1 << 27) + 1)
-"""What cuts a float64 into two of 26 bits (Dekker 1971), whose products are exact."""
+"""Factor that splits a float64 into two of 26 bits (Dekker 1971) with exact products."""
 
 
 def root(value: Tensor) -> Tensor:
     """The square root; its gradient is that of `torch.sqrt`.
 
-    On a processor that is at times off by one in the last place, more often in float32: enough for a verdict to turn where a bound is met
-    exactly.
+    On a processor that is at times off by one in the last place, more often in float32: enough for
+    a verdict to turn where a bound is met exactly.
     """
     found = torch.sqrt(value)
     if (
@@ -35,7 +35,7 @@ def root(value: Tensor) -> Tensor:
 
 
 def _missing_float32(value: Tensor, found: Tensor) -> Tensor:
-    """By way of float64, whose last place is too far down to turn a rounding."""
+    """By way of float64: its last place is too small to change a rounding."""
     return torch.sqrt(value.double()).float() - found
 
 

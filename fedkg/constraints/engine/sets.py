@@ -1,6 +1,6 @@
-"""Numbers and verdicts over the members of sets: sums, extremes, counts, and "at least so many of them".
+"""Numbers and verdicts over the members of sets: sums, extremes, counts, and "at least n of them".
 
-Letters: M members, P their owners, B batch. Members of one owner stand together.
+Letters: M members, P their owners, B batch. Members of one owner are adjacent.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ def reduce_members(
     owner: Tensor,
     owners: int,
 ) -> Tensor:
-    """One number for each owner, [P, B], of the members' values [M, B] (NaN: unknown), added up in their order.
+    """One number for each owner, [P, B], of the members' values [M, B] (NaN: unknown), added up in
+    their order.
 
-    Of nobody sum and count are 0, the others unknown. `skip` leaves unknown members out; otherwise one of them makes the whole unknown. A
-    `count` is of the known members and never unknown.
+    Of nobody sum and count are 0, the others unknown. `skip` leaves unknown members out; otherwise
+    one of them makes the whole unknown. A `count` is of the known members and never unknown.
     """
     known = ~torch.isnan(values)
     count = _added(known.to(values.dtype), owner, owners)
@@ -54,11 +55,14 @@ def ranked(
     *,
     falling: bool,
 ) -> Tensor:
-    """Of each owner's members' values [M, B] the one of rank `wanted` [P], [P, B]; unknown where unknown ones leave the verdict open.
+    """Of each owner's members' values [M, B] the one of rank `wanted` [P], [P, B].
+
+    Unknown where unknown ones leave the verdict open.
 
     Args:
-        wanted: counted from the largest when `falling`, else from the smallest; None for the last, which holds for all members at once.
-            Of rank 0 or less the edge on the side counted from; of a rank that there is not, the opposite edge.
+        wanted: counted from the largest when `falling`, else from the smallest; None for the last,
+            which holds for all members at once. Of rank 0 or less the edge on the side counted
+            from; of a rank that there is not, the opposite edge.
     """
     if truth.sound:
         return _norm_of_rank(values, wanted, owner, offsets, truth.edge, lowest=falling)
@@ -134,9 +138,11 @@ def _norm_of_rank(
     *,
     lowest: bool,
 ) -> Tensor:
-    """The norm in place of the value of a rank: of the members before that rank together with the opposite norm of all others.
+    """The norm in place of the value of a rank: of the members before that rank together with the
+    opposite norm of all others.
 
-    "At least k" are the k - 1 best of all and any of the rest: the conjunction for the last rank, the disjunction for the first.
+    "At least k" are the k - 1 best of all and any of the rest: the conjunction for the last rank,
+    the disjunction for the first.
     """
 
     def summed(sums: Tensor) -> Tensor:

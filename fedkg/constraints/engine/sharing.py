@@ -1,7 +1,9 @@
-"""What rows and banks have in common, evaluated once: equal rows, common sub-terms, and extremes over windows.
+"""What rows and banks have in common, evaluated once: equal rows, common sub-terms, and extremes
+over windows.
 
-Sub-terms and extremes are *derived numbers* of the batch: they follow those that are read of it and are read like them. Extremes may be
-taken of sub-terms. Sharing is exact: every row's numbers are to the bit what they are without.
+Sub-terms and extremes are *derived numbers* of the batch: they follow those that are read of it and
+are read like them. Extremes may be taken of sub-terms. Sharing is exact: every row's numbers are to
+the bit what they are without.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ class Sharing:
 
     Attributes:
         banks: with equal rows once and common sub-terms read as numbers. values: those sub-terms.
-        hoisted: for each bank the same with extremes read as numbers; None where nothing is gained. extremes: those.
+        hoisted: for each bank the same with extremes read as numbers; None where nothing is gained.
+            extremes: those.
     """
 
     banks: tuple[BankTensors, ...]

@@ -10,7 +10,9 @@ from typing_extensions import override
 
 
 class _Shield(torch.autograd.Function):
-    """The identity; where the incoming gradient is NaN or infinite it passes on 0, a legitimate choice at the edge of a domain."""
+    """The identity; where the incoming gradient is NaN or infinite it passes on 0, a legitimate
+    choice at the edge of a domain.
+    """
 
     generate_vmap_rule = True
 
@@ -33,8 +35,9 @@ class _Shield(torch.autograd.Function):
 def shield(value: Tensor) -> Tensor:
     """`value`, with every gradient that is not a finite number replaced by 0, element by element.
 
-    Put on a variable just before ``sqrt``, ``log`` or a division, it keeps an element at the edge of the domain (where the derivative is
-    infinite) or outside it (where it is NaN, and NaN times a zero gradient is NaN again) from spoiling the sum over all the others.
+    Put on a variable just before ``sqrt``, ``log`` or a division, it keeps an element at the edge
+    of the domain (where the derivative is infinite) or outside it (where it is NaN, and NaN times a
+    zero gradient is NaN again) from spoiling the sum over all the others.
     """
     shielded: Tensor = _Shield.apply(value)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
     return shielded

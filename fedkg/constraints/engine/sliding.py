@@ -1,8 +1,11 @@
-"""Exact minima and maxima over windows, and until: few passes over contiguous values, few numbers kept for the gradient.
+"""Exact minima and maxima over windows, and until: few passes over contiguous values, few numbers
+kept for the gradient.
 
-All is made of minima and maxima of two shifted copies, the widths doubling: about log2(width) passes whatever the window, in memory that
-does not grow with it. Results are bit for bit those of the definition, for a minimum rounds nothing. The gradient goes to one of the values
-that decide, the first of equals; it is found by walking the same passes back, so that it is the same on every device and every run.
+All is made of minima and maxima of two shifted copies, the widths doubling: about log2(width)
+passes whatever the window, in memory that does not grow with it. Results are bit for bit those of
+the definition, for a minimum rounds nothing. The gradient goes to one of the values that decide,
+the first of equals; it is found by walking the same passes back, so that it is the same on every
+device and every run.
 
 Letters: T steps; values are [..., T].
 """
@@ -22,11 +25,12 @@ from fedkg._internal.vmap_dims import move_batch_dim_first
 def extreme(
     values: Tensor, first: int, last: int, beyond: float, *, lowest: bool, past: bool = False
 ) -> Tensor:
-    """Minimum or maximum of values[t + first .. t + last] for each t (`past`: of values[t - last .. t - first]), [..., T].
+    """Minimum or maximum of values[t + first .. t + last] for each t (`past`: of values[t - last ..
+    t - first]), [..., T].
 
     Args:
         last: -1 for the end of the trace (its beginning, when `past`).
-        beyond: stands beyond the trace.
+        beyond: the value beyond the trace.
     """
     steps = values.shape[-1]
     first, last = clamped(first, last, steps)
@@ -41,12 +45,16 @@ def extreme(
 def until_within(
     left: Tensor, right: Tensor, first: int, last: int, beyond: float, *, lowest: bool
 ) -> Tensor:
-    """Max over t' in t + first .. t + last of min(right at t', min of left from t to before t'), [..., T]; `lowest`: its dual.
+    """Max over t' in t + first ..
 
-    Windows of `first` > 0 are made of two: `left` up to there, and from there an until (Donzé, Ferrère and Maler 2013, section 3).
+    T + last of min(right at t', min of left from t to before t'), [..., T]; `lowest`: its dual.
+
+    Windows of `first` > 0 are made of two: `left` up to there, and from there an until (Donzé,
+    Ferrère and Maler 2013, section 3).
 
     Args:
-        left, right: of one shape. last: -1 for the end of the trace. beyond: stands beyond it, for both.
+        left, right: of one shape. last: -1 for the end of the trace. beyond: the value beyond it,
+            for both.
     """
     begin, end = clamped(first, last, right.shape[-1])
     run = _Until.apply if left.requires_grad or right.requires_grad else _Until.forward
@@ -59,7 +67,9 @@ def until_within(
 
 
 def clamped(first: int, last: int, steps: int) -> tuple[int, int]:
-    """A window on traces of so many steps: what is beyond them altogether is one step beyond; -1 is the last step there is."""
+    """A window on traces of `steps` steps: entirely beyond them is one step beyond; -1 is the last
+    step.
+    """
     first = min(first, steps)
     return first, max(first, steps - 1 if last < 0 else min(last, steps))
 
@@ -76,7 +86,9 @@ def _doubled(blocks: Tensor, size: int, lowest: bool) -> Tensor:
 
 def _chosen(left: Tensor, right: Tensor, lowest: bool) -> Tensor:
     """1 where the left one is picked (of equals, too), else 0."""
-    if torch.is_grad_enabled():  # a gradient that is differentiated again, or inside transforms, which know no comparison in place
+    # a gradient that is differentiated again, or inside transforms, which know no comparison in
+    # place
+    if torch.is_grad_enabled():
         return (left <= right if lowest else left >= right).to(left.dtype)
     return left.clone().le_(right) if lowest else left.clone().ge_(right)
 
@@ -147,8 +159,10 @@ class _Window(torch.autograd.Function):
 class _Until(torch.autograd.Function):
     """`until_within` from the window's beginning on.
 
-    Over w steps from now it is found_w, and `left` holds for all of them by kept_w. What m and n steps say joins into what m + n say:
-    found = max(found_m, min(kept_m, found_n m steps on)), kept = min(kept_m, kept_n m steps on). The width grows by its binary digits.
+    Over w steps from now it is found_w, and `left` holds for all of them by kept_w. What m and n
+    steps say joins into what m + n say:
+    found = max(found_m, min(kept_m, found_n m steps on)), kept = min(kept_m, kept_n m steps on).
+    The width grows by its binary digits.
     """
 
     @staticmethod

@@ -1,10 +1,12 @@
 """Robustness with minima and maxima made smooth, in source units.
 
-It is minus what is missing, as penalties are made of it, with two differences: inputs count by their margins as outputs do, and all margins
-of a row are divided by one *unit*, the least scale of its comparisons, and multiplied by it in the end. So numbers meet as they do in exact
-robustness, and the temperature of log-sum-exp, which is in units of scales, is the finest that any of the comparisons asks for. Margins are
-clipped at `FARTHEST` units, so that sums of exponentials and squares stay finite; what is near the exact robustness is so of that clipped
-there, which is the exact robustness of the clipped margins: minima and maxima keep their order.
+It is minus what is missing, as penalties are made of it, with two differences: inputs count by
+their margins as outputs do, and all margins of a row are divided by one *unit*, the least scale of
+its comparisons, and multiplied by it in the end. So numbers meet as they do in exact robustness,
+and the temperature of log-sum-exp, which is in units of scales, is the finest that any of the
+comparisons asks for. Margins are clipped at `FARTHEST` units, so that sums of exponentials and
+squares stay finite; what is near the exact robustness is so of that clipped there, which is the
+exact robustness of the clipped margins: minima and maxima keep their order.
 
 Letters: R rows, B batch; n windows of T steps.
 """
@@ -27,13 +29,16 @@ from fedkg.pack.formulas import Formula
 
 
 def soft_robustness(formula: Formula, reading: Reading, unit: Tensor, truth: Truth) -> Tensor:
-    """Smooth robustness of a formula, [R, B] or broadcast to it: NaN where unknown, infinite where no number decides.
+    """Smooth robustness of a formula, [R, B] or broadcast to it: NaN where unknown, infinite where
+    no number decides.
 
-    By norms it is ``>= 0`` exactly where the formula is satisfied, ``< 0`` where violated and NaN where unknown. By log-sum-exp it is NaN
-    also where its own sign is open, which may be so where the verdict is known.
+    By norms it is ``>= 0`` exactly where the formula is satisfied, ``< 0`` where violated and NaN
+    where unknown. By log-sum-exp it is NaN also where its own sign is open, which may be so where
+    the verdict is known.
 
     Args:
-        reading: must be `offset`. unit: [R, 1]. truth: a smooth one, of numbers that say what is missing.
+        reading: must be `offset`. unit: [R, 1]. truth: a smooth one, of numbers that say what is
+            missing.
     """
     unit = unit.to(reading.params[0].dtype)
     missing = missing_of(formula, True, _measured(reading, unit), truth)
@@ -56,7 +61,10 @@ def soft_robustness(formula: Formula, reading: Reading, unit: Tensor, truth: Tru
 
 
 def soft_least(robustness: Tensor, unit: Tensor, truth: Truth) -> Tensor:
-    """The smooth least of what is known in each window, [R, n] of [R, n, T]; NaN where nothing is known. `unit` [R, 1]."""
+    """The smooth least of what is known in each window, [R, n] of [R, n, T].
+
+    NaN where nothing is known. `unit` [R, 1].
+    """
     unit = unit.to(robustness.dtype)[:, :, None]
     known = ~torch.isnan(robustness)
     number = known & torch.isfinite(robustness)

@@ -1,4 +1,4 @@
-"""Numbers that stand in memory once in what a compiler makes of rules, and are not computed anew by each loop that reads them."""
+"""Materialise values once in compiled code, so that loops do not recompute them on each read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing_extensions import override
 
 
 def standing(values: Tensor) -> Tensor:
-    """`values`, laid out in memory one after the other: for numbers that are few, and that many rows read.
+    """`values`, laid out in memory one after the other: for numbers that are few, and that many
+    rows read.
 
-    Compilers put what a number is made of in place of each read of it. Only what asks for a layout is written first.
+    Compilers put what a number is made of in place of each read of it. Only what asks for a layout
+    is written first.
     """
     run = _Standing.apply if values.requires_grad else _Standing.forward
     found: Tensor = run(values)

@@ -1,4 +1,7 @@
-"""Questions about a skeleton that its structure alone answers. Skeletons are frozen, so answers are kept."""
+"""Questions about a skeleton that its structure alone answers.
+
+Skeletons are frozen, so answers are kept.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,15 @@ from fedkg.pack.walk import atoms, children, everywhere, sides, subterms, term_c
 
 
 def term_reads_output(term: Term) -> bool:
-    """Whether an output slot stands in the term, or in a term over members inside it."""
+    """Whether an output slot occurs in the term, or in a term over members inside it."""
     return walk.reads_output(term)
 
 
 @lru_cache(maxsize=4096)
 def reads_output(formula: Formula) -> bool:
-    """Whether an output slot stands anywhere in the formula: only then can a model change its verdict."""
+    """Whether an output slot occurs anywhere in the formula: only then can a model change its
+    verdict.
+    """
     return walk.reads_output(formula)
 
 
@@ -51,7 +56,9 @@ def reads_inputs_alone_somewhere(formula: Formula) -> bool:
 
 @lru_cache(maxsize=4096)
 def split_guards(skeleton: Formula) -> tuple[tuple[Formula, ...], Formula]:
-    """Guards over inputs and the rest: the skeleton is violated exactly where all guards hold and the rest is violated."""
+    """Guards over inputs and the rest: the skeleton is violated exactly where all guards hold and
+    the rest is violated.
+    """
     if not isinstance(skeleton, Implies):
         return (), skeleton
     if not reads_output(skeleton.antecedent):
@@ -68,7 +75,9 @@ def split_guards(skeleton: Formula) -> tuple[tuple[Formula, ...], Formula]:
 
 @lru_cache(maxsize=4096)
 def has_constant_slope(atom: Compare) -> bool:
-    """Whether the margin is a sum of slots times parameters, so that no derivative depends on a slot (and an unknown one does no harm)."""
+    """Whether the margin is a sum of slots times parameters, so that no derivative depends on a
+    slot (and an unknown one does no harm).
+    """
     return atom.op in ("le", "lt") and all(_affine(side) for side in sides(atom))
 
 
@@ -93,7 +102,7 @@ def _affine(term: Term) -> bool:
 
 @lru_cache(maxsize=4096)
 def has_strict(formula: Formula, positive: bool = True) -> bool:
-    """Whether a strict comparison stands in the formula's negation normal form."""
+    """Whether a strict comparison occurs in the formula's negation normal form."""
     if formula.is_strict(positive):
         return True
     parts = [part for part in children(formula) if isinstance(part, FormulaPart)]
@@ -106,13 +115,14 @@ def has_strict(formula: Formula, positive: bool = True) -> bool:
 def largest(formula: Formula, slot: float, params: Mapping[int, float]) -> float:
     """A bound on the absolute value of every number met in evaluating the formula.
 
-    Infinite where a term has an edge to its domain, and where something may be unknown though all slots are known: of an empty set. (What
-    is beyond the end of a trace is no number met.)
+    Infinite where a term has an edge to its domain, and where something may be unknown though all
+    slots are known: of an empty set. (What values beyond the end of a trace do not count.)
 
     Args:
         formula: a skeleton.
         slot: bound on the absolute value of all slots.
-        params: bound on the absolute value of each parameter over all rows; NaN or infinite where one of them is.
+        params: bound on the absolute value of each parameter over all rows; NaN or infinite where
+            one of them is.
     """
     worst = slot
     for _, part in everywhere(formula):
@@ -151,4 +161,5 @@ def _largest(term: Term, slot: float, params: Mapping[int, float]) -> float:
 
 
 SMOOTH = frozenset({"min", "max", "abs", "sin", "cos", "tanh", "floor", "ceil", "round"})
-"""Functions defined everywhere, whose value exceeds neither its arguments nor 1 by more than 1, with finite derivatives."""
+"""Total functions with finite derivatives and values at most 1 above the larger of 1 and the
+arguments."""

@@ -1,6 +1,7 @@
-"""Which rows of a batch are the consecutive steps of which trace, and how they are put side by side so that windows can slide.
+"""Rows of a batch as consecutive steps of traces, aligned for sliding windows.
 
-Letters: B rows of a batch, R rows of a bank, M members; n traces of T places, the longest of T steps.
+Letters: B rows of a batch, R rows of a bank, M members; n traces of T places, the longest of T
+steps.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class Traces:
 
     Attributes:
         count: n. steps: T.
-        place: int64 [n * T], the row at each place (at places of padding any row); None: rows are places.
+        place: int64 [n * T], the row at each place (at places of padding any row); None: rows are
+            places.
         back: int64 [B], the place of each row; None likewise.
         inside: bool [n * T], the places that are steps; None: all are.
         clip: whether a window ends with its trace.
@@ -87,8 +89,8 @@ def windows(count: int, steps: int, weight: Tensor | None, *, clip: bool) -> Tra
     """A batch of `count` traces of `steps` steps each, one after the other.
 
     Args:
-        weight: [count, steps] or None. What lies before the first and after the last step of positive weight is padding, no step of the
-            trace.
+        weight: [count, steps] or None. What lies before the first and after the last step of
+            positive weight is padding, no step of the trace.
     """
     inside = None
     if weight is not None:
@@ -119,7 +121,7 @@ def labelled(labels: Tensor, *, clip: bool) -> Traces:
 
 
 def repeated(traces: Traces, times: int) -> Traces:
-    """The traces of a batch that is repeated so many times."""
+    """The traces of a batch repeated `times` times."""
 
     def again(index: Tensor | None, size: int) -> Tensor | None:
         if index is None:
@@ -139,7 +141,8 @@ def repeated(traces: Traces, times: int) -> Traces:
 
 
 def line_up(traces: Traces, applies: Tensor | None) -> Lined:
-    """The order in which bank rows see the batch: of each trace the rows of the batch to which they apply, then the others.
+    """The order in which bank rows see the batch: of each trace the rows of the batch to which they
+    apply, then the others.
 
     Args:
         applies: bool [R, B]; None when all rows apply everywhere.

@@ -1,10 +1,11 @@
 """What is unknown as a number: between all that violates and all that satisfies.
 
-A value that is unknown may be anything. Formulas are made of minima and maxima of their parts, and such a function of one unknown lies
-between its values at both ends: it is the median of the two and the unknown itself. Let the unknown stand between the negative numbers and
-zero. Then the function gives this number exactly where both ends differ in their verdict, and elsewhere the end nearer to zero: one
-evaluation without a branch says what two and a comparison say (the interval semantics of the interpreter; the median formula: Grätzer 1979,
-for every lattice polynomial).
+A value that is unknown may be anything. Formulas are made of minima and maxima of their parts, and
+such a function of one unknown lies between its values at both ends: it is the median of the two and
+the unknown value. Place the unknown between the negative numbers and zero. Then the function gives
+this number exactly where both ends differ in their verdict, and elsewhere the end nearer to zero:
+one evaluation without a branch says what two and a comparison say (the interval semantics of the
+interpreter; the median formula: Grätzer 1979, for every lattice polynomial).
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ SUBNORMAL = 5e-324
 
 
 def strict_step(dtype: torch.dtype) -> float:
-    """What a strict comparison that misses by nothing is short of: below any margin of practical data, above `between`."""
+    """What a strict comparison that misses by nothing is short of: below any margin of practical
+    data, above `between`.
+    """
     return 2 * torch.finfo(dtype).tiny
 
 
 def between(dtype: torch.dtype) -> float:
-    """The size of the number that stands for what is unknown: below any margin there is, even of comparisons that are strict."""
+    """The magnitude that encodes an unknown value: below any margin, even of strict comparisons."""
     limits = torch.finfo(dtype)
     return limits.tiny * limits.eps if SUBNORMAL > 0 else limits.tiny
 
@@ -34,12 +37,14 @@ def between(dtype: torch.dtype) -> float:
 def marked(
     value: Tensor, mark: float, *, infinite: bool = True, mirror: Tensor | None = None
 ) -> Tensor:
-    """`value` with `mark` where it is NaN or, when `infinite`, no finite number.
+    """`value` with `mark` where it is NaN or, when `infinite`, not finite.
 
     Args:
-        mirror: -value, computed by itself, to look at instead: what a compiler is to compute in each place that reads it may be read once.
+        mirror: -value, computed separately, to inspect instead: a compiler computes `value` at each
+            read, but may read this once.
 
-    The gradient passes through: where the mark decides nothing there is none, and where it does `unmarked` takes it away.
+    The gradient passes through: where the mark decides nothing there is none, and where it does
+    `unmarked` takes it away.
     """
     if not value.requires_grad:
         return _replaced(value, mark, infinite, mirror)

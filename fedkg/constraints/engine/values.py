@@ -1,9 +1,12 @@
-"""Common sub-terms: what several rows compute of the same numbers becomes one more number of the batch, computed once.
+"""Common sub-terms: what several rows compute of the same numbers becomes one more number of the
+batch, computed once.
 
-A term over slots and parameters whose value several rows share, of one rule or of many, is evaluated once for each distinct choice of what
-it reads and of its parameters, by the same operations in the same order; the rows read the result as if it were a column.
+A term over slots and parameters with a value that several rows share, of one rule or of many, is
+evaluated once for each distinct choice of what it reads and of its parameters, by the same
+operations in the same order; the rows read the result as if it were a column.
 
-Letters: N numbers of the batch, V values among them, R rows of a bank, k slots and p parameters of a term.
+Letters: N numbers of the batch, V values among them, R rows of a bank, k slots and p parameters of
+a term.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Slot
 from fedkg.pack.walk import subterms, term_children, terms_of
 
 WORTH = 8
-"""A term is computed beforehand where it is evaluated for so many rows for each value that it has."""
+"""A term is computed beforehand from this number of rows per distinct value on."""
 
 Float = NDArray[np.float64]
 
@@ -37,7 +40,8 @@ class Values:
 
     Attributes:
         term: over slots and parameters counted from 0. output: whether any slot is an output.
-        slots: int64 [k, V], the number of the inputs, or of the outputs, in each slot. params: float64 [p, V].
+        slots: int64 [k, V], the number of the inputs, or of the outputs, in each slot. params:
+            float64 [p, V].
         quick: while no number exceeds it, nothing can be unknown or overflow.
     """
 
@@ -50,7 +54,9 @@ class Values:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Use:
-    """A sub-term of a bank's skeleton: of which shape it is, and for each row what it reads and its parameters (as bits), [R, k + p]."""
+    """A sub-term of a bank's skeleton: its shape, and per row its slots and parameters (as bits),
+    [R, k + p].
+    """
 
     bank: int
     term: Term
@@ -61,7 +67,9 @@ class _Use:
 def shared_values(
     plan: Plan, banks: Sequence[BankPlan]
 ) -> tuple[tuple[BankPlan, ...], tuple[Values, ...]]:
-    """The banks reading common sub-terms as numbers of the batch, and those: of inputs they follow the N inputs, of outputs likewise."""
+    """The banks reading common sub-terms as numbers of the batch, and those: of inputs they follow
+    the N inputs, of outputs likewise.
+    """
     weights = [_weights(plan, bank) for bank in banks]
     uses = [use for i, bank in enumerate(banks) for use in _uses(i, bank)]
     worth = _worthwhile(uses, weights)
@@ -73,7 +81,7 @@ def shared_values(
         distinct = sum(group[0].shape[0] for group in _distinct(own).values())
         if (
             sum(weights[use.bank].sum() for use in own) - distinct < numbers
-        ):  # the numbers of the batch are copied to stand before them
+        ):  # the numbers of the batch are copied in front of them
             chosen = [use for use in chosen if use not in own]
     chosen = list(_worthwhile(chosen, weights))
     return _placed(plan, banks, chosen)
@@ -82,7 +90,10 @@ def shared_values(
 def with_values(
     values: Sequence[Values], inputs: Tensor, outputs: Tensor, largest: float
 ) -> tuple[Tensor, Tensor]:
-    """Inputs [N, B] and outputs [N', B], each followed by its values. `largest`: the greatest absolute value of both."""
+    """Inputs [N, B] and outputs [N', B], each followed by its values.
+
+    `largest`: the greatest absolute value of both.
+    """
     parts: dict[bool, list[Tensor]] = {False: [inputs], True: [outputs]}
     for one in values:
         index = constant(one.slots, inputs.device)
@@ -103,7 +114,7 @@ def with_values(
 
 
 def _uses(at: int, bank: BankPlan) -> Iterator[_Use]:
-    """All sub-terms of a bank that may have values of their own."""
+    """All sub-terms of a bank that may have separate values."""
     if bank.wild or not bank.rows:
         return
     wires = {slot: (bank.input_index, i) for i, slot in enumerate(bank.inputs)}
@@ -161,7 +172,9 @@ def _reads_output(term: Term) -> bool:
 
 
 def _weights(plan: Plan, bank: BankPlan) -> Float:
-    """On which share of the batch each row is evaluated, about: rows that select samples by category take theirs alone. [R]."""
+    """On which share of the batch each row is evaluated, about: rows that select samples by
+    category take theirs alone. [R].
+    """
     columns = plan.pack.manifest.contract.columns
     shares = [
         1.0 / max(1, len(columns[c.column].vocabulary)) if c.code >= 0 else 1.0
@@ -187,7 +200,7 @@ def _distinct(uses: Sequence[_Use]) -> dict[Term, tuple[NDArray[np.int64], dict[
 
 
 def _worthwhile(uses: Sequence[_Use], weights: Sequence[Float]) -> dict[_Use, None]:
-    """The uses whose rows share each value with so many others that it pays."""
+    """The uses with enough rows per distinct value."""
     worth: dict[_Use, None] = {}
     for keys, which in _distinct(uses).values():
         total = np.zeros(keys.shape[0])

@@ -1,8 +1,11 @@
-"""Windows that slide over traces, and until: minima and maxima over steps, differentiable, exact or smooth.
+"""Windows that slide over traces, and until: minima and maxima over steps, differentiable, exact or
+smooth.
 
-A value that is unknown may be anything: the interval semantics of the interpreter (An, Johnson and Ma 2024, section 2; Donzé, Ferrère and
-Maler 2013, section 3). Exact operators and norms take and give a number for it (`unknown`). Those by log-sum-exp take and give NaN; they
-are computed twice, with the least and with the greatest that unknown values may be, and known where both ends agree about the verdict.
+A value that is unknown may be anything: the interval semantics of the interpreter (An, Johnson and
+Ma 2024, section 2; Donzé, Ferrère and Maler 2013, section 3). Exact operators and norms take and
+give a number for it (`unknown`). Those by log-sum-exp take and give NaN; they are computed twice,
+with the least and with the greatest that unknown values may be, and known where both ends agree
+about the verdict.
 
 Letters: R rows, B places, n traces of T places.
 """
@@ -31,19 +34,24 @@ Windows = NDArray[np.float64]
 """Per row the first and last step of its window, counted from now; last -1: no end. [R, 2]."""
 
 OnWindow = Callable[[Sequence[Tensor], tuple[int, int], Tensor | None], Tensor]
-"""An operator on values [r, n, T] for one window; the last argument is the length of the traces, as in `Steps`."""
+"""An operator on values [r, n, T] for one window; the last argument is the length of the traces, as
+in `Steps`."""
 
 Compute = Callable[[Sequence[Tensor], int, int, float], Tensor]
-"""An operator on values [r, n, T] that looks ahead, for the window first..last; the last argument stands beyond the trace."""
+"""A forward-looking operator on values [r, n, T], for the window first..last; the last argument is
+the value beyond the trace.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """How numbers stand for verdicts.
+    """The encoding of verdicts as numbers.
 
     Attributes:
-        edge: beyond every number there is: what an unknown value may be at most, and an empty maximum at least (negative).
-        zero_is_low: whether 0 is on the side of the negative numbers, as for what is missing, or of the positive, as for robustness.
+        edge: beyond every number there is: what an unknown value may be at most, and an empty
+            maximum at least (negative).
+        zero_is_low: whether 0 is on the side of the negative numbers, as for what is missing, or of
+            the positive, as for robustness.
         temperature: of the log-sum-exp in place of minimum and maximum; None for exact.
         sound: whether minima and maxima are `norms`; these want `zero_is_low` and no temperature.
     """
@@ -54,7 +62,9 @@ class Truth:
     sound: bool = False
 
     def unknown(self, dtype: torch.dtype) -> float:
-        """What stands for an unknown value: a number in exact operators and norms, NaN in those by log-sum-exp."""
+        """The encoding of an unknown value: a number in exact operators and norms, NaN with
+        log-sum-exp.
+        """
         if self.temperature is not None:
             return math.nan
         return between(dtype) if self.zero_is_low else -between(dtype)
@@ -62,7 +72,9 @@ class Truth:
     def beyond(
         self, window: tuple[int, int], steps: Steps, dtype: torch.dtype, *, lowest: bool
     ) -> float:
-        """What stands beyond the trace where a number stands for unknown values: nothing, or what is unknown."""
+        """The value beyond the trace if a number encodes unknown values: the neutral value, or
+        unknown.
+        """
         if steps.clip or window[1] < 0:
             return self.edge if lowest else -self.edge
         return self.unknown(dtype)
@@ -79,7 +91,7 @@ def settle(low: Tensor, high: Tensor, truth: Truth) -> Tensor:
 
 
 def picked(left: Tensor, right: Tensor, lowest: bool, truth: Truth) -> Tensor:
-    """The smaller or the larger of two tensors, or what stands for it."""
+    """The smaller or the larger of two tensors, or its smooth form."""
     if truth.sound:
         return norm_of((left, right), truth.edge, lowest=lowest)
     if truth.temperature is None:
@@ -97,10 +109,12 @@ def over_window(
     lowest: bool,
     again: reduced.At | None = None,
 ) -> Tensor:
-    """Minimum or maximum of values [R, B] over each step's window, [R, B]; unknown where an unknown step may still turn the verdict.
+    """Minimum or maximum of values [R, B] over each step's window, [R, B].
+
+    Unknown where an unknown step may still turn the verdict.
 
     Args:
-        again: the values so many steps on, evaluated anew, where that is better than to have them in memory.
+        again: recomputes the shifted values, where that is cheaper than memory.
     """
 
     def numbers(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
@@ -202,7 +216,10 @@ def _ends(
 def _steps_on(
     values: Tensor, again: reduced.At | None, rows: int, steps: Steps, beyond: Tensor | float
 ) -> reduced.At:
-    """Values [R, B] some steps on, `beyond` where the trace is over: [R, n, T]. `again`: evaluates them there."""
+    """Values [R, B] some steps on, `beyond` where the trace is over: [R, n, T].
+
+    `again`: evaluates them there.
+    """
     length = steps.count if steps.length is None else steps.length
     now = torch.arange(steps.count, device=values.device)
 
@@ -229,12 +246,15 @@ def at_extreme(
     lowest: bool,
     unsure: Tensor | None = None,
 ) -> Tensor:
-    """`over_window` of what is at its extreme at each step already: [R, B] of values [R, B] that know nothing of the trace's ends.
+    """`over_window` of what is at its extreme at each step already: [R, B] of values [R, B] that
+    know nothing of the trace's ends.
 
-    Where the window reaches beyond the trace a value on the good side is unknown; where it lies beyond altogether there is no value.
+    If the window reaches beyond the trace a value on the good side is unknown; entirely beyond it
+    the result is unknown.
 
     Args:
-        unsure: bool [R, B], where some step of the window is unknown, so that a value on the good side is, too; None: nowhere.
+        unsure: bool [R, B], where some step of the window is unknown, so that a value on the good
+            side is, too; None: nowhere.
     """
     rows, device, dtype = windows.shape[0], values.device, values.dtype
     windows = windows[:1] if rows and bool((windows == windows[0]).all()) else windows
@@ -272,7 +292,9 @@ def until(
     lowest: bool = False,
     again: Sequence[reduced.At | None] = (None, None),
 ) -> Tensor:
-    """Max over t' in the window of min(right at t', min of left before t'), [R, B]; `lowest`: its dual, minima and maxima exchanged.
+    """Max over t' in the window of min(right at t', min of left before t'), [R, B].
+
+    `lowest`: its dual, minima and maxima exchanged.
 
     Args:
         closed: of left at t', too.
@@ -320,9 +342,11 @@ def at_first(values: Tensor, steps: Steps) -> Tensor:
 def sliding(
     values: Tensor, first: int, last: int, beyond: float, lowest: bool, truth: Truth
 ) -> Tensor:
-    """Minimum or maximum of values[t + first .. t + last] for each t (last -1: to the end), `beyond` standing after the last: [r, n, T].
+    """Minimum or maximum of values[t + first .. t + last] for each t (last -1: to the end),
+    `beyond` standing after the last: [r, n, T].
 
-    In about 2 log2(last - first) steps: blocks of 1, 2, 4, ... values, of which those in the binary digits of the width are taken.
+    Takes about 2 log2(last - first) steps: blocks of 1, 2, 4, ... values, combined by the binary
+    digits of the width.
     """
     steps = values.shape[-1]
     first, last = clamped(first, last, steps)

@@ -1,4 +1,4 @@
-"""A batch as the loops read it: where its numbers stand, and which samples meet which condition.
+"""A batch as the loops read it: addresses of its numbers, and the samples that meet each condition.
 
 Letters: B batch, N and N' numbers per sample, D conditions.
 """
@@ -17,18 +17,20 @@ from fedkg.constraints.fused.bound import loops
 from fedkg.constraints.plain import is_plain
 
 PART = 1 << 16
-"""Places times rows that are worth a thread of their own."""
+"""Places times rows per thread; below this a further thread costs more than it saves."""
 
 
 class Places(NamedTuple):
-    """The samples of a batch by place, and which conditions they meet: all but its numbers, the same for every batch of one kind.
+    """The samples of a batch by place, and which conditions they meet: all but its numbers, the
+    same for every batch of one kind.
 
     Attributes:
         met: bool [D, B]. starts: int64 [D, 2] and samples: int64, see `machine.listed`.
         lined: the order of places; None: that of the batch.
         lengths: int64 [traces], how many places of each are steps; None: all.
         size: B. steps: T of each trace; 1 without.
-        told: where all this stands, in `layout`'s order, and 0 where the numbers will stand.
+        told: the addresses of these arrays, in `layout`'s order, and 0 for the numbers to be filled
+            in.
     """
 
     met: Tensor
@@ -42,7 +44,7 @@ class Places(NamedTuple):
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
-        """A copy is told of anew, for of itself it is told by addresses."""
+        """Rebuild the addresses of a copy, because they point into the original."""
         return _places, (self.met, self.starts, self.samples, self.lined, self.lengths)
 
     def batch(self, inputs: Tensor, outputs: Tensor) -> FusedBatch:
@@ -51,10 +53,12 @@ class Places(NamedTuple):
 
 
 class FusedBatch(NamedTuple):
-    """The numbers of a batch by place: rows of the batch as they are or, for formulas over time, trace by trace.
+    """The numbers of a batch by place: rows of the batch as they are or, for formulas over time,
+    trace by trace.
 
     Attributes:
-        inputs: [N, B], outputs: [N', B]. known: the rest. at: where all this stands, in `layout`'s order: told.
+        inputs: [N, B], outputs: [N', B]. known: the rest. at: the addresses of these arrays, in
+            `layout`'s order: told.
     """
 
     inputs: Tensor
@@ -65,7 +69,7 @@ class FusedBatch(NamedTuple):
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
-        """A copy is told of anew, for of itself it is told by addresses."""
+        """Rebuild the addresses of a copy, because they point into the original."""
         return _batch, (self.inputs, self.outputs, self.known)
 
     @property
@@ -87,7 +91,10 @@ class FusedBatch(NamedTuple):
 def fused_batch(
     inputs: Tensor, outputs: Tensor, met: Tensor, traces: Traces | None
 ) -> FusedBatch | None:
-    """A batch of inputs [N, B] and outputs [N', B], in time where traces are given; None where its numbers cannot be looked at."""
+    """A batch of inputs [N, B] and outputs [N', B], in time where traces are given.
+
+    None where its numbers cannot be looked at.
+    """
     if (
         inputs.device.type != "cpu"
         or inputs.dtype not in (torch.float32, torch.float64)
@@ -103,7 +110,10 @@ def fused_batch(
 
 
 def fused_places(met: Tensor, traces: Traces | None, dtype: torch.dtype) -> Places | None:
-    """What a batch in a dtype whose samples meet such conditions, bool [D, B], is besides its numbers; None as for `fused_batch`."""
+    """The batch data besides its numbers, from a dtype and the conditions met, bool [D, B].
+
+    None as for `fused_batch`.
+    """
     lined = None if traces is None else line_up(traces, None)
     try:
         meets = _there(met, lined)

@@ -33,7 +33,8 @@ Integers = NDArray[np.int64]
 
 
 CACHED, CACHED_TOO = 24 << 10, 48 << 10
-"""Bytes of the registers of a run: most of a processor's first cache; with their slopes, of which not all are at work at once."""
+"""Bytes of a run's registers: most of a first-level cache; more with gradients, not all in use at
+once."""
 
 SHORTEST, LONGEST = 64, 2048
 """Places of a run, at least and at most."""
@@ -50,8 +51,10 @@ class Fused:
     """A bank as its loops read it.
 
     Attributes:
-        numbers: [Q, R]. index: int64 [S, R], rows of the input numbers, then of the output numbers. conditions: int64 [k, R].
-        constants: see `layout`. of_rows: the bank's parameters, float64 [p, R]. initial: whether rows apply at the first step alone.
+        numbers: [Q, R]. index: int64 [S, R], rows of the input numbers, then of the output numbers.
+            conditions: int64 [k, R].
+        constants: see `layout`. of_rows: the bank's parameters, float64 [p, R]. initial: whether
+            rows apply at the first step alone.
         frames: those of `frame` that have been asked for.
     """
 
@@ -66,7 +69,7 @@ class Fused:
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
-        """A copy has frames of its own, for in them are addresses."""
+        """Copy with separate frames, because frames contain addresses."""
         return Fused._of, (
             self.program,
             self.numbers,
@@ -103,7 +106,10 @@ class Fused:
         return int(self.numbers.shape[1])
 
     def frame(self, steps: int, in_time: bool, slopes: bool = False) -> Frame:
-        """What loops are told of the bank on a batch of traces of so many steps, or (1) of rows; with room for slopes too."""
+        """The loop arguments of the bank on a batch of traces of `steps` steps, or (1) of rows.
+
+        With room for gradients too.
+        """
         key = steps, in_time, slopes
         if key not in self.frames:
             self.frames[key] = self._frame(*key)
@@ -147,11 +153,12 @@ class Fused:
 
 
 class Frame(NamedTuple):
-    """What loops are told of a bank.
+    """The loop arguments that describe a bank.
 
     Attributes:
-        at: where it stands, in `layout`'s order: told. windows: those that are found by it. piece: as there.
-        room: how many numbers the registers of a run take with all that is needed besides. itemsize: bytes of each.
+        at: the addresses, in `layout`'s order: told. windows: those found with it. piece: as there.
+        room: how many numbers the registers of a run take with all that is needed besides.
+            itemsize: bytes of each.
     """
 
     at: int
@@ -163,7 +170,10 @@ class Frame(NamedTuple):
 
 
 def fused(bank: BankTensors, dtype: torch.dtype, *, missing: bool) -> Fused | None:
-    """A bank for its robustness, or for what is missing of it, in float32 or float64; None where the engine has to do it."""
+    """A bank for its robustness, or for what is missing of it, in float32 or float64.
+
+    None where the engine has to do it.
+    """
     key = (dtype, missing)
     if key not in bank.kept:
         bank.kept[key] = _fused(bank, dtype, missing)
@@ -191,7 +201,10 @@ def _fused(bank: BankTensors, dtype: torch.dtype, missing: bool) -> Fused | None
 
 
 def _numbers(scalars: Sequence[Term | float], bank: BankTensors, dtype: torch.dtype) -> Floats:
-    """The numbers of each row, computed in the dtype; NaN for what is no finite number. One row of zeros where there are none."""
+    """The numbers of each row, computed in the dtype; NaN if not finite.
+
+    One row of zeros if there are none.
+    """
     reading = Reading(slots={}, params=bank.params.to(dtype))
     found = bank.params.new_zeros(max(1, len(scalars)), bank.rows, dtype=dtype)
     for i, scalar in enumerate(scalars):
@@ -201,9 +214,12 @@ def _numbers(scalars: Sequence[Term | float], bank: BankTensors, dtype: torch.dt
 
 
 def windows(program: Program, numbers: NDArray[np.float64], steps: int) -> Integers:
-    """First and last step of each window and whether it ends with the trace, int64 [W, 3, R]; on traces of so many steps.
+    """First and last step of each window and whether it ends with the trace, int64 [W, 3, R].
 
-    Windows beyond the trace altogether are one step beyond it; those of no step have their last before their first.
+    For traces of `steps` steps.
+
+    Windows beyond the trace altogether are one step beyond it; those of no step have their last
+    before their first.
 
     Args:
         numbers: the bank's parameters, float64 [p, R].

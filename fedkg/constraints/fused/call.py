@@ -32,11 +32,12 @@ class Call(NamedTuple):
     last: int
 
     def split(self, slopes: bool, work: Callable[..., None], *rest: Any) -> None:
-        """Parts of the batch, whole traces for formulas over time, on threads: ``work(frame, batch, begin, end, *rest, room, room)``.
+        """Parts of the batch, whole traces for formulas over time, on threads: ``work(frame, batch,
+        begin, end, *rest, room, room)``.
 
         Args:
             slopes: whether there must be room for those, too.
-            rest: numbers and addresses; what stands there is the caller's to keep.
+            rest: numbers and addresses; the caller keeps the referenced memory alive.
         """
         fused, batch = self.fused, self.batch
         steps, in_time, places = batch.steps, batch.lined is not None, batch.places
@@ -53,14 +54,19 @@ class Call(NamedTuple):
         run_in_parts(-(-places // size), least, part)
 
     def robustness(self, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """Robustness as it is reported, [R, B] by row of the batch: NaN where unknown or not applicable; differentiable once."""
+        """Robustness as it is reported, [R, B] by row of the batch: NaN where unknown or not
+        applicable; differentiable once.
+        """
         if inputs.requires_grad or outputs.requires_grad:
             found: Tensor = _Robustness.apply(inputs, outputs, self)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
             return found
         return _reported(self)
 
     def verdicts(self) -> tuple[Tensor, Tensor]:
-        """Robustness with strictness nudged [R, B], and where implications fire, bool [R, B]; of others nothing, [0, B]."""
+        """Robustness with strictness nudged [R, B], and where implications fire, bool [R, B].
+
+        Of others nothing, [0, B].
+        """
         batch, rows, fires = self.batch, self.last - self.first, self.fused.program.refuted >= 0
         into = batch.inputs.new_empty(rows, batch.places)
         fired = into.new_zeros(rows if fires else 0, batch.places, dtype=torch.bool)
@@ -68,10 +74,12 @@ class Call(NamedTuple):
         return _to_rows(into, batch), _to_rows(fired, batch) if fires else fired
 
     def judged(self, *, whole: bool = False) -> Tensor:
-        """Where the rows apply and are satisfied, are violated, and fire (what is no implication: everywhere), bool [3, R, B].
+        """Where the rows apply and are satisfied, are violated, and fire (non-implications:
+        always), bool [3, R, B].
 
         Args:
-            whole: [3, R, n], at some step of each trace, and violated at none where satisfied; of rows that apply everywhere.
+            whole: [3, R, n], at some step of each trace, and violated at none where satisfied; of
+                rows that apply everywhere.
         """
         batch, rows = self.batch, self.last - self.first
         into = batch.inputs.new_zeros(
@@ -82,7 +90,10 @@ class Call(NamedTuple):
         return found.view(3, rows, found.shape[1])
 
     def least(self) -> Tensor:
-        """Of each trace the least robustness of its steps, [R, n], NaN where none is known; of rows that apply everywhere."""
+        """Of each trace the least robustness of its steps, [R, n], NaN where none is known.
+
+        Of rows that apply everywhere.
+        """
         batch = self.batch
         into = batch.inputs.new_empty(self.last - self.first, batch.places // batch.steps)
         _values(self, machine.LEAST, into)
@@ -97,7 +108,10 @@ def _reported(call: Call) -> Tensor:
 
 
 def _values(call: Call, what: int, into: Tensor, fires: int = 0, fired: int = 0) -> None:
-    """What is asked of robustness; `fired`: the address of what is told of that, see `machine.values_of`."""
+    """The robustness request.
+
+    `fired`: the address of the firing output, see `machine.values_of`.
+    """
     work = loops(call.batch.inputs.dtype).values_of
     call.split(False, work, call.first, call.last, what, into.data_ptr(), fires, fired)
 
@@ -173,7 +187,9 @@ def _to_rows(values: Tensor, batch: FusedBatch) -> Tensor:
 
 
 def _slopes(batch: FusedBatch, inputs: bool, outputs: bool) -> tuple[Tensor, Tensor]:
-    """Where slopes by the numbers are added up, [N, B] and [N', B], or nothing where they are not wanted."""
+    """Where slopes by the numbers are added up, [N, B] and [N', B], or nothing where they are not
+    wanted.
+    """
     first, second = (
         torch.zeros_like(part if want else part[:0, :0])
         for part, want in ((batch.inputs, inputs), (batch.outputs, outputs))
@@ -182,7 +198,9 @@ def _slopes(batch: FusedBatch, inputs: bool, outputs: bool) -> tuple[Tensor, Ten
 
 
 def applying(call: Call, weight: Tensor) -> Tensor:
-    """The weight [C, n] of the samples of each of C parts of the batch to which each row applies, [R, C]; not over time."""
+    """The weight [C, n] of the samples of each of C parts of the batch to which each row applies,
+    [R, C]; not over time.
+    """
     batch, parts = call.batch, weight.shape[0]
     into = batch.inputs.new_zeros(call.fused.rows, parts, dtype=torch.float64)
     places = batch.inputs.new_empty(batch.places, dtype=torch.int64)
@@ -198,7 +216,9 @@ def applying(call: Call, weight: Tensor) -> Tensor:
 
 
 class Purse(NamedTuple):
-    """Where penalties and their slopes by the numbers are added up, by place: float64 [B], [N, B] and [N', B], or [0, 0]."""
+    """Where penalties and their slopes by the numbers are added up, by place: float64 [B], [N, B]
+    and [N', B], or [0, 0].
+    """
 
     value: Tensor
     of_inputs: Tensor
@@ -223,7 +243,8 @@ def penalise(call: Call, form: PenaltyForm, weight: Tensor, share: Tensor, into:
     """Adds the penalties of a bank in an exact form.
 
     Args:
-        weight: of the rows of the batch, [B]. share: [R, C], by what penalties in the C parts of the batch are multiplied.
+        weight: of the rows of the batch, [B]. share: [R, C], by what penalties in the C parts of
+            the batch are multiplied.
     """
     batch, dtype = call.batch, call.batch.inputs.dtype
     weights = _to_places(weight.detach().to(dtype)[None], batch)[0].contiguous()

@@ -1,4 +1,5 @@
-"""Penalties (`engine.penalty.PenaltyForm`) of what is missing at a run of places, with their slopes.
+"""Penalties (`engine.penalty.PenaltyForm`) of what is missing at a run of places, with their
+slopes.
 
 Letters: B batch, C parts of the batch.
 """
@@ -53,7 +54,10 @@ def paid(
     constants: Floats,
     value: Doubles,
 ) -> bool:
-    """Adds to value the penalties (`engine.penalty.PenaltyForm`) of what is missing; `worth` becomes their slopes; whether any is not 0."""
+    """Adds to value the penalties (`engine.penalty.PenaltyForm`) of what is missing.
+
+    `worth` becomes their slopes; whether any is not 0.
+    """
     zero, mark = constants[ZERO], constants[MARK_MISSING]
     far, edge = constants[FAR] / 2.0, 1.0 / (sharpness * sharpness)
     to, some = value[places[0] :], False

@@ -1,7 +1,7 @@
 """A program carried out for one row on a run of places.
 
-Letters: n places of the run, whole traces of T steps for programs over time; G registers, R rows, Q numbers of a row. `frame` and `batch`
-are as in `layout`.
+Letters: n places of the run, whole traces of T steps for programs over time; G registers, R rows, Q
+numbers of a row. `frame` and `batch` are as in `layout`.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def carried_out(
     """The first operations of a row; whether a guard leaves something to do.
 
     Args:
-        at: [G], the addresses of the registers, of which those of slots are filled. gate: [n], where the row counts; guards take away.
+        at: [G], the addresses of the registers, with those of slots filled. gate: [n], where the
+            row counts; guards take away.
         buffers: [more than 4 n].
     """
     constants, numbers, rows = floats_at(frame[CONSTANTS]), floats_at(frame[NUMBERS]), frame[ROWS]
@@ -376,9 +377,11 @@ def slid(
     frame: Ints, batch: Ints, d: Floats, x: Floats, n: int, first_trace: int, window: Ints, beyond: Float, empty: Float, lowest: bool,
     flags: int, buffers: Floats,
 ) -> None:  # fmt: skip
-    """The least or the greatest of x over each step's window, by blocks of 1, 2, 4, ... steps; `beyond` stands beyond the trace.
+    """The least or the greatest of x over each step's window, by blocks of 1, 2, 4, ... steps.
 
-    All traces of the run slide at once, with room between them for what stands beyond.
+    `beyond` is the value beyond the trace.
+
+    All traces of the run slide at once, with room between them for values beyond the trace.
     """
     steps, first, last = frame[STEPS], window[0], window[frame[ROWS]]
     if last < first:
@@ -431,7 +434,10 @@ def spread_out(
 def _scanned(
     d: Floats, x: Floats, y: Floats, steps: int, length: int, beyond: Float, until: bool, flags: int
 ) -> None:
-    """``d = max(y, min(x, the next d))`` (not `until`: its dual) backwards from the trace's end; in time where `PAST`."""
+    """``d = max(y, min(x, the next d))`` (not `until`: its dual) backwards from the trace's end.
+
+    In time where `PAST`.
+    """
     state = beyond
     for i in range(length):
         j = i if flags & PAST else length - 1 - i

@@ -1,7 +1,9 @@
-"""What compiled loops find where, in the int64 arrays by which Python tells them of a bank and of a batch; and the constants.
+"""What compiled loops find where, in the int64 arrays by which Python tells them of a bank and of a
+batch; and the constants.
 
-Addresses stand there as numbers, see `bound` and `batch`. Letters: R rows of a bank, O operations, Q numbers of a row, S slots, W windows,
-k conditions of a row; B places of a batch, T steps of a trace, D conditions.
+Addresses are stored there as numbers, see `bound` and `batch`. Letters: R rows of a bank, O
+operations, Q numbers of a row, S slots, W windows, k conditions of a row; B places of a batch, T
+steps of a trace, D conditions.
 """
 
 from __future__ import annotations
@@ -22,16 +24,18 @@ from fedkg.constraints.fused.program import Op
     ASKED,
     CONSTANTS,
 ) = range(12)
-"""Of a bank: int64 [O, 8]; O; int64; [Q, R]; R; int64 [W, 3, R] (first, last, whether it ends with the trace); int64 [S, R], which row of
-the input or output numbers each slot is; S; how many are inputs; int64 [k, R]; k; the constants."""
+"""Of a bank: int64 [O, 8]; O; int64; [Q, R]; R; int64 [W, 3, R] (first, last, whether it ends with
+the trace); int64 [S, R], which row of the input or output numbers each slot is; S; how many are
+inputs; int64 [k, R]; k; the constants."""
 
 REGISTERS, RESULT, REFUTED, WIDTH, STEPS, PIECE, INITIAL = range(12, 19)
-"""Of a bank: how many registers, the formula's, the refutation's (-1: none); places of a run; T; places that all rows go through before
-the next (0: all); whether rows apply at the first step of a trace alone."""
+"""Of a bank: how many registers, the formula's, the refutation's (-1: none); places of a run; T;
+places that all rows go through before the next (0: all); whether rows apply at the first step of a
+trace alone."""
 
 INPUTS, OUTPUTS, PLACES, MET, STARTS, SAMPLES, LENGTHS, CLIP = range(8)
-"""Of a batch: [N, B]; [N', B]; B; bool [D, B]; int64 [D, 2] and int64, see `machine.listed`; int64 [traces], how many of their T places are
-steps (0: all are); whether windows end with traces."""
+"""Of a batch: [N, B]; [N', B]; B; bool [D, B]; int64 [D, 2] and int64, see `machine.listed`; int64
+[traces], how many of their T places are steps (0: all are); whether windows end with traces."""
 
 ZERO, HAIR, HAIR_OFF, STEP, MARK, MARK_MISSING, INF, MINUS_INF, NAN, FAR, FAR_OFF, LARGEST = range(
     12

@@ -1,6 +1,8 @@
-"""One operation each on runs of n numbers: small loops over separate arrays, which the compiler turns into vector instructions.
+"""One operation each on runs of n numbers: small loops over separate arrays, which the compiler
+turns into vector instructions.
 
-`d` is written, `x`, `y` are read; `bad` stands where the result is beyond `limit` in size or NaN. `i`, `j` are places.
+`d` is written, `x`, `y` are read; `bad` is the result where its size exceeds `limit` or it is NaN.
+`i`, `j` are places.
 """
 
 from __future__ import annotations
@@ -223,7 +225,9 @@ def second_of(d: Floats, g: Floats, x: Floats, y: Floats, n: int, lowest: bool) 
 def both_of(
     d: Floats, g: Floats, h: Floats, x: Floats, before: Floats, after: Floats, n: int, lowest: bool
 ) -> None:
-    """What belongs to x of g, as the first of x and what comes after, and of h, as the second of what comes before and x."""
+    """What belongs to x of g, as the first of x and what comes after, and of h, as the second of
+    what comes before and x.
+    """
     if lowest:
         for j in range(n):
             t, u, v = g[j], h[j], x[j]

@@ -1,8 +1,8 @@
 """Programs carried out for all rows of a bank on a part of a batch: values, slopes, penalties.
 
-Each row is carried out on the samples that meet its conditions, in runs of places that stay in the cache. Letters: B batch, R rows, N and
-N' numbers per sample, D conditions, k conditions per row, C parts of the batch, S slots, G registers, W places of a run. `frame` and
-`batch` are as in `layout`.
+Each row is carried out on the samples that meet its conditions, in runs of places that stay in the
+cache. Letters: B batch, R rows, N and N' numbers per sample, D conditions, k conditions per row, C
+parts of the batch, S slots, G registers, W places of a run. `frame` and `batch` are as in `layout`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ REPORTED, NUDGED, LEAST, JUDGED = range(4)
 
 @loop
 def numbered(met: Bools, conditions: int, places: int, starts: Ints, all: Ints) -> None:
-    """Of each condition (bool [D, B]) where its samples begin and how many meet it, int64 [D, 2]; in `all` how many are listed."""
+    """Of each condition (bool [D, B]) where its samples begin and how many meet it, int64 [D, 2].
+
+    In `all` how many are listed.
+    """
     total = 0
     for i in range(conditions):
         own, every, count = met[i * places :], True, places
@@ -83,7 +86,10 @@ def numbered(met: Bools, conditions: int, places: int, starts: Ints, all: Ints) 
 
 @loop
 def listed(met: Bools, conditions: int, places: int, starts: Ints, samples: Ints) -> None:
-    """The samples that meet each condition, one after the other; those that all samples meet are not listed."""
+    """The samples that meet each condition, one after the other.
+
+    Those that all samples meet are not listed.
+    """
     for i in range(conditions):
         if starts[2 * i + 1] < places:
             at = starts[2 * i]
@@ -95,7 +101,10 @@ def listed(met: Bools, conditions: int, places: int, starts: Ints, samples: Ints
 
 @loop
 def selected(frame: Ints, batch: Ints, row: int, begin: int, end: int, places: Ints) -> int:
-    """The samples in begin..end that meet all conditions of a row, into `places`; how many, -1: all."""
+    """The samples in begin..end that meet all conditions of a row, into `places`.
+
+    How many, -1: all.
+    """
     met, starts, conditions = (
         bools_at(batch[MET]),
         ints_at(batch[STARTS]),
@@ -127,7 +136,9 @@ def selected(frame: Ints, batch: Ints, row: int, begin: int, end: int, places: I
 def counted(
     frame: Ints, batch: Ints, weight: Doubles, size: int, parts: int, into: Doubles, places: Ints
 ) -> None:
-    """The weight of the samples that meet all conditions of each row, by parts of `size` samples: into [R, C]."""
+    """The weight of the samples that meet all conditions of each row, by parts of `size` samples:
+    into [R, C].
+    """
     for row in range(frame[ROWS]):
         found = selected(frame, batch, row, 0, batch[PLACES], places)
         if found < 0:
@@ -143,7 +154,9 @@ def counted(
 def _read(
     frame: Ints, batch: Ints, at: Ints, work: Floats, row: int, own: Ints, n: int, dense: bool
 ) -> None:
-    """The slots of a row at n places: where they stand already, or gathered into the first registers."""
+    """The slots of a row at n places: their existing address, or gathered into the first
+    registers.
+    """
     index, rows = ints_at(frame[INDEX]), frame[ROWS]
     for i in range(frame[SLOTS]):
         numbers = floats_at(batch[INPUTS] if i < frame[FROM_INPUTS] else batch[OUTPUTS])
@@ -174,11 +187,13 @@ def values_of(
     """Robustness of the rows first..last at the places begin..end.
 
     Args:
-        what: `REPORTED` or `NUDGED` into [R, B], NaN where it is unknown or the row does not apply; `LEAST` into [R, traces], of the steps
-            of each trace the least that is known, NaN where none is, of rows that apply everywhere; `JUDGED` into none.
-        fired: bool [R, B], where implications fire, if `fires` is not 0; of `JUDGED` bool [3, R, B], where rows apply and are satisfied,
-            are violated, fire (what is no implication: everywhere), or (`fires` is 1) [3, R, traces], whether at some step, and
-            violated at none where satisfied; False before.
+        what: `REPORTED` or `NUDGED` into [R, B], NaN where it is unknown or the row does not apply;
+            `LEAST` into [R, traces], of the steps of each trace the least that is known, NaN where
+            none is, of rows that apply everywhere; `JUDGED` into none.
+        fired: bool [R, B], where implications fire, if `fires` is not 0; of `JUDGED` bool [3, R,
+            B], where rows apply and are satisfied, are violated, fire (non-implications: always),
+            or (`fires` is 1) [3, R, traces], whether at some step, and violated at none where
+            satisfied; False before.
         work: [(G + 5) W + 2]. places: [2 P + G] for pieces of P places.
     """
     constants, width, steps = floats_at(frame[CONSTANTS]), frame[WIDTH], frame[STEPS]
@@ -239,7 +254,7 @@ def values_of(
 def _reported(
     d: Floats, x: Floats, n: int, unknown: Float, step: Float, zero: Float, nan: Float
 ) -> None:
-    """x without what stands for the unknown and for a strict comparison that misses by nothing."""
+    """x without the encodings of the unknown and of a strict comparison with margin 0."""
     for j in range(n):
         t = x[j]
         d[j] = nan if t == unknown else zero if t == step else t
@@ -257,7 +272,9 @@ def _judged(
     all: bool,
     whole: bool,
 ) -> None:
-    """Where a row is satisfied, violated and fires among n places; `all`: at places one after the other, whatever step they are.
+    """Where a row is satisfied, violated and fires among n places.
+
+    `all`: at places one after the other, whatever step they are.
 
     Args:
         whole: of each trace, see `values_of`; of rows that apply everywhere.
@@ -326,8 +343,9 @@ def _least(
 ) -> None:
     """The least known of the numbers of each trace, as it is reported; NaN where none is known.
 
-    The least of all windows that begin where they are asked for and end with the trace at the latest is that of all steps: where all are
-    known, such windows at a program's end need not slide.
+    The least of all windows that begin where they are asked for and end with the trace at the
+    latest is that of all steps: where all are known, such windows at a program's end need not
+    slide.
     """
     last = ints_at(frame[CODE])[8 * (frame[OPERATIONS] - 1) :]
     window = ints_at(frame[WINDOWS])[3 * last[5] * frame[ROWS] + row :]
@@ -371,13 +389,16 @@ def pulled(
     sharpness: Double, value: Doubles, of_inputs: Floats, pulls_inputs: int, of_outputs: Floats, pulls_outputs: int, work: Floats,
     places: Ints,
 ) -> None:  # fmt: skip
-    """Slopes by the numbers of what the rows first..last say at the places begin..end, added to [N, B], [N', B] where they are asked for.
+    """Slopes by the numbers of what the rows first..last say at the places begin..end, added to [N,
+    B], [N', B] where they are asked for.
 
     Args:
-        kind: `SLOPES` of robustness, `given` [R, B] its own; or of penalties of a kind, which are added to value [B]: `given` [R, C] is by
-            what those of a part of the batch are multiplied, `weight` [B] what each sample counts, `size` the samples of a part.
+        kind: `SLOPES` of robustness, `given` [R, B] its own; or of penalties of a kind, which are
+            added to value [B]: `given` [R, C] is by what those of a part of the batch are
+            multiplied, `weight` [B] what each sample counts, `size` the samples of a part.
         parts: how many numbers of `given` each row has.
-        work: [(2 G + 3 + 2 L) W + L] for L `levels` of `reverse.pulled_back`. places: [2 P + G] for pieces of P places.
+        work: [(2 G + 3 + 2 L) W + L] for L `levels` of `reverse.pulled_back`. places: [2 P + G] for
+            pieces of P places.
     """
     constants, width, steps, result = (
         floats_at(frame[CONSTANTS]),

@@ -1,4 +1,6 @@
-"""What is missing of a skeleton as a program: what `engine.penalty` computes with exact minima and maxima."""
+"""What is missing of a skeleton as a program: what `engine.penalty` computes with exact minima and
+maxima.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ from fedkg.pack.formulas import (
 def missing_program(
     skeleton: Formula, inputs: tuple[int, ...], outputs: tuple[int, ...]
 ) -> Program | None:
-    """The program of a skeleton that reads an output: its guards first; None where the engine has to do it."""
+    """The program of a skeleton that reads an output: its guards first.
+
+    None where the engine has to do it.
+    """
     writing = Writing(inputs, outputs)
     guards, rest = split_guards(skeleton)
     try:
@@ -38,7 +43,9 @@ def missing_program(
 
 
 def _missing(writing: Writing, formula: Formula, positive: bool) -> int:
-    """The register of how much is missing of a formula or of its negation, in units of its comparisons' scales."""
+    """The register of how much is missing of a formula or of its negation, in units of its
+    comparisons' scales.
+    """
     if not reads_output(formula):
         return writing.put(Op.DECIDE, verdict(writing, formula, positive, offset=True))
 

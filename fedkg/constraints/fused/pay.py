@@ -1,4 +1,7 @@
-"""Penalties of all banks that have a program, with their gradients. Letters: B batch, R rows, C parts of the batch."""
+"""Penalties of all banks that have a program, with their gradients.
+
+Letters: B batch, R rows, C parts of the batch.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class _Known(torch.autograd.Function):
-    """What each sample adds to a penalty [B], whose slopes are known already; differentiated again it is computed anew."""
+    """The contribution of each sample to a penalty [B], with known gradients.
+
+    A second derivative recomputes it.
+    """
 
     @staticmethod
     @override
@@ -62,7 +68,9 @@ class _Known(torch.autograd.Function):
 
 
 def _stand_together(of: Evaluated, bank: BankTensors, parts: int) -> bool:
-    """Whether the places of each of some parts of the batch stand together, in the batch's order, as a bank sees them."""
+    """Whether the places of each part of the batch are adjacent and in the batch's order, as a bank
+    sees them.
+    """
     if parts == 1 or not bank.temporal or of.traces is None:
         return True
     return of.traces.place is None and (
@@ -76,10 +84,13 @@ def paid(
     weight: Tensor,
     again: Callable[[Sequence[int]], Tensor],
 ) -> tuple[Tensor | None, set[int]]:
-    """What each sample adds to the penalty by the banks that have a program, [B], differentiable; and which banks these are.
+    """What each sample adds to the penalty by the banks that have a program, [B], differentiable.
+
+    And which banks these are.
 
     Args:
-        shares: for each bank [R, C], by what penalties in the C parts of the batch are multiplied; None: the bank adds nothing.
+        shares: for each bank [R, C], by what penalties in the C parts of the batch are multiplied;
+            None: the bank adds nothing.
         weight: of samples, [B].
         again: computes the same of some banks with the usual graph.
     """

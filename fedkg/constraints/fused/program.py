@@ -1,6 +1,8 @@
-"""Skeletons as programs: a list of operations on registers, each a run of numbers, that one loop carries out row by row.
+"""Skeletons as programs: a list of operations on registers, each a run of numbers, that one loop
+carries out row by row.
 
-Every register is written once. The first registers are the slots that the skeleton reads. Letters: R rows of a bank, O operations.
+Every register is written once. The first registers are the slots that the skeleton reads. Letters:
+R rows of a bank, O operations.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from fedkg.pack.terms import Term
 
 
 class Op(IntEnum):
-    """An operation on numbers x, y of registers and s, k of the row. The result is NaN where it is no finite number, except where said.
+    """An operation on numbers x, y of registers and s, k of the row.
 
-    Those of formulas work on numbers that say by themselves what is unknown (`engine.unknown`).
+    Results that are not finite become NaN, unless stated.
+
+    Those of formulas work on numbers that encode the unknown (`engine.unknown`).
     """
 
     ADD = 0  # x + y
@@ -58,20 +62,26 @@ class Op(IntEnum):
     FIRST = 32  # x at the trace's first step
     ENDS_MIN = 33  # x, an extreme over a window already, where the window reaches beyond the trace
     ENDS_MAX = 34
-    DECIDE = 35  # a verdict x as what is missing: out of reach where violated, as far on the other side where satisfied
-    GUARD = 36  # nothing is missing where the verdict x does not hold; where it holds nowhere, nothing of the row is left to do
+    # a verdict x as what is missing: out of reach where violated, as far on the other side where
+    # satisfied
+    DECIDE = 35
+    # nothing is missing where the verdict x does not hold; where it holds nowhere, nothing of the
+    # row is left to do
+    GUARD = 36
 
 
 PAST, EDGE_HIGH, MISSING, NAN_TOO, TO_SECOND, TO_LAST = 1, 2, 4, 8, 16, 32
-"""Flags of operations: a window looks back; what stands beyond the trace is +inf rather than -inf; numbers say what is missing, not
-robustness (so that the mark of the unknown is positive); NaN is looked for (`MIN`, `MAX` of slots); of two that are equal the second has
-the gradient (`MIN`, `MAX`), which they share otherwise; of equals the last has it (windows), which the first has otherwise."""
+"""Flags of operations: a window looks back; the value beyond the trace is +inf rather than -inf;
+numbers are violations, not robustness (so that the mark of the unknown is positive); NaN is looked
+for (`MIN`, `MAX` of slots); of two that are equal the second has the gradient (`MIN`, `MAX`), which
+they share otherwise; of equals the last has it (windows), which the first has otherwise."""
 
 OTHER = 1
 """Flag of `KNOWN` and `CATEGORY`: the other way round."""
 
 HAIR_UP, HAIR_DOWN, STRICT, BOUNDLESS = 1, 2, 8, 16
-"""Flags of margins besides `MISSING`: a hair is added or taken, 0 is moved to below it, infinite is a number like others."""
+"""Flags of margins besides `MISSING`: a hair is added or taken, 0 is moved to below it, infinite is
+a number like others."""
 
 
 Part = Literal["all", "before", "at", "length"]
@@ -82,8 +92,8 @@ class Window:
     """The steps of a window, by parameters of the row.
 
     Attributes:
-        part: "all": from low to high. What an until consists of besides: "before": from now to before low, none where that is now; "at":
-            low alone; "length": from now to high - low.
+        part: "all": from low to high. What an until consists of besides: "before": from now to
+            before low, none where that is now; "at": low alone; "length": from now to high - low.
     """
 
     low: int
@@ -97,14 +107,16 @@ class Program:
 
     Attributes:
         inputs, outputs: how many slots of each kind it reads; they are the first registers.
-        code: int64 [O, 8]: operation, its register, three operands (registers; of `MIN` and `MAX` a range of `operands`), which number
-            of the row or which window, flags, and whether it depends on an output.
+        code: int64 [O, 8]: operation, its register, three operands (registers; of `MIN` and `MAX` a
+            range of `operands`), which number of the row or which window, flags, and whether it
+            depends on an output.
         operands: int64, registers.
         scalars: constants and terms over parameters alone; each row has the value of each.
         windows: each row has the steps of each.
         registers: how many.
         result: the register of the formula's number.
-        refuted: the register of how far an implication's antecedent is from being refuted; -1 for other formulas.
+        refuted: the register of how far an implication's antecedent is from being refuted; -1 for
+            other formulas.
     """
 
     inputs: int
@@ -119,4 +131,4 @@ class Program:
 
 
 class NotFused(Exception):  # no error: it says that the engine does it
-    """A skeleton has a part for which there is no operation."""
+    """A skeleton has a part without an operation."""

@@ -1,4 +1,5 @@
-"""What rules read of a batch, or of a model's answers, in one pass over its memory: `binding.numbers`, to the bit.
+"""What rules read of a batch, or of a model's answers, in one pass over its memory:
+`binding.numbers`, to the bit.
 
 Letters: B samples, F columns of a sample, N numbers that are read.
 """
@@ -9,7 +10,8 @@ from fedkg.constraints.fused.layout import INF, LARGEST, NAN, ZERO
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop
 
 COLUMN, WAYS = range(2)
-"""Of each number that is read, int64 [N, 2]: which column (-1: none, it is unknown); what is done with it."""
+"""Of each number that is read, int64 [N, 2]: which column (-1: none, it is unknown); what is done
+with it."""
 
 SCALED, ROUNDED, RAISED = 1, 2, 4
 """Ways: times `GAIN` and plus `SHIFT`, each rounded; then to a whole number; then plus `MORE`."""
@@ -29,7 +31,8 @@ def numbers_read(
     """Numbers [N, B] of the samples begin..end of [B, F], NaN where they are not finite.
 
     Args:
-        most: becomes the greatest absolute value of all, or of what stands there; NaN where one is unknown.
+        most: becomes the greatest absolute value of all, including its previous value; NaN where
+            one is unknown.
     """
     block, nan, largest, inf = (
         max(64, BLOCK // columns),
@@ -63,7 +66,7 @@ def numbers_read(
 
 @loop
 def _taken(d: Floats, x: Floats, n: int, columns: int) -> None:
-    """Every so many of some numbers."""
+    """Every n-th of some numbers."""
     if columns == 1:
         for j in range(n):
             d[j] = x[j]

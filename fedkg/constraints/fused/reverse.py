@@ -1,7 +1,8 @@
-"""Gradients of a program on the run of places on which it has just been carried out: from its result back to its slots.
+"""Gradients of a program on the run of places on which it has just been carried out: from its
+result back to its slots.
 
-What several values decide alike they share evenly, in windows and in an until the first of them has it all, as in `engine`. Letters as in
-`forward`.
+What several values decide alike they share evenly, in windows and in an until the first of them has
+it all, as in `engine`. Letters as in `forward`.
 """
 
 from __future__ import annotations
@@ -214,7 +215,10 @@ def _to_left(
     slot: bool,
     largest: Float,
 ) -> None:
-    """To the first register of a term or a margin; what of it goes to the second stays in `spare` for some."""
+    """To the first register of a term or a margin.
+
+    What of it goes to the second stays in `spare` for some.
+    """
     of_left = spare
     if op in (MARGIN_S, SUB_S, ADD_S, ADD, SUB, MARGIN):
         of_left = g
@@ -289,7 +293,10 @@ def _to_right(
 
 @loop
 def _collected(d: Floats, x: Floats, n: int, slot: bool, largest: Float) -> None:
-    """Added to the slopes of a register; of a slot only what is a number (at the edge of a domain slopes are infinite)."""
+    """Added to the slopes of a register.
+
+    Of a slot only what is a number (at the edge of a domain slopes are infinite).
+    """
     if not slot:
         accumulated(d, x, n)
         return
@@ -369,9 +376,12 @@ def _unslid(
     frame: Ints, batch: Ints, g: Floats, x: Floats, to: Floats, n: int, first_trace: int, window: Ints, beyond: Float, lowest: bool,
     flags: int, levels: Floats,
 ) -> None:  # fmt: skip
-    """To the first (`TO_LAST`: the last) of the best values of each step's window; nothing where what lies beyond the trace is better.
+    """To the first (`TO_LAST`: the last) of the best values of each step's window.
 
-    The blocks of `forward.slid` are kept, one level after the other; what a block is given goes to the half that it comes from.
+    Nothing where what lies beyond the trace is better.
+
+    The blocks of `forward.slid` are kept, one level after the other; what a block is given goes to
+    the half that it comes from.
     """
     steps, first, last, room = frame[STEPS], window[0], window[frame[ROWS]], 2 * frame[WIDTH] + 1
     if last < first or not some(g, n):
@@ -422,7 +432,9 @@ def _unslid(
 
 @loop
 def _halved(d: Floats, g: Floats, x: Floats, size: int, m: int, lowest: bool) -> None:
-    """What m blocks are given by the m - size pairs (a block and that `size` places on) to which g is given."""
+    """What m blocks are given by the m - size pairs (a block and that `size` places on) to which g
+    is given.
+    """
     pairs = m - size
     first_of(d, g, x, x[size:], min(size, pairs), lowest)
     for j in range(pairs, size):

@@ -1,4 +1,6 @@
-"""A skeleton's robustness as a program: what `engine.evaluation` computes, in negation normal form likewise."""
+"""A skeleton's robustness as a program: what `engine.evaluation` computes, in negation normal form
+likewise.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,8 @@ def verdict(writing: Writing, formula: Formula, positive: bool, offset: bool = F
     """The register of a formula's robustness, or of its negation's.
 
     Args:
-        offset: margins are moved by a hair, so that none is 0, instead of by the strict step where a strict one is.
+        offset: margins are moved by a hair, so that none is 0, instead of by the strict step where
+            a strict one is.
     """
 
     def inner(part: Formula, sign: bool) -> int:
@@ -105,7 +108,9 @@ def connected(
     *,
     least: bool,
 ) -> int:
-    """A connective; `least` says whether a conjunction is a minimum, as for robustness, or a maximum, as for what is missing."""
+    """A connective; `least` says whether a conjunction is a minimum, as for robustness, or a
+    maximum, as for what is missing.
+    """
     match formula:
         case Not():
             return inner(formula.arg, not positive)
@@ -153,7 +158,9 @@ def timed(
 def _until(
     writing: Writing, formula: Until, positive: bool, inner: Inner, mark: int, *, lowest: bool
 ) -> int:
-    """p until [a, b] q as (p before a) and, at a, (eventually [0, b - a] q) and (p until q) (Donzé, Ferrère and Maler 2013, section 3)."""
+    """p until [a, b] q as (p before a) and, at a, (eventually [0, b - a] q) and (p until q) (Donzé,
+    Ferrère and Maler 2013, section 3).
+    """
     left, right = inner(formula.left, positive), inner(formula.right, positive)
     if formula.closed:
         right = writing.picked((left, right), lowest=not lowest)
@@ -177,7 +184,8 @@ def _until(
         flags=flags,
     )
     within = over(Op.WINDOW_MIN if lowest else Op.WINDOW_MAX, right, "length")
-    # Where the two are equal it is `ever` that knows the first value that decides: `within` knows of the right side alone.
+    # Where the two are equal it is `ever` that knows the first value that decides: `within` knows
+    # of the right side alone.
     there = over(
         Op.WINDOW_MIN, writing.picked((within, ever), lowest=not lowest, flags=TO_SECOND), "at"
     )

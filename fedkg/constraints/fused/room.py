@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 KEPT = 1 << 21
-"""Bytes that each thread keeps from one call to the next, of which those that were never used take no memory."""
+"""Bytes that each thread keeps between calls; untouched pages take no memory."""
 
 
 class Room:
-    """Bytes that stand still for as long as this is kept, at an address."""
+    """Bytes at a fixed address for as long as this object lives."""
 
     def __init__(self, size: int) -> None:
         self._bytes = np.empty(size, dtype=np.uint8)
@@ -32,5 +32,8 @@ _OWN = _Own()
 
 
 def room(size: int) -> Room:
-    """At least so many bytes, whatever is in them, for the next call of a loop by this thread: a further one gets the same."""
+    """At least `size` uninitialised bytes for the next loop call of this thread.
+
+    A further call gets the same bytes.
+    """
     return _OWN.room if size <= KEPT else Room(size)

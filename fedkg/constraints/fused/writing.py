@@ -1,6 +1,7 @@
 """Terms and atoms written down as operations of a `Program`.
 
-A place is where a term's value will be: a register, or (a term over parameters alone) among the numbers of the row.
+A place is where a term's value will be: a register, or (a term over parameters alone) among the
+numbers of the row.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class Writing:
         return place if isinstance(place, int) else self.put(Op.FILL, number=self.number(place))
 
     def term(self, term: Term) -> Place:
-        """Where a term's value will be. Raises NotFused for what there is no operation for."""
+        """The register of a term's value. Raises NotFused for terms without an operation."""
         if not any(isinstance(part, Slot | Reduce | Choose | Coalesce) for part in subterms(term)):
             return term
         match term:
@@ -199,7 +200,10 @@ class Writing:
         return self.put(FUNCTIONS[term.function], places[0])
 
     def margin(self, atom: Compare, positive: bool, flags: int, scale: int | None = None) -> int:
-        """The margin of a comparison or of its negation, marked; divided by the scale where one is given."""
+        """The margin of a comparison or of its negation, marked.
+
+        Divided by the scale where one is given.
+        """
         left, right = self.term(atom.left), self.term(atom.right)
         tolerance: Place = 0.0 if atom.tolerance is None else self.term(atom.tolerance)
         if not isinstance(left, int) and not isinstance(right, int):

@@ -1,7 +1,10 @@
-"""The meaning of every formula in its most obvious form: NumPy, float64, source units. All other engines are held to this one.
+"""The meaning of every formula in its most obvious form: NumPy, float64, source units.
 
-Letters: V views, B table rows (or steps of traces laid out as a grid), C columns of the contract, R rows of a bank, M members of a member
-table or rows of a bank, s slots, p parameters of its skeleton.
+All other engines are held to this one.
+
+Letters: V views, B table rows (or steps of traces laid out as a grid), C columns of the contract, R
+rows of a bank, M members of a member table or rows of a bank, s slots, p parameters of its
+skeleton.
 """
 
 from __future__ import annotations
@@ -27,12 +30,16 @@ class BankValues:
     """What a bank says about a table.
 
     Attributes:
-        robustness: float64 [B, R], in the unit of each row; how far from violated (negative: how far from satisfied). NaN where unknown or
-            not applicable; infinite where no number decides. A strict comparison that misses by nothing has robustness 0 and is violated.
-        satisfied, violated, unknown: bool [B, R]; exactly one of them is true where applicable, none elsewhere.
-        applicable: bool [B, R], the table row has the categories that the bank row's keys ask for; where the formula is an `Initially`,
-            it is the first step of its trace, or of the key's rows in it.
-        fired: bool [B, R], applicable and, for a formula that is an implication, its antecedent holds.
+        robustness: float64 [B, R], in the unit of each row; how far from violated (negative: how
+            far from satisfied). NaN where unknown or not applicable; infinite where no number
+            decides. A strict comparison that misses by nothing has robustness 0 and is violated.
+        satisfied, violated, unknown: bool [B, R]; exactly one of them is true where applicable,
+            none elsewhere.
+        applicable: bool [B, R], the table row has the categories that the bank row's keys ask for;
+            where the formula is an `Initially`, it is the first step of its trace, or of the key's
+            rows in it.
+        fired: bool [B, R], applicable and, for a formula that is an implication, its antecedent
+            holds.
     """
 
     robustness: Float
@@ -48,9 +55,10 @@ class _Scope:
     """What formulas over the rows of a bank, or over a member table, are evaluated on: a `Scope`.
 
     Attributes:
-        values: float64 [V, all table rows, C]. at: int64 [B], the table row of each place; -1: there is none, every atom is unknown.
+        values: float64 [V, all table rows, C]. at: int64 [B], the table row of each place; -1:
+            there is none, every atom is unknown.
         slots: float64 [s, B, M]. params: float64 [p, M]. tables: the bank's member tables.
-        grid: the traces whose steps the B places are, for temporal formulas.
+        grid: the traces with the B places as steps, for temporal formulas.
     """
 
     values: Float
@@ -67,7 +75,9 @@ class _Scope:
 
     @property
     def steps(self) -> Grid:
-        """The grid. Only nodes over time ask for it, and formulas with such nodes are evaluated on one."""
+        """The grid. Only nodes over time ask for it, and formulas with such nodes are evaluated on
+        one.
+        """
         assert self.grid is not None, "a temporal formula is evaluated on a grid of steps"
         return self.grid
 
@@ -81,11 +91,11 @@ class _Scope:
         )
 
     def offsets(self, table: int) -> NDArray[np.int64]:
-        """Whose members are whose in a member table."""
+        """The owner of each member in a member table."""
         return self.tables[table].offsets
 
     def atom(self, margin: Float, *, strict: bool) -> Verdict:
-        """An atom's verdict from its margin; unknown where there is no table row."""
+        """An atom's verdict from its margin; unknown if the table has no row."""
         margin = np.broadcast_to(margin, self.shape)
         return atom(
             np.where((self.at < 0)[:, None], np.nan, margin) if self.grid is not None else margin,
@@ -103,9 +113,11 @@ def evaluate_bank(bank: Bank, values: Float, timing: Timing | None = None) -> Ba
 
     Args:
         bank: R constraints of one shape.
-        values: float64 [V, B, C] in source units; categories as codes, Booleans as 0 and 1, NaN (or infinite) where unknown.
-        timing: where each table row stands in time, for temporal formulas; None: the rows are the steps of one trace, in their order,
-            and windows end ``strict``. The steps of a bank row with keys are the table rows that have them, in each trace.
+        values: float64 [V, B, C] in source units; categories as codes, Booleans as 0 and 1, NaN (or
+            infinite) where unknown.
+        timing: the position of each table row in time, for temporal formulas; None: the rows are
+            the steps of one trace, in their order, and windows end ``strict``. The steps of a bank
+            row with keys are the table rows that have them, in each trace.
     """
     if is_temporal(bank.skeleton):
         return _over_time(bank, values, timing or Timing.rows(values.shape[1]))
@@ -217,7 +229,9 @@ def _over_time(bank: Bank, values: Float, timing: Timing) -> BankValues:
 
 
 def _reach(bank: Bank) -> int:
-    """How many steps the formula looks ahead and back at most, windows without an end counted to their beginning."""
+    """How many steps the formula looks ahead and back at most, windows without an end counted to
+    their beginning.
+    """
     total = 0.0
     for table, part in everywhere(bank.skeleton):
         params = bank.params if table < 0 else bank.members[table].params
@@ -230,7 +244,9 @@ def _reach(bank: Bank) -> int:
 def _gather(
     values: Float, at: NDArray[np.int64], views: NDArray[np.int32], slots: NDArray[np.int32]
 ) -> Float:
-    """What rows or members read at each place: [s, B, M], NaN where it is not a finite number or there is no table row."""
+    """The values of rows or members at each place: [s, B, M], NaN where not finite or without a
+    table row.
+    """
     if not values.shape[1]:
         return np.full((slots.shape[1], at.shape[0], slots.shape[0]), np.nan)
     read = values[views.T[:, None, :], at[:, None], slots.T[:, None, :]]

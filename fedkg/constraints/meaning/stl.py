@@ -1,4 +1,5 @@
-"""Temporal formulas over traces in memory: robustness and truth at one step or at all, and how far a formula looks.
+"""Temporal formulas over traces in memory: robustness and truth at one step or at all, and how far
+a formula looks.
 
 Letters: S traces, T steps, s slots of the formula, p its parameters.
 """
@@ -37,7 +38,9 @@ End = Literal["strict", "clip"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TraceValues:
-    """Verdicts at every step of every trace: robustness float64 [S, T] (NaN where unknown), satisfied and violated bool [S, T]."""
+    """Verdicts at every step of every trace: robustness float64 [S, T] (NaN where unknown),
+    satisfied and violated bool [S, T].
+    """
 
     robustness: NDArray[np.float64]
     satisfied: NDArray[np.bool_]
@@ -47,7 +50,9 @@ class TraceValues:
 def window_at(
     formula: Temporal | Until, params: Sequence[float], step: int, steps: int
 ) -> tuple[int, int]:
-    """The first and last step of a window as seen from a step of a trace of so many steps; beyond the trace where the window is.
+    """The first and last step of a window as seen from a step of a trace of `steps` steps.
+
+    Beyond the trace where the window is.
 
     A window without an end ends with the trace.
     """
@@ -58,9 +63,11 @@ def window_at(
 
 
 def horizon(formula: Formula, params: Sequence[float] = ()) -> float:
-    """How many steps ahead a formula looks: hrz of An, Johnson and Ma 2024 (section 2); 0 for an atom, b more for a window [a, b].
+    """How many steps ahead a formula looks: hrz of An, Johnson and Ma 2024 (section 2); 0 for an
+    atom, b more for a window [a, b].
 
-    A window without an end ends with the trace and adds 0; around a formula that looks ahead it makes the horizon infinite.
+    A window without an end ends with the trace and adds 0; around a formula that looks ahead it
+    makes the horizon infinite.
     """
     return reach(formula, params).ahead
 
@@ -79,7 +86,7 @@ def trace_values(
         formula: slot i reads channel i, parameter i is ``params[i]``.
         traces: float64 [S, T, s] or [T, s] (then S = 1), NaN where unknown.
         end: what windows beyond the trace meet: unknown steps (``strict``) or nothing (``clip``).
-        members: of which channels and numbers sums and counts over members are made; owned by one row.
+        members: the channels and numbers that sums and counts over members read; owned by one row.
     """
     channels = np.asarray(traces, dtype=np.float64)
     channels = channels[None] if channels.ndim == 2 else channels
@@ -122,7 +129,8 @@ def trace_robustness(
     """The robustness of one trace [T, s] at step `at`; NaN where unknown.
 
     Raises:
-        HorizonError: ``strict``, and the formula looks beyond the trace; or there is no step `at`.
+        HorizonError: ``strict``, and the formula looks beyond the trace; or step `at` does not
+            exist.
     """
     _check(formula, params, len(np.asarray(trace)), at, end)
     return float(trace_values(formula, trace, params, end=end, members=members).robustness[0, at])
@@ -137,7 +145,9 @@ def trace_satisfaction(
     end: End = "strict",
     members: Sequence[MemberTable] = (),
 ) -> bool | None:
-    """Whether one trace [T, s] satisfies the formula at step `at`; None where unknown. Robustness 0 does not tell: this does.
+    """Whether one trace [T, s] satisfies the formula at step `at`; None where unknown.
+
+    Robustness 0 does not tell: this does.
 
     Raises:
         HorizonError: as `trace_robustness`.
@@ -150,7 +160,7 @@ def trace_satisfaction(
 def _check(formula: Formula, params: Sequence[float], steps: int, at: int, end: End) -> None:
     if not 0 <= at < steps:
         raise HorizonError(
-            f"there is no step {at} in a trace of {steps} steps",
+            f"step {at} does not exist in a trace of {steps} steps",
             expected=f"a step from 0 to {steps - 1}" if steps else "",
         )
     if end == "clip":
@@ -167,7 +177,8 @@ def _check(formula: Formula, params: Sequence[float], steps: int, at: int, end: 
         )
     if far.back > at:
         raise HorizonError(
-            f"the formula looks {_steps(far.back)} steps back: at step {at} it looks before the trace",
+            f"the formula looks {_steps(far.back)} steps back: at step {at} it looks "
+            f"before the trace",
             expected=f"a step from {int(far.back)} on"
             if math.isfinite(far.back)
             else "windows with an end",

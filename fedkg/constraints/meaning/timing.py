@@ -1,4 +1,4 @@
-"""Which table rows are the steps of which trace, laid out so that windows can slide over them.
+"""Table rows as steps of traces, laid out so that windows can slide over them.
 
 Letters: B table rows, N traces of similar length, L steps.
 """
@@ -16,7 +16,8 @@ from fedkg.errors import TableError
 from fedkg.pack.numeric.grid import Grid
 
 MOST = 10_000_000
-"""A trace of few rows is not laid out to more steps than this; one of many rows to four times as many as it has rows."""
+"""A trace of few rows is not laid out to more steps than this; one of many rows to four times as
+many as it has rows."""
 
 CELLS = 1_000_000
 """Traces are laid out together as long as they fill no more steps than this."""
@@ -24,13 +25,16 @@ CELLS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Timing:
-    """Where each table row stands in time.
+    """The position of each table row in time.
 
     Attributes:
-        trace: int64 [B], which trace a row belongs to; negative for a row that belongs to none (all its temporal verdicts are unknown).
+        trace: int64 [B], which trace a row belongs to; negative for a row that belongs to none (all
+            its temporal verdicts are unknown).
         step: int64 [B], the row's step within its trace; any whole number, rows in any order.
-        gaps: steps between two rows of a trace that no row has are missing, hence unknown; without `gaps` the numbers only order the rows.
-        end: what a window beyond the trace meets: unknown steps (``strict``), or nothing (``clip``).
+        gaps: steps between two rows of a trace without a row are missing, and so unknown; without
+            `gaps` the numbers only order the rows.
+        end: what a window beyond the trace meets: unknown steps (``strict``), or nothing
+            (``clip``).
     """
 
     trace: NDArray[np.int64]
@@ -58,13 +62,16 @@ def grids(
 ) -> Iterator[Grid]:
     """The traces of some table rows, laid out; rows of no trace are left out.
 
-    Rows that share a step and agree in all `values` [B, C] are one; where they differ nobody knows which is right: the step is unknown.
+    Rows that share a step and agree in all `values` [B, C] are one; where they differ nobody knows
+    which is right: the step is unknown.
 
     Args:
-        reach: how many steps a formula looks ahead or back at most; longer gaps are shortened to what makes no difference.
+        reach: how many steps a formula looks ahead or back at most; longer gaps are shortened to
+            what makes no difference.
 
     Raises:
-        TableError: when the steps between the rows of a trace, most of them missing, are too many to be laid out.
+        TableError: when the steps between the rows of a trace, most of them missing, are too many
+            to be laid out.
     """
     rows = rows[timing.trace[rows] >= 0]
     if not rows.size:
@@ -87,7 +94,8 @@ def grids(
         raise TableError(
             f"a trace of {held:,} rows spans {steps:,} steps, and a rule looks {reach:,} steps far",
             expected=f"{MOST:,} steps at most, or four times the rows",
-            help="write a longer step, a shorter window (or `end` where it has none), or a trace column that parts the series at its gaps",
+            help="write a longer step, a shorter window (or `end` where it has none), or a "
+            "trace column that parts the series at its gaps",
         )
     yield from _laid_out(timing, rows, source, number, place, lengths=place[last] + 1)
 
@@ -100,7 +108,10 @@ def _laid_out(
     place: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> Iterator[Grid]:
-    """Traces of similar length together; `number` and `place` say in which trace and where each row stands."""
+    """Traces of similar length together.
+
+    `number` and `place` give the trace and position of each row.
+    """
     size = np.ceil(np.log2(lengths)).astype(np.int64)
     for wanted in np.unique(size).tolist():
         traces = np.flatnonzero(size == wanted)
@@ -121,7 +132,10 @@ def _laid_out(
 def _disputed(
     rows: NDArray[np.int64], fresh: NDArray[np.bool_], values: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
-    """bool [n]: rows in order of time whose step has several rows that differ; `fresh` marks the first row of each step."""
+    """bool [n]: rows in order of time at a step with several differing rows.
+
+    `fresh` marks the first row of each step.
+    """
     out = np.zeros(rows.size, dtype=np.bool_)
     again = np.flatnonzero(~fresh)
     if not again.size:

@@ -1,4 +1,6 @@
-"""The coefficients and ends of bounded sums, and the rows of polytopes made of them; kept where no sample changes them.
+"""The coefficients and ends of bounded sums, and the rows of polytopes made of them.
+
+Kept where no sample changes them.
 
 Letters: B batch, N numbers read per sample; K outputs in sums, L sums, S bounds on single outputs.
 """
@@ -24,11 +26,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The bounded sums in each bank, and its rows of hard rules, int64 [r]: those for which they are kept.
+    """The bounded sums in each bank, and its rows of hard rules, int64 [r]: those for which they
+    are kept.
 
     Attributes:
-        single: the outputs read that have bounds of their own.
-        same_factors, same_ends: whether the sums have the same coefficients, and the same ends, for every sample.
+        single: the outputs read that have separate bounds.
+        same_factors, same_ends: whether the sums have the same coefficients, and the same ends, for
+            every sample.
         kept: what then is the same for every sample, by dtype and device.
     """
 
@@ -40,7 +44,11 @@ class Sums:
     kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False)
 
     def once(self, name: str, same: bool, like: Tensor, make: Callable[[], T]) -> T:
-        """What `make` returns; kept, and not made again for tensors such as `like`, where it is the `same` for every sample."""
+        """What `make` returns.
+
+        Kept, and not made again for tensors such as `like`, where it is the `same` for every
+        sample.
+        """
         key = (name, like.dtype, like.device)
         if key in self.kept:
             found: T = self.kept[key]
@@ -62,10 +70,12 @@ class System:
     """The rows of the sums, then those of single outputs, in the units of the layout.
 
     Attributes:
-        read: int64 [K], the outputs read that stand in sums. columns: int64 [K], their entries. offset, gain: [K], of the layout.
+        read: int64 [K], the outputs read that occur in sums. columns: int64 [K], their entries.
+            offset, gain: [K], of the layout.
         alone: whether the columns are all entries of an answer, in their order.
-        logit, chance: bool [K], which are logits, and which probabilities or logits; `logits`: whether there is one.
-        bounded: int64 [S], those of the K with bounds of their own.
+        logit, chance: bool [K], which are logits, and which probabilities or logits; `logits`:
+            whether there is one.
+        bounded: int64 [S], those of the K with separate bounds.
         rows: [L + S, K] or [B, L + S, K]. shift: [L] or [B, L], what offsets add to the sums.
         unit: the rows with length 1, where all samples share them.
     """
@@ -85,7 +95,10 @@ class System:
 
 
 def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:
-    """The rows of sums with coefficients [L, N] or [B, L, N] in the rules' units; None where all of them are 0."""
+    """The rows of sums with coefficients [L, N] or [B, L, N] in the rules' units.
+
+    None where all of them are 0.
+    """
     read = _read(plan, matrix)
     if not len(read):
         return None
@@ -120,7 +133,10 @@ def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:
 
 
 def _read(plan: Plan, matrix: Tensor) -> Tensor:
-    """The outputs read with a coefficient that is not 0, int64 [K]; inside of transforms all of the batch itself."""
+    """The outputs read with a coefficient that is not 0, int64 [K].
+
+    Inside of transforms all of the batch itself.
+    """
     try:
         return (matrix != 0).flatten(0, -2).any(0).nonzero().squeeze(1)
     except RuntimeError:  # what vmap gives has no shape that depends on numbers
@@ -131,7 +147,9 @@ def _read(plan: Plan, matrix: Tensor) -> Tensor:
 def coefficients(
     plan: Plan, sums: Sums, banks: Sequence[BankTensors], inputs: InputNumbers
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The sums' coefficients [L, N], or [B, L, N] where they depend on the sample, and their ends in the rules' units, [L, B] or [L, 1]."""
+    """The sums' coefficients [L, N], or [B, L, N] where they depend on the sample, and their ends
+    in the rules' units, [L, B] or [L, 1].
+    """
     numbers = inputs.numbers
     batch, reads = numbers.shape[1], len(plan.output_reads)
     outputs = numbers.new_zeros(reads, 1)

@@ -1,4 +1,5 @@
-"""Sums of several outputs that hard rules bound: for each sample a polytope, and the answers nearest to the model's in it.
+"""Sums of several outputs that hard rules bound: for each sample a polytope, and the answers
+nearest to the model's in it.
 
 Letters: R rows of a bank, B batch, N numbers read per sample, H outputs; K outputs in sums, L sums.
 """
@@ -26,11 +27,13 @@ def sums_projected(
     answers: Tensor,
     moved: Tensor,
 ) -> Tensor:
-    """`moved` [B, H] with the entries that stand in sums replaced by the nearest to those of `answers` that keep all sums and bounds.
+    """`moved` [B, H] with the entries in sums replaced by the nearest to those of `answers` that
+    satisfy all sums and bounds.
 
-    Nearest is meant in the units of the layout, for logits in those of their probabilities. Where a sample's sums and bounds contradict
-    each other, the answers by which the sum of the squares of what is missed is least. Where one of a sample's answers is not finite, sums
-    are not kept: all of them stay as they are in `moved`.
+    Nearest is meant in the units of the layout, for logits in those of their probabilities. Where a
+    sample's sums and bounds contradict each other, the answers by which the sum of the squares of
+    what is missed is least. Where one of a sample's answers is not finite, sums are not kept: all
+    of them stay as they are in `moved`.
 
     Args:
         bounds: least and most of each output read, in the rules' units, [N, B] each.
@@ -80,7 +83,9 @@ def sums_projected(
 
 
 def _single(own: System, bounds: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """The bounds on single outputs, in the units of the layout, [B, S] each; 0 and 1 are those of a probability without any."""
+    """The bounds on single outputs, in the units of the layout, [B, S] each; 0 and 1 are those of a
+    probability without any.
+    """
     at, chance = own.read[own.bounded], own.chance[own.bounded]
     least, most = (
         (bound[at].T - own.offset[own.bounded]) / own.gain[own.bounded] for bound in bounds

@@ -1,4 +1,5 @@
-"""Comparisons that are linear in the outputs: which they are, and their coefficients and ends for each sample.
+"""Comparisons that are linear in the outputs: which they are, and their coefficients and ends for
+each sample.
 
 Letters: R rows of a bank, B batch.
 """
@@ -22,7 +23,8 @@ from fedkg.pack.walk import everywhere, sides
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A comparison (or its negation) that keeps a sum of outputs between two ends wherever all guards, over inputs, hold.
+    """A comparison (or its negation) that keeps a sum of outputs between two ends wherever all
+    guards, over inputs, hold.
 
     Attributes:
         slots: the output slots that it reads, one for each place where it does.
@@ -42,7 +44,10 @@ class Linear:
 def linear_parts(
     formula: Formula, found: list[Linear], positive: bool = True, guards: tuple[Formula, ...] = ()
 ) -> bool:
-    """Add the comparisons that the formula (or its negation) is a conjunction of; False when a part of it is something else."""
+    """Add the comparisons that the formula (or its negation) is a conjunction of.
+
+    False when a part of it is something else.
+    """
     match formula:
         case Compare():
             slots = _slots(formula, positive)
@@ -84,7 +89,10 @@ def linear_parts(
 
 
 def _slots(atom: Compare, positive: bool) -> tuple[int, ...] | None:
-    """The output slots of a comparison that allows an interval of a sum of them; None for any other."""
+    """The output slots of a comparison that allows an interval of a sum of them.
+
+    None for any other.
+    """
     parts = [part for side in sides(atom) for _, part in everywhere(side)]
     slots = tuple(part.index for part in parts if isinstance(part, Slot) and part.role == "output")
     convex = atom.op in ("le", "lt") or (atom.op == "eq") == positive
@@ -115,7 +123,10 @@ def _affine_in_output(term: Term) -> bool:
 
 
 def same_factors(part: Linear) -> bool:
-    """Whether the factors of the outputs are made of parameters alone; where that is not plain, False."""
+    """Whether the factors of the outputs are made of parameters alone.
+
+    Where that is not plain, False.
+    """
     return all(_same_factors(side) for side in sides(part.atom))
 
 
@@ -141,7 +152,10 @@ def _same_factors(term: Term) -> bool:
 
 
 def same_ends(part: Linear) -> bool:
-    """Whether factors and ends are made of parameters alone, without guards; where that is not plain, False."""
+    """Whether factors and ends are made of parameters alone, without guards.
+
+    Where that is not plain, False.
+    """
     tolerance = part.atom.tolerance
     return (
         same_factors(part)
@@ -160,7 +174,9 @@ def _of_parameters(term: Term) -> bool:
 
 
 def factors(atom: Compare, reading: Reading) -> Iterator[tuple[int, Tensor]]:
-    """The output slots in ``left - right`` of a comparison, each time with its factor, [R, B] or broadcast to it."""
+    """The output slots in ``left - right`` of a comparison, each time with its factor, [R, B] or
+    broadcast to it.
+    """
     like = reading.slots[next(iter(reading.slots))]
     one = torch.ones(
         1, 1, dtype=like.dtype, device=like.device
@@ -194,8 +210,8 @@ def _factors(term: Term, factor: Tensor, reading: Reading) -> Iterator[tuple[int
 
 
 def ends(part: Linear, reading: Reading, applies: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Between which ends the sum ``left - right`` of the output terms alone must lie, [R, B] or broadcast to it; infinite where the
-    comparison does not apply or is unknown.
+    """Between which ends the sum ``left - right`` of the output terms alone must lie, [R, B] or
+    broadcast to it; infinite where the comparison does not apply or is unknown.
 
     The reading has 0 for all outputs, so that a side's value is its part without them.
     """

@@ -1,4 +1,5 @@
-"""What the rules say of a model's answers for each sample: bounds on one output each, and sums of several.
+"""What the rules say of a model's answers for each sample: bounds on one output each, and sums of
+several.
 
 Letters: R rows of a bank, B batch, H outputs, N numbers read per sample.
 """
@@ -33,8 +34,9 @@ from fedkg.constraints.projecting.linear import (
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds in each bank, the sums of several outputs that hard rules bound, and the rules on outputs with a part that is neither
-    or that reads the row before."""
+    """The bounds in each bank, the sums of several outputs that hard rules bound, and the rules on
+    outputs with a part that is neither or that reads the row before.
+    """
 
     of_bank: tuple[tuple[Linear, ...], ...]
     sums: Sums
@@ -85,7 +87,10 @@ def find_bounds(plan: Plan) -> Bounds:
 
 
 def _looking_back(plan: Plan, bank: BankPlan) -> NDArray[np.bool_]:
-    """The rows of a bank that read the row before, which a projection is not told of; all of them where members do."""
+    """The rows of a bank that read the row before, which a projection is not told of.
+
+    All of them where members do.
+    """
     back = np.array([read.previous >= 0 for read in plan.input_reads], dtype=np.bool_)
     members = any(back[table.input_index].any() for table in bank.members)
     return np.asarray(back[bank.input_index].any(axis=0)) | members
@@ -101,7 +106,10 @@ def _outputs(plan: Plan, bounds: Sequence[tuple[Linear, ...]]) -> Iterator[int]:
 def project(
     plan: Plan, bounds: Bounds, banks: Sequence[BankTensors], inputs: InputNumbers, answers: Tensor
 ) -> Tensor:
-    """Answers [B, H] moved into all bounds, each entry by itself, and into all bounded sums. Differentiable in `answers`."""
+    """Answers [B, H] moved into all bounds, entry by entry, and into all bounded sums.
+
+    Differentiable in `answers`.
+    """
     numbers = inputs.numbers
     shape = (len(plan.output_reads), numbers.shape[1])
     low, high = numbers.new_full(shape, -math.inf), numbers.new_full(shape, math.inf)
@@ -137,7 +145,10 @@ def project(
 
 
 def _bounded(low: Tensor, high: Tensor) -> list[bool]:
-    """Which outputs read [N, B] have a bound for some sample; all of them inside of transforms, which show no numbers."""
+    """Which outputs read [N, B] have a bound for some sample.
+
+    All of them inside of transforms, which show no numbers.
+    """
     if torch._C._are_functorch_transforms_active():
         return [True] * len(low)
     found: list[bool] = (low.isfinite() | high.isfinite()).any(1).tolist()
@@ -145,7 +156,10 @@ def _bounded(low: Tensor, high: Tensor) -> list[bool]:
 
 
 def _interval(bound: Linear, reading: Reading, applies: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Least and most that a bound allows its output, [R, B]; infinite where it does not apply or is unknown."""
+    """Least and most that a bound allows its output, [R, B].
+
+    Infinite where it does not apply or is unknown.
+    """
     low, high = ends(bound, reading, applies)
     [(_, factor)] = factors(bound.atom, reading)
     slope = factor.to(low.dtype).expand(low.shape)

@@ -1,4 +1,6 @@
-"""Rules on inputs that stay the same while models change: all that reads inputs alone is evaluated once."""
+"""Rules on inputs that stay the same while models change: all that reads inputs alone is evaluated
+once.
+"""
 
 from fedkg.constraints.specialised.specialised import Counts, Specialised
 

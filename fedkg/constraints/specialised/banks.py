@@ -1,7 +1,9 @@
-"""The banks of a module on fixed inputs: which rows are counted by thresholds, and the others evaluated as they are.
+"""The banks of a module on fixed inputs: which rows are counted by thresholds, and the others
+evaluated as they are.
 
-Letters: P samples (rows, or steps of windows), S places of them in the order of the bits, K clients, V runs of a model, H outputs, R
-constraints of the pack, r rows of a bank, N' output numbers read per sample, C of them and of those computed from them.
+Letters: P samples (rows, or steps of windows), S places of them in the order of the bits, K
+clients, V runs of a model, H outputs, R constraints of the pack, r rows of a bank, N' output
+numbers read per sample, C of them and of those computed from them.
 """
 
 from __future__ import annotations
@@ -101,7 +103,9 @@ class SpecialBanks:
         return tuple(banks), torch.cat(numbers)
 
     def told(self, entries: int) -> bool:
-        """Whether `violated` says all, where a model's answers to a sample are so many: what is evaluated hangs on none, all are read."""
+        """Whether `violated` is complete for answers with this number of entries: every entry is
+        read and always evaluated.
+        """
         if (
             self._counter is None
             or self._counter.programs is None
@@ -114,16 +118,23 @@ class SpecialBanks:
 
     @property
     def evaluated(self) -> Tensor:
-        """Samples (or windows) on which each constraint is evaluated where no answer decides that, int64 [R]."""
+        """Samples (or windows) on which each constraint is evaluated where no answer decides that,
+        int64 [R].
+        """
         return self._constant[self.rows :]
 
     def violated(self, answers: Tensor) -> Tensor | None:
-        """Violated samples of each constraint, int64 [K, R], where `told`; None where an answer is beyond what thresholds are for."""
+        """Violated samples of each constraint, int64 [K, R], where `told`.
+
+        None where an answer is beyond what thresholds are for.
+        """
         counts, covered = self._counted(answers)
         return counts if covered is None else None
 
     def counts(self, answers: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Violated and evaluated samples (or windows) of each constraint, int64 [K, R] each; see `Counts`.
+        """Violated and evaluated samples (or windows) of each constraint, int64 [K, R] each.
+
+        See `Counts`.
 
         Args:
             answers: [K, V, P, H] in the rules' units.
@@ -169,7 +180,10 @@ class SpecialBanks:
         return self.of.shape[1] if len(self.of.shape) == 2 else 1
 
     def _expressed(self, folded: Folded, first: int, targets: list[Target]) -> bool:
-        """Whether a bank is counted by thresholds; if so, they are added to the `targets`, and what is the same for all is counted."""
+        """Whether a bank is counted by thresholds.
+
+        If so, they are added to the `targets`, and what is the same for all is counted.
+        """
         bank, of, known = folded.bank, self.of, self._known
         if bank.temporal or not bank.rows:
             return False
@@ -217,10 +231,13 @@ class SpecialBanks:
         return torch.where(torch.isfinite(numbers) & self._known[:, None], numbers, torch.nan)
 
     def _counted(self, answers: Tensor) -> tuple[Tensor, Tensor | None]:
-        """What thresholds count, and the clients for whom it is right, bool [K]; None where it is for all.
+        """What thresholds count, and the clients for whom it is right, bool [K].
 
-        Counts are int64 [K, 2 R], or [K, R] where what is evaluated is the same for all. Right is what is counted on answers that are all known,
-        where they can be, and within what the thresholds are for.
+        None where it is for all.
+
+        Counts are int64 [K, 2 R], or [K, R] where what is evaluated is the same for all. Right is
+        what is counted on answers that are all known, where they can be, and within what the
+        thresholds are for.
         """
         clients, count = answers.shape[0], self._outputs.shape[0]
         if self._counter is None:
@@ -229,7 +246,7 @@ class SpecialBanks:
         if self._counter.programs is not None:
             answers = (
                 answers.contiguous().resolve_neg()
-            )  # loops read number by number what stands in memory
+            )  # loops read the numbers directly from memory
         else:
             numbers = self._numbers(answers)
             covered = (
@@ -281,7 +298,10 @@ class SpecialBanks:
     def _judged(
         self, folded: Folded, outputs: Tensor, broken: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Violated and evaluated samples of a bank for some clients, int64 [k, r] each; outputs [N', k, P]."""
+        """Violated and evaluated samples of a bank for some clients, int64 [k, r] each.
+
+        Outputs [N', k, P].
+        """
         clients, bank, of = outputs.shape[1], folded.bank, self.of
         many = replace(
             of,

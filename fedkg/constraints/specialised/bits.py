@@ -1,4 +1,5 @@
-"""Comparisons and counts of 64 samples at once, for loops that Numba compiles: instructions that it has no name for.
+"""Comparisons and counts of 64 samples at once, for loops that Numba compiles: instructions that it
+has no name for.
 
 Arrays are contiguous and of one dimension.
 """
@@ -16,7 +17,10 @@ from fedkg.constraints.specialised.programs import WORD
 
 @instruction
 def reaching(_typing: Any, values: Any, start: Any, levels: Any, at: Any) -> Any:
-    """The word whose bits say which of 64 values from `start` reach their levels, which begin `at`; both of one type of floats."""
+    """The word of 64 bits that says which values from `start` reach their levels, which begin `at`.
+
+    Both of one float type.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         numbers, limits = (
@@ -29,7 +33,7 @@ def reaching(_typing: Any, values: Any, start: Any, levels: Any, at: Any) -> Any
 
 @instruction
 def reaching_number(_typing: Any, values: Any, start: Any, level: Any) -> Any:
-    """The word whose bits say which of 64 values from `start` reach a level of their type."""
+    """The word of 64 bits that says which values from `start` reach a level of their type."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         numbers = _read(context, builder, signature.args[0], args[0], args[1])
@@ -55,7 +59,10 @@ def ones(_typing: Any, word: Any) -> Any:
 
 @instruction
 def shared(_typing: Any, words: Any, at: Any, flip: Any, masks: Any, place: Any) -> Any:
-    """How many bits a word, flipped where `flip` has them, has in common with a mask; arrays of int64, in any number of dimensions."""
+    """How many bits a word, flipped where `flip` has them, has in common with a mask.
+
+    Arrays of int64, in any number of dimensions.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word, mask = (

@@ -20,7 +20,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reach:
-    """The clients whose number reaches a threshold; where not `above`, the others.
+    """The clients with a number that reaches a threshold; where not `above`, the others.
 
     Attributes:
         core: int64 [R], which number.
@@ -34,7 +34,10 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Join:
-    """The clients in every one of some sets, or in any of them; one part at most is `Fixed`, and that is the last."""
+    """The clients in every one of some sets, or in any of them.
+
+    One part at most is `Fixed`, and that is the last.
+    """
 
     parts: tuple[Clients, ...]
     every: bool
@@ -58,7 +61,9 @@ def joined(parts: Sequence[Clients], every: bool) -> Clients:
 
 
 def within(clients: Clients, rows: slice, values: Tensor) -> Tensor:
-    """Whether each client is in the sets of some rows, for the numbers [C, K, P] of its cores: bool [r, K, P]."""
+    """Whether each client is in the sets of some rows, for the numbers [C, K, P] of its cores: bool
+    [r, K, P].
+    """
     match clients:
         case Fixed():
             return clients.mask[rows, None]

@@ -1,6 +1,7 @@
 """How often each of many clients is in each of many sets, over the samples of a probe set.
 
-Letters: C cores (predicted numbers), K clients, P samples: B windows (or rows) of T steps each; R rows, G results.
+Letters: C cores (predicted numbers), K clients, P samples: B windows (or rows) of T steps each; R
+rows, G results.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ CHUNK = 1 << 24
 
 
 class Target(NamedTuple):
-    """Sets of clients that vary, for some rows, the samples on which they count, bool [R, P], and their place in the result, [R]."""
+    """Sets of clients that vary, for some rows, the samples on which they count, bool [R, P], and
+    their place in the result, [R].
+    """
 
     clients: Clients
     mask: Tensor
@@ -30,7 +33,8 @@ class Counter:
     """Counts clients in sets: in words of bits on a CPU, else plainly.
 
     Args:
-        targets: at least one. shape: B and T, at least one each; a window counts where some step of it does.
+        targets: at least one. shape: B and T, at least one each; a window counts where some step of
+            it does.
         dtype: of the cores.
         constant: int64 [G], the counts at places that no target has; 0 at the others.
 

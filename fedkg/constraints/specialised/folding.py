@@ -1,7 +1,9 @@
-"""Banks on inputs that do not change: what reads inputs alone is evaluated once and becomes one more number of the batch.
+"""Banks on inputs that do not change: what reads inputs alone is evaluated once and becomes one
+more number of the batch.
 
-Every sub-formula and every term without a prediction in it is folded, wherever it stands: guards at the top, parts of a disjunction, terms
-in comparisons, the members of sets. Orders of operations stay as they are, so that verdicts are the same to the last bit.
+Every sub-formula and every term without a prediction in it is folded, at any position: guards at
+the top, parts of a disjunction, terms in comparisons, the members of sets. Orders of operations
+stay as they are, so that verdicts are the same to the last bit.
 
 Letters: R rows of a bank, M members of a table, B batch, N numbers that a bank reads of it.
 """
@@ -27,13 +29,13 @@ from fedkg.pack.walk import ROWS, used_slots
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Folded:
-    """A bank whose input slots read `numbers` [N, B], folded parts among them."""
+    """A bank with input slots that read `numbers` [N, B], including folded parts."""
 
     bank: BankTensors
     numbers: Tensor
 
     def behind(self, offset: int) -> BankTensors:
-        """The bank as it reads its numbers when so many others stand before them."""
+        """The bank with shifted input positions, after others were placed before them."""
         members = tuple(
             replace(table, input_index=table.input_index + offset) for table in self.bank.members
         )
@@ -41,7 +43,10 @@ class Folded:
 
 
 def fold(bank: BankTensors, of: Evaluated) -> Folded:
-    """A bank with all that reads inputs alone folded, on the inputs of `of`; its predictions are not looked at."""
+    """A bank with all that reads inputs alone folded, on the inputs of `of`.
+
+    Its predictions are not looked at.
+    """
     tables: dict[int, BankTensors | MemberTensors] = {ROWS: bank, **dict(enumerate(bank.members))}
     slots = {at: max((-1, *table.inputs, *table.outputs)) + 1 for at, table in tables.items()}
     parts = Parts(
@@ -65,7 +70,9 @@ def fold(bank: BankTensors, of: Evaluated) -> Folded:
 
 
 def _plain(table: BankTensors | MemberTensors, skeleton: Formula, at: int) -> Tensor:
-    """The numbers of the batch that a table still reads as they are: [s, R], for the slots that are left."""
+    """The numbers of the batch that a table still reads as they are: [s, R], for the slots that are
+    left.
+    """
     used = used_slots(skeleton, at)
     return table.input_index[[i for i, slot in enumerate(table.inputs) if slot in used]]
 
@@ -78,7 +85,9 @@ def _wires(
     parts: Sequence[Part],
     starts: Sequence[int],
 ) -> dict[str, Any]:
-    """The fields of a table that say what its slots read: numbers `plain` of the batch, and folded parts from `starts` on."""
+    """The fields of a table that say what its slots read: numbers `plain` of the batch, and folded
+    parts from `starts` on.
+    """
     used = used_slots(skeleton, at)
     outputs = [i for i, slot in enumerate(table.outputs) if slot in used]
     own = [
@@ -115,7 +124,10 @@ def _values(bank: BankTensors, parts: Sequence[Part], of: Evaluated) -> list[Ten
 
 
 def _of_table(bank: BankTensors, reading: Reading, rows: int, table: int) -> tuple[Reading, int]:
-    """The reading of a table's rows or members, found on the way down from the bank's `rows` rows; and how many they are."""
+    """The reading of a table's rows or members, found on the way down from the bank's `rows` rows.
+
+    And how many they are.
+    """
     if table == ROWS:
         return reading, rows
     owners, _ = _of_table(bank, reading, rows, bank.members[table].parent)

@@ -39,7 +39,7 @@ from fedkg.pack.walk import ROWS, everywhere, is_temporal
 
 
 class TermPart(NamedTuple):
-    """A term that becomes the value of a slot, in the slots of its own table."""
+    """A term that becomes the value of a slot, in the slots of its member table."""
 
     table: int
     slot: int
@@ -47,7 +47,10 @@ class TermPart(NamedTuple):
 
 
 class FormulaPart(NamedTuple):
-    """A formula, or its negation unless `positive`, whose robustness becomes the value of a slot. `temporal`: it looks at other steps."""
+    """A formula (negated unless `positive`) with a robustness that becomes the value of a slot.
+
+    `temporal`: it looks at other steps.
+    """
 
     table: int
     slot: int
@@ -63,7 +66,8 @@ class Parts:
     """Takes what reads inputs alone out of a skeleton; `found` lists it.
 
     Args:
-        slots: by table (-1: the bank's rows) how many slot indices are taken. outputs: by table the slots that are predictions.
+        slots: by table (-1: the bank's rows) how many slot indices are taken. outputs: by table the
+            slots that are predictions.
         traced: whether formulas over time can be evaluated now.
     """
 
@@ -74,7 +78,10 @@ class Parts:
         self._next, self._outputs, self._traced = dict(slots), outputs, traced
 
     def of_skeleton(self, skeleton: Formula) -> Formula:
-        """The skeleton without these parts. What its top says about where it applies stays: `initially`, and an implication."""
+        """The skeleton without these parts.
+
+        What its top says about where it applies stays: `initially`, and an implication.
+        """
         match skeleton:
             case Initially():
                 return skeleton.model_copy(update={"arg": self._formula(skeleton.arg, ROWS, True)})

@@ -1,10 +1,12 @@
 """Sets of clients as programs on words of bits, each distinct set once.
 
-For one client and one set a bit says of each sample whether the client is in the set; a word has 64 of them. A row of a bank counts a set
-under a mask, the samples on which the row is open. The windows of a word stand step by step, each step in a word of its own, so that the
-windows with some step in a set are these words joined.
+For one client and one set a bit says of each sample whether the client is in the set; a word has 64
+of them. A row of a bank counts a set under a mask, the samples on which the row is open. The
+windows of a word are stored step by step, one word per step, so that the windows with some step in
+a set are these words joined.
 
-Letters: R rows, P samples: B windows (or rows) of T steps each; L words: T times B / 64, rounded up.
+Letters: R rows, P samples: B windows (or rows) of T steps each; L words: T times B / 64, rounded
+up.
 """
 
 from __future__ import annotations
@@ -26,28 +28,37 @@ Ints = NDArray[np.int64]
 WORD = 64
 """Samples of a word."""
 RUNGS = 128
-"""Thresholds of one number from which on samples are sorted in among them instead of compared with each: about where both cost the same."""
+"""Thresholds of one number from which on samples are sorted in among them instead of compared with
+each: about where both cost the same."""
 EVERY, ANY, EVERY_MASK, ANY_MASK = range(4)
 """How two sets, or a set and a mask, become one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Programs:
-    """Distinct sets and the rows that count them, as tables. Sets have places: those of thresholds first, then those that are joined.
+    """Distinct sets and the rows that count them, as tables.
+
+    Sets have places: those of thresholds first, then those that are joined.
 
     Attributes:
-        reaches: [., 4], of each threshold the core, where in `levels` it begins, how many numbers it has there (1, or one for each bit),
-            and the mask of the samples on which those are in the set that stay below.
-        ladders: [., 3], cores with many thresholds that are the same on all samples: the core, the place of the first of these thresholds,
-            and how many they are, rising from place to place. Their places are the first of all.
-        rungs, flips: of each threshold in a ladder its number, and -1 where those are in the set that stay below, else 0.
-        scales: [., 5], cores with as many such thresholds, on which nothing but rows depends; these have no places. The core, where its
-            first threshold stands in `notches`, how many they are, and in `notched` the first row that counts on them and the one behind
-            the last.
-        notches: of each threshold of a scale its number, rising in each. notched: [., 4], of each row the threshold, counted from the first
-            of its scale, falling; -1 where those count that stay below, else 0; its mask; and where its count stands in the result.
-        joins: [., 3], how, the place of a set, and that of another or the number of a mask; no set comes before its parts.
-        rows: [., 3], of each row the place of its set, its mask, and where its count stands in the result.
+        reaches: [., 4], of each threshold the core, where in `levels` it begins, how many numbers
+            it has there (1, or one for each bit), and the mask of the samples on which those are in
+            the set that stay below.
+        ladders: [., 3], cores with many thresholds that are the same on all samples: the core, the
+            place of the first of these thresholds, and how many they are, rising from place to
+            place. Their places are the first of all.
+        rungs, flips: of each threshold in a ladder its number, and -1 where those are in the set
+            that stay below, else 0.
+        scales: [., 5], cores with as many such thresholds, on which nothing but rows depends; these
+            have no places. The core, where its first threshold is in `notches`, how many they are,
+            and in `notched` the first row that counts on them and the one behind the last.
+        notches: of each threshold of a scale its number, rising in each. notched: [., 4], of each
+            row the threshold, counted from the first of its scale, falling; -1 where those count
+            that stay below, else 0; its mask; and the position of its count in the result.
+        joins: [., 3], how, the place of a set, and that of another or the number of a mask; no set
+            comes before its parts.
+        rows: [., 3], of each row the place of its set, its mask, and the position of its count in
+            the result.
         levels: in the type of the cores, as `rungs`. masks: [., L]. steps: T.
     """
 
@@ -86,7 +97,7 @@ class Writer:
         self._masks: dict[bytes, int] = {}
 
     def add(self, clients: Clients, mask: Tensor, place: Tensor) -> None:
-        """Rows whose sets are counted under a mask, bool [R, P], at a place [R] of the result."""
+        """Rows with sets counted under a mask, bool [R, P], at a place [R] of the result."""
         self._rows += zip(self._named(clients), self._masked(mask), place.tolist(), strict=True)
 
     def programs(self, dtype: np.dtype[Any]) -> Programs:
@@ -156,7 +167,7 @@ class Writer:
         )
 
     def _alone(self, ladders: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:
-        """Those of which no join is a part, where samples are rows, and the others."""
+        """The rows that are not part of a join, where samples are rows, and the others."""
         parts = {
             name
             for how, one, other in self._joins
@@ -171,7 +182,9 @@ class Writer:
         ]
 
     def _notched(self, scale: Sequence[int], below: Ints) -> list[tuple[int, int, int, int]]:
-        """The rows that count on the thresholds of a scale, from the highest of these to the lowest."""
+        """The rows that count on the thresholds of a scale, from the highest of these to the
+        lowest.
+        """
         at = {2 * reach: place for place, reach in enumerate(scale)}
         found = [
             (at[name], -int(below[name // 2]), mask, place)
@@ -218,7 +231,10 @@ class Writer:
 
 
 def laid(values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Values [..., P] in the order of the bits, [..., 64 * L], with zeros where a bit stands for no sample; `shape` is (B, T)."""
+    """Values [..., P] in the order of the bits, [..., 64 * L], with zeros for padding bits.
+
+    `shape` is (B, T).
+    """
     windows, steps = shape
     padded = torch.nn.functional.pad(
         values.reshape(*values.shape[:-1], windows, steps), (0, 0, 0, -windows % WORD)
@@ -232,7 +248,9 @@ def laid(values: Tensor, shape: tuple[int, int]) -> Tensor:
 
 
 def _in_reading_order(programs: Programs) -> Programs:
-    """The same with the masks of rows on scales one behind the other, as these rows are read: caches are filled in the order of places."""
+    """The same with the masks of rows on scales one behind the other, as these rows are read:
+    caches are filled in the order of places.
+    """
     first = dict.fromkeys(programs.notched[:, 2].tolist())
     order = np.array(
         [*first, *(mask for mask in range(len(programs.masks)) if mask not in first)],
@@ -261,7 +279,9 @@ def _in_reading_order(programs: Programs) -> Programs:
 
 
 def _ladders(reaches: Sequence[tuple[int, int, int, int]], levels: NDArray[Any]) -> list[list[int]]:
-    """The thresholds of each core that are the same on all samples, from the lowest, where they are many."""
+    """The thresholds of each core that are the same on all samples, from the lowest, where they are
+    many.
+    """
     found: dict[int, list[int]] = {}
     for i, (core, _, size, _) in enumerate(reaches):
         if size == 1:

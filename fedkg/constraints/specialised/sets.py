@@ -1,9 +1,10 @@
 """Which of many clients violate a row, as thresholds on what they answer.
 
-On fixed inputs a comparison that rises or falls with one predicted number is decided by that number's place beside one threshold, for
-each row and each sample.
+On fixed inputs a comparison that rises or falls with one predicted number is decided by that
+number's place beside one threshold, for each row and each sample.
 
-Letters: R rows of a bank, P samples (rows, or steps of windows), U distinct predicted numbers ("cores") of a bank, K clients.
+Letters: R rows of a bank, P samples (rows, or steps of windows), U distinct predicted numbers
+("cores") of a bank, K clients.
 """
 
 from __future__ import annotations
@@ -26,19 +27,23 @@ from fedkg.pack.terms import Call, Negate, Param, Product, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, reads_output, used_slots
 
 SHARED = 4
-"""A number computed from predictions is a core where at least so many rows share it on average; else rows are evaluated as they are."""
+"""A number computed from predictions becomes a core if at least this number of rows share it on
+average."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Derived:
-    """Numbers computed from predictions: a term, or the robustness of a formula, of some rows [U] of a bank."""
+    """Numbers computed from predictions: a term, or the robustness of a formula, of some rows [U]
+    of a bank.
+    """
 
     folded: Folded
     node: Term | Compare | ClassIn
     rows: Tensor
 
     def values(self, outputs: Tensor, numbers: Tensor) -> Tensor:
-        """[U, K, P] of outputs [N', K, P] and the `numbers` [N, P] of the folded bank, or of both in another order of the samples.
+        """[U, K, P] of outputs [N', K, P] and the `numbers` [N, P] of the folded bank, or of both
+        in another order of the samples.
 
         They are finite where the outputs are within the bank's limit and all numbers are known.
         """
@@ -86,7 +91,10 @@ class Sets:
         self._limit = folded.bank.quick
 
     def of(self, formula: Formula, positive: bool, *, satisfied: bool) -> Clients | None:
-        """Those for whom a formula (or, unless `positive`, its negation) is satisfied, or violated; None where that is no such set."""
+        """Those for whom a formula (or, unless `positive`, its negation) is satisfied, or violated.
+
+        None where that is no such set.
+        """
         match formula:
             case Given():
                 bank = self._folded.bank
@@ -115,7 +123,8 @@ class Sets:
     def decided(self, formula: Formula, positive: bool = True) -> Clients | None:
         """Those for whom the verdict of a formula is known; None where that is no such set.
 
-        `positive` is False below an odd number of negations: there folded parts hold the values of their negations.
+        `positive` is False below an odd number of negations: there folded parts hold the values of
+        their negations.
         """
         match formula:
             case Not():
@@ -139,7 +148,9 @@ class Sets:
         return _join(sets, False)
 
     def _compared(self, atom: Compare, positive: bool, satisfied: bool) -> Clients | None:
-        """Of a comparison that rises or falls with one term over predictions: a threshold on that term."""
+        """Of a comparison that rises or falls with one term over predictions: a threshold on that
+        term.
+        """
         sides = [name for name in ("left", "right") if reads_output(getattr(atom, name))]
         if (
             atom.op not in ("le", "lt")
@@ -186,7 +197,9 @@ class Sets:
         return clients if bool(known.all()) else joined([clients, Fixed(mask=known)], every=True)
 
     def _all_known(self, atom: Compare | ClassIn) -> Tensor:
-        """Bool [R, P]: where every number that the atom reads is known, whatever a model answers."""
+        """Bool [R, P]: where every number that the atom reads is known, whatever a model
+        answers.
+        """
         bank, used = self._folded.bank, used_slots(atom)
         known = self._known[
             bank.output_index[[i for i, slot in enumerate(bank.outputs) if slot in used]]
@@ -197,7 +210,10 @@ class Sets:
         return known & ~torch.isnan(numbers).any(dim=0)
 
     def _core(self, core: Term | Compare | ClassIn, atom: Compare | ClassIn) -> Tensor | None:
-        """The number of the core for each row, int64 [R]; None where too few rows share it, or it may be unknown."""
+        """The number of the core for each row, int64 [R].
+
+        None where too few rows share it, or it may be unknown.
+        """
         bank = self._folded.bank
         if bank.members or self._limit < 0:
             return None
@@ -227,7 +243,9 @@ class Sets:
         return ids
 
     def _plain(self, slots: Collection[int]) -> bool:
-        """Whether the inputs in some slots, as far as they are known, are so small that nothing computed from them can overflow."""
+        """Whether the inputs in some slots, as far as they are known, are so small that nothing
+        computed from them can overflow.
+        """
         bank = self._folded.bank
         numbers = self._folded.numbers[
             bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in slots]].flatten()
@@ -237,7 +255,9 @@ class Sets:
     def _verdict(
         self, atom: Compare, place: int, rows: slice, positive: bool, satisfied: bool
     ) -> Callable[[Tensor], Tensor]:
-        """Whether rows of the bank are satisfied (or violated), bool, for values of the core in slot `place`."""
+        """Whether rows of the bank are satisfied (or violated), bool, for values of the core in
+        slot `place`.
+        """
         folded = self._folded
         reading = folded.bank.reading(
             rows, folded.numbers, folded.numbers.new_zeros((self._known.shape[0], 1)), careful=True
@@ -266,12 +286,14 @@ def _slots(term: Term) -> set[int]:
 
 
 def _numbers_of(core: Term | Compare | ClassIn) -> set[int]:
-    """The parameters whose value matters: a scale does not."""
+    """The parameters with an effect on the result: a scale has none."""
     return {part.index for _, part in everywhere(core) if isinstance(part, Param)}
 
 
 def _replaced(term: Term, place: Slot) -> tuple[Term, Term]:
-    """The smallest term over all predictions of a term that rises or falls with it, and the term with a slot in its place."""
+    """The smallest term over all predictions of a term that rises or falls with it, and the term
+    with a slot in its place.
+    """
     match term:
         case Negate():
             core, rest = _replaced(term.arg, place)

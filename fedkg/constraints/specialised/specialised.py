@@ -1,7 +1,9 @@
-"""The rules on inputs that stay the same while models change: a server's probe set, a test set that every model of a search is judged on.
+"""The rules on inputs that stay the same while models change: a server's probe set, a test set that
+every model of a search is judged on.
 
-Letters: B rows (or windows) of the inputs, T steps of a window, P samples (B, or B * T), F features, V runs of the model, H outputs, K
-clients (models), R constraints of the pack (banks in pack order), N and N' input and output numbers read per sample.
+Letters: B rows (or windows) of the inputs, T steps of a window, P samples (B, or B * T), F
+features, V runs of the model, H outputs, K clients (models), R constraints of the pack (banks in
+pack order), N and N' input and output numbers read per sample.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule
 
 ANSWERS = 1 << 16
-"""Clients are counted at a time, times samples: so many that a predicted number of all of them stays in a cache."""
+"""Clients counted at a time, times samples: sized so that one predicted number of all fits a cache.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,12 +49,13 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tally:
-    """How answers of one shape and type are counted where all that can be checked was, and rules read every one of them.
+    """How answers of one shape and type are counted where all that can be checked was, and rules
+    read every one of them.
 
     Attributes:
         special: the rules. shape: [K, V, B, H].
-        evaluated: float64 [R], rows on which each constraint is evaluated, whatever the answers; see
-            `Counts`.
+        evaluated: float64 [R], rows on which each constraint is evaluated, whatever the answers;
+            see `Counts`.
     """
 
     special: SpecialBanks
@@ -59,15 +63,20 @@ class Tally:
     evaluated: Tensor
 
     def violated(self, answers: Tensor) -> Tensor | None:
-        """Rows that violate each constraint, int64 [K, R]; None where `Specialised.counts` must say, as where an answer is not finite."""
+        """Rows that violate each constraint, int64 [K, R].
+
+        None where `Specialised.counts` must say, as where an answer is not finite.
+        """
         return self.special.violated(answers.reshape(self.shape))
 
 
 class Specialised:
-    """What a module says on one batch, with all that reads inputs alone evaluated beforehand. `ConstraintModule.specialise` makes it.
+    """What a module says on one batch, with all that reads inputs alone evaluated beforehand.
 
-    The verdicts are those of the module, to the last bit. What is evaluated beforehand takes a number per sample and folded part of a
-    constraint. Gradients go to the answers.
+    `ConstraintModule.specialise` makes it.
+
+    The verdicts are those of the module, to the last bit. What is evaluated beforehand takes a
+    number per sample and folded part of a constraint. Gradients go to the answers.
     """
 
     def __init__(self, module: ConstraintModule, batch: Batch) -> None:
@@ -89,7 +98,10 @@ class Specialised:
 
     @property
     def expressed(self) -> Tensor:
-        """Bool [R]: constraints that are counted by thresholds; the others are evaluated for each model, on what is folded."""
+        """Bool [R]: constraints that are counted by thresholds.
+
+        The others are evaluated for each model, on what is folded.
+        """
         return self._special(self._base.inputs.dtype).expressed
 
     def __call__(self, y: Tensor) -> ConstraintReport:
@@ -112,9 +124,10 @@ class Specialised:
         """How often each constraint is violated by each of K models.
 
         Args:
-            y: the answers of each, laid out as in `ConstraintModule.forward`, one after the other: [K, B, H], [K, B] for one output,
-                [K, V, B, H] where rules compare answers.
-            unanswered: what to do where a verdict is unknown and an answer to the sample is no finite number.
+            y: the answers of each, laid out as in `ConstraintModule.forward`, one after the other:
+                [K, B, H], [K, B] for one output, [K, V, B, H] where rules compare answers.
+            unanswered: what to do where a verdict is unknown and an answer to the sample is not
+                finite.
 
         Raises:
             LayoutError: answers of another shape.
@@ -141,7 +154,9 @@ class Specialised:
         return Counts(violated=violated, evaluated=evaluated)
 
     def tally(self, like: Tensor) -> Tally | None:
-        """The short way to `counts` for answers of as many models as these, which it has taken, [K, V, B, H]; None where there is none."""
+        """The short way to `counts` for answers of as many models as these, which it has taken, [K,
+        V, B, H]; None where there is none.
+        """
         module, special = self._module, self._special(computing_dtype(self._batch.x, like))
         entries, few = (
             len(module.plan.runs) * len(module.plan.y),

@@ -1,7 +1,8 @@
 """Where a verdict turns: thresholds found among the floating-point numbers themselves.
 
-Rounding keeps the order, so a verdict that rises or falls with a number before rounding does so after it, too. Bisection with the verdict
-as it is evaluated finds the one number where it turns, and a comparison with that number says the same for every value, to the last bit.
+Rounding keeps the order, so a verdict that rises or falls with a number before rounding does so
+after it, too. Bisection with the verdict as it is evaluated finds the one number where it turns,
+and a comparison with that number says the same for every value, to the last bit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ def turning_points(verdict: Callable[[Tensor], Tensor], low: Tensor) -> tuple[Te
     """Where a verdict turns as its number rises from `low` (negative) to `-low`.
 
     Returns:
-        The first number at which it has turned, -inf where it does not, and the verdict from there on; both in the shape of `low`.
+        The first number at which it has turned, -inf where it does not, and the verdict from there
+            on; both in the shape of `low`.
     """
     below, above = _rank(low), _rank(-low)
     first, last = verdict(low), verdict(-low)
@@ -29,7 +31,9 @@ def turning_points(verdict: Callable[[Tensor], Tensor], low: Tensor) -> tuple[Te
 
 
 def _rank(values: Tensor) -> Tensor:
-    """The place of floating-point numbers among all of their kind, int64: 0 for zero, 1 for the next one."""
+    """The place of floating-point numbers among all of their kind, int64: 0 for zero, 1 for the
+    next one.
+    """
     bits = values.view(torch.int32 if values.dtype == torch.float32 else torch.int64)
     return torch.where(bits >= 0, bits, torch.iinfo(bits.dtype).min - bits).to(torch.int64)
 

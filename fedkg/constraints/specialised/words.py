@@ -1,7 +1,8 @@
 """Programs on words of bits, run for many clients: loops compiled by Numba.
 
-Letters: C cores, of which N' are numbers that clients predict, K clients, P samples: B windows of T steps; S places of samples in the order
-of the bits, L words of 64 of them; V runs of the model, H outputs; G results.
+Letters: C cores, N' of them numbers that clients predict, K clients, P samples: B windows of T
+steps; S places of samples in the order of the bits, L words of 64 of them; V runs of the model, H
+outputs; G results.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ Numbers = NDArray[Any]  # float32 or float64
 Flags = NDArray[np.bool_]
 
 LEAST = 1 << 20
-"""Comparisons that a thread of its own is worth."""
+"""Comparisons per thread; below this a further thread costs more than it saves."""
 NEAR = 1 << 20
-"""Bytes of words that are kept at once, of all sets on some samples of some clients: about a second cache."""
+"""Bytes of words that are kept at once, of all sets on some samples of some clients: about a second
+cache."""
 MOST = 16
 """Clients that are counted at once, at most."""
 
@@ -32,14 +34,17 @@ MOST = 16
 def lay_out(
     answers: Numbers, rows: Ints, known: Flags, limit: float, steps: int, values: Numbers
 ) -> Flags:
-    """Put what clients predict in the order of the bits into the first of `values` [C, K, S]; 0 for what is no number within the limit.
+    """Store predictions in the order of the bits in the first of `values` [C, K, S]; 0 for numbers
+    out of the limit.
 
     Args:
-        answers: in the rules' units, [K, V, P, H]. rows: int64 [N'], of V * H outputs the one that each number is.
+        answers: in the rules' units, [K, V, P, H]. rows: int64 [N'], of V * H outputs the one that
+            each number is.
         known: bool [N', P], which are known whatever a model answers. steps: T.
 
     Returns:
-        Bool [K], the clients whose numbers are all within the limit, of those that can be known.
+        Bool [K], the clients with numbers that are all within the limit, of those that can be
+            known.
     """
     covered = np.ones(answers.shape[0], dtype=np.bool_)
     least = max(1, LEAST // max(1, 8 * rows.shape[0] * answers.shape[2]))
@@ -54,10 +59,12 @@ def lay_out(
 
 
 def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> None:
-    """Put how many samples (or windows) of each client are in the set of each row into `counts` [K, G].
+    """Put how many samples (or windows) of each client are in the set of each row into `counts` [K,
+    G].
 
     Args:
-        values: of each core, all known, in the order of the bits: [C, K, S]. constant: [G], what is added to these counts.
+        values: of each core, all known, in the order of the bits: [C, K, S]. constant: [G], what is
+            added to these counts.
     """
     clients, samples = values.shape[1:]
     tables = (
@@ -156,7 +163,8 @@ def _lay_out(
         covered[k] = fine
 
 
-# The loops over thresholds, joins and rows stand in the functions that have work for each: a call with tables costs more than that work.
+# The loops over thresholds, joins and rows are in the functions that have work for each: a call
+# with tables costs more than that work.
 
 
 @kernel_part
@@ -164,7 +172,10 @@ def _compare(
     values: Numbers, start: int, stride: int, core: int, reaches: Ints, first: int, levels: Numbers, masks: Ints, low: int, size: int,
     length: int, store: Ints,
 ) -> None:  # fmt: skip
-    """Words of values that reach the levels of each threshold from `first` on; where a mask says so, of those that do not."""
+    """Words of values that reach the levels of each threshold from `first` on.
+
+    Where a mask says so, of those that do not.
+    """
     for one in range(first, reaches.shape[0]):
         own, at, many, below = (
             start + reaches[one, 0] * core,
@@ -213,9 +224,12 @@ def _sort_in(
     ranks: Ints,
     above: Ints,
 ) -> None:
-    """Words of the values of some clients that reach each number of a ladder; flipped, of those that do not.
+    """Words of the values of some clients that reach each number of a ladder.
 
-    A value is marked at the highest number that it reaches. Those that reach one are all that are marked there or further up.
+    Flipped, of those that do not.
+
+    A value is marked at the highest number that it reaches. Those that reach one are all that are
+    marked there or further up.
     """
     used = size * length
     for i in range(first, first + count):
@@ -243,8 +257,9 @@ def _tally(
 ) -> None:  # fmt: skip
     """Add what the rows on a scale count of one client.
 
-    Each sample hangs at the highest notch that it reaches, behind those that hang there already. From the highest notch down the word of
-    those that reach it grows; nothing is written down but the counts.
+    Each sample hangs at the highest notch that it reaches, behind those that hang there already.
+    From the highest notch down the word of those that reach it grows; nothing is written down but
+    the counts.
     """
     first, many = scale[1], scale[2]
     _climb(values, start, notches, first, many, ranks, WORD * length)
@@ -275,7 +290,10 @@ def _tally(
 def _join(
     joins: Ints, masks: Ints, low: int, size: int, length: int, store: Ints, first: int
 ) -> None:
-    """Sets of clients with others, or with a mask that is one for all; the results from place `first` on."""
+    """Sets of clients with others, or with a mask that is one for all.
+
+    The results from place `first` on.
+    """
     for one in range(joins.shape[0]):
         how, words, other, into = joins[one, 0], joins[one, 1], joins[one, 2], first + one
         if how <= ANY:
@@ -304,7 +322,10 @@ def _put(
     counts: Ints,
     begin: int,
 ) -> None:
-    """Add how many bits of each client's words are in the mask too; of several steps, how many are at some step."""
+    """Add how many bits of each client's words are in the mask too.
+
+    Of several steps, how many are at some step.
+    """
     for one in range(rows.shape[0]):
         words, mask, place = rows[one, 0], rows[one, 1], rows[one, 2]
         for k in range(size):
@@ -328,10 +349,12 @@ def _count(
     heads: NDArray[np.int32], following: NDArray[np.int32], constant: Ints, counts: Ints, first_client: int, last_client: int,
     first_word: int, last_word: int,
 ) -> None:  # fmt: skip
-    """Add the counts of some clients on some words; `store` has room for those of all sets, of a block of clients on `most` words.
+    """Add the counts of some clients on some words.
 
-    `ranks` and `following` have room for as many samples, `above` for as many words, `heads` for the notches: arrays made, or assigned to
-    each other, in here would take seconds to compile.
+    `store` has room for those of all sets, of a block of clients on `most` words.
+
+    `ranks` and `following` have room for as many samples, `above` for as many words, `heads` for
+    the notches: arrays made, or assigned to each other, in here would take seconds to compile.
     """
     free, stride = reaches.shape[0], WORD * masks.shape[1]
     core = counts.shape[0] * stride

@@ -145,7 +145,7 @@ def test_logits_announced_as_probabilities_are_noticed() -> None:
 
 
 @pytest.mark.parametrize("answer", [-0.0005, 0.0, 1.0005, float("nan"), float("inf")])
-@pytest.mark.filterwarnings("ignore:.*are no finite number")
+@pytest.mark.filterwarnings("ignore:.*are not finite")
 def test_probabilities_may_be_rounded_or_unknown(answer: float) -> None:
     rules = ConstraintModule(raised_only(), x=columns(["wear"]), y=probability("failure"))
     rules(standard(32, 1) * 60.0 + 120.0, lambda z: torch.full((len(z),), answer))
