@@ -335,8 +335,8 @@ def test_features_of_a_wrong_shape_are_refused() -> None:
     ("x", "said"),
     [
         (nn.Linear(4, 1), "the batch comes first"),
-        (["a", "b"], "no batch of numbers"),
-        (None, "no batch of numbers"),
+        (["a", "b"], "not a batch of numbers"),
+        (None, "not a batch of numbers"),
         (torch.zeros(3, 4, dtype=torch.complex64), "complex"),
     ],
 )
@@ -549,7 +549,7 @@ def test_an_argument_that_there_is_not_is_answered_with_those_that_there_are() -
         LayoutError, match=r"(?s)take no `z`.*x \(Torque \[Nm\], wear\) and y \(failure\)"
     ):
         rules(x=torch.zeros(4, 2), z=torch.zeros(4))  # type: ignore[arg-type]
-    with pytest.raises(LayoutError, match=r"(?s)there is no y.*y \(failure\)"):
+    with pytest.raises(LayoutError, match=r"(?s)y is missing.*y \(failure\)"):
         rules(x=torch.zeros(4, 2))
     with pytest.raises(LayoutError, match="failure"):
         pack.constraints(x=x)

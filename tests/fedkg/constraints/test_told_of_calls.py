@@ -128,7 +128,7 @@ def test_a_projection_is_not_traced() -> None:
 def test_weights_that_are_none_are_refused(wrong: float, shape: tuple[int, ...]) -> None:
     rules, weight = plant("require oil <= feed"), torch.ones(shape)
     weight[2] = wrong
-    with pytest.raises(LayoutError, match="a number that is no weight") as caught:
+    with pytest.raises(LayoutError, match="a number that is not a valid weight") as caught:
         rules(torch.full((*shape, 2), 0.5), torch.ones(*shape, 3), sample_weight=weight)
     assert caught.value.received.startswith(f"{wrong} at ")
 
@@ -144,7 +144,7 @@ def test_weights_come_as_lists_and_arrays() -> None:
     assert torch.equal(rules(x, y, sample_weight=np.array([1.0, 3.0, 0.0])).penalty, wanted)
     with pytest.raises(LayoutError, match=r"expected: shape \[3\]"):
         rules(x, y, sample_weight=[1, 3])
-    with pytest.raises(LayoutError, match="no tensor of numbers"):
+    with pytest.raises(LayoutError, match="not a tensor of numbers"):
         rules(x, y, sample_weight="all")
 
 

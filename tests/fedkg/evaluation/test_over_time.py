@@ -149,7 +149,7 @@ def test_a_missing_trace_column_is_an_error_or_told() -> None:
         evaluate(asked, rows)
     found = evaluate(asked, rows, missing="skip")
     assert counts(found) == (0, 0, 2)
-    assert any("tell traces apart" in note for note in found.notes)
+    assert any("separates traces" in note for note in found.notes)
 
 
 def test_rows_with_keys_have_steps_of_their_own() -> None:

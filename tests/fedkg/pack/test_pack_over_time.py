@@ -196,8 +196,8 @@ WINDOW = Temporal(op="always", low=2, high=3, arg=BELOW)
         (lambda: bank_of(WINDOW, [1.0, 2.0, 0.0, np.inf], [0]), "window that is none"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 4.0, -1.0], [0]), None),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 0.0], [0]), "bank.0.params points outside"),
-        (lambda: some(AtLeast(count=0, members=0, arg=BELOW), [1.5, 1.0]), "no whole number"),
-        (lambda: some(AtLeast(count=0, members=0, arg=BELOW), [-1.0, 1.0]), "no whole number"),
+        (lambda: some(AtLeast(count=0, members=0, arg=BELOW), [1.5, 1.0]), "not a whole number"),
+        (lambda: some(AtLeast(count=0, members=0, arg=BELOW), [-1.0, 1.0]), "not a whole number"),
         (lambda: some(AtLeast(count=7, members=0, arg=BELOW)), "bank.0.params points outside"),
         (
             lambda: some(
