@@ -9,8 +9,8 @@ from fedkg.federated.client.losses import (
     KnownSquaredError,
     SquaredError,
 )
-from fedkg.federated.executors import Crew
-from fedkg.federated.from_data import clients_of
+from fedkg.federated.client_data import clients_of
+from fedkg.federated.executors import WorkerPool
 from fedkg.federated.problem import Clients, Problem
 from fedkg.federated.record import RoundRecord
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions, Scorer
@@ -25,7 +25,6 @@ __all__ = [
     "BinaryCrossEntropy",
     "Choice",
     "Clients",
-    "Crew",
     "CrossEntropy",
     "KnownSquaredError",
     "Own",
@@ -38,6 +37,7 @@ __all__ = [
     "ServerState",
     "Settings",
     "SquaredError",
+    "WorkerPool",
     "clients_of",
     "fedavg",
     "from_tensors",

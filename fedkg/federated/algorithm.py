@@ -9,26 +9,26 @@ from torch import Tensor
 
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.client.start import GlobalStart
-from fedkg.federated.joints import (
+from fedkg.federated.client.start_points import GlobalStart
+from fedkg.federated.privacy.budget import Budget
+from fedkg.federated.privacy.update_noise import NoPrivacy
+from fedkg.federated.round_steps import (
     AfterRound,
-    Aggregate,
+    AggregationRule,
     BeforeRound,
     Differentiation,
-    Grouping,
-    Local,
-    Privacy,
-    Sampling,
+    GroupingRule,
+    LocalUpdate,
+    PrivacyRule,
+    SamplingRule,
     ServerStep,
-    Start,
+    StartRule,
     Term,
-    Weighting,
+    WeightingRule,
 )
-from fedkg.federated.privacy.budget import Budget
-from fedkg.federated.privacy.updates import NoPrivacy
-from fedkg.federated.server.after import NothingAfter
+from fedkg.federated.server.after_round import NothingAfter
 from fedkg.federated.server.aggregate import WeightedMean
-from fedkg.federated.server.before import NothingBefore
+from fedkg.federated.server.before_round import NothingBefore
 from fedkg.federated.server.grouping import AsStarted
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.sampling import UniformSampling
@@ -36,7 +36,7 @@ from fedkg.federated.server.weighting import BySamples
 from fedkg.models.model_protocols import Params
 
 if TYPE_CHECKING:
-    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.executors.protocol import Work
     from fedkg.federated.state import ServerState
 
 
@@ -58,16 +58,16 @@ class Algorithm:
 
     name: str
     alike: bool = False
-    sampling: Sampling = field(default_factory=UniformSampling)
+    sampling: SamplingRule = field(default_factory=UniformSampling)
     before: BeforeRound = field(default_factory=NothingBefore)
-    start: Start = field(default_factory=GlobalStart)
+    start: StartRule = field(default_factory=GlobalStart)
     terms: tuple[Term, ...] = ()
     differentiation: Differentiation = field(default_factory=MeanGradient)
-    local: Local = field(default_factory=SGD)
-    privacy: Privacy = field(default_factory=NoPrivacy)
-    weighting: Weighting = field(default_factory=BySamples)
-    grouping: Grouping = field(default_factory=AsStarted)
-    aggregate: Aggregate = field(default_factory=WeightedMean)
+    local: LocalUpdate = field(default_factory=SGD)
+    privacy: PrivacyRule = field(default_factory=NoPrivacy)
+    weighting: WeightingRule = field(default_factory=BySamples)
+    grouping: GroupingRule = field(default_factory=AsStarted)
+    aggregate: AggregationRule = field(default_factory=WeightedMean)
     server: ServerStep = field(default_factory=AddUpdate)
     after: AfterRound = field(default_factory=NothingAfter)
     beside: Algorithm | None = None
@@ -84,8 +84,8 @@ class Algorithm:
         """Whether all clients use the server's one model."""
         return self.beside is None and isinstance(self.start, GlobalStart)
 
-    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
         """The models [C, ...] that the clients (int64 [C]) use: those they train beside, where they do, else where they would start."""
         if self.beside is not None:
-            return self.beside.deployed(work, state, clients)
-        return self.start.deployed(work, state, clients)
+            return self.beside.site_models(work, state, clients)
+        return self.start.site_models(work, state, clients)

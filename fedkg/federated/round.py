@@ -15,19 +15,19 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError, TooFewClients
-from fedkg.federated.client import wire
+from fedkg.federated.client import wire_precision
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.client.start import GlobalStart
-from fedkg.federated.executors.interface import Executor, Updates, Work
-from fedkg.federated.executors.together import by_client, together
-from fedkg.federated.joints import OfClients
-from fedkg.federated.per_client import per_client
-from fedkg.federated.privacy.updates import NoPrivacy
+from fedkg.federated.client.start_points import GlobalStart
+from fedkg.federated.client_numbers import per_client
+from fedkg.federated.client_rows import ClientRows, changed
+from fedkg.federated.executors.joined_stacks import by_client, join_small_stacks
+from fedkg.federated.executors.protocol import Executor, Updates, Work
+from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, client_keys, server_seed
 from fedkg.federated.record import RoundRecord
-from fedkg.federated.rows import ClientRows, changed
+from fedkg.federated.round_steps import OfClients
 from fedkg.federated.server import guard
 from fedkg.federated.server.robust import Krum
 from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
@@ -60,7 +60,7 @@ class _Received:
     broken: Tensor | None = None
     rejected: dict[int, str] = field(default_factory=dict)
     started: dict[int, int] = field(default_factory=dict)
-    remembered: dict[str, ClientRows] = field(default_factory=dict)
+    client_memory: dict[str, ClientRows] = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     weighty: Tensor
@@ -99,10 +99,15 @@ def run_round(
         weighty=nobody,
         peopled=nobody.clone(),
     )
-    received.remembered, received.shared = dict(state.clients), dict(state.joints.get("local", {}))
+    received.client_memory, received.shared = (
+        dict(state.clients),
+        dict(state.joints.get("local", {})),
+    )
     samples = work.pool.sizes[clients].to(torch.float64)
     stacks = (
-        together(executor.train(work, state, clients), len(clients)) if len(clients) else iter(())
+        join_small_stacks(executor.train(work, state, clients), len(clients))
+        if len(clients)
+        else iter(())
     )
     if isinstance(algorithm.aggregate, Krum):  # the first of equal clients counts
         stacks = by_client(stacks)
@@ -168,10 +173,12 @@ def _receive(
     """Guard, privacy, validity score, weight, group, and into the fold."""
     algorithm, settings, scorer = work.algorithm, work.settings, work.problem.scorer
     if updates.update and not algorithm.pooled:
-        sent = wire.size(updates.update, settings.wire) + wire.size(updates.shared, settings.wire)
+        sent = wire_precision.size(updates.update, settings.wire) + wire_precision.size(
+            updates.shared, settings.wire
+        )
         received.bytes_up += sent + 8 * len(updates.clients)
         received.bytes_down += _down(state, updates)
-    updates = wire.sent(updates, settings.wire)
+    updates = wire_precision.sent(updates, settings.wire)
     if not isinstance(algorithm.privacy, NoPrivacy):
         keys = client_keys(settings.seed, state.round + 1, PRIVACY, updates.clients)
         updates = replace(updates, update=algorithm.privacy.client(updates.update, keys))
@@ -205,9 +212,9 @@ def _receive(
         received.fallback = algorithm.aggregate.add(
             received.fallback, updates.update, samples, groups
         )
-    for name, rows_of in updates.remembered.items():
-        received.remembered[name] = changed(
-            received.remembered[name], updates.clients, rows_of, before=state.clients[name]
+    for name, rows_of in updates.client_memory.items():
+        received.client_memory[name] = changed(
+            received.client_memory[name], updates.clients, rows_of, before=state.clients[name]
         )
     for name, added in updates.shared.items():
         received.shared[name] = received.shared[name] + added.sum(0, keepdim=True)
@@ -235,7 +242,7 @@ def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
     home = (
         {}
         if work.algorithm.weighting.needs_scores
-        else {name: updates.remembered.get(f"start/{name}") for name in state.models}
+        else {name: updates.client_memory.get(f"start/{name}") for name in state.models}
     )
     whole: Params = {}
     for name, value in state.models.items():
@@ -356,7 +363,7 @@ def _next_state(
     if received.shared:
         joints["local"] = received.shared
     return replace(
-        state, round=state.round + 1, models=models, joints=joints, clients=received.remembered
+        state, round=state.round + 1, models=models, joints=joints, clients=received.client_memory
     )
 
 

@@ -66,7 +66,7 @@ class Settings:
         min_clients: fewest clients whose updates must be usable in a round, else `TooFewClients`.
         precision: ``bfloat16`` computes the model's answers and their derivatives in mixed precision (`torch.autocast`), by automatic
             differentiation; parameters, losses and sums stay as they are. For accelerators: a processor is mostly slower with it.
-        wire: in what updates travel to the server, see `fedkg.federated.client.wire`; None: as they are.
+        wire: in what updates travel to the server, see `fedkg.federated.client.wire_precision`; None: as they are.
         measure: judge the updates by the rules even where the algorithm takes no notice of them, so that its violation rate is known.
 
     Raises:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.rows import ClientRows, StoredRows, opened, whole
+from fedkg.federated.client_rows import ClientRows, StoredRows, opened, whole
 from fedkg.models.model_protocols import Params
 
 FORMAT = 2

@@ -12,17 +12,17 @@ import torch
 from fedkg._internal.threads import library_threads
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.client.pace import check_paces
-from fedkg.federated.composed import check
-from fedkg.federated.executors import EXECUTORS, Crew, Ranks, executor_of
+from fedkg.federated.algorithm_parts import check
+from fedkg.federated.client.client_settings import check_paces
+from fedkg.federated.client_rows import ClientRows, placed, whole
+from fedkg.federated.executors import EXECUTORS, Ranks, WorkerPool, executor_of
 from fedkg.federated.executors.auto import choose
-from fedkg.federated.executors.interface import Work
+from fedkg.federated.executors.protocol import Work
 from fedkg.federated.privacy.budget import affordable, check_same
 from fedkg.federated.problem import Problem, gathered, pool
 from fedkg.federated.randomness import model_seed
 from fedkg.federated.record import RoundRecord
 from fedkg.federated.round import run_round
-from fedkg.federated.rows import ClientRows, placed, whole
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
 from fedkg.models.model_protocols import Params
@@ -43,7 +43,7 @@ def initial_state(
         problem.clients.x[0].dtype,
         problem.clients.x[0].device,
     )
-    held = algorithm.start.held(population)
+    held = algorithm.start.model_count(population)
     several = [
         problem.model.init(model_seed(settings.seed, place), dtype)
         for place in range(1 if algorithm.alike else held)
@@ -56,13 +56,13 @@ def initial_state(
     }
     joints = {"server": algorithm.server.begin(models), "local": algorithm.local.shared(models)}
     joints["privacy"] = {} if algorithm.budget is None else algorithm.budget.begin()
-    rows = algorithm.start.remembered(models, population) | algorithm.local.remembered(
+    rows = algorithm.start.initial_memory(models, population) | algorithm.local.initial_memory(
         models, population
     )
     if algorithm.beside is not None:
-        rows |= algorithm.beside.start.remembered(
+        rows |= algorithm.beside.start.initial_memory(
             models, population
-        ) | algorithm.beside.local.remembered(models, population)
+        ) | algorithm.beside.local.initial_memory(models, population)
     return ServerState(
         round=0,
         models=models,
@@ -77,7 +77,7 @@ def train(
     settings: Settings,
     state: ServerState | None = None,
     *,
-    crew: Crew | None = None,
+    crew: WorkerPool | None = None,
     folder: Path | None = None,
     ranks: Ranks | None = None,
 ) -> Iterator[tuple[ServerState, RoundRecord]]:
@@ -115,7 +115,7 @@ def train(
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
     if ranks is not None:
         _same_data(ranks, work)
-    with nullcontext(crew) if crew is not None else Crew(settings.workers) as workers:
+    with nullcontext(crew) if crew is not None else WorkerPool(settings.workers) as workers:
         if state.choice is None:
             with library_threads(settings.threads):
                 state = replace(state, choice=_chosen(work, state, workers, ranks))
@@ -166,7 +166,7 @@ def _same_data(ranks: Ranks, work: Work) -> None:
         )
 
 
-def _chosen(work: Work, state: ServerState, crew: Crew, ranks: Ranks | None) -> Choice:
+def _chosen(work: Work, state: ServerState, crew: WorkerPool, ranks: Ranks | None) -> Choice:
     """The executor; with several ranks as rank 0 measures it, for a part of the cohort."""
     if ranks is None:
         return choose(work, state, crew)

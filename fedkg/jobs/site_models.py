@@ -1,4 +1,4 @@
-"""The models that sites use in a state of a training, a part of them in memory at a time.
+"""The models that sites deploy in a given state of a trial, with bounded memory.
 
 Letters: N sites.
 """
@@ -18,10 +18,14 @@ from fedkg.models import Params
 
 
 class SiteModels(Sequence[Params]):
-    """The models of N sites, in the order of the sites; loaded in parts as they are asked for, so that going through them holds one part.
+    """The models of N sites in the order of the sites, loaded in chunks.
+
+    Iterating over them keeps one chunk in memory.
 
     Args:
-        work, state: of the training. part: most models in memory at once.
+        work: the trial's work description.
+        state: the server state.
+        part: maximum number of models in memory.
     """
 
     def __init__(self, work: Work, state: ServerState, part: int) -> None:
@@ -51,21 +55,21 @@ class SiteModels(Sequence[Params]):
             clients = torch.arange(first, min(first + self._part, self._sites))
             self._first, self._stack = (
                 first,
-                self._work.algorithm.deployed(self._work, self._state, clients),
+                self._work.algorithm.site_models(self._work, self._state, clients),
             )
         return {name: value[site - first] for name, value in self._stack.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeployedModels:
-    """Which models the sites use, in any state of an arm."""
+    """The models that sites deploy, for any state of a trial."""
 
     work: Work
 
     def models(self, state: ServerState) -> Sequence[Params]:
-        """The server's one model where all use it, else every site's, in the order of the sites.
+        """One model that all sites share, otherwise one per site in their order.
 
-        As many of them are in memory at once as `Settings.client_memory` has room for.
+        `Settings.client_memory` limits how many of them are in memory at once.
         """
         if self.work.algorithm.one_model:
             return [state.params]

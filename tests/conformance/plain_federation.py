@@ -23,7 +23,7 @@ from fedkg.federated import (
     Algorithm,
     BinaryCrossEntropy,
     Clients,
-    Crew,
+    WorkerPool,
     CrossEntropy,
     Own,
     Problem,
@@ -34,7 +34,7 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.client.batches import plan
-from fedkg.federated.model.answers import Informed
+from fedkg.federated.model.constrained_outputs import Informed
 from fedkg.federated.randomness import ORDER, client_keys, server_seed
 from fedkg.models import MLP
 
@@ -369,7 +369,7 @@ def run(
     federation: Federation,
     algorithm: Algorithm,
     models: Array,
-    crew: Crew | None = None,
+    crew: WorkerPool | None = None,
     **changes: Any,
 ) -> tuple[list[ServerState], list[list[int]], list[dict[int, float]]]:
     """What `fedkg.federated.train` does from these models [G, P]: the states, the cohorts and the weights of all rounds."""
@@ -435,7 +435,7 @@ def federations(
         counted_steps: all clients make equally many steps. fixed: fields that do not vary.
     """
     dice = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    sizes = draw(st.lists(st.integers(1, 9), min_size=least, max_size=most))
+    sizes = dice.integers(1, 10, draw(st.integers(least, most))).tolist()
     chosen, features = draw(st.sampled_from(losses)), 2
     numbers = int(dice.integers(1, most_outputs + 1))
     outputs = {"squared": numbers, "cross_entropy": 3, "logistic": 1}[chosen]

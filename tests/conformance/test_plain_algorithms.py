@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from plain_federation import Federation, begin, close, federations, run, same_rounds, start_of
 
 import fedkg
-from fedkg.federated import Crew, train
+from fedkg.federated import WorkerPool, train
 from fedkg.federated import algorithms as product
 from fedkg.federated.client.optimisers import SGD, Adam
 from fedkg.federated.temporal.clusters import CLUSTER
-from fedkg.federated.temporal.shared import inferred
+from fedkg.federated.temporal.shared_samples import inferred
 
 FEW = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -27,15 +27,15 @@ FEW = settings(
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[Crew]:
+def crew() -> Iterator[WorkerPool]:
     """Two worker processes for all examples: each pair takes seconds to start."""
-    with Crew(2) as workers:
+    with WorkerPool(2) as workers:
         yield workers
 
 
 @given(federation=federations(), mu=st.sampled_from([0.0, 0.3, 2.0]))
 @FEW
-def test_fedavg_and_fedprox(federation: Federation, mu: float, crew: Crew) -> None:
+def test_fedavg_and_fedprox(federation: Federation, mu: float, crew: WorkerPool) -> None:
     start = start_of(federation)
     algorithm = product.fedprox(mu=mu) if mu else product.fedavg()
     states, cohorts, weights = run(federation, algorithm, start, crew)
@@ -50,7 +50,7 @@ def test_fedavg_and_fedprox(federation: Federation, mu: float, crew: Crew) -> No
 )
 @FEW
 def test_momentum_and_weight_decay(
-    federation: Federation, mu: float, momentum: float, decay: float, crew: Crew
+    federation: Federation, mu: float, momentum: float, decay: float, crew: WorkerPool
 ) -> None:
     start = start_of(federation)
     algorithm = product.fedprox(mu=mu) if mu else product.fedavg()
@@ -69,7 +69,7 @@ def test_momentum_and_weight_decay(
 )
 @FEW
 def test_local_adam(
-    federation: Federation, beta1: float, beta2: float, tau: float, crew: Crew
+    federation: Federation, beta1: float, beta2: float, tau: float, crew: WorkerPool
 ) -> None:
     start = start_of(federation)
     algorithm = replace(product.fedavg(), local=Adam(beta1=beta1, beta2=beta2, tau=tau))
@@ -82,7 +82,7 @@ def test_local_adam(
 
 @given(federation=federations())
 @FEW
-def test_local_training_alone(federation: Federation, crew: Crew) -> None:
+def test_local_training_alone(federation: Federation, crew: WorkerPool) -> None:
     start = start_of(federation)
     states, cohorts, weights = run(federation, product.local_only(), start, crew)
     expected = plain_loops.local_only(federation, start, cohorts)
@@ -95,7 +95,7 @@ def test_local_training_alone(federation: Federation, crew: Crew) -> None:
 
 @given(federation=federations(own=False, whole=True))
 @FEW
-def test_training_at_one_place(federation: Federation, crew: Crew) -> None:
+def test_training_at_one_place(federation: Federation, crew: WorkerPool) -> None:
     """All rows at one client, in the order of the clients."""
     together = replace(
         federation, x=(np.concatenate(federation.x),), y=(np.concatenate(federation.y),)
@@ -126,7 +126,7 @@ def test_adaptive_server_steps(
     beta1: float,
     beta2: float,
     tau: float,
-    crew: Crew,
+    crew: WorkerPool,
 ) -> None:
     start = start_of(federation)
     options = {"rate": rate, "beta1": beta1, "tau": tau}
@@ -140,7 +140,7 @@ def test_adaptive_server_steps(
 
 @given(federation=federations(), rate=st.sampled_from([1.0, 0.5]))
 @FEW
-def test_scaffold(federation: Federation, rate: float, crew: Crew) -> None:
+def test_scaffold(federation: Federation, rate: float, crew: WorkerPool) -> None:
     start = start_of(federation)
     states, cohorts, weights = run(federation, product.scaffold(rate=rate), start, crew)
     same_rounds(federation, states, weights, plain_loops.scaffold(federation, start, cohorts, rate))
@@ -148,7 +148,7 @@ def test_scaffold(federation: Federation, rate: float, crew: Crew) -> None:
 
 @given(federation=federations(whole=True, own=False, counted_steps=True))
 @FEW
-def test_scaffnew(federation: Federation, crew: Crew) -> None:
+def test_scaffnew(federation: Federation, crew: WorkerPool) -> None:
     start = start_of(federation)
     states, cohorts, weights = run(federation, product.scaffnew(), start, crew)
     same_rounds(federation, states, weights, plain_loops.scaffnew(federation, start, cohorts))
@@ -156,7 +156,7 @@ def test_scaffnew(federation: Federation, crew: Crew) -> None:
 
 @given(federation=federations(hidden=2), first=st.sampled_from([0.0, 0.3, 0.5, 1.0]))
 @FEW
-def test_fedrep(federation: Federation, first: float, crew: Crew) -> None:
+def test_fedrep(federation: Federation, first: float, crew: WorkerPool) -> None:
     start = start_of(federation)
     algorithm = product.fedrep(private=("layers.1.",), first=first)
     states, cohorts, weights = run(federation, algorithm, start, crew)
@@ -171,7 +171,7 @@ def test_fedrep(federation: Federation, first: float, crew: Crew) -> None:
 
 @given(federation=federations(), strength=st.sampled_from([0.0, 0.4, 2.0]))
 @FEW
-def test_ditto(federation: Federation, strength: float, crew: Crew) -> None:
+def test_ditto(federation: Federation, strength: float, crew: WorkerPool) -> None:
     start = start_of(federation)
     states, cohorts, weights = run(federation, product.ditto(strength=strength), start, crew)
     expected = plain_loops.ditto(federation, start, cohorts, strength)
@@ -184,7 +184,7 @@ def test_ditto(federation: Federation, strength: float, crew: Crew) -> None:
 
 @given(federation=federations(), models=st.integers(1, 3))
 @FEW
-def test_ifca(federation: Federation, models: int, crew: Crew) -> None:
+def test_ifca(federation: Federation, models: int, crew: WorkerPool) -> None:
     start = start_of(federation, models)
     states, cohorts, weights = run(federation, product.ifca(models=models), start, crew)
     same_rounds(federation, states, weights, plain_loops.ifca(federation, start, cohorts))
@@ -192,7 +192,7 @@ def test_ifca(federation: Federation, models: int, crew: Crew) -> None:
 
 @given(federation=federations(most=7), trim=st.sampled_from([0.0, 0.1, 0.25, 0.34, 0.5]))
 @FEW
-def test_median_and_trimmed_mean(federation: Federation, trim: float, crew: Crew) -> None:
+def test_median_and_trimmed_mean(federation: Federation, trim: float, crew: WorkerPool) -> None:
     start = start_of(federation)
     algorithm = product.median() if trim == 0.5 else product.trimmed_mean(trim=trim)
     states, cohorts, weights = run(federation, algorithm, start, crew)
@@ -208,7 +208,7 @@ def test_median_and_trimmed_mean(federation: Federation, trim: float, crew: Crew
 )
 @FEW
 def test_krum_and_multi_krum(
-    federation: Federation, attackers: int, keep: int | None, crew: Crew
+    federation: Federation, attackers: int, keep: int | None, crew: WorkerPool
 ) -> None:
     sampled = federation.settings().sampled(len(federation.x))
     assume(attackers == 0 or sampled >= 2 * attackers + 3)
@@ -270,7 +270,7 @@ def test_fedstl(
     every: int,
     way: Literal["capacity", "argmin"],
     share: float,
-    crew: Crew,
+    crew: WorkerPool,
 ) -> None:
     dice = np.random.default_rng(federation.seed)
     targets = [dice.normal(size=(size, FORECAST)) for size in (*federation.sizes, 4)]
@@ -337,7 +337,7 @@ def test_fedstl(
 
 @given(federation=federations())
 @FEW
-def test_fltrust(federation: Federation, crew: Crew) -> None:
+def test_fltrust(federation: Federation, crew: WorkerPool) -> None:
     start = start_of(federation)
     states, cohorts, weights = run(federation, product.fltrust(), start, crew)
     same_rounds(federation, states, weights, plain_loops.fltrust(federation, start, cohorts))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.agents.sets import AgentSets
-from fedkg.federated.joints import OfClients, Step
+from fedkg.federated.round_steps import OfClients, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
 
 if TYPE_CHECKING:
-    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.executors.protocol import Work
     from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
 
 
@@ -94,5 +94,5 @@ class Equally(BySamples):
     def weigh(
         self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None
     ) -> Weighed:
-        """See `Weighting.weigh`."""
+        """See `WeightingRule.weigh`."""
         return BySamples.weigh(self, torch.ones_like(samples), scores, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.client.start import OwnModel
+from fedkg.federated.client.start_points import OwnModel
 
 
 def local_only() -> Algorithm:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.client.start import PrivateLayers
-from fedkg.federated.joints import Start
-from fedkg.federated.server.after import NothingAfter
-from fedkg.federated.server.before import NothingBefore
+from fedkg.federated.client.start_points import PrivateLayers
+from fedkg.federated.round_steps import StartRule
+from fedkg.federated.server.after_round import NothingAfter
+from fedkg.federated.server.before_round import NothingBefore
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import Assignment, ByProperty, ClusterStart
-from fedkg.federated.temporal.shared import Inferred
+from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 
 
@@ -34,7 +34,7 @@ def fedstl(
     nearest forecast that satisfies its property``. Clusters average by samples and train on what their members share.
 
     Args:
-        inferred: what was mined, see `fedkg.federated.temporal.shared.inferred`; None where there is neither teacher nor cluster.
+        inferred: what was mined, see `fedkg.federated.temporal.shared_samples.inferred`; None where there is neither teacher nor cluster.
         clusters: k. private: prefixes of the names of private parameters, such as ``head.``; they never leave a client.
         weight: lambda. cluster_epochs: kappa, passes of each cluster after a round (the clients make the settings' `local_epochs`; the
             paper has 8 and 2 in its appendix, 6 and 4 in its text). cluster_rate: eta_j; None: the clients'.
@@ -44,7 +44,7 @@ def fedstl(
     Raises:
         JobError: a teacher, several clusters or their training without properties; numbers out of range.
     """
-    start: Start = ClusterStart(clusters=clusters, inferred=inferred)
+    start: StartRule = ClusterStart(clusters=clusters, inferred=inferred)
     if private:
         start = PrivateLayers(private=private, common=start)
     local = SGD(momentum=momentum, weight_decay=weight_decay)

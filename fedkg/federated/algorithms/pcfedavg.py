@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from fedkg.errors import JobError
-from fedkg.federated.agents.averaged import AddAndAverage
-from fedkg.federated.agents.blocks import (
+from fedkg.federated.agents.averaged_model import AddAndAverage
+from fedkg.federated.agents.block_steps import (
     AllBlocks,
     AllBlockSteps,
     BlockMean,

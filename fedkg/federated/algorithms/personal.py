@@ -5,8 +5,8 @@ from __future__ import annotations
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.optimisers import PrivateFirst
 from fedkg.federated.client.proximal import Proximal
-from fedkg.federated.client.start import BestModel, GlobalStart, OwnModel, PrivateLayers
-from fedkg.federated.joints import Start
+from fedkg.federated.client.start_points import BestModel, GlobalStart, OwnModel, PrivateLayers
+from fedkg.federated.round_steps import StartRule
 
 
 def fedrep(*, private: tuple[str, ...], first: float = 0.5) -> Algorithm:
@@ -23,7 +23,7 @@ def fedrep(*, private: tuple[str, ...], first: float = 0.5) -> Algorithm:
     )
 
 
-def ditto(*, strength: float = 0.1, common: Start | None = None) -> Algorithm:
+def ditto(*, strength: float = 0.1, common: StartRule | None = None) -> Algorithm:
     """FedAvg, and beside it a model of each client's own, pulled towards the common one (Li et al., "Ditto", 2021, algorithm 1).
 
     Each client trains both in a round, on the same minibatches: the common model as in FedAvg, its own by

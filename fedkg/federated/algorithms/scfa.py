@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.joints import OnAllInvalid
+from fedkg.federated.round_steps import OnAllInvalid
 from fedkg.federated.server.scoring import ScoreMode, ScoreOptions
 from fedkg.federated.server.weighting import ByValidity
 

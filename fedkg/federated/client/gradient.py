@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fedkg.federated.joints import OutputTerm, SlopedTerm, Step, Term
+from fedkg.federated.round_steps import OutputTerm, SlopedTerm, Step, Term
 from fedkg.models.model_protocols import DifferentiatedModel, Gradient, OuterProduct, Params
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.joints import Outcome, Setting
-from fedkg.federated.per_client import per_client
+from fedkg.federated.client_numbers import per_client
+from fedkg.federated.round_steps import Outcome, Setting
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, match_parameters
 
 
@@ -37,16 +37,16 @@ class SGD:
         if self.weight_decay < 0:
             raise JobError("weight_decay must not be negative", received=str(self.weight_decay))
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Local.remembered`."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `LocalUpdate.initial_memory`."""
         return {}
 
     def shared(self, models: Params) -> Params:
-        """See `Local.shared`."""
+        """See `LocalUpdate.shared`."""
         return {}
 
     def begin(self, setting: Setting, variables: Params) -> Params:
-        """See `Local.begin`."""
+        """See `LocalUpdate.begin`."""
         return (
             {name: torch.zeros_like(value) for name, value in variables.items()}
             if self.momentum
@@ -54,7 +54,7 @@ class SGD:
         )
 
     def point(self, variables: Params) -> Params:
-        """See `Local.point`."""
+        """See `LocalUpdate.point`."""
         return variables
 
     def advance(
@@ -64,7 +64,7 @@ class SGD:
         carry: Params,
         rate: float | Tensor,
     ) -> None:
-        """See `Local.advance`."""
+        """See `LocalUpdate.advance`."""
         for name, slope in gradient.items():
             value = variables[name]
             if not self.momentum and not self.weight_decay:
@@ -78,7 +78,7 @@ class SGD:
             descend(value, slope, rate)
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
-        """See `Local.finish`: the update is the change since the start."""
+        """See `LocalUpdate.finish`: the update is the change since the start."""
         return change(setting, variables)
 
 
@@ -108,16 +108,16 @@ class Adam:
         if not self.tau > 0:
             raise JobError("tau must be above 0", received=str(self.tau))
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Local.remembered`."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `LocalUpdate.initial_memory`."""
         return {}
 
     def shared(self, models: Params) -> Params:
-        """See `Local.shared`."""
+        """See `LocalUpdate.shared`."""
         return {}
 
     def begin(self, setting: Setting, variables: Params) -> Params:
-        """See `Local.begin`: m, v, and the steps made, float64 [C]."""
+        """See `LocalUpdate.begin`: m, v, and the steps made, float64 [C]."""
         memory = {
             f"{part}/{name}": torch.zeros_like(value)
             for name, value in variables.items()
@@ -126,7 +126,7 @@ class Adam:
         return memory | {"steps": torch.zeros_like(setting.steps, dtype=torch.float64)}
 
     def point(self, variables: Params) -> Params:
-        """See `Local.point`."""
+        """See `LocalUpdate.point`."""
         return variables
 
     def advance(
@@ -136,7 +136,7 @@ class Adam:
         carry: Params,
         rate: float | Tensor,
     ) -> None:
-        """See `Local.advance`."""
+        """See `LocalUpdate.advance`."""
         steps = carry["steps"].add_(1)
         first, second = 1 - self.beta1**steps, (1 - self.beta2**steps).sqrt()
         for name, slope in gradient.items():
@@ -149,7 +149,7 @@ class Adam:
             )
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
-        """See `Local.finish`: the update is the change since the start."""
+        """See `LocalUpdate.finish`: the update is the change since the start."""
         return change(setting, variables)
 
 
@@ -175,22 +175,22 @@ class PrivateFirst:
                 received=str(self.share),
             )
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Local.remembered`."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `LocalUpdate.initial_memory`."""
         return {}
 
     def shared(self, models: Params) -> Params:
-        """See `Local.shared`."""
+        """See `LocalUpdate.shared`."""
         return {}
 
     def begin(self, setting: Setting, variables: Params) -> Params:
-        """See `Local.begin`: how many steps of the first phase each client still has to make, int64 [C]."""
+        """See `LocalUpdate.begin`: how many steps of the first phase each client still has to make, int64 [C]."""
         return {
             "first": (self.share * setting.steps.to(torch.float64) + 0.5).floor().to(torch.int64)
         }
 
     def point(self, variables: Params) -> Params:
-        """See `Local.point`."""
+        """See `LocalUpdate.point`."""
         return variables
 
     def advance(
@@ -200,7 +200,7 @@ class PrivateFirst:
         carry: Params,
         rate: float | Tensor,
     ) -> None:
-        """See `Local.advance`."""
+        """See `LocalUpdate.advance`."""
         first = carry["first"] > 0
         private = match_parameters(self.private, variables)
         phases = bool(first.any()), bool((~first).any())
@@ -219,7 +219,7 @@ class PrivateFirst:
         carry["first"].sub_(1)
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
-        """See `Local.finish`: the update is the change since the start."""
+        """See `LocalUpdate.finish`: the update is the change since the start."""
         return change(setting, variables)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from fedkg.constraints.module import ConstraintModule
 from fedkg.constraints.report import ConstraintReport
 from fedkg.errors import JobError
-from fedkg.federated.joints import Step
+from fedkg.federated.round_steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

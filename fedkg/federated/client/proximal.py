@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.joints import Step
+from fedkg.federated.round_steps import Step
 from fedkg.models.model_protocols import Params
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.client.optimisers import change, descend
-from fedkg.federated.joints import Outcome, Setting
-from fedkg.federated.per_client import per_client
-from fedkg.federated.rows import equal_rows
+from fedkg.federated.client_numbers import per_client
+from fedkg.federated.client_rows import equal_rows
+from fedkg.federated.round_steps import Outcome, Setting
 from fedkg.models.model_protocols import Gradient, Params
 
 
@@ -28,19 +28,19 @@ class ControlVariates:
     A client sends twice as much as in FedAvg, and so does the server.
     """
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Local.remembered`: c_k."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `LocalUpdate.initial_memory`: c_k."""
         return equal_rows(
             {f"local/{name}": torch.zeros_like(value[:1]) for name, value in models.items()},
             population,
         )
 
     def shared(self, models: Params) -> Params:
-        """See `Local.shared`: c."""
+        """See `LocalUpdate.shared`: c."""
         return {f"control/{name}": torch.zeros_like(value) for name, value in models.items()}
 
     def begin(self, setting: Setting, variables: Params) -> Params:
-        """See `Local.begin`: c - c_k."""
+        """See `LocalUpdate.begin`: c - c_k."""
         own, common = setting.state.clients, setting.state.joints["local"]
         return {
             name: common[f"control/{name}"] - own[f"local/{name}"][setting.clients]
@@ -48,7 +48,7 @@ class ControlVariates:
         }
 
     def point(self, variables: Params) -> Params:
-        """See `Local.point`."""
+        """See `LocalUpdate.point`."""
         return variables
 
     def advance(
@@ -58,13 +58,13 @@ class ControlVariates:
         carry: Params,
         rate: float | Tensor,
     ) -> None:
-        """See `Local.advance`."""
+        """See `LocalUpdate.advance`."""
         for name, slope in gradient.items():
             descend(variables[name], slope, rate)
             descend(variables[name], carry[name], rate)
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
-        """See `Local.finish`."""
+        """See `LocalUpdate.finish`."""
         update = change(setting, variables).update
         scale = 1.0 / (setting.rate * setting.steps.to(torch.float64))
         remembered, shared = {}, {}
@@ -75,7 +75,7 @@ class ControlVariates:
                 new,
                 per_client(setting.share, value) * (new - old),
             )
-        return Outcome(update=update, remembered=remembered, shared=shared)
+        return Outcome(update=update, client_memory=remembered, shared=shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class ProxSkip:
     all clients take part with equally many steps; a client whose update was not usable puts them off until the end of the run.
     """
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Local.remembered`: h_k before the last average, where the client ended, and 1 / (S rate) of its last round, at first 0."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `LocalUpdate.initial_memory`: h_k before the last average, where the client ended, and 1 / (S rate) of its last round, at first 0."""
         first = next(iter(models.values()))
         row = {
             f"local/{part}/{name}": torch.zeros_like(value[:1])
@@ -99,11 +99,11 @@ class ProxSkip:
         return equal_rows(row | {"local/scale": first.new_zeros((1, 1))}, population)
 
     def shared(self, models: Params) -> Params:
-        """See `Local.shared`."""
+        """See `LocalUpdate.shared`."""
         return {}
 
     def begin(self, setting: Setting, variables: Params) -> Params:
-        """See `Local.begin`: h_k."""
+        """See `LocalUpdate.begin`: h_k."""
         rows = setting.state.clients
         scale = rows["local/scale"][setting.clients].flatten()
         return {
@@ -113,7 +113,7 @@ class ProxSkip:
         }
 
     def point(self, variables: Params) -> Params:
-        """See `Local.point`."""
+        """See `LocalUpdate.point`."""
         return variables
 
     def advance(
@@ -123,17 +123,17 @@ class ProxSkip:
         carry: Params,
         rate: float | Tensor,
     ) -> None:
-        """See `Local.advance`."""
+        """See `LocalUpdate.advance`."""
         for name, slope in gradient.items():
             descend(variables[name], slope, rate)
             descend(variables[name], carry[name], -rate)
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
-        """See `Local.finish`."""
+        """See `LocalUpdate.finish`."""
         rows = {f"local/h/{name}": value for name, value in carry.items()}
         rows |= {f"local/w/{name}": value.clone() for name, value in variables.items()}
         first = next(iter(variables.values()))
         rows["local/scale"] = (
             (1.0 / (setting.rate * setting.steps.to(torch.float64))).to(first.dtype).unsqueeze(1)
         )
-        return Outcome(update=change(setting, variables).update, remembered=rows)
+        return Outcome(update=change(setting, variables).update, client_memory=rows)

@@ -4,19 +4,21 @@ Clients draw the same batches and dropout masks in each of them, so what differs
 ReLU unit that is within rounding of zero on the other side; then, and only then, runs differ by more than rounding.
 """
 
-from fedkg.federated.executors.crew import Crew, cores
-from fedkg.federated.executors.interface import Executor, Updates, Work
 from fedkg.federated.executors.processes import Processes
+from fedkg.federated.executors.protocol import Executor, Updates, Work
 from fedkg.federated.executors.ranks import Ranks, Shared
 from fedkg.federated.executors.sequential import Sequential
 from fedkg.federated.executors.stacked import Stacked
+from fedkg.federated.executors.worker_pool import WorkerPool, cores
 from fedkg.federated.state import Choice
 
 EXECUTORS = ("sequential", "stacked", "processes")
 """Names of executors in `Choice.executor`; ``auto`` chooses among them."""
 
 
-def executor_of(choice: Choice, crew: Crew | None = None, ranks: Ranks | None = None) -> Executor:
+def executor_of(
+    choice: Choice, crew: WorkerPool | None = None, ranks: Ranks | None = None
+) -> Executor:
     """The executor that was chosen, in each of the ranks where there are several.
 
     Without worker processes the stacked one takes the place of theirs, which comes to the same to the bit.
@@ -39,7 +41,6 @@ def executor_of(choice: Choice, crew: Crew | None = None, ranks: Ranks | None = 
 
 __all__ = [
     "EXECUTORS",
-    "Crew",
     "Executor",
     "Processes",
     "Ranks",
@@ -48,6 +49,7 @@ __all__ = [
     "Stacked",
     "Updates",
     "Work",
+    "WorkerPool",
     "cores",
     "executor_of",
 ]

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.client.pace import steps_for
-from fedkg.federated.executors.crew import Crew
-from fedkg.federated.executors.interface import Executor, Work
+from fedkg.federated.client.client_settings import steps_for
 from fedkg.federated.executors.processes import Processes
+from fedkg.federated.executors.protocol import Executor, Work
 from fedkg.federated.executors.sequential import Sequential
 from fedkg.federated.executors.stacked import Stacked, fitting
+from fedkg.federated.executors.worker_pool import WorkerPool
 from fedkg.federated.state import Choice, ServerState
 
 STEPS = 6
@@ -33,7 +33,9 @@ WORTH = 30.0
 """Seconds that worker processes must promise to save over all rounds before they are started to be measured, which takes some seconds."""
 
 
-def choose(work: Work, state: ServerState, crew: Crew | None = None, ranks: int = 1) -> Choice:
+def choose(
+    work: Work, state: ServerState, crew: WorkerPool | None = None, ranks: int = 1
+) -> Choice:
     """The executor that the settings name, or the fastest on this machine for this job; with the reason in words.
 
     Worker processes are measured where a crew is given and half of what one process needs, or whatever share its workers could come to,
@@ -67,7 +69,7 @@ def choose(work: Work, state: ServerState, crew: Crew | None = None, ranks: int 
     state = work.algorithm.before.apply(work, state, clients)
     if settings.executor == "processes":
         return _processes(
-            work, state, clients, Crew(settings.workers) if crew is None else crew, ranks
+            work, state, clients, WorkerPool(settings.workers) if crew is None else crew, ranks
         )
     whole = _stacked(work, state, clients, most)
     stacks = [
@@ -120,7 +122,9 @@ def _shared(work: Work, state: ServerState, clients: Tensor, workers: int) -> in
     )
 
 
-def _processes(work: Work, state: ServerState, clients: Tensor, crew: Crew, ranks: int) -> Choice:
+def _processes(
+    work: Work, state: ServerState, clients: Tensor, crew: WorkerPool, ranks: int
+) -> Choice:
     """Worker processes, as the job says, with the stacks that one process trains best."""
     if clients.device.type != "cpu":
         raise JobError(
@@ -150,7 +154,7 @@ def _beside(
     work: Work,
     state: ServerState,
     clients: Tensor,
-    crew: Crew,
+    crew: WorkerPool,
     stacks: list[_Estimate],
     best: _Estimate,
 ) -> tuple[list[_Estimate], str]:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.federated.client.pace import steps_for
-from fedkg.federated.executors.crew import Crew
-from fedkg.federated.executors.interface import Updates, Work
+from fedkg.federated.client.client_settings import steps_for
+from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.executors.stacked import Stacked
 from fedkg.federated.executors.worker import Answer, Task, unflat
+from fedkg.federated.executors.worker_pool import WorkerPool
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params
 
@@ -28,7 +28,7 @@ class Processes:
     """Stacks of at most `chunk` clients in the processes of a crew. Where there is one stack only, it is trained in this process."""
 
     chunk: int
-    crew: Crew
+    crew: WorkerPool
 
     def train(
         self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None

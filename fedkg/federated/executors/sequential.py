@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.client.batches import by_chance, plan
-from fedkg.federated.client.pace import batch_for, rate_for, steps_for
-from fedkg.federated.executors.interface import Updates, Work
-from fedkg.federated.joints import Setting, Step
+from fedkg.federated.client.client_settings import batch_for, rate_for, steps_for
+from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
+from fedkg.federated.round_steps import Setting, Step
 from fedkg.federated.state import ServerState
 from fedkg.models.noise import Noise
 
@@ -39,7 +39,9 @@ class Sequential:
             other = work.beside()
             if other is not None:
                 aside = _train_one(other, state, clients[here], order[here], noise[here], limit)
-                updates = replace(updates, remembered=updates.remembered | aside.remembered)
+                updates = replace(
+                    updates, client_memory=updates.client_memory | aside.client_memory
+                )
             yield updates
 
 
@@ -50,7 +52,7 @@ def _train_one(
     algorithm, settings, problem = work.algorithm, work.settings, work.problem
     sizes, offsets = work.pool.sizes[client], work.pool.offsets[client]
     steps = steps_for(work, client, limit)
-    start = algorithm.start.place(work, state, client)
+    start = algorithm.start.place_clients(work, state, client)
     setting = Setting(
         state=state,
         clients=client,
@@ -102,6 +104,6 @@ def _train_one(
         start=start.variables,
         update=outcome.update,
         loss=total / len(batches.index),
-        remembered=outcome.remembered,
+        client_memory=outcome.client_memory,
         shared=outcome.shared,
     )

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.client.batches import Batches, by_chance, plan
-from fedkg.federated.client.known import descended, known, side_by_side
-from fedkg.federated.client.pace import batch_for, rate_for, steps_for
-from fedkg.federated.executors.interface import Updates, Work
-from fedkg.federated.joints import Outcome, Setting, Step
+from fedkg.federated.client.client_settings import batch_for, rate_for, steps_for
+from fedkg.federated.client.compiled_steps import descended, known, side_by_side
+from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
+from fedkg.federated.round_steps import Outcome, Setting, Step
 from fedkg.federated.state import ServerState
 from fedkg.models.footprint import footprint
 from fedkg.models.model_protocols import DifferentiatedModel, Params
@@ -55,7 +55,9 @@ class Stacked:
             other = work.beside()
             if other is not None:
                 aside = _train_stack(other, state, clients[part], steps[part])
-                updates = replace(updates, remembered=updates.remembered | aside.remembered)
+                updates = replace(
+                    updates, client_memory=updates.client_memory | aside.client_memory
+                )
             yield updates
 
 
@@ -72,7 +74,7 @@ def _reuse_memory() -> None:
 def fitting(work: Work, state: ServerState) -> int:
     """How many clients a stack may hold within the settings' memory, judged by the largest client; at least 1."""
     settings, x = work.settings, work.pool.x
-    variables = work.algorithm.start.place(
+    variables = work.algorithm.start.place_clients(
         work, state, torch.zeros(1, dtype=torch.int64, device=x.device)
     ).variables
     largest = int(work.pool.sizes.max())
@@ -95,7 +97,7 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
     algorithm, settings, pool = work.algorithm, work.settings, work.pool
     number = state.round + 1
     sizes = pool.sizes[clients]
-    start = algorithm.start.place(work, state, clients)
+    start = algorithm.start.place_clients(work, state, clients)
     setting = Setting(
         state=state,
         clients=clients,
@@ -134,7 +136,7 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
         start=start.variables,
         update=outcome.update,
         loss=total / steps,
-        remembered=outcome.remembered,
+        client_memory=outcome.client_memory,
         shared=outcome.shared,
     )
 

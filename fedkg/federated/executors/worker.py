@@ -23,11 +23,11 @@ from torch import Tensor
 
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.losses import Loss
-from fedkg.federated.executors.interface import Updates, Work
-from fedkg.federated.executors.sharing import Plan, Room
+from fedkg.federated.client_rows import FewRows
+from fedkg.federated.executors.protocol import Updates, Work
+from fedkg.federated.executors.shared_tensors import Plan, Room
 from fedkg.federated.executors.stacked import Stacked
 from fedkg.federated.problem import Clients, Pool, Problem
-from fedkg.federated.rows import FewRows
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Model, Params
@@ -172,14 +172,14 @@ def slot_files(folder: Path, slot: int) -> tuple[Path, Path]:
 def flat(updates: Updates) -> Params:
     """All tensors of a stack's updates by one name each; see `unflat`."""
     found = {"clients": updates.clients, "groups": updates.groups, "loss": updates.loss}
-    for field in ("start", "update", "remembered", "shared"):
+    for field in ("start", "update", "client_memory", "shared"):
         found |= {f"{field}/{name}": value for name, value in getattr(updates, field).items()}
     return found
 
 
 def unflat(tensors: Mapping[str, Tensor]) -> Updates:
     """The updates that `flat` took apart."""
-    parts: dict[str, Params] = {"start": {}, "update": {}, "remembered": {}, "shared": {}}
+    parts: dict[str, Params] = {"start": {}, "update": {}, "client_memory": {}, "shared": {}}
     for name, value in tensors.items():
         field, _, key = name.partition("/")
         if key:
@@ -190,7 +190,7 @@ def unflat(tensors: Mapping[str, Tensor]) -> Updates:
         loss=tensors["loss"],
         start=parts["start"],
         update=parts["update"],
-        remembered=parts["remembered"],
+        client_memory=parts["client_memory"],
         shared=parts["shared"],
     )
 

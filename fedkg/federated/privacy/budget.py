@@ -20,7 +20,7 @@ from fedkg.models.model_protocols import Params
 from fedkg.privacy import AccountantName, Entry, Gaussian, Ledger, Spent, epsilon_of, noise_for
 
 if TYPE_CHECKING:
-    from fedkg.federated.joints import Sampling
+    from fedkg.federated.round_steps import SamplingRule
     from fedkg.federated.settings import Settings
     from fedkg.federated.state import ServerState
 
@@ -113,7 +113,7 @@ class Budget:
 
 
 def planned(
-    budget: Budget, sampling: Sampling, settings: Settings, population: int
+    budget: Budget, sampling: SamplingRule, settings: Settings, population: int
 ) -> list[Sequence[int]]:
     """The sums released of each by the end of each round, from none to those of all T rounds."""
     memory = budget.begin()
@@ -132,7 +132,7 @@ def planned(
     return found
 
 
-def affordable(budget: Budget, sampling: Sampling, settings: Settings, population: int) -> int:
+def affordable(budget: Budget, sampling: SamplingRule, settings: Settings, population: int) -> int:
     """How many of the rounds the budget allows.
 
     Raises:
@@ -173,7 +173,7 @@ def ledgers(budget: Budget, state: ServerState, names: Sequence[str]) -> list[Le
 
 
 def check_same(
-    budget: Budget, state: ServerState, sampling: Sampling, settings: Settings, population: int
+    budget: Budget, state: ServerState, sampling: SamplingRule, settings: Settings, population: int
 ) -> None:
     """Raises JobError when a state has spent otherwise than a training that is to go on with it has planned and would price."""
     memory = state.joints.get("privacy")

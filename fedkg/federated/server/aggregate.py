@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.federated.per_client import per_client
+from fedkg.federated.client_numbers import per_client
 from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.model_protocols import Params
 
@@ -29,11 +29,11 @@ class WeightedMean:
 
     @property
     def needs_root(self) -> bool:
-        """See `Aggregate.needs_root`."""
+        """See `AggregationRule.needs_root`."""
         return False
 
     def begin(self, models: Params, root: Params | None = None) -> Sums:
-        """See `Aggregate.begin`."""
+        """See `AggregationRule.begin`."""
         first = next(iter(models.values()))
         weight = torch.zeros(first.shape[0], dtype=torch.float64, device=first.device)
         return Sums(
@@ -41,7 +41,7 @@ class WeightedMean:
         )
 
     def add(self, fold: Sums, update: Params, weights: Tensor, groups: Tensor) -> Sums:
-        """See `Aggregate.add`."""
+        """See `AggregationRule.add`."""
         sent = [name for name in fold.update if name in update]
         if (
             all(has_compiled_loops(fold.update[name]) for name in sent)
@@ -62,12 +62,12 @@ class WeightedMean:
         return Sums(update=sums, weight=fold.weight.index_add(0, groups, weights))
 
     def finish(self, fold: Sums) -> Params:
-        """See `Aggregate.finish`."""
+        """See `AggregationRule.finish`."""
         inverse = torch.where(fold.weight > 0, 1.0 / fold.weight, 0.0)
         return {name: total * per_client(inverse, total) for name, total in fold.update.items()}
 
     def counted(self, fold: Sums) -> Tensor | None:
-        """See `Aggregate.counted`."""
+        """See `AggregationRule.counted`."""
         return None
 
 

@@ -17,5 +17,5 @@ class AsStarted:
     def assign(
         self, state: ServerState, clients: Tensor, started: Tensor, update: Params
     ) -> Tensor:
-        """See `Grouping.assign`."""
+        """See `GroupingRule.assign`."""
         return started

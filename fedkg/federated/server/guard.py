@@ -11,9 +11,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedkg.federated.executors.interface import Updates
-from fedkg.federated.per_client import per_client
-from fedkg.federated.rows import ClientRows
+from fedkg.federated.client_numbers import per_client
+from fedkg.federated.client_rows import ClientRows
+from fedkg.federated.executors.protocol import Updates
 from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.model_protocols import Params
 
@@ -23,7 +23,7 @@ def usable(updates: Updates) -> Updates:
 
     A client that would remember such a value is left out too: it keeps what it remembered before.
     """
-    sent = updates.update | updates.shared | updates.remembered
+    sent = updates.update | updates.shared | updates.client_memory
     suspicious = ~torch.isfinite(_sums(sent, len(updates.clients), updates.clients.device))
     if not bool(suspicious.any()):
         return updates
@@ -44,7 +44,7 @@ def usable(updates: Updates) -> Updates:
         loss=updates.loss[keep],
         start={name: value[keep] for name, value in updates.start.items()},
         update={name: value[keep] for name, value in updates.update.items()},
-        remembered={name: value[keep] for name, value in updates.remembered.items()},
+        client_memory={name: value[keep] for name, value in updates.client_memory.items()},
         shared={name: value[keep] for name, value in updates.shared.items()},
         rejected=rejected,
     )
@@ -79,15 +79,15 @@ def untold(updates: Updates, before: Mapping[str, ClientRows]) -> Updates:
     What is trained beside a protected model (Ditto's own) is not noised: an update that were left out for it would tell of the data.
     """
     wrong = torch.zeros(len(updates.clients), dtype=torch.bool, device=updates.clients.device)
-    for value in updates.remembered.values():
+    for value in updates.client_memory.values():
         wrong |= ~value.isfinite().flatten(1).all(1)
     if not bool(wrong.any()):
         return updates
     kept = {
         name: torch.where(per_client(wrong, value), before[name][updates.clients], value)
-        for name, value in updates.remembered.items()
+        for name, value in updates.client_memory.items()
     }
-    return replace(updates, remembered=kept)
+    return replace(updates, client_memory=kept)
 
 
 def stack(

@@ -17,7 +17,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import JobError
-from fedkg.federated.per_client import per_client
+from fedkg.federated.client_numbers import per_client
 from fedkg.federated.server.aggregate import Sums, WeightedMean
 from fedkg.models.model_protocols import Params
 
@@ -47,19 +47,19 @@ class _Together(ABC):
 
     @property
     def needs_root(self) -> bool:
-        """See `Aggregate.needs_root`."""
+        """See `AggregationRule.needs_root`."""
         return False
 
     def begin(self, models: Params, root: Params | None = None) -> Kept:
-        """See `Aggregate.begin`."""
+        """See `AggregationRule.begin`."""
         return Kept(models=models)
 
     def add(self, fold: Kept, update: Params, weights: Tensor, groups: Tensor) -> Kept:
-        """See `Aggregate.add`."""
+        """See `AggregationRule.add`."""
         return fold.joined(update, groups)
 
     def finish(self, fold: Kept) -> Params:
-        """See `Aggregate.finish`: the plain mean of what is chosen; zeros for a group without updates."""
+        """See `AggregationRule.finish`: the plain mean of what is chosen; zeros for a group without updates."""
         groups, updates = _together(fold)
         mean = WeightedMean()
         result = {name: torch.zeros_like(value) for name, value in fold.models.items()}
@@ -103,7 +103,7 @@ class TrimmedMean(_Together):
             )
 
     def counted(self, fold: Kept) -> Tensor | None:
-        """See `Aggregate.counted`: each client alike, since which values are taken away differs from coordinate to coordinate."""
+        """See `AggregationRule.counted`: each client alike, since which values are taken away differs from coordinate to coordinate."""
         return torch.ones(sum(len(groups) for groups in fold.groups), dtype=torch.float64)
 
     @override
@@ -142,7 +142,7 @@ class Krum(_Together):
             raise JobError("at least one update is to be kept", received=str(self.keep))
 
     def counted(self, fold: Kept) -> Tensor | None:
-        """See `Aggregate.counted`: 1 for those that are kept, 0 for the others."""
+        """See `AggregationRule.counted`: 1 for those that are kept, 0 for the others."""
         groups, updates = _together(fold)
         kept = torch.zeros(len(groups), dtype=torch.float64, device=groups.device)
         for group in sorted(set(groups.tolist())):
@@ -185,16 +185,16 @@ class TrustedMean:
 
     @property
     def needs_root(self) -> bool:
-        """See `Aggregate.needs_root`."""
+        """See `AggregationRule.needs_root`."""
         return True
 
     def begin(self, models: Params, root: Params | None) -> Trusted:
-        """See `Aggregate.begin`."""
+        """See `AggregationRule.begin`."""
         assert root is not None
         return Trusted(sums=WeightedMean().begin(models), root=root)
 
     def add(self, fold: Trusted, update: Params, weights: Tensor, groups: Tensor) -> Trusted:
-        """See `Aggregate.add`."""
+        """See `AggregationRule.add`."""
         length, own = _length(update), _length(fold.root)
         product = torch.stack(
             [
@@ -215,11 +215,11 @@ class TrustedMean:
         return Trusted(sums=sums, root=fold.root, counted=(*fold.counted, trust))
 
     def finish(self, fold: Trusted) -> Params:
-        """See `Aggregate.finish`."""
+        """See `AggregationRule.finish`."""
         return WeightedMean().finish(fold.sums)
 
     def counted(self, fold: Trusted) -> Tensor | None:
-        """See `Aggregate.counted`: the trust in each."""
+        """See `AggregationRule.counted`: the trust in each."""
         return torch.cat(fold.counted)
 
 

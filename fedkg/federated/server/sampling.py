@@ -17,7 +17,7 @@ class UniformSampling:
     """Uniformly and without replacement, a new draw each round."""
 
     def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
-        """See `Sampling.sample`."""
+        """See `SamplingRule.sample`."""
         return cohort(seed, round, population, size)
 
 
@@ -38,6 +38,6 @@ class PoissonSampling:
             )
 
     def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
-        """See `Sampling.sample`; `size` is what is expected, and not kept to."""
+        """See `SamplingRule.sample`; `size` is what is expected, and not kept to."""
         draws = uniform(fold(root(seed, COHORT, round), population), (population,))
         return torch.nonzero(draws < self.rate).flatten()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.joints import OnAllInvalid
+from fedkg.federated.round_steps import OnAllInvalid
 from fedkg.federated.server import scoring
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions, Weighed
 
@@ -24,13 +24,13 @@ class BySamples:
 
     @property
     def needs_scores(self) -> bool:
-        """See `Weighting.needs_scores`."""
+        """See `WeightingRule.needs_scores`."""
         return False
 
     def weigh(
         self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None
     ) -> Weighed:
-        """See `Weighting.weigh`."""
+        """See `WeightingRule.weigh`."""
         return Weighed(
             samples,
             None
@@ -78,13 +78,13 @@ class ByValidity:
 
     @property
     def needs_scores(self) -> bool:
-        """See `Weighting.needs_scores`."""
+        """See `WeightingRule.needs_scores`."""
         return True
 
     def weigh(
         self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None
     ) -> Weighed:
-        """See `Weighting.weigh`."""
+        """See `WeightingRule.weigh`."""
         if scores is None or rows is None:
             return Weighed(samples, None)
         plain = scoring.kept_share(scores.violation, rows, self.options)

@@ -20,11 +20,11 @@ from fedkg.federated.server.guard import usable
 from fedkg.federated.state import Choice, ServerState
 from fedkg.federated.temporal.clusters import CLUSTER, ClusterStart
 from fedkg.federated.temporal.properties import mined
-from fedkg.federated.temporal.shared import Inferred, traces_of
+from fedkg.federated.temporal.shared_samples import Inferred, traces_of
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 
 if TYPE_CHECKING:
-    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.executors.protocol import Work
 
 
 class ClusterWarning(UserWarning):

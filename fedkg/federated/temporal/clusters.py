@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.joints import Outcome, Setting, StartPoint
-from fedkg.federated.rows import changed
+from fedkg.federated.client_rows import changed
+from fedkg.federated.round_steps import Outcome, Setting, StartPoint
 from fedkg.federated.state import ServerState
 from fedkg.federated.temporal.properties import as_traces
-from fedkg.federated.temporal.shared import Inferred
+from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.models.model_protocols import Params
 
 if TYPE_CHECKING:
-    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.executors.protocol import Work
 
 Assignment = Literal["capacity", "argmin"]
 CLUSTER = "start/cluster"
@@ -43,28 +43,28 @@ class ClusterStart:
         if self.clusters < 1:
             raise JobError("there must be at least one cluster", received=str(self.clusters))
 
-    def held(self, population: int) -> int:
-        """See `Start.held`."""
+    def model_count(self, population: int) -> int:
+        """See `StartRule.model_count`."""
         return self.clusters
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Start.remembered`."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `StartRule.initial_memory`."""
         first = next(iter(models.values()))
         return {CLUSTER: torch.full((population,), -1, dtype=torch.int64, device=first.device)}
 
-    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `Start.place`."""
+    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `StartRule.place_clients`."""
         groups = state.clients[CLUSTER][clients].clamp(min=0)
         return StartPoint(
             variables={name: value[groups] for name, value in state.models.items()}, groups=groups
         )
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """See `Start.part`."""
+        """See `StartRule.part`."""
         return outcome
 
-    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `Start.deployed`: a client that was never sampled uses the cluster that keeps its property best."""
+    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `StartRule.site_models`: a client that was never sampled uses the cluster that keeps its property best."""
         groups = cluster_of(work, state, clients, self.inferred)
         return {name: value[groups] for name, value in state.models.items()}
 

@@ -17,8 +17,8 @@ from fedkg.constraints.engine.structure import reads_output
 from fedkg.constraints.module import ConstraintModule
 from fedkg.constraints.report import ConstraintReport
 from fedkg.errors import JobError
-from fedkg.federated.joints import Step
 from fedkg.federated.on_device import on_device
+from fedkg.federated.round_steps import Step
 from fedkg.federated.server.pack_scorer import scored_rows
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.federated.temporal.properties import as_traces

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.joints import OfClients, Step
+from fedkg.federated.round_steps import OfClients, Step
 from fedkg.federated.temporal.properties import Properties, as_traces
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.executors.interface import Work
+from fedkg.federated.executors.protocol import Work
 from fedkg.federated.problem import Problem
 from fedkg.federated.randomness import ORDER, client_keys, permutations
 from fedkg.federated.record import RoundRecord

@@ -17,7 +17,7 @@ from fedkg.errors import JobError, SetError
 from fedkg.federated import Settings, fedavg, train
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.sets import AgentSets, SetPart, kept_sets, sets_of
-from fedkg.federated.joints import Step
+from fedkg.federated.round_steps import Step
 from fedkg.models import Params
 from fedkg.projection import (
     Box,

@@ -25,8 +25,8 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.executors import Work
-from fedkg.federated.joints import Step
 from fedkg.federated.problem import gathered, pool
+from fedkg.federated.round_steps import Step
 from fedkg.models import Params
 
 GUIDE = Path(__file__).parents[3] / "docs" / "reference" / "algorithms.md"
@@ -102,7 +102,7 @@ def used(problem: Problem, algorithm: Algorithm, settings: Settings, state: Serv
     """The models that the clients use, [N, ...]."""
     problem = gathered(problem) if algorithm.pooled else problem
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
-    return algorithm.deployed(work, state, torch.arange(len(problem.clients.names)))
+    return algorithm.site_models(work, state, torch.arange(len(problem.clients.names)))
 
 
 @pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - {"fedavg", "scfa"}))

@@ -26,7 +26,7 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.executors import Sequential, Stacked, Work
-from fedkg.federated.model.answers import Informed, Projected
+from fedkg.federated.model.constrained_outputs import Informed, Projected
 from fedkg.federated.problem import pool
 from fedkg.models import MLP, Params
 from fedkg.pack import (
@@ -303,7 +303,7 @@ def test_13_sites_send_nothing_but_parameters() -> None:
     for executor in (Stacked(chunk=2), Sequential()):
         for updates in executor.train(work, begun, torch.arange(len(UNEQUAL))):
             assert not updates.shared
-            assert not updates.remembered
+            assert not updates.client_memory
             sent = load(save({name: one.contiguous() for name, one in updates.update.items()}))
             shapes = {name: tuple(one.shape[1:]) for name, one in sent.items()}
             start = problem.model.init(0)

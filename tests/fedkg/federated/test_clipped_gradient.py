@@ -15,8 +15,8 @@ from fedkg.errors import JobError
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy, SquaredError
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.proximal import Proximal
-from fedkg.federated.joints import Step
-from fedkg.federated.privacy.clipped import ClippedGradient
+from fedkg.federated.privacy.dp_sgd import ClippedGradient
+from fedkg.federated.round_steps import Step
 from fedkg.models import MLP
 from fedkg.models.model_protocols import Gradient, OuterProduct, SampleDifferentiatedModel
 from fedkg.models.noise import Noise, fold, root
@@ -138,7 +138,7 @@ def test_it_is_the_sum_of_clipped_gradients(name: str, closed: bool, clip: float
 def test_parts_of_a_minibatch_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     step = replace(CASES["gru None"], closed=None)
     whole = dense(ClippedGradient(clip=0.3, noise=0.0)(step, ())[1])
-    monkeypatch.setattr("fedkg.federated.privacy.clipped.WRITTEN_OUT", 1)
+    monkeypatch.setattr("fedkg.federated.privacy.dp_sgd.WRITTEN_OUT", 1)
     for name, own in dense(ClippedGradient(clip=0.3, noise=0.0)(step, ())[1]).items():
         torch.testing.assert_close(own, whole[name])
 

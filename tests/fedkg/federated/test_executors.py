@@ -19,9 +19,9 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.joints import Step
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import ORDER, client_keys, permutations
+from fedkg.federated.round_steps import Step
 from fedkg.models import MLP, Params
 
 SIZES = (12, 31, 5, 20, 1, 31, 8)

@@ -34,8 +34,8 @@ from fedkg.federated.server.robust import Krum, TrustedMean
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.temporal.cluster_training import ClusterWarning
 from fedkg.federated.temporal.clusters import CLUSTER, Assignment, ByProperty, assigned, losses
-from fedkg.federated.temporal.judged import judged
-from fedkg.federated.temporal.shared import inferred
+from fedkg.federated.temporal.forecast_scores import judged
+from fedkg.federated.temporal.shared_samples import inferred
 from fedkg.models import Params
 from fedkg.projection import L1Ball
 
@@ -299,7 +299,7 @@ def test_a_client_that_was_never_sampled_uses_the_cluster_that_suits_it() -> Non
     new = torch.nonzero(state.clients[CLUSTER] < 0).squeeze(1)
     assert len(new) == 3
     best = losses(work(algorithm), state, new, FOUND).argmin(0)
-    used = algorithm.deployed(work(algorithm), state, new)
+    used = algorithm.site_models(work(algorithm), state, new)
     assert torch.equal(used["body.weight"], state.models["body.weight"][best])
     assert torch.equal(used["head.weight"], state.clients["start/head.weight"][new])
 

@@ -11,7 +11,7 @@ from fedkg import authoring
 from fedkg.constraints import columns
 from fedkg.errors import LayoutError
 from fedkg.federated import CrossEntropy
-from fedkg.federated.joints import Step
+from fedkg.federated.round_steps import Step
 from fedkg.federated.temporal.forecast_rules import (
     ForecastPenalty,
     ForecastRules,

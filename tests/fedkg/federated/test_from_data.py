@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedkg.data import by_site, classes_per_site, iid
-from fedkg.data.sets import data_set, forecast_windows, scaled_dataset
+from fedkg.data.sets import data_set, forecast_windows, standardise
 from fedkg.errors import JobError
 from fedkg.federated import (
     CrossEntropy,
@@ -27,12 +27,12 @@ def stream() -> np.random.Generator:
 
 def test_tables_are_scaled_by_their_training_samples_and_unknown_inputs_stand_at_the_mean() -> None:
     data = data_set("cmapss", size=4)
-    ready = scaled_dataset(data)
+    ready = standardise(data)
     assert data.test is not None
     np.testing.assert_allclose(ready.data.x[~data.test].mean(0), 0, atol=1e-9)
     assert ready.outputs is not None
     np.testing.assert_allclose(ready.quantities(ready.data.y[:, None])[:, 0], data.y, atol=1e-9)
-    secom = scaled_dataset(data_set("secom", size=200))
+    secom = standardise(data_set("secom", size=200))
     assert not np.isnan(secom.data.x).any()
     assert secom.outputs is None
 
@@ -40,7 +40,7 @@ def test_tables_are_scaled_by_their_training_samples_and_unknown_inputs_stand_at
 @pytest.mark.parametrize("name", ["mnist", "cifar-10"])
 def test_images_are_scaled_by_the_channels_of_their_training_samples(name: str) -> None:
     images = data_set(name, size=2_500)
-    ready = scaled_dataset(images)
+    ready = standardise(images)
     assert images.test is not None
     assert ready.data.x.dtype == np.float32
     known = ready.data.x[~images.test].astype(np.float64)
@@ -53,16 +53,16 @@ def test_images_are_scaled_by_the_channels_of_their_training_samples(name: str) 
 
 def test_unknown_targets_stay_unknown() -> None:
     windows = forecast_windows(data_set("traffic", size=96), history=24, horizon=24)
-    ready = scaled_dataset(windows).data
+    ready = standardise(windows).data
     assert np.array_equal(np.isnan(ready.y), np.isnan(windows.y))
     assert np.isnan(ready.y).any()
-    back = scaled_dataset(windows).quantities(ready.y)
+    back = standardise(windows).quantities(ready.y)
     np.testing.assert_allclose(back, windows.y, rtol=1e-9)
 
 
 def test_each_site_is_a_client_in_the_order_of_the_split() -> None:
     data = data_set("covtype", size=400)
-    clients = clients_of(scaled_dataset(data).data, by_site(data.clients))
+    clients = clients_of(standardise(data).data, by_site(data.clients))
     assert clients.names == data.client_names
     assert sum(clients.samples) == 400
     assert clients.y[0].dtype == torch.int64
@@ -98,7 +98,7 @@ def test_a_federation_of_stations_learns_around_unknown_hours() -> None:
     windows = forecast_windows(
         data_set("traffic", size=10 * 24), history=48, horizon=24, stride=24, gaps="unknown"
     )
-    ready = scaled_dataset(windows).data
+    ready = standardise(windows).data
     model = MODELS["gru"](history=48, horizon=24, window=24)
     task = Problem(
         model=model, loss=KnownSquaredError(), clients=clients_of(ready, by_site(ready.clients))

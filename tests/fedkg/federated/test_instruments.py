@@ -13,7 +13,7 @@ from quadratics import quadratics, random_task, slope, solution
 
 from fedkg.federated import Problem, RoundRecord, Settings, fedavg, initial_state, train
 from fedkg.federated.agents.certificates import certificate, gap, smoothness, step_size
-from fedkg.federated.agents.promised import promised
+from fedkg.federated.agents.certified_bounds import promised
 from fedkg.federated.agents.sets import sets_of
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
 from fedkg.federated.executors import Work

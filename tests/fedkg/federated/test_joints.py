@@ -21,7 +21,7 @@ from fedkg.federated import (
 from fedkg.federated.algorithms import ditto, scaffold
 from fedkg.federated.client.optimisers import Adam
 from fedkg.federated.client.proximal import Proximal
-from fedkg.federated.client.start import BestModel, PrivateLayers
+from fedkg.federated.client.start_points import BestModel, PrivateLayers
 from fedkg.federated.executors import Work
 from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate

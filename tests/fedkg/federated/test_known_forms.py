@@ -24,13 +24,13 @@ from fedkg.federated import (
     fedavg,
     train,
 )
-from fedkg.federated.client.known import descended, known
+from fedkg.federated.client.compiled_steps import descended, known
 from fedkg.federated.client.losses import Loss
 from fedkg.federated.client.optimisers import SGD, Adam
+from fedkg.federated.client_rows import whole
 from fedkg.federated.executors import stacked
-from fedkg.federated.executors.interface import Work
+from fedkg.federated.executors.protocol import Work
 from fedkg.federated.problem import pool
-from fedkg.federated.rows import whole
 from fedkg.models import MLP, ConvNet, Convolution, Model, Params, lenet5
 
 SETTINGS = Settings(rounds=3, local_epochs=2, batch=6, learning_rate=0.1, seed=2)

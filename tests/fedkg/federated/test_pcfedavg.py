@@ -32,8 +32,8 @@ from fedkg.federated import (
     to_tensors,
     train,
 )
-from fedkg.federated.agents.averaged import averaged
-from fedkg.federated.agents.blocks import MEAN, OWN, OwnAndMean
+from fedkg.federated.agents.averaged_model import averaged
+from fedkg.federated.agents.block_steps import MEAN, OWN, OwnAndMean
 from fedkg.federated.agents.certificates import (
     certificate,
     gap,
@@ -42,8 +42,8 @@ from fedkg.federated.agents.certificates import (
     smoothness,
     step_size,
 )
+from fedkg.federated.agents.certified_bounds import promised
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
-from fedkg.federated.agents.promised import promised
 from fedkg.federated.agents.round_numbers import StepWarning
 from fedkg.federated.agents.sets import AgentSets, sets_of
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
@@ -463,7 +463,7 @@ def test_what_leaves_an_agent(form: Literal["two", "all"], numbers: int) -> None
     state = algorithm.before.apply(work, initial_state(problem, algorithm, settings), every)
     [updates] = Stacked(chunk=5).train(work, state, every)
     assert set(updates.update) == ({"point"} if form == "all" else {"own/point", "mean/point"})
-    assert not updates.remembered
+    assert not updates.client_memory
     assert not updates.shared
     assert sum(value[0].numel() for value in updates.update.values()) == numbers
     [(_, record)] = train(problem, algorithm, settings)

@@ -30,11 +30,11 @@ from fedkg.federated import (
     initial_state,
     train,
 )
-from fedkg.federated.client.known import known
+from fedkg.federated.client.compiled_steps import known
 from fedkg.federated.client.losses import Loss
 from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.privacy.clipped import ClippedGradient
-from fedkg.federated.rows import whole
+from fedkg.federated.client_rows import whole
+from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.models import MLP, ConvNet, Convolution, Model, Params, lenet5
 
 SETTINGS = Settings(rounds=1, local_epochs=2, batch=3, learning_rate=0.1, seed=2)

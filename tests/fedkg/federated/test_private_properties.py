@@ -13,9 +13,9 @@ from fedkg.errors import JobError, KnowledgeError
 from fedkg.federated import Settings, fedavg, train
 from fedkg.federated.algorithms.fedstl import fedstl
 from fedkg.federated.privacy.budget import ledgers
-from fedkg.federated.privacy.protected import Protection, protected
+from fedkg.federated.privacy.protected_algorithm import Protection, protected
 from fedkg.federated.temporal.properties import Properties, as_traces, mined
-from fedkg.federated.temporal.shared import Inferred, inferred, inferred_privately
+from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.mining import Pick, least, private
 from fedkg.pack import Pack

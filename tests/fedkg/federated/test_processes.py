@@ -23,11 +23,11 @@ from torch import Tensor, nn
 
 from fedkg.errors import JobError
 from fedkg.federated import Choice, Problem, Settings, fedavg, initial_state, to_tensors, train
-from fedkg.federated.client.start import BestModel
-from fedkg.federated.executors import Crew, Processes, Work, auto
-from fedkg.federated.executors.sharing import Room, plan_of
-from fedkg.federated.joints import Step
+from fedkg.federated.client.start_points import BestModel
+from fedkg.federated.executors import Processes, Work, WorkerPool, auto
+from fedkg.federated.executors.shared_tensors import Room, plan_of
 from fedkg.federated.problem import pool
+from fedkg.federated.round_steps import Step
 from fedkg.federated.server.robust import TrimmedMean
 from fedkg.models import TorchModule
 
@@ -38,8 +38,8 @@ SETTINGS = Settings(
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[Crew]:
-    with Crew(2) as workers:
+def crew() -> Iterator[WorkerPool]:
+    with WorkerPool(2) as workers:
         yield workers
 
 
@@ -70,7 +70,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("name", sorted(CONTRACTS))
-def test_processes_are_stacks_to_the_bit(name: str, crew: Crew) -> None:
+def test_processes_are_stacks_to_the_bit(name: str, crew: WorkerPool) -> None:
     algorithm = made(name).with_terms(Curved())
     stacked = train(task(), algorithm, settings_for(name, executor="stacked", chunk=2))
     side_by_side = train(
@@ -86,7 +86,7 @@ def test_processes_are_stacks_to_the_bit(name: str, crew: Crew) -> None:
         )
 
 
-def test_an_aggregate_that_keeps_all_updates_keeps_whose_they_are(crew: Crew) -> None:
+def test_an_aggregate_that_keeps_all_updates_keeps_whose_they_are(crew: WorkerPool) -> None:
     """More stacks than slots of the crew, so that the rooms of the first ones are written again before the round ends."""
     algorithm = replace(fedavg(), aggregate=TrimmedMean(trim=0.5), start=BestModel(models=2))
     problem, settings = classes((30, 28, 9, 9, 9, 9, 9, 9, 5, 5)), replace(SETTINGS, chunk=1)
@@ -101,7 +101,7 @@ def test_an_aggregate_that_keeps_all_updates_keeps_whose_they_are(crew: Crew) ->
         assert identical(to_tensors(one)[0], to_tensors(other)[0])
 
 
-def test_an_error_in_a_worker_is_raised_here_and_the_crew_goes_on(crew: Crew) -> None:
+def test_an_error_in_a_worker_is_raised_here_and_the_crew_goes_on(crew: WorkerPool) -> None:
     problem = classes((9,) * 6)
     with pytest.raises(ValueError, match="the third has no such thing") as caught:
         list(train(problem, fedavg().with_terms(Failing()), SETTINGS, crew=crew))
@@ -113,7 +113,7 @@ def test_an_error_in_a_worker_is_raised_here_and_the_crew_goes_on(crew: Crew) ->
     assert identical(state.models, expected.models)
 
 
-def test_a_round_that_is_given_up_does_not_spoil_the_next(crew: Crew) -> None:
+def test_a_round_that_is_given_up_does_not_spoil_the_next(crew: WorkerPool) -> None:
     problem = classes((9,) * 12)
     work = Work(problem=problem, algorithm=fedavg(), settings=SETTINGS, pool=pool(problem.clients))
     state, everybody = initial_state(problem, fedavg(), SETTINGS), torch.arange(12)
@@ -147,7 +147,7 @@ def test_what_cannot_be_sent_is_named_before_a_process_is_started() -> None:
 
 
 def test_one_stack_needs_no_process() -> None:
-    with Crew(2) as unused:
+    with WorkerPool(2) as unused:
         list(train(classes((9,)), fedavg(), SETTINGS, crew=unused))
         assert unused.pids == []
 
@@ -293,16 +293,19 @@ def test_auto_measures_processes_where_they_promise_to_save_enough(
     monkeypatch.setattr(auto, "_side_by_side", beside)
     assert auto.choose(job, state).executor == "stacked"
     assert measured == []
-    choice = auto.choose(job, state, Crew(2))
+    choice = auto.choose(job, state, WorkerPool(2))
     assert (choice.executor, choice.chunk) == ("processes", measured[0])
     assert choice.reason.startswith(
         f"processes with stacks of {measured[0]}: 100 s a round by the first steps, against stacks of 40"
     )
     assert (
-        auto.choose(job, state, Crew(2)).executor == "stacked"
+        auto.choose(job, state, WorkerPool(2)).executor == "stacked"
     )  # 150 s against 160 s: within what measurements swing
     monkeypatch.setattr(auto, "WORTH", 1e9)
-    assert "2 processes would save 160 s in all at best" in auto.choose(job, state, Crew(2)).reason
+    assert (
+        "2 processes would save 160 s in all at best"
+        in auto.choose(job, state, WorkerPool(2)).reason
+    )
     assert len(measured) == 2
 
 
@@ -316,7 +319,7 @@ def test_processes_take_the_stacks_that_are_best_in_one(monkeypatch: pytest.Monk
     settings = Settings(rounds=2, local_epochs=1, batch=8, executor="processes")
     job = Work(problem=problem, algorithm=fedavg(), settings=settings, pool=pool(problem.clients))
     state = initial_state(problem, fedavg(), settings)
-    assert auto.choose(job, state, Crew(2)) == Choice(
+    assert auto.choose(job, state, WorkerPool(2)) == Choice(
         executor="processes",
         chunk=4,
         threads=1,

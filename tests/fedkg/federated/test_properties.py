@@ -17,10 +17,10 @@ from fedkg.constraints.meaning.stl import trace_satisfaction
 from fedkg.errors import JobError, KnowledgeError, LayoutError
 from fedkg.federated import Settings, fedavg, train
 from fedkg.federated.executors import Work
-from fedkg.federated.joints import Step
 from fedkg.federated.problem import pool
+from fedkg.federated.round_steps import Step
 from fedkg.federated.temporal.conjunction import conjunction, is_convex, sufficient_steps
-from fedkg.federated.temporal.judged import Kept, judged
+from fedkg.federated.temporal.forecast_scores import Kept, judged
 from fedkg.federated.temporal.properties import Properties, mined
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.mining import quantile

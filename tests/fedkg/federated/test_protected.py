@@ -26,10 +26,10 @@ from fedkg.federated.algorithms import (
     pcfedavg,
     scaffold,
 )
-from fedkg.federated.joints import Step
 from fedkg.federated.privacy.budget import Budget, affordable, ledgers, planned
-from fedkg.federated.privacy.protected import AtMostOne, FixedMean, Protection, protected
-from fedkg.federated.privacy.updates import ClippedClients
+from fedkg.federated.privacy.protected_algorithm import AtMostOne, FixedMean, Protection, protected
+from fedkg.federated.privacy.update_noise import ClippedClients
+from fedkg.federated.round_steps import Step
 from fedkg.federated.server.sampling import PoissonSampling, UniformSampling
 from fedkg.models import MLP, Params
 from fedkg.privacy import Gaussian, Spent, epsilon_of

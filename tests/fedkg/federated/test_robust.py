@@ -15,7 +15,7 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Problem, Settings, fedavg, initial_state, train
 from fedkg.federated.algorithms import fltrust, ifca, krum, median, multi_krum, trimmed_mean
-from fedkg.federated.joints import Aggregate
+from fedkg.federated.round_steps import AggregationRule
 from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
@@ -24,7 +24,7 @@ F64 = torch.float64
 
 
 def aggregated(
-    aggregate: Aggregate,
+    aggregate: AggregationRule,
     updates: list[list[float]],
     root: list[float] | None = None,
     stacks: int = 1,
@@ -62,7 +62,7 @@ def aggregated(
     ],
 )
 def test_by_hand(
-    aggregate: Aggregate, updates: list[list[float]], expected: list[float], stacks: int
+    aggregate: AggregationRule, updates: list[list[float]], expected: list[float], stacks: int
 ) -> None:
     assert aggregated(aggregate, updates, stacks=stacks) == pytest.approx(expected)
 

@@ -26,7 +26,7 @@ from fedkg.federated import (
     to_tensors,
     train,
 )
-from fedkg.federated.rows import FewRows, Store, StoredRows, changed, hold, placed, whole
+from fedkg.federated.client_rows import FewRows, Store, StoredRows, changed, hold, placed, whole
 
 REMEMBERING = ["scaffold", "scaffnew", "fedrep", "ditto", "local_only"]
 

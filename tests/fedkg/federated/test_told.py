@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkg.errors import KnowledgeError
-from fedkg.federated.model.told import UNKNOWN, Bounded, BoundedChance, Narrow, informed
+from fedkg.federated.model.knowledge_columns import (
+    UNKNOWN,
+    Bounded,
+    BoundedChance,
+    Narrow,
+    informed,
+)
 from fedkg.models import MLP, Recurrent
 
 numbers = st.floats(-3, 3, width=32)

@@ -21,7 +21,7 @@ from fedkg.federated import (
     to_tensors,
     train,
 )
-from fedkg.federated.privacy.protected import Protection, protected
+from fedkg.federated.privacy.protected_algorithm import Protection, protected
 from fedkg.federated.state import ServerState
 from fedkg.models import Noise
 from fedkg.models.noise import fold, root

@@ -17,10 +17,10 @@ from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.sets import sets_of
 from fedkg.federated.algorithms import ditto, fedrep, fltrust, ifca
 from fedkg.federated.client.proximal import Proximal
-from fedkg.federated.client.start import PrivateLayers
-from fedkg.federated.joints import OfClients
-from fedkg.federated.per_client import per_client
+from fedkg.federated.client.start_points import PrivateLayers
+from fedkg.federated.client_numbers import per_client
 from fedkg.federated.randomness import model_seed, server_seed
+from fedkg.federated.round_steps import OfClients
 from fedkg.federated.server.robust import Trusted, TrustedMean
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.models import Params, TorchModule, match_parameters
@@ -142,7 +142,7 @@ def test_a_model_beside_is_pulled_to_what_was_received_alone() -> None:
     work = Work(
         problem=problem, algorithm=algorithm.beside, settings=SETTINGS, pool=pool(problem.clients)
     )
-    point = algorithm.beside.start.place(
+    point = algorithm.beside.start.place_clients(
         work, initial_state(problem, algorithm, SETTINGS), torch.arange(2)
     )
     assert set(point.variables) - set(point.pull) == {"layers.2.weight", "layers.2.bias"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Settings, fedavg, train
 from fedkg.federated.algorithms import fedadam, median, scaffnew, scaffold
-from fedkg.federated.client.wire import sent, size
-from fedkg.federated.executors.interface import Updates
+from fedkg.federated.client.wire_precision import sent, size
+from fedkg.federated.executors.protocol import Updates
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.models import Params
 

@@ -15,16 +15,16 @@ from typing_extensions import override
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.batches import steps_of
-from fedkg.federated.joints import OnAllInvalid, Weighting
-from fedkg.federated.per_client import per_client
+from fedkg.federated.client_numbers import per_client
 from fedkg.federated.privacy.budget import Budget, Unit, planned
-from fedkg.federated.privacy.clipped import ClippedGradient, parted
-from fedkg.federated.privacy.updates import ClippedClients
+from fedkg.federated.privacy.dp_sgd import ClippedGradient, parted
+from fedkg.federated.privacy.update_noise import ClippedClients
+from fedkg.federated.round_steps import OnAllInvalid, WeightingRule
 from fedkg.federated.server.aggregate import Sums, WeightedMean
 from fedkg.federated.server.sampling import PoissonSampling
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
 from fedkg.federated.settings import Settings
-from fedkg.federated.temporal.used import used_properties
+from fedkg.federated.temporal.used_inferences import used_properties
 from fedkg.models.model_protocols import Params
 from fedkg.privacy import AccountantName, Spent
 
@@ -160,22 +160,22 @@ class AtMostOne:
         inner: by which clients are weighted.
     """
 
-    inner: Weighting
+    inner: WeightingRule
 
     @property
     def on_all_invalid(self) -> OnAllInvalid:
-        """See `Weighting.on_all_invalid`: a sum of nothing is noised like any other, and nothing else tells that it was one."""
+        """See `WeightingRule.on_all_invalid`: a sum of nothing is noised like any other, and nothing else tells that it was one."""
         return "skip"
 
     @property
     def needs_scores(self) -> bool:
-        """See `Weighting.needs_scores`."""
+        """See `WeightingRule.needs_scores`."""
         return self.inner.needs_scores
 
     def weigh(
         self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None
     ) -> Weighed:
-        """See `Weighting.weigh`."""
+        """See `WeightingRule.weigh`."""
         weights, validity = self.inner.weigh(torch.ones_like(samples), scores, rows)
         return Weighed(weights.clamp(0.0, 1.0), validity)
 
@@ -192,6 +192,6 @@ class FixedMean(WeightedMean):
 
     @override
     def finish(self, fold: Sums) -> Params:
-        """See `Aggregate.finish`."""
+        """See `AggregationRule.finish`."""
         inverse = torch.full_like(fold.weight, 1.0 / self.expected)
         return {name: total * per_client(inverse, total) for name, total in fold.update.items()}

@@ -12,29 +12,29 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.joints import Outcome, Setting, Start, StartPoint
-from fedkg.federated.rows import equal_rows
+from fedkg.federated.client_rows import equal_rows
+from fedkg.federated.round_steps import Outcome, Setting, StartPoint, StartRule
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params, match_parameters
 
 if TYPE_CHECKING:
-    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.executors.protocol import Work
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalStart:
     """Everybody begins at the server's one model."""
 
-    def held(self, population: int) -> int:
-        """See `Start.held`."""
+    def model_count(self, population: int) -> int:
+        """See `StartRule.model_count`."""
         return 1
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Start.remembered`."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `StartRule.initial_memory`."""
         return {}
 
-    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `Start.place`."""
+    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `StartRule.place_clients`."""
         count = clients.shape[0]
         variables = {
             name: value[:1].expand(count, *value.shape[1:]) for name, value in state.models.items()
@@ -44,12 +44,12 @@ class GlobalStart:
         )
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """See `Start.part`."""
+        """See `StartRule.part`."""
         return outcome
 
-    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `Start.deployed`."""
-        return self.place(work, state, clients).variables
+    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `StartRule.site_models`."""
+        return self.place_clients(work, state, clients).variables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +64,14 @@ class PrivateLayers:
     """
 
     private: tuple[str, ...]
-    common: Start = field(default_factory=GlobalStart)
+    common: StartRule = field(default_factory=GlobalStart)
 
-    def held(self, population: int) -> int:
-        """See `Start.held`."""
-        return self.common.held(population)
+    def model_count(self, population: int) -> int:
+        """See `StartRule.model_count`."""
+        return self.common.model_count(population)
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Start.remembered`.
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `StartRule.initial_memory`.
 
         Raises:
             JobError: when the model has no such parameters, or no others.
@@ -82,13 +82,13 @@ class PrivateLayers:
                 "all parameters of the model are private: nothing is left to share",
                 received=", ".join(self.private),
             )
-        return self.common.remembered(models, population) | _copies(
+        return self.common.initial_memory(models, population) | _copies(
             {name: models[name] for name in own}, population, "start"
         )
 
-    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `Start.place`."""
-        point = self.common.place(work, state, clients)
+    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `StartRule.place_clients`."""
+        point = self.common.place_clients(work, state, clients)
         own = {
             name: state.clients[f"start/{name}"][clients]
             for name in match_parameters(self.private, state.models)
@@ -97,18 +97,18 @@ class PrivateLayers:
         return replace(point, variables=point.variables | own, anchor=received)
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """See `Start.part`."""
+        """See `StartRule.part`."""
         return _at_home(
             setting, outcome, match_parameters(self.private, setting.state.models), "start"
         )
 
-    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `Start.deployed`."""
+    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `StartRule.site_models`."""
         own = {
             name: state.clients[f"start/{name}"][clients]
             for name in match_parameters(self.private, state.models)
         }
-        return self.common.deployed(work, state, clients) | own
+        return self.common.site_models(work, state, clients) | own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,29 +121,29 @@ class OwnModel:
     """
 
     room: str = "start"
-    common: Start = field(default_factory=GlobalStart)
+    common: StartRule = field(default_factory=GlobalStart)
 
-    def held(self, population: int) -> int:
-        """See `Start.held`."""
+    def model_count(self, population: int) -> int:
+        """See `StartRule.model_count`."""
         return 1
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Start.remembered`."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `StartRule.initial_memory`."""
         return _copies(models, population, self.room)
 
-    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `Start.place`; the anchor is what the client received of the common start."""
-        point = self.common.place(work, state, clients)
+    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `StartRule.place_clients`; the anchor is what the client received of the common start."""
+        point = self.common.place_clients(work, state, clients)
         own = {name: state.clients[f"{self.room}/{name}"][clients] for name in state.models}
         return replace(point, variables=own, anchor=point.pull)
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """See `Start.part`."""
+        """See `StartRule.part`."""
         return _at_home(setting, outcome, tuple(outcome.update), self.room)
 
-    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `Start.deployed`."""
-        return self.place(work, state, clients).variables
+    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `StartRule.site_models`."""
+        return self.place_clients(work, state, clients).variables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,30 +165,30 @@ class BestModel:
                 "the server needs a model", expected="at least 1", received=str(self.models)
             )
 
-    def held(self, population: int) -> int:
-        """See `Start.held`."""
+    def model_count(self, population: int) -> int:
+        """See `StartRule.model_count`."""
         return self.models
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Start.remembered`."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `StartRule.initial_memory`."""
         return {}
 
-    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `Start.place`."""
+    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `StartRule.place_clients`."""
         if self.models == 1:
-            return GlobalStart().place(work, state, clients)
+            return GlobalStart().place_clients(work, state, clients)
         groups = torch.stack([_best(work, state, client) for client in clients.tolist()])
         return StartPoint(
             variables={name: value[groups] for name, value in state.models.items()}, groups=groups
         )
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """See `Start.part`."""
+        """See `StartRule.part`."""
         return outcome
 
-    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `Start.deployed`."""
-        return self.place(work, state, clients).variables
+    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `StartRule.site_models`."""
+        return self.place_clients(work, state, clients).variables
 
 
 def _copies(models: Params, population: int, room: str) -> Params:
@@ -200,7 +200,7 @@ def _at_home(setting: Setting, outcome: Outcome, own: tuple[str, ...], room: str
     """The outcome with these parameters remembered instead of sent."""
     kept = {f"{room}/{name}": setting.start.variables[name] + outcome.update[name] for name in own}
     sent = {name: value for name, value in outcome.update.items() if name not in own}
-    return replace(outcome, update=sent, remembered=outcome.remembered | kept)
+    return replace(outcome, update=sent, client_memory=outcome.client_memory | kept)
 
 
 def _best(work: Work, state: ServerState, client: int) -> Tensor:

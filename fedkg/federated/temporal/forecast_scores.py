@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.federated.executors.interface import Work
+from fedkg.federated.executors.protocol import Work
 from fedkg.federated.problem import Clients
 from fedkg.federated.state import ServerState
 from fedkg.federated.temporal.clusters import CLUSTER, cluster_of
 from fedkg.federated.temporal.properties import Properties, as_traces
-from fedkg.federated.temporal.shared import Inferred, traces_of
+from fedkg.federated.temporal.shared_samples import Inferred, traces_of
 from fedkg.models.model_protocols import Params, predict
 
 
@@ -77,7 +77,7 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
     if CLUSTER in state.clients:
         groups = cluster_of(work, state, everybody, inferred)
     else:  # another algorithm: its clients choose a model, or there is one
-        groups = work.algorithm.start.place(work, state, everybody).groups
+        groups = work.algorithm.start.place_clients(work, state, everybody).groups
     found: dict[str, list[tuple[float, float, float]]] = {
         "client": [],
         "cluster": [],
@@ -88,7 +88,7 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
         zip(test.x, traces_of(test, properties.steps, len(properties.layout.names)), strict=True)
     ):
         client = torch.full((len(x),), place, dtype=torch.int64, device=x.device)
-        own = work.algorithm.deployed(
+        own = work.algorithm.site_models(
             work, state, everybody[place : place + 1]
         )  # one by one: of many clients not all at once
         mine = _forecast(work, {name: value[0] for name, value in own.items()}, x, properties)

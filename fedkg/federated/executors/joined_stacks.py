@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import torch
 
-from fedkg.federated.executors.interface import Updates
+from fedkg.federated.executors.protocol import Updates
 from fedkg.models.model_protocols import Params
 
 ENOUGH = 1 << 20
 """Bytes of updates from which a stack is worth the server's while."""
 
 
-def together(stacks: Iterator[Updates], clients: int) -> Iterator[Updates]:
+def join_small_stacks(stacks: Iterator[Updates], clients: int) -> Iterator[Updates]:
     """The same updates, in their order, stacks of less than `ENOUGH` bytes joined; `clients`: K, after which no more is waited for."""
     kept: list[Updates] = []
     held = seen = 0
@@ -52,14 +52,14 @@ def by_client(stacks: Iterator[Updates]) -> Iterator[Updates]:
         loss=whole.loss[order],
         **{
             part: {name: value[order] for name, value in getattr(whole, part).items()}
-            for part in ("start", "update", "remembered", "shared")
+            for part in ("start", "update", "client_memory", "shared")
         },
     )
 
 
 def _size(updates: Updates) -> int:
     """Bytes of what the server looks at, the start of each client counted."""
-    parts = (updates.start, updates.update, updates.remembered, updates.shared)
+    parts = (updates.start, updates.update, updates.client_memory, updates.shared)
     return sum(value.numel() * value.element_size() for part in parts for value in part.values())
 
 
@@ -80,7 +80,7 @@ def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
         start=_each([one.start for one in stacks]),
         update=_each([one.update for one in stacks]),
         loss=torch.cat([one.loss for one in stacks]),
-        remembered=_each([one.remembered for one in stacks]),
+        client_memory=_each([one.client_memory for one in stacks]),
         shared=_each([one.shared for one in stacks]),
         rejected=rejected,
     )

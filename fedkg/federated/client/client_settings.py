@@ -19,7 +19,7 @@ from fedkg.federated.settings import Own, Settings
 
 if TYPE_CHECKING:
     from fedkg.federated.algorithm import Algorithm
-    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.executors.protocol import Work
 
 KEPT = 8
 """Federations whose clients' numbers are kept made; the same ones come with every stack."""
@@ -72,7 +72,7 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
             f"settings for a client that is not there: {stranger}",
             expected=f"such as {near}" if near else ", ".join(names[:5]),
         )
-    from fedkg.federated.agents.blocks import AllBlockSteps, TwoVectorSteps
+    from fedkg.federated.agents.block_steps import AllBlockSteps, TwoVectorSteps
 
     against = {
         "all samples are gathered at one place: no client trains by itself": algorithm.pooled,

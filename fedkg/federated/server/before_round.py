@@ -10,7 +10,7 @@ from torch import Tensor
 from fedkg.federated.state import ServerState
 
 if TYPE_CHECKING:
-    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.executors.protocol import Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.federated.per_client import per_client
+from fedkg.federated.client_numbers import per_client
 from fedkg.models.model_protocols import Params
 from fedkg.models.noise import normal
 
@@ -21,15 +21,15 @@ class NoPrivacy:
 
     @property
     def noisy(self) -> bool:
-        """See `Privacy.noisy`."""
+        """See `PrivacyRule.noisy`."""
         return False
 
     def client(self, update: Params, keys: Tensor) -> Params:
-        """See `Privacy.client`."""
+        """See `PrivacyRule.client`."""
         return update
 
     def server(self, update: Params, key: Tensor) -> Params:
-        """See `Privacy.server`."""
+        """See `PrivacyRule.server`."""
         return update
 
 
@@ -51,11 +51,11 @@ class ClippedClients:
 
     @property
     def noisy(self) -> bool:
-        """See `Privacy.noisy`."""
+        """See `PrivacyRule.noisy`."""
         return True
 
     def client(self, update: Params, keys: Tensor) -> Params:
-        """See `Privacy.client`."""
+        """See `PrivacyRule.client`."""
         squares = torch.stack(
             [value.double().flatten(1).square().sum(1) for value in update.values()]
         )
@@ -64,7 +64,7 @@ class ClippedClients:
         return {name: value * per_client(factor, value) for name, value in update.items()}
 
     def server(self, update: Params, key: Tensor) -> Params:
-        """See `Privacy.server`."""
+        """See `PrivacyRule.server`."""
         noised = {}
         for place, (name, value) in enumerate(update.items()):
             scale = value.new_full((1,), self.noise * self.clip / self.expected)

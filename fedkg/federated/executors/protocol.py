@@ -50,7 +50,7 @@ class Updates:
     start: Params
     update: Params
     loss: Tensor
-    remembered: Params = field(default_factory=dict)
+    client_memory: Params = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
     rejected: dict[int, str] = field(default_factory=dict)
 

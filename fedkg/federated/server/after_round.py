@@ -9,7 +9,7 @@ from fedkg.federated.record import RoundRecord
 from fedkg.federated.state import ServerState
 
 if TYPE_CHECKING:
-    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.executors.protocol import Work
 
 
 @dataclass(frozen=True, slots=True)

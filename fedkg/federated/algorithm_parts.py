@@ -10,22 +10,22 @@ from fedkg.compatibility import (
     format_contradictions,
 )
 from fedkg.errors import JobError
-from fedkg.federated.agents.blocks import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
+from fedkg.federated.agents.block_steps import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.optimisers import SGD, PrivateFirst
 from fedkg.federated.client.proximal import Proximal
-from fedkg.federated.client.start import BestModel, OwnModel, PrivateLayers
+from fedkg.federated.client.start_points import BestModel, OwnModel, PrivateLayers
 from fedkg.federated.client.variates import ControlVariates, ProxSkip
-from fedkg.federated.joints import Aggregate, KnownTerm, Local
-from fedkg.federated.privacy.updates import NoPrivacy
-from fedkg.federated.server.after import NothingAfter
+from fedkg.federated.privacy.update_noise import NoPrivacy
+from fedkg.federated.round_steps import AggregationRule, KnownTerm, LocalUpdate
+from fedkg.federated.server.after_round import NothingAfter
 from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
-from fedkg.federated.temporal.used import used_properties
+from fedkg.federated.temporal.used_inferences import used_properties
 
 
 def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
@@ -84,7 +84,7 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
         raise JobError(f"the algorithm {algorithm.name} contradicts itself: {reason}", help=instead)
 
 
-def _aggregate(aggregate: Aggregate) -> Aggregates:
+def _aggregate(aggregate: AggregationRule) -> Aggregates:
     match aggregate:
         case WeightedMean():
             return "mean"
@@ -100,7 +100,7 @@ def _aggregate(aggregate: Aggregate) -> Aggregates:
             return "other"
 
 
-def _local(local: Local) -> Locals:
+def _local(local: LocalUpdate) -> Locals:
     match local:
         case SGD():
             return "sgd"

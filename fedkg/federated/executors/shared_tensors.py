@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fedkg.federated.mapped import mapped, reserve
+from fedkg.federated.mapped_tensors import mapped, reserve
 from fedkg.models.model_protocols import Params
 
 LINE = 64

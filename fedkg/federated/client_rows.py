@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.mapped import mapped, reserve
+from fedkg.federated.mapped_tensors import mapped, reserve
 from fedkg.models.model_protocols import Params
 
 SEGMENT = 16 << 20
@@ -102,7 +102,7 @@ class Store:
         lasting: bool,
     ) -> None:
         self.folder, self.row, self.dtype, self.lasting = folder, row, dtype, lasting
-        self.held: StoredRows | None = None
+        self.model_count: StoredRows | None = None
         self._versions: weakref.WeakSet[StoredRows] = weakref.WeakSet()
         self._bytes = max(1, math.prod(row)) * dtype.itemsize
         self._per_file = max(1, min(population, SEGMENT // self._bytes))
@@ -323,15 +323,15 @@ def opened(
             received=f"sha256 {found}",
             help=RESTORE,
         )
-    store.held = store.version(places)
-    return store.held
+    store.model_count = store.version(places)
+    return store.model_count
 
 
 def hold(rows: Mapping[str, ClientRows]) -> None:
     """Keep these versions as they are until others are held: a checkpoint that refers to them has been written."""
     for value in rows.values():
         if isinstance(value, StoredRows):
-            value.store.held = value
+            value.store.model_count = value
 
 
 def folder_of(name: str) -> str:

@@ -24,7 +24,7 @@ from fedkg.models.noise import Noise
 
 if TYPE_CHECKING:
     from fedkg.federated.client.losses import Loss
-    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.executors.protocol import Work
     from fedkg.federated.record import RoundRecord
     from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
     from fedkg.federated.state import ServerState
@@ -123,11 +123,11 @@ class Outcome:
     """
 
     update: Params
-    remembered: Params = field(default_factory=dict)
+    client_memory: Params = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
 
 
-class Sampling(Protocol):
+class SamplingRule(Protocol):
     """Who takes part in a round."""
 
     def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
@@ -146,18 +146,18 @@ class BeforeRound(Protocol):
         ...
 
 
-class Start(Protocol):
+class StartRule(Protocol):
     """Where the clients begin: the global model, a cluster's, shared layers with private ones, an own block."""
 
-    def held(self, population: int) -> int:
+    def model_count(self, population: int) -> int:
         """G, how many models the server holds for `population` clients."""
         ...
 
-    def remembered(self, models: Params, population: int) -> Params:
+    def initial_memory(self, models: Params, population: int) -> Params:
         """What is remembered of each client before the first round, each [N, ...]; its names begin with ``start/``."""
         ...
 
-    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
         """The start of the clients (int64 [C])."""
         ...
 
@@ -165,7 +165,7 @@ class Start(Protocol):
         """The outcome with what stays at home (private layers) moved from `update` to `remembered`."""
         ...
 
-    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
         """The models [C, ...] that the clients use between rounds and after the last one."""
         ...
 
@@ -236,10 +236,10 @@ class Differentiation(Protocol):
         ...
 
 
-class Local(Protocol):
+class LocalUpdate(Protocol):
     """The local optimiser."""
 
-    def remembered(self, models: Params, population: int) -> Params:
+    def initial_memory(self, models: Params, population: int) -> Params:
         """What is remembered of each client before the first round, each [N, ...]; its names begin with ``local/``."""
         ...
 
@@ -274,7 +274,7 @@ class Local(Protocol):
         ...
 
 
-class Privacy(Protocol):
+class PrivacyRule(Protocol):
     """What happens to an update before anybody sees it, and to a sum of them before it is used."""
 
     @property
@@ -291,7 +291,7 @@ class Privacy(Protocol):
         ...
 
 
-class Weighting(Protocol):
+class WeightingRule(Protocol):
     """How much each client's update counts."""
 
     @property
@@ -315,7 +315,7 @@ class Weighting(Protocol):
         ...
 
 
-class Grouping(Protocol):
+class GroupingRule(Protocol):
     """Whose updates are aggregated together."""
 
     def assign(
@@ -325,7 +325,7 @@ class Grouping(Protocol):
         ...
 
 
-class Aggregate(Protocol):
+class AggregationRule(Protocol):
     """Many updates into one per group; a fold over stacks, so that the updates are never all in memory unless it must see them so."""
 
     @property

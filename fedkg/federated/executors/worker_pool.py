@@ -26,8 +26,8 @@ from torch import Tensor
 from fedkg._internal.child_process import run_in_child, started_by_main_thread
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.executors.interface import Work
-from fedkg.federated.executors.sharing import Room
+from fedkg.federated.executors.protocol import Work
+from fedkg.federated.executors.shared_tensors import Room
 from fedkg.federated.executors.worker import Answer, Begun, Posted, Task, slot_files
 from fedkg.models.model_protocols import Params
 
@@ -48,7 +48,7 @@ def cores() -> int:
 
 
 @contextmanager
-def deaf() -> Iterator[None]:
+def ignore_sigint() -> Iterator[None]:
     """Ctrl-C goes to all processes of a terminal: one that is begun in here does not hear it, from its first moment on (`worker.serve`)."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -83,7 +83,7 @@ class _Worker:
         )
 
 
-class Crew:
+class WorkerPool:
     """So many worker processes, started when the first work comes. Leave the ``with`` block and they are gone, with their files.
 
     Args:
@@ -236,7 +236,7 @@ class Crew:
                     daemon=True,
                 )
                 self._workers.append(_Worker(process=process, connection=mine))
-                with deaf():
+                with ignore_sigint():
                     process.start()
                 its.close()
             for worker in self._workers:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedkg.errors import KnowledgeError
-from fedkg.federated.model.answers import CERTAIN, Informed
+from fedkg.federated.model.constrained_outputs import CERTAIN, Informed
 from fedkg.models.model_protocols import Model, Params, PartitionedModel
 from fedkg.models.noise import Noise
 

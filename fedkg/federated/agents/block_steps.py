@@ -22,13 +22,13 @@ from typing_extensions import override
 
 from fedkg.federated.agents.sets import AgentSets
 from fedkg.federated.client.optimisers import change
-from fedkg.federated.joints import Outcome, Setting, StartPoint
-from fedkg.federated.per_client import per_client
+from fedkg.federated.client_numbers import per_client
+from fedkg.federated.round_steps import Outcome, Setting, StartPoint
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params
 
 if TYPE_CHECKING:
-    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.executors.protocol import Work
 
 OWN, MEAN = "own/", "mean/"
 """Before the names of parameters in the form with two vectors: an agent's own block, and its estimate of the mean of all blocks."""
@@ -38,27 +38,27 @@ OWN, MEAN = "own/", "mean/"
 class AllBlocks:
     """Every agent begins with the server's blocks of all agents, each [C, m, ...]."""
 
-    def held(self, population: int) -> int:
-        """See `Start.held`: a block for each agent."""
+    def model_count(self, population: int) -> int:
+        """See `StartRule.model_count`: a block for each agent."""
         return population
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Start.remembered`."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `StartRule.initial_memory`."""
         return {}
 
-    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `Start.place`."""
+    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `StartRule.place_clients`."""
         variables = {
             name: value.expand(len(clients), *value.shape) for name, value in state.models.items()
         }
         return StartPoint(variables=variables, groups=clients)
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """See `Start.part`."""
+        """See `StartRule.part`."""
         return outcome
 
-    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `Start.deployed`: the server's block of each agent."""
+    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `StartRule.site_models`: the server's block of each agent."""
         return {name: value[clients] for name, value in state.models.items()}
 
 
@@ -67,8 +67,8 @@ class OwnAndMean(AllBlocks):
     """Every agent begins with its own block and the mean of all, each [C, ...]."""
 
     @override
-    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `Start.place`."""
+    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `StartRule.place_clients`."""
         own = {OWN + name: value[clients] for name, value in state.models.items()}
         mean = {
             MEAN + name: value.mean(0).expand(len(clients), *value.shape[1:])
@@ -88,16 +88,16 @@ class _Steps:
     sets: AgentSets | None
     strengths: tuple[float, ...]
 
-    def remembered(self, models: Params, population: int) -> Params:
-        """See `Local.remembered`."""
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `LocalUpdate.initial_memory`."""
         return {}
 
     def shared(self, models: Params) -> Params:
-        """See `Local.shared`."""
+        """See `LocalUpdate.shared`."""
         return {}
 
     def begin(self, setting: Setting, variables: Params) -> Params:
-        """See `Local.begin`: who the agents are and how many, lambda_i, rho_r and the step of the round, each [C]."""
+        """See `LocalUpdate.begin`: who the agents are and how many, lambda_i, rho_r and the step of the round, each [C]."""
         like, count = next(iter(variables.values())), len(setting.clients)
         every = torch.tensor(self.strengths, dtype=like.dtype, device=like.device)
         held = next(iter(setting.state.models.values())).shape[0]
@@ -111,7 +111,7 @@ class _Steps:
         }
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
-        """See `Local.finish`: the update is the change since the start."""
+        """See `LocalUpdate.finish`: the update is the change since the start."""
         return change(setting, variables)
 
     def _both(
@@ -140,7 +140,7 @@ class AllBlockSteps(_Steps):
     """Steps on all blocks, [C, m, ...]; all of them are sent."""
 
     def point(self, variables: Params) -> Params:
-        """See `Local.point`: the agent's own estimate of the population's average."""
+        """See `LocalUpdate.point`: the agent's own estimate of the population's average."""
         return {name: value.mean(1) for name, value in variables.items()}
 
     def advance(
@@ -150,7 +150,7 @@ class AllBlockSteps(_Steps):
         carry: Params,
         rate: float | Tensor,
     ) -> None:
-        """See `Local.advance`."""
+        """See `LocalUpdate.advance`."""
         agent = carry["agent"]
         here = torch.arange(len(agent), device=agent.device)
         own = {name: value[here, agent] for name, value in variables.items()}
@@ -166,7 +166,7 @@ class TwoVectorSteps(_Steps):
     """The same steps on an agent's own block and its mean of all; two vectors are sent."""
 
     def point(self, variables: Params) -> Params:
-        """See `Local.point`."""
+        """See `LocalUpdate.point`."""
         return {
             name.removeprefix(MEAN): value
             for name, value in variables.items()
@@ -180,7 +180,7 @@ class TwoVectorSteps(_Steps):
         carry: Params,
         rate: float | Tensor,
     ) -> None:
-        """See `Local.advance`."""
+        """See `LocalUpdate.advance`."""
         own = {name: variables[OWN + name] for name in gradient}
         common, extra = self._both(own, self.point(variables), gradient, carry)
         for name, value in own.items():
@@ -206,11 +206,11 @@ class BlockMean:
 
     @property
     def needs_root(self) -> bool:
-        """See `Aggregate.needs_root`."""
+        """See `AggregationRule.needs_root`."""
         return False
 
     def begin(self, models: Params, root: Params | None = None) -> BlockSums:
-        """See `Aggregate.begin`."""
+        """See `AggregationRule.begin`."""
         first = next(iter(models.values()))
         return BlockSums(
             blocks={name: torch.zeros_like(value) for name, value in models.items()},
@@ -219,7 +219,7 @@ class BlockMean:
         )
 
     def add(self, fold: BlockSums, update: Params, weights: Tensor, groups: Tensor) -> BlockSums:
-        """See `Aggregate.add`."""
+        """See `AggregationRule.add`."""
         blocks = {
             name: total + torch.tensordot(weights.to(total), update[name], 1)
             for name, total in fold.blocks.items()
@@ -227,7 +227,7 @@ class BlockMean:
         return BlockSums(blocks=blocks, common=fold.common, weight=fold.weight + weights.sum())
 
     def finish(self, fold: BlockSums) -> Params:
-        """See `Aggregate.finish`."""
+        """See `AggregationRule.finish`."""
         inverse = torch.where(fold.weight > 0, 1.0 / fold.weight, 0.0)
         return {
             name: (total + fold.common[name]) * inverse.to(total)
@@ -235,7 +235,7 @@ class BlockMean:
         }
 
     def counted(self, fold: BlockSums) -> None:
-        """See `Aggregate.counted`."""
+        """See `AggregationRule.counted`."""
         return
 
 
@@ -245,7 +245,7 @@ class TwoVectorMean(BlockMean):
 
     @override
     def add(self, fold: BlockSums, update: Params, weights: Tensor, groups: Tensor) -> BlockSums:
-        """See `Aggregate.add`."""
+        """See `AggregationRule.add`."""
         blocks, common = {}, {}
         for name, total in fold.blocks.items():
             agents, own = total.shape[0], update[OWN + name]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedkg.federated.executors.interface import Updates
+from fedkg.federated.executors.protocol import Updates
 from fedkg.federated.settings import Wire
 from fedkg.models.model_protocols import Params
 

@@ -31,9 +31,9 @@ from fedkg.federated.client.losses import (
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.variates import ControlVariates, ProxSkip
-from fedkg.federated.executors.interface import Work
-from fedkg.federated.joints import Setting
-from fedkg.federated.privacy.clipped import ClippedGradient
+from fedkg.federated.executors.protocol import Work
+from fedkg.federated.privacy.dp_sgd import ClippedGradient
+from fedkg.federated.round_steps import Setting
 from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.convnet import ConvNet
 from fedkg.models.loops import batch_losses
