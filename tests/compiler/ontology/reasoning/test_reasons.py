@@ -48,7 +48,7 @@ def test_a_reason_is_enough_and_none_of_it_can_be_spared(
     asked = added[choice % len(added)]
     step = Reasons(quads).why(asked.subject, asked.predicate, asked.object)
     assert step is not None
-    told = [ox.Quad(*triple) for triple in step.told()]
+    told = [ox.Quad(*triple) for triple in step.asserted()]
     assert {*told} <= {*quads}
     cells = [quad for quad in quads if quad.predicate.value.endswith(("#first", "#rest"))]
     assert asked in follows([*told, *cells])
@@ -78,7 +78,8 @@ def test_a_chain_over_a_transitive_part_of_is_told_step_by_step() -> None:
         "prp-inv2",
     }
     told = {
-        " ".join(str(node).rsplit("/")[-1].rstrip(">") for node in triple) for triple in step.told()
+        " ".join(str(node).rsplit("/")[-1].rstrip(">") for node in triple)
+        for triple in step.asserted()
     }
     assert {"line hasPart cell", "cell hasPart mill", "line standsIn hall"} <= told
     assert "mill partOf elsewhere" not in told
