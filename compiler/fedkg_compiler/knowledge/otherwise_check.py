@@ -13,7 +13,7 @@ Keys = tuple[tuple[str, str], ...]
 
 
 def conflicting_rows(parts: Sequence[BoundRows]) -> tuple[str, str] | None:
-    """The names of two rows that say different things of the same samples, None where there are
+    """The names of two rows that say different things of the same samples, None if there are
     none.
 
     Rows of different parts differ in their units, which one clause cannot hold: they are always

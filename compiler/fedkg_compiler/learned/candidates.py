@@ -158,7 +158,7 @@ def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator
 def _common(numbers: Sequence[MinedNumber]) -> str | None:
     """The loosest of one number's values, as rule files write it.
 
-    None where they differ and neither side is looser.
+    None if they differ and neither side is looser.
     """
     first, values = numbers[0], [one.value for one in numbers]
     if first.direction == "none" and len(set(values)) > 1:
@@ -171,7 +171,7 @@ def _common(numbers: Sequence[MinedNumber]) -> str | None:
 def _sure(edge: CausalEdge) -> float | None:
     """The p-value by which an edge is judged: corrected, where it was tested among others.
 
-    None where it was not tested.
+    None if it was not tested.
     """
     return edge.p_value if edge.adjusted is None else edge.adjusted
 

@@ -17,7 +17,7 @@ _TAKEN = frozenset({"if", "past"})
 def precedences(edges: Sequence[CausalEdge], *, timed: bool) -> Iterator[str]:
     """The signals that the rules read, then a rule for each edge that says something of columns.
 
-    Nothing where none does.
+    Nothing if none does.
 
     Args:
         timed: whether the rules of the runs declare a timeline; else a step is proposed that a

@@ -51,7 +51,7 @@ def comment(text: str) -> str:
 
 
 def unwritable(text: str) -> str:
-    """Why the parser does not take a text for statements of a rule file; "" where it does."""
+    """Why the parser does not take a text for statements of a rule file; "" if it does."""
     stray = next((sign for sign in text if "\ud800" <= sign <= "\udfff"), "")
     if stray:
         return f"it contains half a character, U+{ord(stray):04X}"

@@ -118,7 +118,7 @@ def read_at_once(text: str, body: bytes, format: ox.RdfFormat, base: str) -> AtO
 def _load_lines(store: ox.Store, body: bytes) -> list[ox.Quad] | None:
     """Load the lines of N-Triples that have no blank nodes, and return the triples that have.
 
-    None where these are many.
+    None if these are many.
     """
     plain: list[bytes] = []
     others: list[bytes] = []
@@ -142,7 +142,7 @@ def _load_lines(store: ox.Store, body: bytes) -> list[ox.Quad] | None:
 def _load_turtle(store: ox.Store, body: bytes, base: str) -> list[ox.Quad] | None:
     """Load Turtle, and take out and return the triples that have blank nodes.
 
-    None where these are many.
+    None if these are many.
     """
     if sum(map(body.count, (b"_:", b"[", b"("))) * _APART > len(body):
         return None
@@ -160,7 +160,7 @@ def _is_blank(quad: ox.Quad) -> bool:
 
 
 def _prefixes(text: str, base: str) -> dict[str, str] | None:
-    """The prefixes of Turtle; None where one may be declared behind its beginning."""
+    """The prefixes of Turtle; None if one may be declared behind its beginning."""
     last = text.lower().rfind("prefix")
     if last >= _HEAD:
         return None

@@ -22,7 +22,7 @@ class Official(_Record):
     """The source of an original ontology.
 
     Attributes:
-        source: the address of the file. sha256: its checksum, "" where the publisher changes the
+        source: the address of the file. sha256: its checksum, "" if the publisher changes the
             file in place.
         licence: as its publisher states it.
     """
@@ -39,7 +39,7 @@ class Entry(_Record):
         name: the word after `use`. title, version: of the original. iri: what the ontology calls
             itself.
         prefix, namespace: brought by `use`. prefixes: further ones.
-        official: where the original comes from; None where there is none but ours.
+        official: where the original comes from; None if there is none but ours.
         module, parts: our files that replace the original. additions: our files that are loaded
             with either of them.
         always: loaded for every rule file, whether it says `use` or not.

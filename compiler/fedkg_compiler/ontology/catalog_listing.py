@@ -34,7 +34,7 @@ class EntryInfo(BaseModel):
             (ours), or ``added`` (the user's file in its place, or under a new name).
         file: the file in use. additions: our files loaded with it. loaded_from: in words, where the
             file in use comes from.
-        official_source, official_sha256, licence: of the original; "" where there is none or the
+        official_source, official_sha256, licence: of the original; "" if there is none or the
             catalogue does not know.
         terms: filled by `show_entry` alone.
     """

@@ -137,7 +137,7 @@ class Columns:
     def key_of(self, entity_iri: str) -> tuple[str, str] | None:
         """Return the key column and the value by which table rows are about an entity.
 
-        None where the graph names no key column.
+        None if the graph names no key column.
 
         The entity or one of its classes (most special class first) states the column; the value is
         `fkg:keyValue`, else the local name.

@@ -49,7 +49,7 @@ def decode(body: bytes, file: str) -> tuple[str, Diagnostic | None]:
 def _declared_encoding(body: bytes) -> str | None:
     """Return the text of an XML file that names its encoding, with that name taken out.
 
-    None where it names none that works.
+    None if it names none that works.
     """
     found = re.match(rb"""\s*<\?xml[^>]*encoding=["']([A-Za-z0-9._-]+)["']""", body)
     if found is None:

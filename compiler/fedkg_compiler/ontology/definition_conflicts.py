@@ -80,7 +80,7 @@ def _first_places(iris: Iterable[str], documents: Sequence[Document]) -> dict[st
 
 def told_twice(iri: str, old: Definition, new: Definition, document: Document) -> Diagnostic | None:
     """Return a warning where two files call one class or property by different labels in one
-    language; None where they agree.
+    language; None if they agree.
     """
     for language, text in sorted(new.labels):
         others = {label for known, label in old.labels if known == language}

@@ -114,7 +114,7 @@ class Graph:
     def answers(self, query: str) -> list[tuple[Iri | Literal | None, ...]]:
         """Return the solutions of a whole SELECT query, as the store gives them.
 
-        Raises ValueError where it cannot.
+        Raises ValueError if it cannot.
         """
         return select_results.answers(self._store, query, self._functions)
 
@@ -159,7 +159,7 @@ class Graph:
         return node_of(iri)
 
     def sparql_problem(self, query: str) -> tuple[str, int, int] | None:
-        """Return what is wrong with the text of a query, with line and column, or None where it is
+        """Return what is wrong with the text of a query, with line and column, or None if it is
         SPARQL.
         """
         return select_results.sparql_problem(query, self.vocabulary.prefixes)
@@ -259,7 +259,7 @@ class Graph:
     def key_of(self, entity_iri: str) -> tuple[str, str] | None:
         """Return key column and key value of the table rows that are about an entity.
 
-        None where the graph names no key column.
+        None if the graph names no key column.
         """
         return self._columns.key_of(entity_iri)
 

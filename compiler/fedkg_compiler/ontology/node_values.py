@@ -109,7 +109,7 @@ class Values:
     def unit_of(self, node: ox.NamedNode | ox.BlankNode) -> str | None:
         """Return the unit that ``qudt:unit`` or ``qudt:hasUnit`` gives a node, as text.
 
-        None where there is none.
+        None if there is none.
         """
         if self._unit_nodes is None:
             self._unit_nodes = {}

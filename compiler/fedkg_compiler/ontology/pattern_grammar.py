@@ -49,7 +49,7 @@ class _Stop(Exception):
 def first_slip(words: list[Token]) -> Slip | None:
     """Return the first slip of a pattern.
 
-    None where this walk finds none, or the pattern uses what it does not know.
+    None if this walk finds none, or the pattern uses what it does not know.
     """
     walk = _Walk(words)
     try:

@@ -71,7 +71,7 @@ def read_file(
 ) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return what the file at `path` says, and what is wrong with it.
 
-    None where nothing at all could be read.
+    None if nothing at all could be read.
 
     Args:
         path: the file, or a folder of XML schemas. shown: how messages name it; default: as given.
@@ -104,7 +104,7 @@ def read_rdf(
 ) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return the triples of a file's bytes, and what is wrong with them.
 
-    None where it is neither RDF nor another source of ontologies.
+    None if it is neither RDF nor another source of ontologies.
 
     Relative IRIs are resolved against ``file:///NAME``, so that the result does not depend on the
     folder.

@@ -254,7 +254,7 @@ class _Facts:
 
 
 def _definition_place(term: KnownTerm, catalog: Catalog) -> str:
-    """The file that defines a term, and the line where it does; "" where only an alignment speaks
+    """The file that defines a term, and the line where it does; "" if only an alignment speaks
     of it.
     """
     if term.ontology not in catalog.names() or not is_iri(term.iri):

@@ -108,7 +108,7 @@ def locate_triples(
 
 
 def _lines(document: Document, last: int) -> list[int]:
-    """The line of each triple up to the last that matters; [] where they do not come again as they
+    """The line of each triple up to the last that matters; [] if they do not come again as they
     came.
     """
     syntax = _FORMATS.get(str(detect_format(document.text, document.name)))

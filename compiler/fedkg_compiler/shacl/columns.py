@@ -343,7 +343,7 @@ def class_table(
 def _categories(iri: str, values: _Values, place: NDArray[np.int64], found: Subjects) -> list[str]:
     """All values of a property as categories.
 
-    Nothing where some are numbers or blank nodes, or there are very many.
+    Nothing if some are numbers or blank nodes, or there are very many.
     """
     terms = {term for row, term in values.others if place[row] >= 0}
     literals = {term.datatype.value for term in terms if isinstance(term, ox.Literal)}

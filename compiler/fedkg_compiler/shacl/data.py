@@ -61,7 +61,7 @@ class Data:
     def focus_nodes(self, shape: Shape) -> list[Node]:
         """The focus nodes of a shape in the graph, sorted.
 
-        Raises ValueError where a target's query is wrong.
+        Raises ValueError if a target's query is wrong.
         """
         return sorted(
             {node for target in shape.targets for node in self.target_nodes(target)}, key=str
@@ -70,7 +70,7 @@ class Data:
     def target_nodes(self, target: Target) -> Iterable[Node]:
         """The focus nodes of one target, without nodes of vocabularies alone.
 
-        Raises ValueError where its query is wrong.
+        Raises ValueError if its query is wrong.
         """
         match target.kind:
             case "node":
@@ -84,7 +84,7 @@ class Data:
     def reaches_vocabularies(self, shape: Shape) -> bool:
         """Whether the targets of a shape find nodes of vocabularies too.
 
-        Raises ValueError where a query is wrong.
+        Raises ValueError if a query is wrong.
         """
         found = {node for target in shape.targets for node in self._targeted(target)}
         return len(found) > len(self.focus_nodes(shape))

@@ -27,7 +27,7 @@ _BESIDE = {"closed": ("ignoredProperties",), "pattern": ("flags",)}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One result of validation; `value` and `path` are None where it has none."""
+    """One result of validation; `value` and `path` are None if it has none."""
 
     shape: Node
     component: str

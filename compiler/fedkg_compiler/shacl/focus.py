@@ -51,7 +51,7 @@ class TargetQueries:
     def foci(self, target: Target) -> list[Focus]:
         """The entities with columns, and the table row, that may be focus nodes.
 
-        Raises ValueError where the query cannot be split.
+        Raises ValueError if the query cannot be split.
         """
         if re.search(r"[?$]this\b", target.select) is None:
             raise ValueError("it does not select ?this")

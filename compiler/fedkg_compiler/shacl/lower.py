@@ -104,7 +104,7 @@ class Writer:
         the first column in each."""
 
     def piece(self, expr: Expr, entity: str) -> Piece:
-        """One conjunct. Raises Refused where units or keys do not fit."""
+        """One conjunct. Raises Refused if units or keys do not fit."""
         draft, units = Draft(), set[str]()
         code = self._code(expr, draft, units)
         keys: dict[str, str] = {}

@@ -107,7 +107,7 @@ class Observer:
     def values(self, predicate: URIRef, focus: Node | Row) -> tuple[Observed, ...]:
         """The values that the table has of an observed property for a focus node.
 
-        None where it has no column for it.
+        None if it has no column for it.
         """
         key = predicate, focus
         if key not in self._found:
@@ -136,7 +136,7 @@ class Observer:
         """The values that an observed property may have, sorted: those of `fkg:category`, else the
         members of its `rdfs:range`.
 
-        None where neither says any.
+        None if neither says any.
         """
         if predicate not in self._categories:
             graph = self.data.graph

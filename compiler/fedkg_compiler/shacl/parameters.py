@@ -119,7 +119,7 @@ def what_is_wrong(name: str, value: Node) -> str:
 
 
 def items(graph: Graph, head: Node) -> tuple[Node, ...] | None:
-    """The members of an RDF list; None where it is none, or has no end."""
+    """The members of an RDF list; None if it is none, or has no end."""
     found: list[Node] = []
     seen: set[Node] = set()
     at: Node | None = head

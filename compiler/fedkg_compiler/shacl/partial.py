@@ -139,7 +139,7 @@ class Partial:
     def values(self, path: Path, focus: Value) -> list[Value]:
         """The value nodes of a path.
 
-        Raises Refused where the path goes on behind a value of the table.
+        Raises Refused if the path goes on behind a value of the table.
         """
         if isinstance(focus, Node) and not self._path_touches(path):
             return list(self.data.values(focus, path))

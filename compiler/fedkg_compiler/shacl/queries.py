@@ -80,7 +80,7 @@ class Asked:
 
 
 def asked(shapes: ShapesFile, shape: Shape, constraint: Constraint) -> Asked | None:
-    """The query of a constraint; None where it has none of the kind that the shape needs."""
+    """The query of a constraint; None if it has none of the kind that the shape needs."""
     graph = shapes.graph
     if not constraint.custom:
         return _query_of(shapes, constraint.node, {})
@@ -193,7 +193,7 @@ class Queries:
         self, shape: Shape, constraint: Constraint
     ) -> tuple[Query, tuple[Token, ...], Mapping[str, str], frozenset[str]] | None:
         """The query of a constraint with its words, its prefixes, and the variables that are bound
-        beforehand; None where it has none.
+        beforehand; None if it has none.
         """
         found = asked(self.shapes, shape, constraint)
         if found is None:

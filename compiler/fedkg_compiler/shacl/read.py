@@ -78,7 +78,7 @@ _KINDS = frozenset({"temporal", "causal", "capacity", "physical", "other"})
 def read_shapes(path: FilePath) -> tuple[ShapesFile | None, tuple[Diagnostic, ...]]:
     """The shapes of a file (Turtle, N-Triples, RDF/XML or JSON-LD) and what is wrong with its RDF.
 
-    None where it is none.
+    None if it is none.
     """
     from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 

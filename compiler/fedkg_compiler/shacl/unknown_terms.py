@@ -514,7 +514,7 @@ def _space(iri: URIRef) -> str:
 
 
 def _meant(shown: str, iri: URIRef, names: list[str]) -> str:
-    """``did you mean `plant:Pump`?``, written as the term is; "" where nothing is near."""
+    """``did you mean `plant:Pump`?``, written as the term is; "" if nothing is near."""
     name = local_name(str(iri))
     near = closest_name(name, names)
     if near is None:

@@ -113,7 +113,7 @@ class Judge:
     def any_category(self, value: Observed, conforms: Callable[[Node], bool], why: str) -> Expr:
         """The condition that a text is one of the categories that conform.
 
-        Raises Refused where they are not known.
+        Raises Refused if they are not known.
         """
         found = self._categories(value)
         if found is None:
@@ -237,7 +237,7 @@ class Judge:
     def unique_languages(self, values: Sequence[Value]) -> Expr:
         """No two of the values have one language.
 
-        Raises Refused where the language of a text is not known.
+        Raises Refused if the language of a text is not known.
         """
         languages = [self._languages(value) for value in values] if len(values) > 1 else []
         pairs = [
@@ -332,7 +332,7 @@ class Judge:
         return Number(found.value, found.unit) if isinstance(found, Quantity) else None
 
     def _side(self, value: Value) -> Observed | Number | None:
-        """A value as one side of a comparison of numbers; None where it is none."""
+        """A value as one side of a comparison of numbers; None if it is none."""
         if isinstance(value, Observed):
             return None if value.kind == "text" else value
         return None if isinstance(value, Row) else self.number(value)

@@ -117,7 +117,7 @@ def _names(first: Sequence[Term], second: Sequence[Term]) -> Matrix:
 
 
 def _endings(longer: Sequence[tuple[str, ...]], shorter: Sequence[tuple[str, ...]]) -> Matrix:
-    """[longer, shorter], 1 where a name of two or more words ends the other: `robot work cell` is a
+    """[longer, shorter], 1 if a name of two or more words ends the other: `robot work cell` is a
     `work cell`.
     """
     places: dict[tuple[str, ...], list[int]] = {}
@@ -185,7 +185,7 @@ def _vectors(texts: Sequence[Mapping[str, float]], rare: Mapping[str, tuple[int,
 
 
 def _best(joint: Matrix, first: Sequence[Sequence[int]], second: Sequence[Sequence[int]]) -> Matrix:
-    """[A, B], the best likeness of any pair of their neighbours; 0 where one has none."""
+    """[A, B], the best likeness of any pair of their neighbours; 0 if one has none."""
     rows, found = np.zeros_like(joint), np.zeros_like(joint)
     for row, places in enumerate(first):
         if places:

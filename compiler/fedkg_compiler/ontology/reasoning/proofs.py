@@ -198,7 +198,7 @@ def _matched(rest: list[Atom], values: dict[int, int], proofs: Proofs) -> Iterat
 
 
 def _unified(atom: Atom, fact: Fact, values: dict[int, int]) -> dict[int, int] | None:
-    """The values with those that make a premise the fact; None where nothing does."""
+    """The values with those that make a premise the fact; None if nothing does."""
     found = dict(values)
     for end, node in zip(atom, fact, strict=True):
         if (end >= 0 and end != node) or (end < 0 and found.setdefault(end, node) != node):

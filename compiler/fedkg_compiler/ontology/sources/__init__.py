@@ -26,7 +26,7 @@ def read_source(syntax: str, text: str, file: str, folder: Path | None) -> Read:
 
     Args:
         text: its content. file: how messages name it.
-        folder: where the files are that it includes; None where there is none (the file came from
+        folder: where the files are that it includes; None if there is none (the file came from
             an address): then none is looked for.
     """
     read: Read = import_module(f"{__name__}.{READERS[syntax]}").read(text, file, folder)

@@ -77,7 +77,7 @@ class Expressions:
         self._blanks = 0
 
     def say(self, subject: Node, predicate: ox.NamedNode, value: Node) -> None:
-        """Add a triple. Raises Unsound where its subject is a literal."""
+        """Add a triple. Raises Unsound if its subject is a literal."""
         if isinstance(subject, ox.Literal):
             raise self.problems.mistake(
                 *self.place, f'statements about the text are not possible: "{subject.value[:40]}"'
@@ -100,7 +100,7 @@ class Expressions:
         return rest
 
     def count(self, tree: Tree, parts: Sequence[Part], least: int, most: int | None) -> None:
-        """Raises Unsound where a construct has fewer or more parts than it may."""
+        """Raises Unsound if a construct has fewer or more parts than it may."""
         if len(parts) < least or (most is not None and len(parts) > most):
             wanted = (
                 f"{least}"

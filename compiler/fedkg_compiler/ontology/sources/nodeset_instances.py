@@ -126,7 +126,7 @@ def _definitions(found: NodeSet) -> Iterator[tuple[NodeId, tuple[NodeId, tuple[i
 def _parents(found: NodeSet) -> dict[NodeId, dict[NodeId, bool]]:
     """The nodes above each node by hierarchical references in either direction.
 
-    True where it is a part of it, not in a group.
+    True if it is a part of it, not in a group.
     """
     parents: dict[NodeId, dict[NodeId, bool]] = defaultdict(dict)
     kinds: dict[NodeId, bool | None] = {}
@@ -224,7 +224,7 @@ def _namesakes(names: dict[NodeId, str], taken: set[str]) -> list[NodeId]:
 
 
 def _upwards(plant: Plant, node_id: NodeId, *, grouped: bool = False) -> list[NodeId]:
-    """A node behind its wholes, and groups with `grouped`, the outermost first; [] where there are
+    """A node behind its wholes, and groups with `grouped`, the outermost first; [] if there are
     too many or they go in a circle.
     """
     path: list[NodeId] = []
@@ -249,7 +249,7 @@ def _number(node_id: NodeId) -> str:
 def value_of(node: UaNode) -> ox.Literal | str | None:
     """Return the single value of a variable: a number, a truth value, a text or a time.
 
-    None where it has none, a text where it is wrong.
+    None if it has none, a text where it is wrong.
     """
     texts = [(path, text) for path, text in node.value if path[-1] != "Locale"]
     match texts:

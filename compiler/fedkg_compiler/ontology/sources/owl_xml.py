@@ -72,7 +72,7 @@ class _Reader:
             self.axioms.begin(self.own(element, "ontologyIRI"), self.own(element, "versionIRI"))
 
     def own(self, element: _Open, attribute: str) -> ox.NamedNode | None:
-        """The ontology's own IRI, or its version; None where there is none."""
+        """The ontology's own IRI, or its version; None if there is none."""
         iri = element.attributes.get(attribute)
         if iri is None:
             return None

@@ -30,7 +30,7 @@ class Names:
     _enumerated: dict[Key, bool] = field(default_factory=dict)
 
     def get(self, sort: str, key: Key) -> tuple[Schema, Element] | None:
-        """The definition of a component, or None where the schemas have none."""
+        """The definition of a component, or None if the schemas have none."""
         return self.found[sort].get(key)
 
     def is_class(self, key: Key) -> bool:

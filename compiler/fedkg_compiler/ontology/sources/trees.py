@@ -112,6 +112,6 @@ def resolved(iri: str, base: str) -> str:
 
 
 def expanded(name: str, prefixes: dict[str, str]) -> str | None:
-    """Return the IRI of a prefixed name, or None where its prefix is not declared."""
+    """Return the IRI of a prefixed name, or None if its prefix is not declared."""
     prefix, mark, local = name.partition(":")
     return prefixes[prefix] + local if mark and prefix in prefixes else None

@@ -75,7 +75,7 @@ def entry_for(
 
 
 def find_closed(entry: Path) -> Closed | None:
-    """Return what is kept there; None where there is nothing, or it cannot be read."""
+    """Return what is kept there; None if there is nothing, or it cannot be read."""
     try:
         said = json.loads((entry / _SAID).read_bytes())
         store = ox.Store.read_only(str(entry / _TRIPLES))

@@ -29,7 +29,7 @@ _VALUE = re.compile(r"[\x20-\x7e]+")
 
 
 def header_for(address: str, environment: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
-    """Return name and value of the header for an endpoint; None where none is set.
+    """Return name and value of the header for an endpoint; None if none is set.
 
     Raises:
         StoreProblem: FKG142, the file or the value cannot be used, or the connection would show it

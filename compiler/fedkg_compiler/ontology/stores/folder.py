@@ -106,7 +106,7 @@ def read_state(folder: Path) -> State:
 def open_store(folder: Path) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return what a store says, its triples unread, with a note where a load was broken off.
 
-    None where it is damaged or empty.
+    None if it is damaged or empty.
     """
     try:
         state = read_state(folder)

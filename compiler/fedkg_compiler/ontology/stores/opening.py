@@ -12,7 +12,7 @@ from fedkg_compiler.ontology.rdf_reader import Document, read_file
 def open_graph(
     path: Path | str, *, at_once: bool = False
 ) -> tuple[Document | None, tuple[Diagnostic, ...]]:
-    """Return what a graph says, and what is wrong with it; None where nothing at all could be read.
+    """Return what a graph says, and what is wrong with it; None if nothing at all could be read.
 
     Args:
         path: a file, a store, or the address of an endpoint. at_once: as for

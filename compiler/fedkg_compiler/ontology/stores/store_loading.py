@@ -96,7 +96,7 @@ def _strange(folder: Path) -> Iterator[Path]:
 def _read(
     files: Sequence[str | Path],
 ) -> tuple[list[tuple[str, Document]] | None, tuple[Diagnostic, ...]]:
-    """The documents with where they lie; None where one has an error."""
+    """The documents with where they lie; None if one has an error."""
     found: dict[str, Document] = {}
     problems: list[Diagnostic] = []
     for file in files:
@@ -233,7 +233,7 @@ def _write(path: Path, body: bytes) -> None:
 
 @contextmanager
 def _directory(path: Path) -> Iterator[int | None]:
-    """A folder, opened to be written to disk; None where the system opens none (Windows)."""
+    """A folder, opened to be written to disk; None if the system opens none (Windows)."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
