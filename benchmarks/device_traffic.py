@@ -48,7 +48,7 @@ from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fedkg.constraints import ConstraintModule, traced
+from fedkg.constraints import ConstraintModule, compiled_operators
 
 TARGET = 2.0
 PLACES = BATCH * LENGTH
@@ -217,7 +217,7 @@ def traced_graph(
     """The tensor operations of a call, as the compiler is given them off the processor, and inputs for them: constants, too."""
 
     def work(x: Tensor, y: Tensor) -> Tensor:
-        report = traced._opened([x, y], module._number, *traced.EXACTLY)
+        report = compiled_operators._opened([x, y], module._number, *compiled_operators.EXACTLY)
         return report.robustness.contiguous() if what == "robustness" else report.penalty
 
     def with_slopes(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:

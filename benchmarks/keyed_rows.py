@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from constraint_module import OUTPUTS, SIGNALS, make_pack
 
-from fedkg.constraints import ConstraintModule, columns, evaluated, selection
+from fedkg.constraints import ConstraintModule, batch_evaluation, columns, selection
 from fedkg.constraints.report import ConstraintReport
 from fedkg.pack import Column, Pack
 
@@ -83,7 +83,10 @@ def measure(rows: int, machines: int, batch: int, repeats: int) -> list[dict[str
         return torch.autograd.grad(rules(x, y, keys=keys).penalty, y)[0]
 
     def densely(work: Callable[[], torch.Tensor]) -> torch.Tensor:
-        with patch.object(selection, "WORTH", 0.0), patch.object(evaluated, "SMALL", 1 << 62):
+        with (
+            patch.object(selection, "WORTH", 0.0),
+            patch.object(batch_evaluation, "SMALL", 1 << 62),
+        ):
             return work()
 
     report: ConstraintReport = rules(x, y, keys=keys)

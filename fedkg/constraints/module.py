@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
+from fedkg.constraints.batch_evaluation import Evaluated
 from fedkg.constraints.binding.answers import Model, ask, shaped
+from fedkg.constraints.binding.arguments import batch_of, check_floating, weights_of
 from fedkg.constraints.binding.batch import Batch, read_batch
-from fedkg.constraints.binding.given import batch_of, check_floating, weights_of
 from fedkg.constraints.binding.horizon import check_horizons, horizons
 from fedkg.constraints.binding.layout import AnyLayout, InputLayout, outputs_of
 from fedkg.constraints.binding.numbers import computing_dtype, input_numbers, output_numbers, wiring
@@ -38,14 +39,13 @@ from fedkg.constraints.binding.views import (
 )
 from fedkg.constraints.engine.banks import BankTensors, bank_tensors, chunk_of
 from fedkg.constraints.engine.constants import being_traced, lift
+from fedkg.constraints.engine.materialise import standing
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
 from fedkg.constraints.engine.sharing import Sharing, share
-from fedkg.constraints.engine.standing import standing
-from fedkg.constraints.evaluated import Evaluated
-from fedkg.constraints.numbered import number_of
+from fedkg.constraints.module_registry import number_of
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
-from fedkg.constraints.repeated import MOST, Repeats, kind_of, repeated
 from fedkg.constraints.report import ConstraintReport
+from fedkg.constraints.shape_cache import MOST, Repeats, kind_of, repeated
 from fedkg.errors import LayoutError
 from fedkg.pack.pack import Pack
 
@@ -222,7 +222,7 @@ class ConstraintModule(nn.Module):
             and isinstance(y, Tensor)
             and alone
         ):
-            from fedkg.constraints.traced import Told, TracedReport
+            from fedkg.constraints.compiled_operators import Told, TracedReport
 
             near = x.device.type == "cpu"
             told = Told(

@@ -17,9 +17,9 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
+from fedkg.constraints.batch_evaluation import Evaluated
 from fedkg.constraints.engine.banks import BankTensors
-from fedkg.constraints.evaluated import Evaluated
-from fedkg.constraints.total import penalty_apart, penalty_parts, total_penalty
+from fedkg.constraints.penalty_sum import penalty_apart, penalty_parts, total_penalty
 from fedkg.errors import LayoutError, MissingExtra, UsageError
 
 if TYPE_CHECKING:

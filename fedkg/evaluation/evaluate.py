@@ -25,9 +25,9 @@ from fedkg.evaluation.knowledge import knowledge_columns, label_notes, over_time
 from fedkg.evaluation.readings import Readings, rules_text, table_values
 from fedkg.evaluation.reads import reads, rows_that
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
+from fedkg.evaluation.row_explanation import is_telling, readings_text
 from fedkg.evaluation.steps import doubled, doubled_notes, table_timing, whole_traces
 from fedkg.evaluation.tally import Place, Tally
-from fedkg.evaluation.words import is_telling, readings_text
 from fedkg.pack import Bank, Pack, is_temporal
 from fedkg.tables import Table
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedkg.tables.cell_words import FALSE_WORDS, TRUE_WORDS, UNKNOWN_WORDS, is_unknown, truth
     from fedkg.tables.reader import read_bytes, read_table
     from fedkg.tables.table import Cells, Table, TableFormat
     from fedkg.tables.times import (
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         parse_times,
         zone_of,
     )
-    from fedkg.tables.words import FALSE_WORDS, TRUE_WORDS, UNKNOWN_WORDS, is_unknown, truth
 
 __all__ = [
     "FALSE_WORDS",
@@ -46,7 +46,7 @@ _HOMES = {
     "reader": ("read_bytes", "read_table"),
     "table": ("Cells", "Table", "TableFormat"),
     "times": ("DateOrder", "in_utc", "looks_like_time", "parse_time", "parse_times", "zone_of"),
-    "words": ("FALSE_WORDS", "TRUE_WORDS", "UNKNOWN_WORDS", "is_unknown", "truth"),
+    "cell_words": ("FALSE_WORDS", "TRUE_WORDS", "UNKNOWN_WORDS", "is_unknown", "truth"),
 }
 """Which names live in which module of this folder."""
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from fedkg.tables.cell_words import is_unknown
 from fedkg.tables.numerals import looks_numeric
 from fedkg.tables.times import looks_like_time
-from fedkg.tables.words import is_unknown
 
 SEARCHED = 60
 BELOW = 50

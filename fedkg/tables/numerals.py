@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.tables.words import is_unknown
+from fedkg.tables.cell_words import is_unknown
 
 DecimalMark = Literal[".", ","]
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import nearest_header
 from fedkg.errors import TableError
+from fedkg.tables.cell_words import is_unknown, truth
 from fedkg.tables.numerals import DecimalMark, parse_numbers
 from fedkg.tables.separator import NAMES
 from fedkg.tables.times import DateOrder, parse_times, two_ways
-from fedkg.tables.words import is_unknown, truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,8 +10,8 @@ from pathlib import Path
 from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import FedkgError
 from fedkg.tables import Table
+from fedkg.tables.cell_words import is_unknown
 from fedkg.tables.numerals import DecimalMark, number
-from fedkg.tables.words import is_unknown
 from fedkg.units.header import split_header
 from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.environment import Cell, Environment

@@ -21,10 +21,10 @@ from fedkg_compiler.reason.bounds import Bounds, find_bounds
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.difference import values_text
 from fedkg_compiler.reason.points import between, point_of
+from fedkg_compiler.reason.requirement_text import plain_number, sentence
 from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.shape import implications
 from fedkg_compiler.reason.verdict import Reading, RowRef, Witness
-from fedkg_compiler.reason.words import plain_number, sentence
 from fedkg_compiler.syntax.parser import parse
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Rule
 

@@ -13,8 +13,8 @@ import numpy as np
 from fedkg.pack import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
 from fedkg.pack.numeric.verdicts import Bool, Float
 from fedkg.pack.walk import ROWS, indices
-from fedkg_compiler.reason.board import Board, Reads
 from fedkg_compiler.reason.bounds import Int
+from fedkg_compiler.reason.row_layout import Board, Reads
 from fedkg_compiler.reason.truth import Scope, margin, truth
 
 Atom = Compare | CategoryIs | ClassIn

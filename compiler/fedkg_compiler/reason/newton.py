@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedkg.pack import And, Compare, Formula, Implies, Not, Or
-from fedkg_compiler.reason.board import Board
 from fedkg_compiler.reason.bounds import CLOSE, Float
+from fedkg_compiler.reason.row_layout import Board
 from fedkg_compiler.reason.truth import gap, truth
 
 STEPS, TURNS, NEAR = 12, 6, 8

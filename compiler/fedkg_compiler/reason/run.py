@@ -16,8 +16,8 @@ from fedkg_compiler.reason.bounds import Bounds, find_bounds
 from fedkg_compiler.reason.boxes import Boxes
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.follows import Follows
-from fedkg_compiler.reason.place import Findings, PlaceReasoner
-from fedkg_compiler.reason.places import Place, find_places
+from fedkg_compiler.reason.place_analysis import Findings, PlaceReasoner
+from fedkg_compiler.reason.place_grouping import Place, find_places
 from fedkg_compiler.reason.points import point_of
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.tighter import Tighter

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from fedkg.pack import Formula, Pack, RuleRecord
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Severity, Span
+from fedkg_compiler.reason.requirement_text import clause
 from fedkg_compiler.reason.shape import implications
 from fedkg_compiler.reason.verdict import UNKNOWN, RowRef, Verdict
-from fedkg_compiler.reason.words import clause
 
 CODES: dict[str, str] = {
     "conflict": "FKG500",

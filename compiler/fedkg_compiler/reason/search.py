@@ -20,12 +20,12 @@ import numpy as np
 from fedkg.pack import Call, Formula, Power
 from fedkg.pack.numeric.verdicts import Bool, Float
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
-from fedkg_compiler.reason.board import Board
 from fedkg_compiler.reason.bounds import CLOSE, Bounds, Int
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.certain import Sides, certain
 from fedkg_compiler.reason.contract import Narrowed, contract
 from fedkg_compiler.reason.newton import Newton, Part
+from fedkg_compiler.reason.row_layout import Board
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.shape import looks_for_gaps, without_time
 from fedkg_compiler.reason.truth import truth

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedkg.pack.numeric.verdicts import Bool, Float
-from fedkg_compiler.reason.board import Board
 from fedkg_compiler.reason.bounds import Bounds, Int
 from fedkg_compiler.reason.jumps import Job, propose
+from fedkg_compiler.reason.row_layout import Board
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.shape import implications, without_time
 from fedkg_compiler.reason.truth import truth

@@ -26,7 +26,7 @@ from torch import Tensor
 from fedkg.constraints.engine.compound import compound, over_members
 from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.extremes import lower, soft_extreme, upper
-from fedkg.constraints.engine.given import Given
+from fedkg.constraints.engine.input_formula import Given
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.roots import root
 from fedkg.constraints.engine.sets import reduce_members

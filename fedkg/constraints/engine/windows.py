@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.engine import reduced
+from fedkg.constraints.engine import fused_reduction
 from fedkg.constraints.engine.constants import being_traced, constant
 from fedkg.constraints.engine.extremes import soft_extreme
 from fedkg.constraints.engine.norm_until import norm_until
@@ -107,7 +107,7 @@ def over_window(
     *,
     past: bool,
     lowest: bool,
-    again: reduced.At | None = None,
+    again: fused_reduction.At | None = None,
 ) -> Tensor:
     """Minimum or maximum of values [R, B] over each step's window, [R, B].
 
@@ -147,19 +147,21 @@ def _reduced(
     *,
     past: bool,
     lowest: bool,
-    again: reduced.At | None,
+    again: fused_reduction.At | None,
 ) -> Tensor | None:
     """`over_window` in one loop for all rows; None where that is not worth it."""
     ends = _ends(windows, steps, truth, values, past=past, lowest=lowest)
-    if ends is None or ends.width > reduced.LONGEST:
+    if ends is None or ends.width > fused_reduction.LONGEST:
         return None
     laid = _cut(_laid(values, len(windows), steps), steps.length, ends.beyond)
     at = (
         None
-        if len(ends.shifts) > reduced.WRITTEN_OUT
+        if len(ends.shifts) > fused_reduction.WRITTEN_OUT
         else _steps_on(values, again, len(windows), steps, ends.beyond)
     )
-    return reduced.extreme(laid, ends, lowest=lowest, at=at).reshape(len(windows), steps.places)
+    return fused_reduction.extreme(laid, ends, lowest=lowest, at=at).reshape(
+        len(windows), steps.places
+    )
 
 
 def _unrolled(
@@ -171,11 +173,11 @@ def _unrolled(
     past: bool,
     closed: bool,
     lowest: bool,
-    again: Sequence[reduced.At | None],
+    again: Sequence[fused_reduction.At | None],
 ) -> Tensor | None:
     """`until` in one loop; None where that is not worth it."""
     ends = _ends(windows, steps, truth, sides[1], past=past, lowest=lowest)
-    if ends is None or ends.each[:, 1].max() >= reduced.WRITTEN_OUT:
+    if ends is None or ends.each[:, 1].max() >= fused_reduction.WRITTEN_OUT:
         return None
     left, right = (
         _cut(_laid(side, len(windows), steps), steps.length, ends.beyond) for side in sides
@@ -193,14 +195,14 @@ def _unrolled(
         if closed
         else (right, (holds, there))
     )
-    return reduced.until(left, right, ends, lowest=lowest, at=at).reshape(
+    return fused_reduction.until(left, right, ends, lowest=lowest, at=at).reshape(
         len(windows), steps.places
     )
 
 
 def _ends(
     windows: Windows, steps: Steps, truth: Truth, like: Tensor, *, past: bool, lowest: bool
-) -> reduced.Ends | None:
+) -> fused_reduction.Ends | None:
     """The windows on the reading's traces; None where there are none, or no steps."""
     if not windows.size or not steps.count:
         return None
@@ -208,14 +210,18 @@ def _ends(
         truth.beyond((int(first), int(last)), steps, like.dtype, lowest=lowest)
         for first, last in windows
     ]
-    return reduced.ends_of(
-        np.column_stack([reduced.spans(windows, steps.count), beyond]), like, past=past
+    return fused_reduction.ends_of(
+        np.column_stack([fused_reduction.spans(windows, steps.count), beyond]), like, past=past
     )
 
 
 def _steps_on(
-    values: Tensor, again: reduced.At | None, rows: int, steps: Steps, beyond: Tensor | float
-) -> reduced.At:
+    values: Tensor,
+    again: fused_reduction.At | None,
+    rows: int,
+    steps: Steps,
+    beyond: Tensor | float,
+) -> fused_reduction.At:
     """Values [R, B] some steps on, `beyond` where the trace is over: [R, n, T].
 
     `again`: evaluates them there.
@@ -290,7 +296,7 @@ def until(
     past: bool,
     closed: bool,
     lowest: bool = False,
-    again: Sequence[reduced.At | None] = (None, None),
+    again: Sequence[fused_reduction.At | None] = (None, None),
 ) -> Tensor:
     """Max over t' in the window of min(right at t', min of left before t'), [R, B].
 

@@ -18,7 +18,7 @@ from fedkg.constraints.fused import machine
 from fedkg.constraints.fused.batch import PART, FusedBatch
 from fedkg.constraints.fused.bound import Fused, loops
 from fedkg.constraints.fused.costs import HINGE, LOG_BARRIER, SLOPES, SQUARED
-from fedkg.constraints.fused.room import room
+from fedkg.constraints.fused.scratch import room
 
 KINDS = {"hinge": HINGE, "squared": SQUARED, "log_barrier": LOG_BARRIER}
 

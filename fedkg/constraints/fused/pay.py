@@ -14,8 +14,8 @@ from torch import Tensor
 from typing_extensions import override
 
 if TYPE_CHECKING:
+    from fedkg.constraints.batch_evaluation import Evaluated
     from fedkg.constraints.engine.banks import BankTensors
-    from fedkg.constraints.evaluated import Evaluated
 
 
 class _Known(torch.autograd.Function):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import assert_never
 
-from fedkg.constraints.engine.given import Given
 from fedkg.constraints.engine.hoist import OverExtreme
+from fedkg.constraints.engine.input_formula import Given
 from fedkg.constraints.fused.program import (
     EDGE_HIGH,
     HAIR_DOWN,

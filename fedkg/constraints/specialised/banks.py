@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.threads import library_threads
+from fedkg.constraints.batch_evaluation import Evaluated
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.traces import repeated
-from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.specialised.clients import Clients, Fixed, Join, joined
 from fedkg.constraints.specialised.counting import Counter, Target
 from fedkg.constraints.specialised.folding import Folded, fold
@@ -269,12 +269,12 @@ class SpecialBanks:
             return self._counter.count(
                 answers.reshape(1, clients, -1)
             ), None  # they lie as they are to lie
-        from fedkg.constraints.specialised import words
+        from fedkg.constraints.specialised import bit_kernels
 
         values = answers.new_empty(
             (count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places)
         )
-        known = words.lay_out(
+        known = bit_kernels.lay_out(
             answers.numpy(),
             self._outputs.numpy(),
             self._known.numpy(),

@@ -83,10 +83,10 @@ class Counter:
             for target in self._targets:
                 counts[:, target.place] = counted(target, values, self._shape).T
             return counts
-        from fedkg.constraints.specialised import words
+        from fedkg.constraints.specialised import bit_kernels
 
         counts = self._constant.new_empty((values.shape[1], self._constant.shape[0]))
-        words.count(self.programs, values.numpy(), self._constant.numpy(), counts.numpy())
+        bit_kernels.count(self.programs, values.numpy(), self._constant.numpy(), counts.numpy())
         return counts
 
 

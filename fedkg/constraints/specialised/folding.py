@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedkg.constraints.batch_evaluation import Evaluated
 from fedkg.constraints.binding.plan import quick_limit
 from fedkg.constraints.engine.banks import BankTensors, MemberTensors
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
 from fedkg.constraints.engine.reading import Reading
-from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.specialised.parts import FormulaPart, Part, Parts
 from fedkg.pack.formulas import Formula
 from fedkg.pack.walk import ROWS, used_slots

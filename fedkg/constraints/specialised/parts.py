@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fedkg.constraints.engine.given import Given
+from fedkg.constraints.engine.input_formula import Given
 from fedkg.constraints.engine.structure import has_strict
 from fedkg.pack.formulas import (
     And,

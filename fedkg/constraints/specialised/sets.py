@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
-from fedkg.constraints.engine.given import Given
+from fedkg.constraints.engine.input_formula import Given
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.structure import largest
 from fedkg.constraints.specialised.clients import Clients, Fixed, Reach, joined

@@ -1,4 +1,4 @@
-"""Models under the rules: the server's scorer of updates, and the table of rules at the end of a training.
+"""Evaluate rules on tables: the server's scorer, the table of rules, and checks of the data.
 
 Letters: V views of the rows, N rows, C columns of the contract.
 """
@@ -19,9 +19,9 @@ from fedkg.constraints import ConstraintModule, Timing, columns, evaluate_bank, 
 from fedkg.constraints.engine.structure import reads_output
 from fedkg.data import Frame, concatenate
 from fedkg.evaluation import evaluate, table_values
+from fedkg.evaluation.row_explanation import example
 from fedkg.evaluation.steps import table_timing
 from fedkg.evaluation.tally import least_margin
-from fedkg.evaluation.words import example
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.jobs.tables.table_data import ROW_COLUMN, SITE_COLUMN, WHOLE_TABLE, TableData
 from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_ROW, NO_TEST_ROW, UNBOUND
@@ -30,7 +30,11 @@ from fedkg.pack import Bank, Implies, Pack, is_temporal
 
 
 def constraint_module(prepared: TableData) -> ConstraintModule:
-    """The rules over the model's standardised inputs and its logit. Raises LayoutError when the model does not read what the rules do."""
+    """The rules over the model's standardised inputs and its logit.
+
+    Raises:
+        LayoutError: the model lacks an input that a rule reads.
+    """
     scaling = prepared.scaling
     return ConstraintModule(
         prepared.pack,
@@ -40,7 +44,7 @@ def constraint_module(prepared: TableData) -> ConstraintModule:
 
 
 def row_keys(prepared: TableData, frame: Frame) -> dict[str, list[str]]:
-    """The texts of every category that the rules select rows by, as far as the frame has them."""
+    """The texts of the categories by which rules select rows, as far as the frame has them."""
     categories = (
         column
         for column in prepared.pack.manifest.contract.columns
@@ -54,14 +58,14 @@ def row_keys(prepared: TableData, frame: Frame) -> dict[str, list[str]]:
 
 
 def row_codes(prepared: TableData, module: ConstraintModule, frame: Frame) -> dict[str, Tensor]:
-    """`keys_of` as codes, int64 [N]."""
+    """`row_keys` as codes, int64 [N]."""
     return {name: module.codes(name, texts) for name, texts in row_keys(prepared, frame).items()}
 
 
 def probe_scorer(
     prepared: TableData, module: ConstraintModule, model: Model, probe: Frame
 ) -> PackScorer:
-    """The server's judge of the sites' models, on its probe rows."""
+    """The server's scorer of the sites' models, on its probe rows."""
     return PackScorer(
         model, module, prepared.inputs(probe), keys=row_codes(prepared, module, probe)
     )
@@ -69,10 +73,11 @@ def probe_scorer(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowTally:
-    """What the rules said of every test row under every model that is used: int64 [models, N].
+    """Counts of verdicts on every test row under every deployed model: int64 [models, N].
 
     Attributes:
-        violated: how many bound rows it breaks. applied: how many apply to it.
+        violated: bound rows that the test row violates.
+        applied: bound rows that apply to it.
     """
 
     violated: NDArray[np.int64]
@@ -80,7 +85,7 @@ class RowTally:
 
 
 def empty_tally(models: int, rows: int) -> RowTally:
-    """The tally before any rule has spoken."""
+    """A tally of zeros."""
     return RowTally(
         violated=np.zeros((models, rows), np.int64), applied=np.zeros((models, rows), np.int64)
     )
@@ -88,7 +93,7 @@ def empty_tally(models: int, rows: int) -> RowTally:
 
 @dataclass(slots=True, kw_only=True)
 class _RuleCount:
-    """One rule on the test rows."""
+    """Counts of one rule on the test rows."""
 
     bound: int = 0
     violated: int = 0
@@ -107,13 +112,16 @@ def rule_table(
     trial: str,
     tally: RowTally | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of `rules.csv`: every rule on the sites' models (or their one), over the test rows, with its worst example in words.
+    """Rows of `rules.csv`:
+
+    every rule on the deployed models, over the test rows, with the worst example.
 
     `Any`: texts and numbers.
 
-    The rate is violated / applied: of the (bound row, test row) pairs whose keys match and whose guard holds, those that break the rule.
-    Evaluated by the interpreter in float64, because limits sit exactly on decimal data. What it finds is added to `tally`, if given.
-    A rule that compares rows is not evaluated: the test rows are a random sample.
+    The rate is violated / applied, over pairs of a bound row and a test row with matching keys and
+    a satisfied condition. The interpreter evaluates in float64, because limits lie exactly on
+    decimal data. Counts are added to `tally`. Rules that compare rows are not evaluated, because
+    the test rows are a random sample.
     """
     pack, across = prepared.pack, module.plan.across_rows
     values = [_values_with_predictions(prepared, module, model, params) for params in models]
@@ -162,7 +170,7 @@ def _values_with_predictions(
         )
     column = contract.index(prepared.output)
     for run, view in enumerate(module.plan.runs):
-        raised = contract.views[view].column  # nothing is known of more of what is not known
+        raised = contract.views[view].column  # a raised unknown value stays unknown
         values[view, :, column] = (
             said[run]
             if raised is None
@@ -180,7 +188,10 @@ def _count_bank(
     tally: RowTally | None,
     across: frozenset[int],
 ) -> None:
-    """Add a bank's verdicts on every model; of an `if ... then` the worst is where what follows `then` is missed by most."""
+    """Add a bank's verdicts on every model.
+
+    The worst example of an `if ... then` has the largest violation of its consequence.
+    """
     met = np.zeros(len(bank.rule), dtype=bool)
     alone = ~np.isin(bank.rule, list(across))
     for which, values in enumerate(answers):
@@ -211,7 +222,7 @@ def _count_bank(
 
 
 def _unevaluated_reason(count: _RuleCount, compares: bool) -> str:
-    """Why some bound row of a rule is not evaluated; "" where every one is."""
+    """Why some bound row of a rule is not evaluated; "" if all are."""
     if count.bound and not count.not_evaluated:
         return ""
     return UNBOUND if not count.bound else COMPARES_ROWS if compares else NO_TEST_ROW
@@ -231,7 +242,10 @@ def _example(prepared: TableData, answers: Sequence[NDArray[np.float64]], count:
 
 
 def _row_name(frame: Frame, at: int) -> str:
-    """Where a row stands in the table that it comes from, which is named where every site brings its own: "site graz, row 19"."""
+    """The position of a row in its source table, with the site if sites have tables:
+
+    "site graz, row 19".
+    """
     number = int(frame.numbers(ROW_COLUMN)[at]) if ROW_COLUMN in frame.columns else at + 1
     return (
         f"site {frame.columns[SITE_COLUMN][at]}, row {number}"
@@ -241,10 +255,12 @@ def _row_name(frame: Frame, at: int) -> str:
 
 
 def intact_frames(prepared: TableData, sites: Sequence[Frame]) -> list[Frame]:
-    """The tables as they were read, one for each file, so that rules over several rows see every row in its place.
+    """The tables as read, one per file, so that rules over several rows see them in order.
 
     Args:
-        sites: the training rows of each site, from which and from the rows held out each row takes the machine that was dealt to it.
+        sites: the training rows of each site; from these and the held-out rows each row takes the
+            machine
+            that was assigned to it.
     """
     tables, header = prepared.tables, prepared.job.data.machine
     parts = [*sites, prepared.test, prepared.server]
@@ -263,14 +279,14 @@ def intact_frames(prepared: TableData, sites: Sequence[Frame]) -> list[Frame]:
 
 
 def _of_site(frame: Frame, site: str) -> Frame:
-    """The rows that come from a site's table."""
+    """The rows from a site's table."""
     return frame.take(np.array(frame.texts(SITE_COLUMN), dtype=object) == site)
 
 
 def _concatenate_frames(pack: Pack, frames: Sequence[Frame]) -> list[Frame]:
-    """The same rows in as few tables as possible: each evaluation costs the same for one row as for thousands.
+    """The same rows in as few tables as possible, because each evaluation has a fixed cost.
 
-    Tables stay apart where rules look from one row to another, and where their columns differ.
+    Tables stay separate if rules compare rows, or if their columns differ.
     """
     over_time = any(is_temporal(bank.skeleton) for bank in pack.banks)
     if over_time or any(view.steps for view in pack.manifest.contract.views):
@@ -283,7 +299,10 @@ def _concatenate_frames(pack: Pack, frames: Sequence[Frame]) -> list[Frame]:
 
 
 def check_tables(prepared: TableData, frames: Sequence[Frame]) -> list[dict[str, Any]]:
-    """Rows of `checks.csv`: every rule over inputs alone, on all rows, in float64 by the interpreter. `Any`: texts and numbers."""
+    """Rows of `checks.csv`: every rule over inputs alone, on all rows, in float64.
+
+    `Any`: texts and numbers.
+    """
     counts: Counter[tuple[str, str]] = Counter()
     worst: dict[str, tuple[bool, float, str]] = {}
     for frame in _concatenate_frames(prepared.pack, frames):
@@ -295,8 +314,9 @@ def check_tables(prepared: TableData, frames: Sequence[Frame]) -> list[dict[str,
             found = result.worst
             if result.violated and found is not None:
                 measured = bool(np.isfinite(found.robustness))
-                by = found.read or f"misses by {abs(found.robustness):.4g} {found.unit}".strip()
-                text = f"{f'{found.entity}, ' if found.entity else ''}{_row_name(frame, found.row - 1)}: {by}"
+                by = found.read or f"violation {abs(found.robustness):.4g} {found.unit}".strip()
+                entity = f"{found.entity}, " if found.entity else ""
+                text = f"{entity}{_row_name(frame, found.row - 1)}: {by}"
                 worst[result.rule] = min(
                     worst.get(result.rule, (True, np.inf, "")),
                     (not measured, found.robustness, text),

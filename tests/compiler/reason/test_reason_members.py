@@ -31,7 +31,7 @@ from fedkg.pack import (
 from fedkg_compiler.passes.affine import affine_by_shape
 from fedkg_compiler.passes.hard import bent_comparisons
 from fedkg_compiler.reason import reason
-from fedkg_compiler.reason.words import clause, sentence
+from fedkg_compiler.reason.requirement_text import clause, sentence
 
 X, Y = Slot(index=0), Slot(index=1)
 OUT = Slot(index=0, role="output")

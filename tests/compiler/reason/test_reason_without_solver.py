@@ -148,8 +148,8 @@ def test_a_value_shows_that_more_rules_go_together_than_are_looked_at_at_once() 
 @tries(12)
 @given(small_packs(), st.integers(0, 3))
 def test_every_value_that_is_kept_is_kept_by_the_interpreter(pack: Pack, number: int) -> None:
-    from fedkg_compiler.reason.board import Board
     from fedkg_compiler.reason.bounds import find_bounds
+    from fedkg_compiler.reason.row_layout import Board
     from fedkg_compiler.reason.rows import RowTable
 
     table = RowTable(pack)

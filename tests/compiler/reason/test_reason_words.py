@@ -10,9 +10,9 @@ from fedkg.pack import Pack
 from fedkg_compiler.driver import compile_rules
 from fedkg_compiler.reason import reason
 from fedkg_compiler.reason.describe import describe
+from fedkg_compiler.reason.requirement_text import clause
 from fedkg_compiler.reason.say import diagnostics_of
 from fedkg_compiler.reason.verdict import RowRef, Verdict
-from fedkg_compiler.reason.words import clause
 
 GRAPH = """\
 @prefix p: <https://ex.org/p#> .

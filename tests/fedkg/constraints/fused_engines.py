@@ -10,7 +10,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from fedkg.constraints import ConstraintModule, evaluated
+from fedkg.constraints import ConstraintModule, batch_evaluation
 
 VERDICTS = ("satisfied", "violated", "unknown", "fired", "applicable")
 FORMS = ("hinge", "squared", "log_barrier")
@@ -19,7 +19,7 @@ FORMS = ("hinge", "squared", "log_barrier")
 @contextmanager
 def computed_by(loops: bool) -> Iterator[None]:
     """Everything that has loops by them, or nothing."""
-    with patch.object(evaluated, "SMALL", 0 if loops else 1 << 60):
+    with patch.object(batch_evaluation, "SMALL", 0 if loops else 1 << 60):
         yield
 
 

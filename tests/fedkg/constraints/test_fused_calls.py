@@ -18,11 +18,11 @@ from strategies import CATEGORY, X, Y, bank_of, pack_of
 from test_window_gradients import DATA, LIMIT, OTHER, OUT, le, over, until
 from torch import Tensor
 
-from fedkg.constraints import ConstraintModule, evaluated
-from fedkg.constraints.evaluated import Evaluated
+from fedkg.constraints import ConstraintModule, batch_evaluation
+from fedkg.constraints.batch_evaluation import Evaluated
 from fedkg.constraints.fused import batch as fused_batch
 from fedkg.constraints.fused.bound import Fused
-from fedkg.constraints.fused.room import KEPT, room
+from fedkg.constraints.fused.scratch import KEPT, room
 from fedkg.errors import LayoutError
 from fedkg.pack import And, Bank, Formula, Implies, Or, Product, Sum
 
@@ -254,7 +254,7 @@ def test_small_calls_are_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> 
     assert called
     assert not any(called)
     called.clear()
-    count = evaluated.SMALL // (6 * 7) + 1
+    count = batch_evaluation.SMALL // (6 * 7) + 1
     module_of("guarded")(*data(count)).robustness  # noqa: B018
     assert any(called)
 
@@ -287,5 +287,8 @@ def test_nothing_to_do_is_no_error() -> None:
 
 
 def test_numba_is_not_loaded_before_there_are_loops_to_carry_out() -> None:
-    code = "import sys, fedkg.constraints.module, fedkg.constraints.evaluated, fedkg.constraints.total; sys.exit('numba' in sys.modules)"
+    code = (
+        "import sys, fedkg.constraints.module, fedkg.constraints.batch_evaluation, "
+        "fedkg.constraints.penalty_sum; sys.exit('numba' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

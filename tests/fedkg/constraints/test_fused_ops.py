@@ -9,7 +9,7 @@ from strategies import CATEGORY, bank_of, pack_of
 from test_torch_windows import ending
 from test_window_gradients import DATA, LIMIT, LOW, OTHER, OUT, SCALE, le, module_of, over, until
 
-from fedkg.constraints.evaluated import Evaluated
+from fedkg.constraints.batch_evaluation import Evaluated
 from fedkg.constraints.fused.program import Op
 from fedkg.pack import (
     And,

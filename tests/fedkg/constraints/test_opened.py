@@ -49,15 +49,19 @@ def rest(semantics: str = "exact", form: str = "hinge") -> tuple[str, float, str
 
 def as_elsewhere(module: ConstraintModule, call: dict[str, Any]) -> Any:
     """What a compiled function does where rules are on another device, here on the processor: penalty, robustness, verdicts."""
-    from fedkg.constraints import traced  # which imports the compiler
+    from fedkg.constraints import compiled_operators  # which imports the compiler
 
     number = module._number
 
     def work(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-        planes = (traced.open_verdicts([x, y], number, steps) for steps in (False, True))
-        robustness = (traced.open_robustness([x, y], number, steps) for steps in (False, True))
+        planes = (
+            compiled_operators.open_verdicts([x, y], number, steps) for steps in (False, True)
+        )
+        robustness = (
+            compiled_operators.open_robustness([x, y], number, steps) for steps in (False, True)
+        )
         return (
-            traced.open_penalty([x, y], number, *rest(**call)),
+            compiled_operators.open_penalty([x, y], number, *rest(**call)),
             *robustness,
             *(plane for each in planes for plane in each),
         )

@@ -17,7 +17,7 @@ from test_window_gradients import DATA, LIMIT, OTHER, OUT, le, over, until
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns
-from fedkg.constraints import repeated as calls
+from fedkg.constraints import shape_cache as calls
 from fedkg.errors import LayoutError
 from fedkg.pack import And, Implies, Product
 

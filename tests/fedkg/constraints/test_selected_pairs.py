@@ -19,7 +19,7 @@ from test_torch_windows import answers_for
 from torch import Tensor
 from tries import tries
 
-from fedkg.constraints import ConstraintModule, columns, selection, total
+from fedkg.constraints import ConstraintModule, columns, penalty_sum, selection
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.selection import Selector, runs
 from fedkg.pack import (
@@ -333,7 +333,7 @@ def test_conditions_of_all_banks_at_once_count_as_bank_by_bank(
     if first is not None:  # what is found out once must outlive the transform in which it was
         first(lambda z: rules(x, z, keys=keys).penalty)(y if first is torch.func.grad else y[None])
     at_once = rules(x, y, keys=keys).penalty
-    with patch.object(total, "LITTLE", 0):
+    with patch.object(penalty_sum, "LITTLE", 0):
         assert torch.equal(limits(3, 2)(x, y, keys=keys).penalty, at_once)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from tries import tries
 
-from fedkg.constraints.specialised import programs, words
+from fedkg.constraints.specialised import bit_kernels, programs
 from fedkg.constraints.specialised.clients import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.counting import Counter, Target, counted
 
@@ -52,7 +52,8 @@ def sets(
 
 @given(
     st.data(), st.integers(1, 150), st.sampled_from([1, 1, 2, 5]), st.integers(0, 9), st.sampled_from([torch.float32, torch.float64]),
-    st.integers(0, 999), st.sampled_from([1, 3, programs.RUNGS]), st.sampled_from([1, words.NEAR]), st.sampled_from([1, words.LEAST]),
+    st.integers(0, 999), st.sampled_from([1, 3, programs.RUNGS]),
+    st.sampled_from([1, bit_kernels.NEAR]), st.sampled_from([1, bit_kernels.LEAST]),
 )  # fmt: skip
 @tries(80)
 def test_words_count_what_the_sets_say(
@@ -83,8 +84,8 @@ def test_words_count_what_the_sets_say(
         pytest.MonkeyPatch.context() as patched
     ):  # thresholds sorted and not; words in blocks, and clients or words among threads
         patched.setattr(programs, "RUNGS", rungs)
-        patched.setattr(words, "NEAR", near)
-        patched.setattr(words, "LEAST", least)
+        patched.setattr(bit_kernels, "NEAR", near)
+        patched.setattr(bit_kernels, "LEAST", least)
         counter = Counter(targets, (windows, steps), dtype, constant)
         found = counter.count(counter.laid(values))
     assert torch.equal(found, torch.cat([own, constant[results:, None].repeat(1, clients)]).T)

@@ -19,10 +19,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from tries import tries
 
 from fedkg.constraints import ConstraintModule
-from fedkg.constraints.engine import reduced, sliding
+from fedkg.constraints.engine import fused_reduction, sliding
 from fedkg.constraints.engine.constants import being_traced
+from fedkg.constraints.engine.materialise import standing
 from fedkg.constraints.engine.penalty import HINGE
-from fedkg.constraints.engine.standing import standing
 from fedkg.constraints.engine.unknown import marked
 from fedkg.pack import And, Compare, Formula, Implies, Param, Slot, Temporal, Until
 
@@ -54,10 +54,10 @@ def cases(draw: st.DrawFn) -> Case:
 def clamped(
     windows: np.ndarray[Any, np.dtype[np.float64]], steps: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.column_stack([reduced.spans(windows[:, :2], steps), windows[:, 2]])
+    return np.column_stack([fused_reduction.spans(windows[:, :2], steps), windows[:, 2]])
 
 
-def steps_of(values: Tensor, windows: np.ndarray[Any, np.dtype[np.float64]]) -> reduced.At:
+def steps_of(values: Tensor, windows: np.ndarray[Any, np.dtype[np.float64]]) -> fused_reduction.At:
     """The values so many steps on, and what is beyond the trace."""
     steps, beyond = values.shape[-1], torch.from_numpy(windows[:, 2, None, None])
 
@@ -88,7 +88,7 @@ def assert_equal(ours: list[Tensor], theirs: list[Tensor]) -> None:
 @tries(150)
 def test_extremes_are_those_of_passes(case: Case, lowest: bool, past: bool) -> None:
     windows, values, _, slopes = case
-    ends = reduced.ends_of(clamped(windows, values.shape[-1]), values, past=past)
+    ends = fused_reduction.ends_of(clamped(windows, values.shape[-1]), values, past=past)
 
     def by_passes(own: Tensor) -> Tensor:
         parts = zip(own, windows.tolist(), strict=True)
@@ -100,10 +100,10 @@ def test_extremes_are_those_of_passes(case: Case, lowest: bool, past: bool) -> N
         )
 
     def in_a_loop(own: Tensor) -> Tensor:
-        return reduced.extreme(own, ends, lowest=lowest)
+        return fused_reduction.extreme(own, ends, lowest=lowest)
 
     def written_out(own: Tensor) -> Tensor:
-        return reduced.extreme(own, ends, lowest=lowest, at=steps_of(own, windows))
+        return fused_reduction.extreme(own, ends, lowest=lowest, at=steps_of(own, windows))
 
     expected = with_slopes(by_passes, slopes, values)
     for work in (in_a_loop, written_out):
@@ -114,7 +114,7 @@ def test_extremes_are_those_of_passes(case: Case, lowest: bool, past: bool) -> N
 @tries(150)
 def test_until_is_that_of_passes(case: Case, lowest: bool, past: bool) -> None:
     windows, left, right, slopes = case
-    ends = reduced.ends_of(clamped(windows, left.shape[-1]), left, past=past)
+    ends = fused_reduction.ends_of(clamped(windows, left.shape[-1]), left, past=past)
 
     def turned(values: Tensor) -> Tensor:
         return values.flip(-1) if past else values
@@ -131,7 +131,7 @@ def test_until_is_that_of_passes(case: Case, lowest: bool, past: bool) -> None:
         )
 
     def written_out(p: Tensor, q: Tensor) -> Tensor:
-        return reduced.until(
+        return fused_reduction.until(
             p, q, ends, lowest=lowest, at=(steps_of(p, windows), steps_of(q, windows))
         )
 
@@ -148,16 +148,18 @@ def test_many_at_once(one_window: bool) -> None:
         torch.randint(-2, 3, (3, 2, 2, 6), generator=dice).double() for _ in range(3)
     )
     windows = np.array([[0, 2, INF], [0, 2, INF] if one_window else [1, 4, -1.0]])
-    ends = reduced.ends_of(windows, left, past=False)
+    ends = fused_reduction.ends_of(windows, left, past=False)
 
     def both(p: Tensor, q: Tensor, slope: Tensor) -> tuple[Tensor, ...]:
         def total(a: Tensor, b: Tensor) -> Tensor:
             at = steps_of(a, windows), steps_of(b, windows)
-            found = standing(reduced.extreme(a, ends, lowest=True)) + reduced.extreme(
-                b, ends, lowest=True, at=at[1]
-            )
+            found = standing(
+                fused_reduction.extreme(a, ends, lowest=True)
+            ) + fused_reduction.extreme(b, ends, lowest=True, at=at[1])
             return (
-                (found + reduced.until(a, b, ends, lowest=False, at=at)).nan_to_num(0.0, 0.0, 0.0)
+                (found + fused_reduction.until(a, b, ends, lowest=False, at=at)).nan_to_num(
+                    0.0, 0.0, 0.0
+                )
                 * slope
             ).sum()
 
@@ -279,7 +281,7 @@ def test_a_traced_call_says_what_a_plain_one_says(
         ("WRITTEN_OUT", written_out),
     ):  # the passes, as for windows that are too long
         if limit is not None:
-            monkeypatch.setattr(reduced, name, limit)
+            monkeypatch.setattr(fused_reduction, name, limit)
     dice = np.random.default_rng(5)
     for spans, steps, weighed in zip(
         SPANS, (13, 13, 1 if end == "clip" else 13), (False, True, False), strict=True

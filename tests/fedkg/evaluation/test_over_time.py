@@ -13,8 +13,8 @@ from evaluation_packs import BELOW, COLUMNS, TORQUE, VARIANT, WEAR, bank, pack
 
 from fedkg.errors import TableError
 from fedkg.evaluation import Evaluation, evaluate
+from fedkg.evaluation.row_explanation import example, readings_text
 from fedkg.evaluation.steps import table_timing
-from fedkg.evaluation.words import example, readings_text
 from fedkg.pack import (
     AtLeast,
     Bank,

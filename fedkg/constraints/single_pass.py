@@ -15,7 +15,7 @@ from fedkg.constraints.engine.penalty import late_scale, penalties_and_known
 from fedkg.constraints.engine.traces import again
 
 if TYPE_CHECKING:
-    from fedkg.constraints.evaluated import Evaluated
+    from fedkg.constraints.batch_evaluation import Evaluated
 
 
 class Once:

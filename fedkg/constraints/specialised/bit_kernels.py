@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedkg._internal.numba_kernels import kernel, kernel_part
 from fedkg._internal.threads import run_in_parts
-from fedkg.constraints.fused.room import room
+from fedkg.constraints.fused.scratch import room
 from fedkg.constraints.specialised.bits import ones, reaching, reaching_number, shared
 from fedkg.constraints.specialised.programs import ANY, EVERY, EVERY_MASK, WORD, Ints, Programs
 

@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg.constraints.batch_evaluation import Evaluated, worth_loops
+from fedkg.constraints.batch_structure import Settled
 from fedkg.constraints.binding.numbers import output_numbers, percent, whole_features
 from fedkg.constraints.binding.plan import Condition, Plan
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.engine.traces import Traces
-from fedkg.constraints.evaluated import Evaluated, worth_loops
 from fedkg.constraints.plain import is_near
-from fedkg.constraints.settled import Settled
 
 if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule

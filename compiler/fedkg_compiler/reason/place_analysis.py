@@ -13,10 +13,10 @@ import numpy as np
 
 from fedkg.pack import Compare
 from fedkg.pack.walk import is_temporal
-from fedkg_compiler.reason.board import Board
 from fedkg_compiler.reason.bounds import Bounds
 from fedkg_compiler.reason.budget import Budget
-from fedkg_compiler.reason.places import Place
+from fedkg_compiler.reason.place_grouping import Place
+from fedkg_compiler.reason.row_layout import Board
 from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.search import Condition, Search
 from fedkg_compiler.reason.shape import implications, looks_for_gaps, sure, without_time

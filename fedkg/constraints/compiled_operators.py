@@ -22,7 +22,7 @@ from typing_extensions import override
 from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.constraints.engine.penalty import penalty_form
-from fedkg.constraints.numbered import numbered
+from fedkg.constraints.module_registry import numbered
 from fedkg.constraints.report import ConstraintReport
 
 V = TypeVar("V")

@@ -19,9 +19,9 @@ from torch.nn.functional import pad
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
+from fedkg.constraints.batch_evaluation import Evaluated
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.penalty import late_scale
-from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.fused.pay import paid
 
 P = ParamSpec("P")

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.compiled_loops import can_compile_loops
+from fedkg.constraints.batch_structure import Settled, bank_loops
 from fedkg.constraints.engine.banks import CHUNK, BankTensors, largest_number
 from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported
@@ -26,9 +27,8 @@ from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.soft import soft_least, soft_robustness
 from fedkg.constraints.engine.traces import Lined, Traces, again, line_up
 from fedkg.constraints.engine.values import Values, with_values
-from fedkg.constraints.once import Once
 from fedkg.constraints.selection import Pairs, Selection, Selector, runs
-from fedkg.constraints.settled import Settled, bank_loops
+from fedkg.constraints.single_pass import Once
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
 
