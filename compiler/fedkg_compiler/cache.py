@@ -1,9 +1,13 @@
 """Compilations that are kept until something that they read changes.
 
-An entry is two files in the user's cache folder: what was read and said (a checksum, and JSON), and the pack. It is used when the same
-files are named in the same way, every file that was read then has the same content now, and the compiler is the same. Only compilations
-that took a while and gave a pack are stored, without the examples of rules. Damaged entries are compiled again; a folder that
-cannot be written keeps nothing. Nothing here needs NumPy or pydantic: to import them takes longer than to see that nothing has changed.
+An entry is two files in the user's cache folder: what was read and said (a checksum, and JSON), and
+the pack. It is used when the same
+files are named in the same way, every file that was read then has the same content now, and the
+compiler is the same. Only compilations
+that took a while and gave a pack are stored, without the examples of rules. Damaged entries are
+compiled again; a folder that
+cannot be written keeps nothing. Nothing here needs NumPy or pydantic: to import them takes longer
+than to see that nothing has changed.
 """
 
 from __future__ import annotations
@@ -34,7 +38,8 @@ MOST = 40
 def compile_cached(
     paths: Sequence[Path | str], graphs: Sequence[Path | str], client: str = ""
 ) -> Compilation:
-    """Compile rule files as `driver.compile_rules` does, or take what that gave when nothing has changed since.
+    """Compile rule files as `driver.compile_rules` does, or take what that gave when nothing has
+    changed since.
 
     What came from an endpoint is never kept: it does not say when it changes.
     """
@@ -58,13 +63,19 @@ def compile_cached(
 
 
 def cache_folder() -> Path:
-    """Where compilations are kept: `$XDG_CACHE_HOME/fedkg/packs`, by default `~/.cache/fedkg/packs`. Raises RuntimeError without a home."""
+    """Where compilations are kept: `$XDG_CACHE_HOME/fedkg/packs`, by default
+    `~/.cache/fedkg/packs`.
+
+    Raises RuntimeError without a home.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "fedkg" / "packs"
 
 
 def _entry(paths: Sequence[Path | str], graphs: Sequence[Path | str], client: str) -> Path | None:
-    """The entry of a call, without its suffix: named by the compiler, the folder, the names of the files and the client."""
+    """The entry of a call, without its suffix: named by the compiler, the folder, the names of the
+    files and the client.
+    """
     try:
         folders = [str(Path.cwd()), str(Path.home()), os.environ.get("FEDKG_HOME", "")]
         asked = json.dumps(
@@ -84,7 +95,9 @@ def _entry(paths: Sequence[Path | str], graphs: Sequence[Path | str], client: st
 
 
 def compiler_stamp() -> str:
-    """What tells this compiler from any other: size and time of every one of its source files, and when a library was last installed."""
+    """What tells this compiler from any other: size and time of every one of its source files, and
+    when a library was last installed.
+    """
     found = find_spec("fedkg"), find_spec("pydantic")
     runtime, library = (
         Path(spec.origin).resolve().parent

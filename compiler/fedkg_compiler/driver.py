@@ -54,7 +54,9 @@ class _Body:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Graphs:
-    """The user's graphs; `stores` are folders on disk and addresses of endpoints, in which nobody looks for shapes."""
+    """The user's graphs; `stores` are folders on disk and addresses of endpoints, in which nobody
+    looks for shapes.
+    """
 
     files: list[Path]
     stores: list[Path | str]
@@ -62,7 +64,9 @@ class _Graphs:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Inside, nobody looks for circles of garbage: a compilation makes millions of objects that stay, and hardly a circle among them."""
+    """Inside, nobody looks for circles of garbage: a compilation makes millions of objects that
+    stay, and hardly a circle among them.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -85,12 +89,15 @@ def compile_rules(
     """Compile rule files, or a rule text, into a pack.
 
     Args:
-        paths: rule files, SPARQL queries, and graphs: RDF files, stores on disk, addresses of endpoints. The same file twice counts once;
-            their order does not matter for the pack, nor does it whether a graph is in a file, a store or an endpoint.
+        paths: rule files, SPARQL queries, and graphs: RDF files, stores on disk, addresses of
+            endpoints. The same file twice counts once;
+            their order does not matter for the pack, nor does it whether a graph is in a file, a
+            store or an endpoint.
         text: rules without a file. graphs: further graphs.
         client: name or IRI of the client of a private pack; "" for the public pack.
         check_only: find every problem, and make no pack: then `pack` is None.
-        reason: say what the rules mean together: conflicts, rules that never apply or never fail, rules that others imply.
+        reason: say what the rules mean together: conflicts, rules that never apply or never fail,
+            rules that others imply.
 
     Bad input never raises: what cannot be read or understood is a diagnostic.
     """
@@ -148,7 +155,9 @@ def compile_rules(
 
 @_uncollected()
 def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
-    """What a compilation of these files knows before it binds the rules: their names and the graph, and the files that may hold shapes."""
+    """What a compilation of these files knows before it binds the rules: their names and the graph,
+    and the files that may hold shapes.
+    """
     problems = Problems()
     rule_paths, given = _sorted_out(paths, ())
     queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
@@ -275,7 +284,9 @@ def _compile(
     client: str,
     waivers: Waivers,
 ) -> Pack | None:
-    """The pack, None where there is an error; what reasoning has to say goes into `reasons`, where that is a list."""
+    """The pack, None where there is an error; what reasoning has to say goes into `reasons`, where
+    that is a list.
+    """
     files = [body.tree for body in bodies]
     names = Names(
         folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client

@@ -1,8 +1,10 @@
 """Which kinds of files a compilation takes, and which files it reads.
 
-They are known so that a pack can be kept until one of them changes, and so that somebody can watch them.
+They are known so that a pack can be kept until one of them changes, and so that somebody can watch
+them.
 
-Readers of the compiler get their bytes through `read_bytes`; callers record the inputs with `recording`.
+Readers of the compiler get their bytes through `read_bytes`; callers record the inputs with
+`recording`.
 """
 
 from __future__ import annotations
@@ -39,8 +41,10 @@ class Inputs:
 
     Attributes:
         files: sha256 of each file, by its absolute path; `ABSENT` where there was none.
-        listings: the files that a pattern found, by (absolute folder, pattern). remote: endpoints that were asked: nobody says when what
-            they hold changes. held: what these held, as (address, number of triples, their checksum), whenever they were asked.
+        listings: the files that a pattern found, by (absolute folder, pattern). remote: endpoints
+            that were asked: nobody says when what
+            they hold changes. held: what these held, as (address, number of triples, their
+                checksum), whenever they were asked.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -89,7 +93,10 @@ def instead(bodies: Mapping[Path, bytes]) -> Iterator[None]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file; absence is noted too. Raises OSError, ValueError and LimitError as `fedkg.limits.read_file` does."""
+    """The bytes of a file; absence is noted too.
+
+    Raises OSError, ValueError and LimitError as `fedkg.limits.read_file` does.
+    """
     try:
         instead_of = _standing_in.get().get(_absolute(path))
         body = read_file(path) if instead_of is None else instead_of
@@ -102,7 +109,9 @@ def read_bytes(path: Path) -> bytes:
 
 
 def note(path: Path, digest: str) -> None:
-    """Say that a file with this sha256 went in, for who reads it elsewhere; one that changed meanwhile is never unchanged."""
+    """Say that a file with this sha256 went in, for who reads it elsewhere; one that changed
+    meanwhile is never unchanged.
+    """
     inputs = _recording.get()
     if inputs is not None:
         place = _absolute(path)
@@ -134,7 +143,10 @@ def is_store(path: Path) -> bool:
 
 
 def find(folder: Path, pattern: str) -> tuple[Path, ...]:
-    """The files below `folder` that a pattern such as ``legacy/*.rq`` names, sorted. Raises ValueError for a pattern that is none."""
+    """The files below `folder` that a pattern such as ``legacy/*.rq`` names, sorted.
+
+    Raises ValueError for a pattern that is none.
+    """
     found = _matches(folder, pattern)
     inputs = _recording.get()
     if inputs is not None:

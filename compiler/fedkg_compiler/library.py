@@ -1,7 +1,10 @@
-"""The rule library: the files below `rules/` that ``use rules isa95.capacity`` takes into a compilation.
+"""The rule library: the files below `rules/` that ``use rules isa95.capacity`` takes into a
+compilation.
 
-A file is named by its area (the folder) and its own name; a whole area by its name alone. Its rules keep the name that they have in the
-file, behind those of area and file: ``isa95.capacity.within_capacity``. Its examples are run where the file is compiled itself, with the
+A file is named by its area (the folder) and its own name; a whole area by its name alone. Its rules
+keep the name that they have in the
+file, behind those of area and file: ``isa95.capacity.within_capacity``. Its examples are run where
+the file is compiled itself, with the
 graph that lies beside it: on another plant's graph their numbers mean nothing.
 """
 
@@ -36,7 +39,8 @@ class LibraryFile:
     """A file of the library as read: its rules renamed, its examples left out.
 
     Attributes:
-        name: ``rules/isa95/capacity.fkg``, also the file in its spans. asked: the word after `use rules` that asks for it.
+        name: ``rules/isa95/capacity.fkg``, also the file in its spans. asked: the word after `use
+            rules` that asks for it.
     """
 
     tree: RuleFile
@@ -49,7 +53,8 @@ class LibraryFile:
 def library_files(
     files: Sequence[RuleFile], taken: Iterable[Path], problems: Problems
 ) -> list[LibraryFile]:
-    """The files that `use rules` asks for in `files`, and in each other; each once, and none that is compiled anyway.
+    """The files that `use rules` asks for in `files`, and in each other; each once, and none that
+    is compiled anyway.
 
     Args:
         taken: paths of the files that are compiled anyway.
@@ -106,7 +111,9 @@ def home_of(name: str, what: Literal["rule", "template"]) -> str | None:
 
 
 def settle_library(names: Names, outcome: Outcome, problems: Problems) -> None:
-    """When all rules are bound: leave out what nobody can mend, and say once for each `use rules` what fits nothing in this graph."""
+    """When all rules are bound: leave out what nobody can mend, and say once for each `use rules`
+    what fits nothing in this graph.
+    """
     shapes = {
         str(names.folders[load.path.span.file] / load.path.text)
         for load in names.loads

@@ -23,7 +23,8 @@ def bind_statements(
     """Enter the bound inferences, sets, causes, examples, knowledge models, shapes and queries.
 
     Args:
-        graphs: the graph files, among which those with shapes are found. A client's private pack takes no shapes and no queries.
+        graphs: the graph files, among which those with shapes are found. A client's private pack
+            takes no shapes and no queries.
     """
     _declared(names, sources, sheets, outcome)
     if names.knowledge:

@@ -43,7 +43,10 @@ class Waivers:
         return found
 
     def reported(self, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
-        """The diagnostics without the warnings and notes that a rule allows. Errors always remain."""
+        """The diagnostics without the warnings and notes that a rule allows.
+
+        Errors always remain.
+        """
         if not self._allowed:
             return list(diagnostics)
         return [item for item in diagnostics if not self._allows(item)]
@@ -61,7 +64,8 @@ class Waivers:
         """A warning for each `allow` that suppresses nothing.
 
         Args:
-            complete: whether all rules were compiled. reasoned: whether the rules were analysed together (FKG5xx).
+            complete: whether all rules were compiled. reasoned: whether the rules were analysed
+                together (FKG5xx).
         """
         return [
             Diagnostic(

@@ -1,4 +1,6 @@
-"""The federated runtime: a round is one pipeline, an algorithm a value that fills its joints, an executor carries the local work out."""
+"""The federated runtime: a round is one pipeline, an algorithm a value that fills its joints, an
+executor carries the local work out.
+"""
 
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithms import ALGORITHMS, fedavg, scfa

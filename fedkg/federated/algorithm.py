@@ -42,14 +42,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
-    """A federated algorithm: what stands at each joint, in the order of the round. The defaults are FedAvg's.
+    """A federated algorithm: one implementation for each step of a round, in order.
+
+    The defaults are FedAvg's.
 
     Attributes:
-        beside: what each client trains beside the model it sends, on the same minibatches: of it only `start`, `terms`,
-            `differentiation` and `local` matter, and nothing of it is sent. Its names in `ServerState.clients` must be its own.
-        pooled: all samples are gathered at one client first: no federation at all, the upper bound for one.
+        beside: what each client trains beside the model it sends, on the same minibatches: of it
+            only `start`, `terms`,
+            `differentiation` and `local` matter, and nothing of it is sent. Its names in
+            `ServerState.clients` must be its own.
+        pooled: all samples are gathered at one client first: no federation at all, the upper bound
+            for one.
         budget: what the training may tell of the clients' data, where it is `protected`.
-        alike: where the server holds several models, whether all begin as the first one does; otherwise each at random.
+        alike: where the server holds several models, whether all begin as the first one does;
+            otherwise each at random.
 
     >>> from fedkg.federated.algorithms import scfa
     >>> scfa().with_terms().name
@@ -75,7 +81,9 @@ class Algorithm:
     budget: Budget | None = None
 
     def with_terms(self, *terms: Term) -> Algorithm:
-        """This algorithm with more terms in the clients' objective, for instance a constraint penalty."""
+        """This algorithm with more terms in the clients' objective, for instance a constraint
+        penalty.
+        """
         beside = None if self.beside is None else self.beside.with_terms(*terms)
         return replace(self, terms=(*self.terms, *terms), beside=beside)
 
@@ -85,7 +93,9 @@ class Algorithm:
         return self.beside is None and isinstance(self.start, GlobalStart)
 
     def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """The models [C, ...] that the clients (int64 [C]) use: those they train beside, where they do, else where they would start."""
+        """The models [C, ...] that the clients (int64 [C]) use: those they train beside, where they
+        do, else where they would start.
+        """
         if self.beside is not None:
             return self.beside.site_models(work, state, clients)
         return self.start.site_models(work, state, clients)

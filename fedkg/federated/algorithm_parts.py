@@ -29,9 +29,11 @@ from fedkg.federated.temporal.used_inferences import used_properties
 
 
 def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
-    """Raises JobError, with the reasons and what to do, when joints of the algorithm contradict each other, the settings or N clients.
+    """Raises JobError, with the reasons and what to do, when joints of the algorithm contradict
+    each other, the settings or N clients.
 
-    A trim that takes nobody away is let pass here: of two clients the median is their mean, in its own right.
+    A trim that takes nobody away is let pass here: of two clients the median is their mean, in its
+    own right.
     """
     start = algorithm.start
     common = start.common if isinstance(start, PrivateLayers) else start

@@ -9,6 +9,8 @@ from torch import Tensor
 
 
 def per_client(numbers: Tensor, like: Tensor) -> Tensor:
-    """Numbers [C] in the shape that goes with `like` [C, ...]; floating ones in its type, which a product then keeps."""
+    """Numbers [C] in the shape that goes with `like` [C, ...]; floating ones in its type, which a
+    product then keeps.
+    """
     numbers = numbers.to(like.dtype) if numbers.is_floating_point() else numbers
     return numbers.view(-1, *[1] * (like.dim() - 1))

@@ -1,4 +1,5 @@
-"""What is remembered of each client, one row each: as a tensor while it is small, in files beyond a budget, or of a few clients alone.
+"""What is remembered of each client, one row each: as a tensor while it is small, in files beyond a
+budget, or of a few clients alone.
 
 Letters: N clients in all, C some of them, L slots of a store.
 """
@@ -78,14 +79,19 @@ class FewRows:
 
 
 class Store:
-    """Rows of one shape in files of a folder, by slot. A slot is written again once no version of the rows refers to it.
+    """Rows of one shape in files of a folder, by slot.
 
-    Versions are kept apart by slots: a row that changes gets a new one, so that every earlier version stays as it was for as long as
-    somebody holds it, and a checkpoint has to write down no more than which slot is whose.
+    A slot is written again once no version of the rows refers to it.
+
+    Versions are kept apart by slots: a row that changes gets a new one, so that every earlier
+    version stays as it was for as long as
+    it is referenced, and a checkpoint only records the owner of each slot.
 
     Args:
-        folder: of the files ``0.rows``, ``1.rows`` and so on; it is the store's own. row: shape of a row. dtype: of its numbers.
-        population: N. fresh: whether to begin anew; otherwise the files that are there are gone on with.
+        folder: of the files ``0.rows``, ``1.rows`` and so on; it is the store's own. row: shape of
+            a row. dtype: of its numbers.
+        population: N. fresh: whether to begin anew; otherwise the files that are there are gone on
+            with.
 
     Attributes:
         held: the version that a checkpoint refers to. lasting: whether the files outlive the store.
@@ -121,7 +127,7 @@ class Store:
         return self._per_file * len(self._files)
 
     def version(self, places: Tensor) -> StoredRows:
-        """The rows whose slots are `places`, int64 [N]."""
+        """The rows in the slots `places`, int64 [N]."""
         rows = StoredRows(store=self, places=places)
         self._versions.add(rows)
         return rows
@@ -146,7 +152,10 @@ class Store:
         return found
 
     def checksum(self, places: Tensor) -> str:
-        """SHA-256 over the checksums of the rows in slots, int64 [N]. Rows that this store did not write are read."""
+        """SHA-256 over the checksums of the rows in slots, int64 [N].
+
+        Rows that this store did not write are read.
+        """
         for place in sorted(set(places.tolist()) - self._digests.keys()):
             self._digests[place] = _digest(self.read(torch.tensor([place]))[0])
         return hashlib.sha256(b"".join(map(self._digests.__getitem__, places.tolist()))).hexdigest()
@@ -165,7 +174,9 @@ class Store:
         ]
 
     def _sweep(self, count: int) -> None:
-        """Find at least `count` slots, by looking at what versions refer to, and in new files where these are few."""
+        """Find at least `count` slots, by looking at what versions refer to, and in new files where
+        these are few.
+        """
         used = torch.zeros(self.slots, dtype=torch.bool)
         for rows in self._versions:
             used[rows.places] = True
@@ -198,7 +209,8 @@ class StoredRows:
     """One version of rows in a store.
 
     Attributes:
-        places: int64 [N], the slot of each client; those of clients whose rows are equal from the beginning may be one.
+        places: int64 [N], the slot of each client; clients with equal initial rows may share a
+            slot.
     """
 
     store: Store = field(repr=False)
@@ -219,7 +231,7 @@ class StoredRows:
         return self.store.read(self.places[clients])
 
     def to(self, device: torch.device) -> StoredRows | Tensor:
-        """The same on another device, where there are no files: all rows as one tensor [N, ...]."""
+        """Return the rows on another device, without files: one tensor [N, ...]."""
         return self if device.type == "cpu" else whole(self).to(device)
 
     def replaced(self, clients: Tensor, rows: Tensor) -> StoredRows:
@@ -230,15 +242,17 @@ class StoredRows:
 def placed(
     rows: Mapping[str, ClientRows], budget: int, folder: Path | None
 ) -> dict[str, ClientRows]:
-    """The rows, with the largest of them moved into files so that the others take no more than `budget` bytes.
+    """The rows, with the largest of them moved into files so that the others take no more than
+    `budget` bytes.
 
     Rows on an accelerator stay there.
 
     Args:
-        folder: of the files; None: a temporary one, which goes when the last version of the rows does.
+        folder: of the files; None: a temporary one, which goes when the last version of the rows
+            does.
 
     Raises:
-        JobError: when there is no room on the disk.
+        JobError: if the disk is full.
     """
     sizes = {name: math.prod(value.shape) * value.dtype.itemsize for name, value in rows.items()}
     found: dict[str, ClientRows] = {}
@@ -328,7 +342,9 @@ def opened(
 
 
 def hold(rows: Mapping[str, ClientRows]) -> None:
-    """Keep these versions as they are until others are held: a checkpoint that refers to them has been written."""
+    """Keep these versions as they are until others are held: a checkpoint that refers to them has
+    been written.
+    """
     for value in rows.values():
         if isinstance(value, StoredRows):
             value.store.model_count = value

@@ -16,7 +16,9 @@ from fedkg.errors import JobError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """How well the positive class is found: counts, and the usual ratios (0 where nothing was predicted or nothing was there)."""
+    """How well the positive class is found: counts, and the usual ratios (0 where nothing was
+    predicted or nothing was there).
+    """
 
     true_positive: int
     false_positive: int
@@ -51,7 +53,8 @@ class Detection:
 
 
 def detection(score: Tensor, target: Tensor, threshold: float) -> Detection:
-    """Counts at a threshold: predicted positive where the score [S] is at least the threshold, positive where the target [S] is above 0.5.
+    """Counts at a threshold: predicted positive where the score [S] is at least the threshold,
+    positive where the target [S] is above 0.5.
 
     A score that is NaN is never at least the threshold: it counts as a negative.
     """
@@ -71,12 +74,16 @@ def detection(score: Tensor, target: Tensor, threshold: float) -> Detection:
 
 
 def accuracy(scores: Tensor, target: Tensor) -> float:
-    """Share of samples whose best class (scores [S, C]) is the target, int [S]."""
+    """Accuracy: the share of samples with the target (int [S]) as the best class of the scores [S,
+    C].
+    """
     return float((scores.argmax(-1) == target).to(torch.float64).mean())
 
 
 def best_threshold(score: Tensor, target: Tensor) -> float:
-    """The threshold with the highest F1 on scores [S] and targets [S] (use rows that are not judged later); the lowest of several."""
+    """The threshold with the highest F1 on scores [S] and targets [S] (use rows that are not judged
+    later); the lowest of several.
+    """
     candidates, order = score.flatten().to(torch.float64).sort()
     hits = (target.flatten()[order] > 0.5).to(torch.float64)
     positive = hits.flip(0).cumsum(0).flip(0)
@@ -88,12 +95,14 @@ def best_threshold(score: Tensor, target: Tensor) -> float:
 
 
 def rounds_to(values: Sequence[float], target: float) -> int | None:
-    """The first round (1, 2, ...) whose value reaches the target; None when none does."""
+    """Return the first round (1, 2, ...) that reaches the target value, or None."""
     return next((number for number, value in enumerate(values, 1) if value >= target), None)
 
 
 def rounds_to_own_share(values: Sequence[float], share: float = 0.9) -> int | None:
-    """The first round that reaches a share of the run's own last value; rewards a bad last value, so give `rounds_to` beside it."""
+    """The first round that reaches a share of the run's own last value; rewards a bad last value,
+    so give `rounds_to` beside it.
+    """
     return rounds_to(values, share * values[-1]) if values else None
 
 

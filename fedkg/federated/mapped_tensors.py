@@ -1,4 +1,4 @@
-"""Files that are tensors: what is written to the one is written to the other, and the system keeps of it in memory what it can."""
+"""Tensors in memory-mapped files: the operating system keeps as much of them in memory as it can."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from fedkg.errors import JobError
 
 
 def mapped(path: Path, size: int) -> Tensor:
-    """The bytes of a file, uint8 [size], as a tensor that is the file: what is written to it is written there."""
+    """The bytes of a file, uint8 [size], as a tensor that is the file: what is written to it is
+    written there.
+    """
     return torch.from_file(str(path), shared=True, size=size, dtype=torch.uint8)
 
 
 def reserve(path: Path, size: int) -> None:
-    """Make the file so long, with room on the disk for all of it: a write to a map must not find the disk full."""
+    """Make the file so long, with room on the disk for all of it: a write to a map must not find
+    the disk full.
+    """
     try:
         with path.open("ab") as file:
             if hasattr(os, "posix_fallocate"):

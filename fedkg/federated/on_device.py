@@ -1,4 +1,6 @@
-"""A federation on another device: every tensor that a problem, an algorithm or a state holds, moved there."""
+"""A federation on another device: every tensor that a problem, an algorithm or a state holds, moved
+there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ T = TypeVar("T")
 
 
 def device_named(name: str, field: str = "training.device") -> torch.device:
-    """The device that a job names: ``cpu``, ``cuda:1``, or ``cuda``, which is the first one, and under `torchrun` each rank's own.
+    """The device that a job names: ``cpu``, ``cuda:1``, or ``cuda``, which is the first one, and
+    under `torchrun` each rank's own.
 
     Args:
         field: of the job file, which messages name.
@@ -52,7 +55,8 @@ def device_named(name: str, field: str = "training.device") -> torch.device:
 def on_device(value: T, device: torch.device) -> T:
     """The value with every tensor in it on the device; itself where there is none.
 
-    Dataclasses, mappings and tuples are gone through; modules are copied; what says how it is moved (`to`) is asked. What is held twice
+    Dataclasses, mappings and tuples are gone through; modules are copied; what says how it is moved
+    (`to`) is asked. What is held twice
     is moved once.
     """
     moved: T = _moved(value, device, {})
@@ -60,7 +64,9 @@ def on_device(value: T, device: torch.device) -> T:
 
 
 def _moved(value: Any, device: torch.device, known: dict[int, tuple[Any, Any]]) -> Any:
-    """`known`: what was moved before by its identity, itself beside it so that no identity is given away twice."""
+    """`known`: what was moved before by its identity, itself beside it so that no identity is given
+    away twice.
+    """
     if id(value) in known:
         return known[id(value)][1]
     match value:

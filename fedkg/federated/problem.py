@@ -1,4 +1,5 @@
-"""What is to be learnt: the clients' data, the model, the loss, and the rules that updates are judged by.
+"""What is to be learnt: the clients' data, the model, the loss, and the rules that updates are
+judged by.
 
 Letters: N clients in all, n_k samples of client k, S samples of all clients together, F features.
 """
@@ -26,11 +27,12 @@ class Clients:
         names: one per client, all different.
         x: per client [n_k, F] (or more dimensions), floating point of one type.
         y: per client [n_k] or [n_k, H].
-        keys: codes of categories (machine, product type) that rules select rows by and the model does not read: by column, per client
+        keys: codes of categories (machine, product type) that rules select rows by and the model
+            does not read: by column, per client
             int64 [n_k].
 
     Raises:
-        JobError: naming the client whose data is empty, or does not fit the others.
+        JobError: if the data of a client is empty or does not fit the others; names the client.
     """
 
     names: tuple[str, ...]
@@ -91,8 +93,9 @@ class Problem:
         model: what is trained, as a value.
         loss: of the task.
         clients: their data.
-        scorer: judges updates by the rules on the server's probe rows; None where there are no rules.
-        root: labelled rows of the server's own, as one client, for aggregates that compare with an update made on them; or None.
+        scorer: scores updates by the rules on the server's probe rows; None without rules.
+        root: labelled rows of the server's own, as one client, for aggregates that compare with an
+            update made on them; or None.
     """
 
     model: Model
@@ -107,7 +110,8 @@ class Pool:
     """All clients' data end to end, made once: rows of any set of clients are then one gather.
 
     Attributes:
-        x: [S + 1, F, ...]. y: [S + 1] or [S + 1, H]. The last row is zero: it stands in for samples that a padded batch lacks.
+        x: [S + 1, F, ...]. y: [S + 1] or [S + 1, H]. The last row is zero: it replaces the missing
+            samples of a padded batch.
         keys: codes by column, int64 [S + 1]; -1 in the last row.
         sizes: int64 [N], n_k. offsets: int64 [N], where each client's rows begin.
     """
@@ -124,7 +128,9 @@ class Pool:
 
 
 def pool(clients: Clients) -> Pool:
-    """The clients' data end to end; inputs that lie so in memory already, with a row of zeros behind them, are not copied."""
+    """The clients' data end to end; inputs that lie so in memory already, with a row of zeros
+    behind them, are not copied.
+    """
     x, y = clients.x, clients.y
     sizes = torch.tensor(clients.samples, dtype=torch.int64, device=x[0].device)
     return Pool(
@@ -162,9 +168,9 @@ def _with_zeros(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _seen(parts: Sequence[Tensor], more: int) -> Tensor | None:
-    """All parts and so many rows behind them as one view; None where they do not lie one behind the other."""
+    """Return all parts and `rows` rows after them as one view, or None if they are not contiguous."""
     first = parts[0]
-    if first.device.type != "cpu":  # each part was moved by itself, into memory of its own
+    if first.device.type != "cpu":  # each part was moved separately, into separate memory
         return None
     memory, row, rows = first.untyped_storage(), first[0].numel(), 0
     for part in parts:

@@ -1,6 +1,8 @@
-"""Every random choice of a federation, as a function of (seed, round, client, step, place): nothing is drawn, so nothing is stored.
+"""Every random choice of a federation, as a function of (seed, round, client, step, place): nothing
+is drawn, so nothing is stored.
 
-Letters: K sampled clients, C clients of a stack, E epochs, N largest number of samples in the stack.
+Letters: K sampled clients, C clients of a stack, E epochs, N largest number of samples in the
+stack.
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ from torch import Tensor
 from fedkg.models.noise import fold, mix, root
 
 COHORT, ORDER, DROPOUT, PRIVACY, MODEL, SERVER = range(6)
-"""The purposes random numbers serve; each has a stream of its own."""
+"""The purposes of random numbers; each has a separate stream."""
 
 LAST = torch.iinfo(torch.int64).max
 
 
 def cohort(seed: int, round: int, population: int, size: int) -> Tensor:
-    """Positions of `size` clients drawn uniformly without replacement from `population`, in ascending order: int64 [K]."""
+    """Positions of `size` clients drawn uniformly without replacement from `population`, in
+    ascending order: int64 [K].
+    """
     from fedkg.models.loops.random_orders import cohort as drawn
 
     return drawn(int(root(seed, COHORT, round)), population, min(size, population))
@@ -33,19 +37,23 @@ def client_keys(seed: int, round: int, purpose: int, clients: Tensor) -> Tensor:
 
 
 def model_seed(seed: int, place: int) -> int:
-    """The seed of the server's model at this place: for the first the seed itself, for others one that no other (seed, place) shares."""
+    """The seed of the server's model at this place: for the first the seed itself, for others one
+    that no other (seed, place) shares.
+    """
     return seed if place == 0 else int(root(seed, MODEL, place)) & LAST
 
 
 def server_seed(seed: int) -> int:
-    """The seed of what the server trains on rows of its own: no client draws from it."""
+    """The seed of the server's training on its rows: no client draws from it."""
     return int(root(seed, SERVER)) & LAST
 
 
 def permutations(keys: Tensor, sizes: Tensor, epochs: int) -> Tensor:
-    """For each client and epoch an order of its samples: int64 [C, E, N]; entries from the client's size on are meaningless.
+    """For each client and epoch an order of its samples: int64 [C, E, N]; entries from the client's
+    size on are meaningless.
 
-    The samples are sorted by random keys; the order of client c in epoch e depends on its key, e and its number of samples alone.
+    The samples are sorted by random keys; the order of client c in epoch e depends on its key, e
+    and its number of samples alone.
 
     Args:
         keys: int64 [C]. sizes: int64 [C], number of samples. epochs: E.

@@ -19,15 +19,21 @@ class RoundRecord:
     Attributes:
         round: 1 for the first.
         clients: names of the sampled clients. samples: n_k of each.
-        alpha: aggregation weight of each; they sum to 1, or are all 0 when the round was skipped. 0 for an excluded client.
-        validity: s_k of each (plain mean over the evaluated constraints), 0 for an excluded client, NaN for one without an evaluated
-            constraint; None when nothing was scored. Of whole models, with the layers that stay at home, unless the weights depend on it.
-        violated: float32 [K, M], violated share of the probe rows by client and constraint, NaN where the constraint was not evaluated and
+        alpha: aggregation weight of each; they sum to 1, or are all 0 when the round was skipped. 0
+            for an excluded client.
+        validity: s_k of each (plain mean over the evaluated constraints), 0 for an excluded client,
+            NaN for one without an evaluated
+            constraint; None when nothing was scored. Of whole models, with the layers that stay at
+            home, unless the weights depend on it.
+        violated: float32 [K, M], violated share of the probe rows by client and constraint, NaN
+            where the constraint was not evaluated and
             for an excluded client; or None.
         not_evaluated: constraints that were evaluated for no client, by name, and why.
-        rho_worst: 1 - min_k s_k. rho_mean: 1 - mean_k s_k, over clients with a score. zone: of rho_worst. None when no client has one.
+        rho_worst: 1 - min_k s_k. rho_mean: 1 - mean_k s_k, over clients with a score. zone: of
+            rho_worst. None when no client has one.
         excluded: why a client's update was not used, by name.
-        train_loss: the clients' mean local objective over the round, weighted by samples; NaN when no client was usable,
+        train_loss: the clients' mean local objective over the round, weighted by samples; NaN when
+            no client was usable,
             and under privacy, which does not cover it.
         bytes_up, bytes_down: sent by the sampled clients, and to them.
         seconds: wall-clock time of the round.

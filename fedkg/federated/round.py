@@ -46,9 +46,11 @@ NAMED = 10
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Received:
-    """What has come in so far in a round, by client position where it is one number per client; `violated` [C, M] as the stacks came.
+    """What has come in so far in a round, by client position where it is one number per client;
+    `violated` [C, M] as the stacks came.
 
-    `weighty` and `peopled`, bool [G], are the groups with any weight, and with any client; `started`, the groups of rejected clients.
+    `weighty` and `peopled`, bool [G], are the groups with any weight, and with any client;
+    `started`, the groups of rejected clients.
     """
 
     fold: Any
@@ -135,16 +137,18 @@ def run_round(
 
 
 def _root(work: Work, executor: Executor, state: ServerState) -> Params:
-    """The update [1, ...] that the server makes on rows of its own, by the clients' objective and plain gradient descent.
+    """Return the update [1, ...] of the server on its rows, by the clients' objective and plain
+    gradient descent.
 
-    These rows are nobody's: what holds a client to something of its own is left out, and their minibatches are drawn for the server alone.
+    These rows belong to no client: personal terms are left out, and their minibatches are drawn for
+    the server only.
 
     Raises:
         JobError: when the server has no such rows.
     """
     if work.problem.root is None:
         raise JobError(
-            "the server has no labelled rows of its own to compare updates with",
+            "the server has no labelled rows to compare updates with",
             help="give Problem.root, or another aggregate",
         )
     terms = tuple(term for term in work.algorithm.terms if not isinstance(term, OfClients))
@@ -194,7 +198,8 @@ def _receive(
     }
     if not len(updates.clients):
         return
-    # Shares of the cohort's samples instead of the samples themselves, so that sums stay near 1 in any precision.
+    # Shares of the cohort's samples instead of the samples themselves, so that sums stay near 1 in
+    # any precision.
     samples = work.pool.sizes[updates.clients].to(torch.float64) / total
     scores = None
     if (
@@ -233,9 +238,10 @@ def _receive(
 
 
 def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
-    """The clients' models [C, ...]: where they began plus what they sent, and for layers that stay at home what is at home.
+    """The clients' models [C, ...]: where they began plus what they sent, and for layers that stay
+    at home what is at home.
 
-    Where weights depend on it, the server's own stands in for those: it sees no others.
+    If weights depend on it, the server uses its own: it sees no others.
     """
     sent = {name: updates.start[name] + value for name, value in updates.update.items()}
     params = work.algorithm.local.point(sent)
@@ -261,7 +267,7 @@ def _note_scores(
     *,
     broken: bool,
 ) -> None:
-    """`broken`: whether it is to be told which constraints are violated when no update has any weight."""
+    """`broken`: whether to report the violated constraints if no update has any weight."""
     received.validity |= dict(zip(positions, validity.tolist(), strict=True))
     received.violated.append(scores.violation.to("cpu", torch.float32, copy=True))
     if broken:
@@ -289,7 +295,7 @@ def _enough(work: Work, received: _Received, number: int) -> None:
 def _aggregate(
     work: Work, received: _Received, number: int
 ) -> tuple[Params | None, tuple[str, ...]]:
-    """The aggregated update, None to keep the models; and what is to be told of it."""
+    """Return the aggregated update (None to keep the models) and notes about it."""
     algorithm = work.algorithm
     if algorithm.privacy.noisy or any(weight > 0 for weight in received.weight.values()):
         update, counted = (
@@ -302,7 +308,7 @@ def _aggregate(
     match algorithm.weighting.on_all_invalid:
         case "skip":
             return None, (
-                "no update has any weight under the rules: the model was kept as it was",
+                "no update has any weight under the rules: the model is unchanged",
                 *_takers(work, received),
             )
         case "fedavg":
@@ -323,7 +329,9 @@ def _aggregate(
 
 
 def _takers(work: Work, received: _Received) -> tuple[str, ...]:
-    """A note that names the families of which an update keeps no rule, where these take its weight; and the ways out."""
+    """Return a note that names the families without a satisfied rule that remove an update's
+    weight, with remedies.
+    """
     weighting, scorer = work.algorithm.weighting, work.problem.scorer
     if scorer is None or not received.violated or not isinstance(weighting, ByValidity):
         return ()
@@ -335,7 +343,7 @@ def _takers(work: Work, received: _Received) -> tuple[str, ...]:
         return ()
     way_out = "put a penalty into the training, loosen the rules or their tolerance, or set on_all_invalid to fedavg"
     return (
-        f"an update without weight breaks every rule of a family: {', '.join(named)}; {way_out}",
+        f"an update without weight violates every rule of a family: {', '.join(named)}; {way_out}",
     )
 
 
@@ -353,7 +361,7 @@ def _next_state(
         models, memory = algorithm.server.apply(models, update, before)
         if not algorithm.privacy.noisy and not bool(
             received.weighty.all()
-        ):  # a group without weight stands still: momentum must not carry it on
+        ):  # a group without weight does not move: momentum must not move it
             models, memory = (
                 _where(received.weighty, models, state.models),
                 _where(received.weighty, memory, before),
@@ -368,7 +376,9 @@ def _next_state(
 
 
 def _still(work: Work, received: _Received) -> tuple[str, ...]:
-    """A note that names the clients whose updates were unusable and whose models nobody else has changed: these stood still."""
+    """Return a note that names the clients with unusable updates and models that no other client
+    changes.
+    """
     names = work.problem.clients.names
     alone = [
         names[client]
@@ -391,7 +401,7 @@ def _where(chosen: Tensor, new: Params, old: Params) -> Params:
 
 
 def _kept(state: ServerState, received: _Received) -> ServerState:
-    """The state after a round whose result cannot be used."""
+    """Return the state after a round with an unusable result."""
     received.weight = dict.fromkeys(received.weight, 0.0)
     return replace(state, round=state.round + 1)
 
@@ -456,7 +466,9 @@ def _not_evaluated(work: Work, received: _Received) -> dict[str, str]:
 
 
 def _without_score(work: Work, received: _Received) -> tuple[str, ...]:
-    """A note that names the clients for which no constraint was evaluated, and how their updates count."""
+    """A note that names the clients for which no constraint was evaluated, and how their updates
+    count.
+    """
     names = work.problem.clients.names
     some = [names[client] for client, score in received.validity.items() if math.isnan(score)]
     if not some or not work.algorithm.weighting.needs_scores:
@@ -471,7 +483,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _in_order(received: _Received, positions: list[int]) -> Tensor:
-    """The violation shares [K, M] of clients at these positions, NaN for those of whom there are none."""
+    """The violation shares [K, M] of clients at these positions, NaN for clients without any."""
     shares = received.violated[0] if len(received.violated) == 1 else torch.cat(received.violated)
     if received.order == positions:
         return shares
@@ -484,7 +496,9 @@ def _in_order(received: _Received, positions: list[int]) -> Tensor:
 
 
 def _down(state: ServerState, updates: Updates) -> int:
-    """What these clients were sent: their start, but for what they remember themselves, and the server's part of their optimisers."""
+    """What these clients were sent: their start, but for what they remember themselves, and the
+    server's part of their optimisers.
+    """
     start = {
         name: value for name, value in updates.start.items() if f"start/{name}" not in state.clients
     }

@@ -1,12 +1,18 @@
-"""The joints of a round: one small protocol each. An algorithm is a value that fills them, and none of them keeps state of its own.
+"""The steps of a round: one small protocol each.
 
-    sample clients -> before the round -> start point -> local objective -> local steps -> privacy -> validity score -> weight -> group
+An algorithm chooses an implementation for each step; implementations have no state.
+
+    sample clients -> before the round -> start point -> local objective -> local steps -> privacy
+    -> validity score -> weight -> group
       -> aggregate -> server step -> after the round
 
-What has to be remembered goes through the pipeline: what the server remembers of a joint is a dict of tensors in
-`ServerState.joints`, what it remembers of a client a row in `ServerState.clients`. A row is the client's own: it stays at home.
+What has to be remembered goes through the pipeline: what the server remembers of a joint is a dict
+of tensors in
+`ServerState.joints`, what it remembers of a client a row in `ServerState.clients`. A row is the
+client's own: it stays at home.
 
-Letters: N clients in all, K sampled in a round, C of them in a stack, B batch, F features, H outputs, G models the server holds,
+Letters: N clients in all, K sampled in a round, C of them in a stack, B batch, F features, H
+outputs, G models the server holds,
 M constraints.
 """
 
@@ -37,9 +43,11 @@ class StartPoint:
     """Where a stack of clients begins.
 
     Attributes:
-        variables: what local steps change, each [C, ...]; usually the model's parameters. May be views that must not be written to.
+        variables: what local steps change, each [C, ...]; usually the model's parameters. May be
+            views that must not be written to.
         groups: int64 [C], which of the server's models each client works on.
-        anchor: where proximal terms pull to, each [C, ...], and nothing for what they leave alone; None where that is the start itself.
+        anchor: where proximal terms pull to, each [C, ...], and nothing for what they leave alone;
+            None where that is the start itself.
     """
 
     variables: Params
@@ -57,7 +65,8 @@ class Setting:
     """What stays the same during the local steps of a stack.
 
     Attributes:
-        state: the server's state before the round. clients: int64 [C], positions in the population. samples: int64 [C].
+        state: the server's state before the round. clients: int64 [C], positions in the population.
+            samples: int64 [C].
         share: float64 [C], samples as a share of those of all N clients.
         steps: int64 [C], how many steps each client makes. start: where the clients began.
         rate: the round's learning rate, one for all or float64 [C].
@@ -79,15 +88,20 @@ class Step:
     Attributes:
         model, loss: of the problem. params: where the model is evaluated, each [C, ...].
         x: [C, B, F], or more dimensions (windows, images). y: [C, B] or [C, B, H].
-        share: [C, B], what each sample counts in its client's mean, 0 for padding; None when all count 1 / B. Of minibatches to which each
+        share: [C, B], what each sample counts in its client's mean, 0 for padding; None when all
+            count 1 / B. Of minibatches to which each
             sample belongs by chance (`Differentiation.by_chance`) 1 / expected for all samples.
-        noise: randomness of the training step. clients: int64 [C]. start: `StartPoint.pull` of these clients: not all parameters need be
+        noise: randomness of the training step. clients: int64 [C]. start: `StartPoint.pull` of
+            these clients: not all parameters need be
             in it.
         round: 1 for the first.
-        keys: for terms that need them, the codes of the samples' categories by column, int64 [C, B].
+        keys: for terms that need them, the codes of the samples' categories by column, int64 [C,
+            B].
         closed: the model, where its closed-form derivative may be used; the reference does without.
-        output: what the model answered to x with this noise, [C, B, H], where that is known already: terms need not ask it again.
-        expected: [C], how many samples are expected in each minibatch, where each sample belongs to it by chance; else None.
+        output: what the model answered to x with this noise, [C, B, H], where that is known
+            already: terms need not ask it again.
+        expected: [C], how many samples are expected in each minibatch, where each sample belongs to
+            it by chance; else None.
         autocast: the type in which the model's answer is computed in mixed precision, or None.
     """
 
@@ -136,10 +150,13 @@ class SamplingRule(Protocol):
 
 
 class BeforeRound(Protocol):
-    """What the server does once it is known who takes part: ask the clients which model fits them, put them into clusters, set a step."""
+    """What the server does once it is known who takes part: ask the clients which model fits them,
+    put them into clusters, set a step.
+    """
 
     def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
-        """The state that the round of these clients (int64 [K]) works with; its number and models' shapes stay as they are.
+        """The state that the round of these clients (int64 [K]) works with; its number and models'
+        shapes stay as they are.
 
         It is called with the whole cohort, whatever the stacks are that train it later.
         """
@@ -147,14 +164,18 @@ class BeforeRound(Protocol):
 
 
 class StartRule(Protocol):
-    """Where the clients begin: the global model, a cluster's, shared layers with private ones, an own block."""
+    """Where the clients begin: the global model, a cluster's, shared layers with private ones, an
+    own block.
+    """
 
     def model_count(self, population: int) -> int:
         """G, how many models the server holds for `population` clients."""
         ...
 
     def initial_memory(self, models: Params, population: int) -> Params:
-        """What is remembered of each client before the first round, each [N, ...]; its names begin with ``start/``."""
+        """What is remembered of each client before the first round, each [N, ...]; its names begin
+        with ``start/``.
+        """
         ...
 
     def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
@@ -179,34 +200,44 @@ class Term(Protocol):
 
 
 class OfClients:
-    """Marks a term that holds each client to something of its own (a set, a property); it leaves rows alone that are no client's."""
+    """Marks a term that applies a personal set or property to each client; rows without a client
+    are unaffected.
+    """
 
     __slots__ = ()
 
 
 @runtime_checkable
 class SlopedTerm(Protocol):
-    """A term that also knows its derivative in closed form; with others of its kind it spares a stack automatic differentiation."""
+    """A term that also knows its derivative in closed form; with others of its kind it spares a
+    stack automatic differentiation.
+    """
 
     def value(self, step: Step) -> Tensor:
         """See `Term.value`."""
         ...
 
     def slope(self, step: Step) -> Params:
-        """The derivative by `step.params`, each [C, ...] and not used elsewhere; nothing for a parameter it does not depend on."""
+        """The derivative by `step.params`, each [C, ...] and not used elsewhere; nothing for a
+        parameter it does not depend on.
+        """
         ...
 
 
 @runtime_checkable
 class OutputTerm(Protocol):
-    """A term that depends on the parameters through the model's outputs alone, and knows its derivative by them; sparing as above."""
+    """A term that depends on the parameters through the model's outputs alone, and knows its
+    derivative by them; sparing as above.
+    """
 
     def value(self, step: Step) -> Tensor:
         """See `Term.value`; of `Step.output` where it is known."""
         ...
 
     def by_output(self, step: Step) -> tuple[Tensor, Tensor]:
-        """The value [C], and its derivative by the outputs, shaped as they are; `Step.output` is known."""
+        """The value [C], and its derivative by the outputs, shaped as they are; `Step.output` is
+        known.
+        """
         ...
 
 
@@ -216,7 +247,8 @@ class KnownTerm(Protocol):
 
     @property
     def reads(self) -> Literal["parameters", "samples", "client"]:
-        """The parameters alone; each sample by itself, so that the value is the mean over the samples in their shares; or with each
+        """The parameters alone; each sample separately, so that the value is the mean over the
+        samples in their shares; or with each
         sample something that tells of all samples of its client."""
         ...
 
@@ -226,13 +258,17 @@ class Differentiation(Protocol):
 
     @property
     def by_chance(self) -> bool:
-        """Whether each sample belongs to a minibatch by chance, independently of all others (see `batches.by_chance`)."""
+        """Whether each sample belongs to a minibatch by chance, independently of all others (see
+        `batches.by_chance`).
+        """
         ...
 
     def __call__(
         self, step: Step, terms: tuple[Term, ...]
     ) -> tuple[Tensor, Mapping[str, Gradient]]:
-        """Per client the objective's value [C] (NaN where it must not be told) and its gradient by `step.params`."""
+        """Per client the objective's value [C] (NaN if it is private) and its gradient by
+        `step.params`.
+        """
         ...
 
 
@@ -240,23 +276,29 @@ class LocalUpdate(Protocol):
     """The local optimiser."""
 
     def initial_memory(self, models: Params, population: int) -> Params:
-        """What is remembered of each client before the first round, each [N, ...]; its names begin with ``local/``."""
+        """What is remembered of each client before the first round, each [N, ...]; its names begin
+        with ``local/``.
+        """
         ...
 
     def shared(self, models: Params) -> Params:
-        """What the server keeps for its clients' optimisers before the first round (server control variates), by any name.
+        """What the server keeps for its clients' optimisers before the first round (server control
+        variates), by any name.
 
-        It stands in ``ServerState.joints["local"]``, is sent with the model, and grows each round by the sum of `Outcome.shared` over
-        the clients whose updates are usable.
+        It is stored in ``ServerState.joints["local"]``, is sent with the model, and grows each
+        round by the sum of `Outcome.shared` over
+        the clients with usable updates.
         """
         ...
 
     def begin(self, setting: Setting, variables: Params) -> Params:
-        """What is carried from step to step besides the variables (momentum, control variates), each [C, ...]."""
+        """What is carried from step to step besides the variables (momentum, control variates),
+        each [C, ...].
+        """
         ...
 
     def point(self, variables: Params) -> Params:
-        """The model's parameters that the variables stand for, [C, ...]; usually the variables themselves."""
+        """Return the model parameters of the variables, [C, ...]; usually the variables themselves."""
         ...
 
     def advance(
@@ -266,7 +308,9 @@ class LocalUpdate(Protocol):
         carry: Params,
         rate: float | Tensor,
     ) -> None:
-        """One step, written into `variables` and `carry`; the executor owns both and nobody else sees them."""
+        """One step, written into `variables` and `carry`; the executor owns both and nobody else
+        sees them.
+        """
         ...
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
@@ -279,11 +323,15 @@ class PrivacyRule(Protocol):
 
     @property
     def noisy(self) -> bool:
-        """Whether the server adds noise: then it does so whatever came in, and how the clients' objectives stand is not told."""
+        """Whether the server adds noise, whatever it receives; the clients' objectives are then
+        private.
+        """
         ...
 
     def client(self, update: Params, keys: Tensor) -> Params:
-        """The updates [C, ...] that leave the clients (clipped, noised); `keys` int64 [C] name each client's randomness."""
+        """The updates [C, ...] that leave the clients (clipped, noised); `keys` int64 [C] name each
+        client's randomness.
+        """
         ...
 
     def server(self, update: Params, key: Tensor) -> Params:
@@ -296,7 +344,9 @@ class WeightingRule(Protocol):
 
     @property
     def on_all_invalid(self) -> OnAllInvalid:
-        """What to do when no update has any weight: keep the model, weigh by samples, or stop with an error."""
+        """What to do when no update has any weight: keep the model, weigh by samples, or stop with
+        an error.
+        """
         ...
 
     @property
@@ -310,37 +360,46 @@ class WeightingRule(Protocol):
         """The weights of updates, and the validity of their models.
 
         Args:
-            samples: float64 [C], n_k. scores, rows: of the clients' models, when the problem has rules.
+            samples: float64 [C], n_k. scores, rows: of the clients' models, when the problem has
+                rules.
         """
         ...
 
 
 class GroupingRule(Protocol):
-    """Whose updates are aggregated together."""
+    """Assigns clients to groups; updates of one group are aggregated together."""
 
     def assign(
         self, state: ServerState, clients: Tensor, started: Tensor, update: Params
     ) -> Tensor:
-        """The group int64 [C] of each client, in 0 .. G - 1; `started` is the group whose model it started from."""
+        """The group int64 [C] of each client, in 0 ..
+
+        G - 1; `started` is the group of its start model.
+        """
         ...
 
 
 class AggregationRule(Protocol):
-    """Many updates into one per group; a fold over stacks, so that the updates are never all in memory unless it must see them so."""
+    """Many updates into one per group; a fold over stacks, so that the updates are never all in
+    memory unless it must see them so.
+    """
 
     @property
     def needs_root(self) -> bool:
-        """Whether it compares the clients' updates with one that the server makes on data of its own, `Problem.root`."""
+        """Whether it compares updates with one from the server's data, `Problem.root`."""
         ...
 
     def begin(self, models: Params, root: Params | None) -> Any:
-        """An empty fold, for the server's models [G, ...]; root: the server's own update [1, ...], where needed."""
+        """An empty fold, for the server's models [G, ...]; root: the server's own update [1, ...],
+        where needed.
+        """
         ...
 
     def add(self, fold: Any, update: Params, weights: Tensor, groups: Tensor) -> Any:
         """The fold with the updates [C, ...] of a stack; weights float64 [C], groups int64 [C].
 
-        What a client does not send (private layers) stays out of the fold; what the server has no parameter for is ignored.
+        What a client does not send (private layers) stays out of the fold; what the server has no
+        parameter for is ignored.
         """
         ...
 
@@ -349,7 +408,9 @@ class AggregationRule(Protocol):
         ...
 
     def counted(self, fold: Any) -> Tensor | None:
-        """How much each added client counted, float64 in the order of adding, where that is not by the weights; else None."""
+        """How much each added client counted, float64 in the order of adding, where that is not by
+        the weights; else None.
+        """
         ...
 
 
@@ -366,7 +427,9 @@ class ServerStep(Protocol):
 
 
 class AfterRound(Protocol):
-    """What the server does when a round is over: infer properties, re-cluster, train a cluster's model, personalise."""
+    """What the server does when a round is over: infer properties, re-cluster, train a cluster's
+    model, personalise.
+    """
 
     def apply(self, work: Work, state: ServerState, record: RoundRecord) -> ServerState:
         """The state with which the next round begins."""

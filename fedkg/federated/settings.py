@@ -45,29 +45,43 @@ class Settings:
 
     Args:
         rounds: T, communication rounds.
-        participation: share of the clients that is sampled in each round, above 0 up to 1; at least one client is.
+        participation: share of the clients that is sampled in each round, above 0 up to 1; at least
+            one client is.
         local_epochs: full passes over a client's samples in each round; or
-        local_steps: minibatch steps in each round, the same number for all clients, each on samples drawn afresh. Give one of the two.
+        local_steps: minibatch steps in each round, the same number for all clients, each on samples
+            drawn afresh. Give one of the two.
         batch: samples in a minibatch; the last one of an epoch may be smaller.
         learning_rate: of the clients.
-        schedule: of the learning rate over the rounds: ``constant``, or ``cosine`` from the full rate down towards 0.
+        schedule: of the learning rate over the rounds: ``constant``, or ``cosine`` from the full
+            rate down towards 0.
         seed: of every random choice.
         own: what single clients do otherwise, by name; the schedule is that of all.
-        executor: ``sequential`` (one client after the other, the reference), ``stacked`` (all sampled clients one tensor program),
-            ``processes`` (stacks side by side in worker processes of one thread each), or ``auto`` (measures on the first steps and picks).
+        executor: ``sequential`` (one client after the other, the reference), ``stacked`` (all
+            sampled clients one tensor program),
+            ``processes`` (stacks side by side in worker processes of one thread each), or ``auto``
+            (measures on the first steps and picks).
         workers: processes that train side by side; None: as many as there are processors.
-        threads: of the tensor library within an operation, while training. They wait for each other spinning: with one core busy
-            elsewhere, two were measured up to 20 times slower than one. So one is the default; small models gain little from more.
-            Compiled loops, whose threads sleep, take as many as torch has when the training begins.
-        chunk: most clients in one stack; None leaves it to `memory` (and to the measurement of ``auto``).
+        threads: of the tensor library within an operation, while training. They wait for each other
+            spinning: with one core busy
+            elsewhere, two were measured up to 20 times slower than one. So one is the default;
+            small models gain little from more.
+            Compiled loops have sleeping threads and take as many as torch has when the training
+            begins.
+        chunk: most clients in one stack; None leaves it to `memory` (and to the measurement of
+            ``auto``).
         memory: bytes that a stack of clients may take, or the stacks of all workers together.
-        client_memory: bytes that what is remembered of clients (private layers, control variates) may take; the largest of it is kept in
+        client_memory: bytes that what is remembered of clients (private layers, control variates)
+            may take; the largest of it is kept in
             files beyond that.
-        min_clients: fewest clients whose updates must be usable in a round, else `TooFewClients`.
-        precision: ``bfloat16`` computes the model's answers and their derivatives in mixed precision (`torch.autocast`), by automatic
-            differentiation; parameters, losses and sums stay as they are. For accelerators: a processor is mostly slower with it.
-        wire: in what updates travel to the server, see `fedkg.federated.client.wire_precision`; None: as they are.
-        measure: judge the updates by the rules even where the algorithm takes no notice of them, so that its violation rate is known.
+        min_clients: minimum number of clients with usable updates in a round, else `TooFewClients`.
+        precision: ``bfloat16`` computes the model's answers and their derivatives in mixed
+            precision (`torch.autocast`), by automatic
+            differentiation; parameters, losses and sums stay as they are. For accelerators: a
+            processor is mostly slower with it.
+        wire: in what updates travel to the server, see `fedkg.federated.client.wire_precision`;
+            None: as they are.
+        measure: judge the updates by the rules even where the algorithm takes no notice of them, so
+            that its violation rate is known.
 
     Raises:
         JobError: naming the field that is wrong.
@@ -123,13 +137,17 @@ class Settings:
                 )
 
     def rate(self, round: int) -> float:
-        """The learning rate of round 1, 2, ...; cosine: ``learning_rate (1 + cos(pi (round - 1) / rounds)) / 2``."""
+        """The learning rate of round 1, 2, ...; cosine: ``learning_rate (1 + cos(pi (round - 1) /
+        rounds)) / 2``.
+        """
         if self.schedule == "constant":
             return self.learning_rate
         return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * (round - 1) / self.rounds))
 
     def sampled(self, population: int) -> int:
-        """K, how many of the clients take part in a round: ``participation * population`` rounded half up, at least one."""
+        """K, how many of the clients take part in a round: ``participation * population`` rounded
+        half up, at least one.
+        """
         return max(1, min(population, math.floor(self.participation * population + 0.5)))
 
 

@@ -1,4 +1,5 @@
-"""All that a federation is between two rounds; nothing else influences what comes next, so that a saved state resumes to the bit.
+"""All that a federation is between two rounds; nothing else influences what comes next, so that a
+saved state resumes to the bit.
 
 Letters: G models the server holds (1, or one per cluster), N clients in all.
 """
@@ -23,16 +24,19 @@ FORMAT = 2
 ALIGNMENT = 64
 """Bytes. PyTorch allocates CPU tensors at multiples of 64, one cache line and one AVX-512 register.
 
-Matrix kernels treat the first elements of an operand that starts elsewhere separately, which changes the last bits of a product.
+Matrix kernels treat the first elements of an operand that starts elsewhere separately, which
+changes the last bits of a product.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which executor trains, and how; part of the state because float sums depend on it in their last bits.
+    """Which executor trains, and how; part of the state because float sums depend on it in their
+    last bits.
 
     Attributes:
-        executor: ``sequential``, ``stacked`` or ``processes``. chunk: most clients in a stack. threads: intra-operation threads.
+        executor: ``sequential``, ``stacked`` or ``processes``. chunk: most clients in a stack.
+            threads: intra-operation threads.
         reason: why, in words.
     """
 
@@ -50,7 +54,8 @@ class ServerState:
         round: rounds done.
         models: parameters of the G models the server holds, each [G, ...].
         joints: what joints remember (server momentum, control variates, ...), by joint and name.
-        clients: what is remembered of each client, by name, each [N, ...]; a tensor, or rows in files.
+        clients: what is remembered of each client, by name, each [N, ...]; a tensor, or rows in
+            files.
         choice: the executor, once chosen.
     """
 
@@ -67,10 +72,13 @@ class ServerState:
 
 
 def with_aligned_memory(state: ServerState) -> ServerState:
-    """The same state with every tensor of `models` and `joints` contiguous and at an aligned address.
+    """The same state with every tensor of `models` and `joints` contiguous and at an aligned
+    address.
 
-    The numbers that a tensor leads to depend on its address in their last bits. A round may return views into larger tensors, and a file
-    is read into memory at any address. With this, a round sees equal memory whether its state was loaded or never left the process.
+    The numbers that a tensor leads to depend on its address in their last bits. A round may return
+    views into larger tensors, and a file
+    is read into memory at any address. With this, a round sees equal memory whether its state was
+    loaded or never left the process.
     Rows of clients need no such care: they are only read by index, which copies them.
     """
     return replace(
@@ -88,7 +96,9 @@ def _aligned(tensors: Params) -> Params:
 
 
 def _is_aligned(value: Tensor) -> bool:
-    """Accelerators have no readable addresses; memory that they allocate is aligned, a view into it may not be."""
+    """Accelerators have no readable addresses; memory that they allocate is aligned, a view into it
+    may not be.
+    """
     if not value.is_contiguous():
         return False
     if value.device.type == "cpu":
@@ -99,7 +109,8 @@ def _is_aligned(value: Tensor) -> bool:
 def to_tensors(state: ServerState) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The state as flat named tensors and a JSON document; no pickle, nothing left out.
 
-    Of rows in the files of a folder that was given to `train`, the tensors tell which slot is whose; the files are a part of what is saved,
+    Of rows in the files of a folder that was given to `train`, the tensors give the owner of each
+    slot; the files are part of the saved state,
     on the disk when this returns, and `rows.hold` keeps the state's slots from being written again.
     """
     tensors = {f"models/{name}": value.contiguous() for name, value in state.models.items()}
@@ -148,9 +159,11 @@ def to_tensors(state: ServerState) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def from_tensors(
     tensors: Mapping[str, Tensor], document: Mapping[str, Any], folder: Path | None = None
 ) -> ServerState:
-    """The state that `to_tensors` took apart, in aligned memory and with all names in their first order.
+    """The state that `to_tensors` took apart, in aligned memory and with all names in their first
+    order.
 
-    Sums over all parameters follow the order of the names, and a file may return them in another one.
+    Sums over all parameters follow the order of the names, and a file may return them in another
+    one.
 
     Args:
         folder: where `train` kept the rows of clients in files, if it did.

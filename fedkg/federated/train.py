@@ -33,8 +33,10 @@ def initial_state(
 ) -> ServerState:
     """The state before the first round.
 
-    The server's first model starts as the model does for the settings' seed, or at `params` (without a leading dimension); further
-    models, where the algorithm holds several, as the model does for seeds of their own (`model_seed`), or like the first where the
+    The server's first model starts as the model does for the settings' seed, or at `params`
+    (without a leading dimension); further
+    models, where the algorithm holds several, as the model does for separate seeds (`model_seed`),
+    or like the first where the
     algorithm says so.
     """
     problem = gathered(problem) if algorithm.pooled else problem
@@ -81,20 +83,27 @@ def train(
     folder: Path | None = None,
     ranks: Ranks | None = None,
 ) -> Iterator[tuple[ServerState, RoundRecord]]:
-    """Yield the state and the record after each round until ``settings.rounds`` rounds are done, or a budget of privacy is spent.
+    """Yield the state and the record after each round until ``settings.rounds`` rounds are done, or
+    a budget of privacy is spent.
 
-    Resumable to the bit: started again from a state it has yielded (saved by `state.to_tensors`, loaded by `state.from_tensors`), it
-    goes on exactly as it would have gone on. The choice of executor is made once, before the first round, and is part of the state.
+    Resumable to the bit: started again from a state it has yielded (saved by `state.to_tensors`,
+    loaded by `state.from_tensors`), it
+    goes on exactly as it would have gone on. The choice of executor is made once, before the first
+    round, and is part of the state.
 
     Args:
         state: where to go on; None begins anew.
-        crew: worker processes to train with where the executor is ``processes``; None starts some and ends them with the training.
-        folder: where rows of clients beyond `Settings.client_memory` are kept; None: in temporary files, which go with the states.
-        ranks: the processes that train together, each of which calls this with the same problem; they begin at the state of rank 0, and
+        crew: worker processes to train with where the executor is ``processes``; None starts some
+            and ends them with the training.
+        folder: where rows of clients beyond `Settings.client_memory` are kept; None: in temporary
+            files, which go with the states.
+        ranks: the processes that train together; each calls this function with the same problem;
+            they begin at the state of rank 0, and
             each yields the same. None: this process alone.
 
     Raises:
-        JobError: when the algorithm contradicts itself, or the state does not fit the problem. TooFewClients: see `run_round`.
+        JobError: when the algorithm contradicts itself, or the state does not fit the problem.
+            TooFewClients: see `run_round`.
     """
     check(algorithm, settings, len(problem.clients.names))
     check_paces(problem.clients.names, algorithm, settings)
@@ -142,7 +151,9 @@ def _spent(algorithm: Algorithm, state: ServerState) -> str:
 
 
 def _of_first(state: ServerState | None, ranks: Ranks) -> ServerState | None:
-    """The state that rank 0 begins with, in all ranks; rows in files as tensors but for rank 0 itself."""
+    """The state that rank 0 begins with, in all ranks; rows in files as tensors but for rank 0
+    itself.
+    """
     sent = (
         None
         if state is None
@@ -215,7 +226,9 @@ def _checked(state: ServerState, fresh: ServerState) -> ServerState:
 
 
 def _in_order(state: ServerState, fresh: ServerState) -> ServerState:
-    """The state with its tensors in the order in which they were made: files have another, and noise and sums go by it."""
+    """The state with its tensors in the order in which they were made: files have another, and
+    noise and sums go by it.
+    """
     return replace(
         state,
         models={name: state.models[name] for name in fresh.models},

@@ -1,10 +1,14 @@
-"""Granger-augmented states as channels that models read: what a site's filter says of each step, and what others will do to it.
+"""Granger-augmented states as channels that models read: what a site's filter says of each step,
+and what others will do to it.
 
 Letters: M sites, T steps, D measurements of a site, P states that every site is to have, L lags.
-Source: Mohanty et al. 2025, sections 3 and 4: the augmented state h_a = h_c + theta y, its prediction A h_a, and the server's A h_c +
-sum A_mn h_n. Where we depart from it: measurements may be unknown, and sites may have fewer directions than P.
+Source: Mohanty et al. 2025, sections 3 and 4: the augmented state h_a = h_c + theta y, its
+prediction A h_a, and the server's A h_c +
+sum A_mn h_n. Where we depart from it: measurements may be unknown, and sites may have fewer
+directions than P.
 
-No step after the last that may be learnt from has a say in scaling, directions, dynamics, gains, theta or causes, and no step has one in
+No step after the last that may be learnt from has a say in scaling, directions, dynamics, gains,
+theta or causes, and no step has one in
 the states of those before it.
 """
 
@@ -28,7 +32,10 @@ F64 = NDArray[np.float64]
 Reads = Literal["states", "server", "both"]
 
 SPAN = 10.0
-"""Channels lie within -SPAN .. SPAN: states have unit variance where they are learnt, and what is further out stands at the edge."""
+"""Channels lie within -SPAN ..
+
+SPAN: states have unit variance where they are learnt, and larger values are clipped.
+"""
 LEAST = 20
 """Common steps without which there is nothing to learn from."""
 OURS = "granger_"
@@ -41,7 +48,8 @@ class Record:
     """What a site measures.
 
     Attributes:
-        start: the step of the common clock that the first row is of. known: the first step that must not be learnt from.
+        start: the step of the common clock that the first row is of. known: the first step that
+            must not be learnt from.
         values: [T, D], unknown ones NaN.
     """
 
@@ -62,8 +70,10 @@ class Filtered:
     """The sites' own filters.
 
     Attributes:
-        records: of the sites that have states. clients: their filters, with the measurements of all their steps, filled.
-        states: [T, P_m] of each, over its own steps. start, stop: of the steps that are learnt from. notes: what people should know.
+        records: of the sites that have states. clients: their filters, with the measurements of all
+            their steps, filled.
+        states: [T, P_m] of each, over its own steps. start, stop: of the steps that are learnt
+            from. notes: what people should know.
     """
 
     records: tuple[Record, ...]
@@ -74,7 +84,10 @@ class Filtered:
     notes: tuple[str, ...]
 
     def series(self, allowed: NDArray[np.bool_], lags: int | Sequence[int]) -> Series:
-        """The steps that are learnt from, as the learning takes them. Raises UsageError for more lags than there are steps."""
+        """The steps that are learnt from, as the learning takes them.
+
+        Raises UsageError for more lags than there are steps.
+        """
         orders = orders_of(lags, len(self.clients), self.stop - self.start)
         cut, states = [], []
         for record, client, own in zip(self.records, self.clients, self.states, strict=True):
@@ -92,22 +105,29 @@ class Filtered:
 
 
 def channels(states: int, reads: Reads) -> tuple[str, ...]:
-    """The names of the channels, the same at every site: dimensionless numbers within -SPAN .. SPAN."""
+    """The names of the channels, the same at every site: dimensionless numbers within -SPAN ..
+
+    SPAN.
+    """
     own = [f"{word}{number}" for word in (STATE, NEXT) for number in range(1, states + 1)]
     server = [f"{SERVER}{number}" for number in range(1, states + 1)]
     return (*(own if reads != "server" else ()), *(server if reads != "states" else ()))
 
 
 def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filtered:
-    """A Kalman filter for every site, of at most `states` states, from the steps that all sites know and may learn from.
+    """A Kalman filter for every site, of at most `states` states, from the steps that all sites
+    know and may learn from.
 
-    A site whose measurements have fewer directions has fewer states; one whose measurements never change has no filter.
+    A site with measurements of lower rank has fewer states; a site with constant measurements has
+    no filter.
 
     Args:
-        past: how many values of each signal, the last ones, count as measurements of a step: 1 as in the paper.
+        past: how many values of each signal, the last ones, count as measurements of a step: 1 as
+            in the paper.
 
     Raises:
-        UsageError: the sites have hardly any steps in common, fewer than two of them have a state, or none has so many.
+        UsageError: if the sites share too few steps, fewer than two have a state, or none has that
+            many states.
     """
     start, stop = (
         max(one.start for one in records),
@@ -147,13 +167,13 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
     if len(found) < 2:
         raise UsageError(
             "causes are between sites",
-            expected="two sites or more whose measurements change",
+            expected="two or more sites with changing measurements",
             received=str(len(found)),
         )
     most = max(len(client.transition) for _, client, _ in found)
     if most < states:
         raise UsageError(
-            "no site's measurements have so many directions",
+            "no site has measurements of that rank",
             expected=f"at most {most} state{'' if most == 1 else 's'} a site",
             received=str(states),
             help="fewer `states`, or the values of earlier steps as measurements too (`past`)",
@@ -174,11 +194,13 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
 def states_of(
     found: Filtered, series: Series, learnt: Learnt | None, states: int, reads: Reads
 ) -> dict[str, F64]:
-    """The channels of each site that has states, [T, C] over its own steps; NaN for states that it does not have.
+    """The channels of each site that has states, [T, C] over its own steps; NaN for states that it
+    does not have.
 
     Args:
         series, learnt: the learning; None: each site alone, with its filter and nothing else.
-        states: P, to which sites with fewer are filled up. reads: which channels, in the order of `channels`.
+        states: P, to which sites with fewer are filled up. reads: which channels, in the order of
+            `channels`.
     """
     lags, made = series.lags, {}
     begin, end = min(one.start for one in found.records), max(one.stop for one in found.records)
@@ -220,7 +242,9 @@ def _padded(values: F64, states: int) -> F64:
 
 
 def _embedded(record: Record, past: int) -> Record:
-    """The record with the values of the steps before as measurements of each step; unknown before its first step."""
+    """The record with the values of the steps before as measurements of each step; unknown before
+    its first step.
+    """
     if past == 1:
         return record
     parts = [record.values]
@@ -237,7 +261,9 @@ def _embedded(record: Record, past: int) -> Record:
 
 
 def _bridged(column: F64) -> F64:
-    """A column whose unknown values lie on straight lines between known neighbours, and at the ends are those of the nearest."""
+    """Return a column with unknown values interpolated linearly, and extended by the nearest value
+    at the ends.
+    """
     known = ~np.isnan(column)
     steps = np.arange(len(column))
     return np.asarray(np.interp(steps, steps[known], column[known]), dtype=np.float64)

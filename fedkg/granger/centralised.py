@@ -1,7 +1,10 @@
-"""What a plant that gives up all measurements would find: a vector autoregression at one place, tested for Granger causes.
+"""What a plant that gives up all measurements would find: a vector autoregression at one place,
+tested for Granger causes.
 
-Letters: T steps, M clients, D measurements of all clients, L lags, K = L D + 1 coefficients of an equation.
-Source: Luetkepohl 2005, section 3.6.1: the F form of the Wald test that all coefficients of the causing in the equations of the caused
+Letters: T steps, M clients, D measurements of all clients, L lags, K = L D + 1 coefficients of an
+equation.
+Source: Luetkepohl 2005, section 3.6.1: the F form of the Wald test that all coefficients of the
+causing in the equations of the caused
 are zero, the same as `VAR.test_causality(kind="f")` of statsmodels, to which the tests hold it.
 """
 
@@ -20,10 +23,14 @@ F64 = NDArray[np.float64]
 def centralised(
     measurements: Sequence[F64], *, lags: int = 1, allowed: NDArray[np.bool_] | None = None
 ) -> F64:
-    """p-values of a VAR with a constant on the measurements of all clients, [M, M]; row m, column n: n drives m. NaN on the diagonal.
+    """p-values of a VAR with a constant on the measurements of all clients, [M, M]; row m, column
+    n: n drives m.
+
+    NaN on the diagonal.
 
     Args:
-        measurements: [T, D_m] of each client. allowed: bool [M, M]; pairs that are not stay NaN, though all measurements are regressors.
+        measurements: [T, D_m] of each client. allowed: bool [M, M]; pairs that are not stay NaN,
+            though all measurements are regressors.
 
     Raises:
         UsageError: too few steps for the coefficients, or measurements that repeat each other.

@@ -1,13 +1,17 @@
-"""The pass through time in chunks of steps, as matrix products of all clients at once: for devices on which single steps cost a launch.
+"""The pass through time in chunks of steps, as matrix products of all clients at once: for devices
+on which single steps cost a launch.
 
-Letters: M clients, T steps, G steps of a chunk, N columns of regressors (all clients, all lags), P states and D measurements, the most of
+Letters: M clients, T steps, G steps of a chunk, N columns of regressors (all clients, all lags), P
+states and D measurements, the most of
 any client: smaller ones are filled with zeros, which stay zeros.
-Source: Mohanty et al. 2025, algorithm 2 with the corrected equations. Within a chunk that begins with theta and A, what step t reads is
+Source: Mohanty et al. 2025, algorithm 2 with the corrected equations. Within a chunk that begins
+with theta and A, what step t reads is
 
     d_t = p_t theta y_t + sum_{s < t} (p_t / p_{s+1}) u_s (y_s . y_t)
     e_t = A_mm d_t - A (q_t h_t) - sum_{s < t} e_s (c_s h_s / q_{s+1}) . (q_t h_t)
 
-with u_s what step s pushes theta by, linear in d_s and e_s, c_s the server's rates, and p, q the products of the ridge's shrinking. All d
+with u_s what step s pushes theta by, linear in d_s and e_s, c_s the server's rates, and p, q the
+products of the ridge's shrinking. All d
 and e of a chunk therefore solve one triangular system of 2 P G unknowns, exactly.
 """
 
@@ -32,8 +36,10 @@ class _Stacked:
     """All clients side by side on a device, float64.
 
     Attributes:
-        seen: y, [M, T, D]. aligned: [M, T, P]. surprise: [M, T]. own: A_mm, [M, P, P]. square: [M, P, P]. before: h, [T, N].
-        learnt: [M, N], 1 where a column is. sizes: [1 or M, T, N or 1], what the server's steps are divided by. shift: G rates of theta,
+        seen: y, [M, T, D]. aligned: [M, T, P]. surprise: [M, T]. own: A_mm, [M, P, P]. square: [M,
+            P, P]. before: h, [T, N].
+        learnt: [M, N], 1 where a column is. sizes: [1 or M, T, N or 1], what the server's steps are
+            divided by. shift: G rates of theta,
         [M, T]: 1, or one over epsilon and |y|^2.
     """
 
@@ -58,14 +64,17 @@ def learn_in_chunks(
     device: torch.device | str = "cpu",
     chunk: int = STEPS,
 ) -> Learnt:
-    """What `fedkg.granger.learn.learn` learns one sample at a time, to rounding, on any device that has float64.
+    """What `fedkg.granger.learn.learn` learns one sample at a time, to rounding, on any device that
+    has float64.
 
     Args:
-        epochs: most passes over the steps. tolerance: ends before when an epoch changes the parameters by no more than this share of their
+        epochs: most passes over the steps. tolerance: ends before when an epoch changes the
+            parameters by no more than this share of their
             size, as `learn` does. start: what to go on from; None: zeros. chunk: G.
 
     Raises:
-        FedkgError: the steps are too large, and the learning diverges: at which client, and which rate it can have.
+        FedkgError: the steps are too large, and the learning diverges: at which client, and which
+            rate it can have.
     """
     chosen = Rates() if rates is None else rates
     known = _stacked(series, chosen, products_of(series), torch.device(device))
@@ -164,7 +173,9 @@ def _begun(
 def _chunk(
     known: _Stacked, rates: Rates, row: torch.Tensor, theta: torch.Tensor, begin: int, end: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The causes and theta after the steps begin .. end - 1, and the losses [M, G] of client and server at each."""
+    """The causes and theta after the steps begin .. end - 1, and the losses [M, G] of client and
+    server at each.
+    """
     y, h = known.seen[:, begin - 1 : end - 1], known.before[begin - 1 : end - 1]
     aligned, shift = known.aligned[:, begin:end], known.shift[:, begin - 1 : end - 1]
     count, steps, most = aligned.shape
@@ -214,7 +225,7 @@ def _chunk(
 
 
 def _check(series: Series, rates: Rates, losses: torch.Tensor) -> None:
-    """Raises FedkgError where a loss [2, M, T - L] is no number."""
+    """Raises FedkgError if a loss [2, M, T - L] is not finite."""
     broken = ~torch.isfinite(losses).all(0)
     if bool(broken.any()):
         m = int(broken.any(1).nonzero()[0])

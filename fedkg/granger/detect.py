@@ -1,4 +1,5 @@
-"""Faults seen in the losses: what a client's own loss and the server's say at every step, and how well they tell faults apart.
+"""Faults seen in the losses: what a client's own loss and the server's say at every step, and how
+well they tell faults apart.
 
 Letters: M clients, T steps.
 """
@@ -26,7 +27,9 @@ class StepLosses:
 
 
 def step_losses(series: Series, found: Learnt) -> StepLosses:
-    """The losses with parameters that stay: a fault in a client's own dynamics shows in its own, a changed influence of others in both."""
+    """The losses with parameters that stay: a fault in a client's own dynamics shows in its own, a
+    changed influence of others in both.
+    """
     steps, lags = len(series.states), series.lags
     client, server = np.zeros((steps, len(series.clients))), np.zeros((steps, len(series.clients)))
     before = series.regressors[lags - 1 : -1]
@@ -39,7 +42,8 @@ def step_losses(series: Series, found: Learnt) -> StepLosses:
 
 
 def area_under_roc(scores: F64, faulty: NDArray[np.bool_]) -> float:
-    """The probability that a faulty step scores above a sound one, ties counted half (Mann and Whitney 1947).
+    """The probability that a faulty step scores above a sound one, ties counted half (Mann and
+    Whitney 1947).
 
     Raises:
         UsageError: only faulty, or only sound steps.

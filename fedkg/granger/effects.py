@@ -1,4 +1,5 @@
-"""What learnt causes mean: edges for the knowledge graph, and how far and how soon a disturbance reaches.
+"""What learnt causes mean: edges for the knowledge graph, and how far and how soon a disturbance
+reaches.
 
 Letters: M clients, S states of all clients, K steps ahead.
 """
@@ -19,7 +20,8 @@ F64 = NDArray[np.float64]
 
 
 def edges(series: Series, found: Learnt, p_values: F64 | None = None) -> tuple[CausalEdge, ...]:
-    """The learnt edges, the strongest first, with the lag at which each is strongest; edges that the prior rules out are none.
+    """The learnt edges, the strongest first, with the lag at which each is strongest; edges that
+    the prior rules out are none.
 
     Args:
         p_values: [M, M], as `fedkg.granger.reference.p_values` gives them.
@@ -48,7 +50,8 @@ class Reached:
     """A client that a disturbance reaches.
 
     Attributes:
-        first: after how many steps more than `share` of the largest effect there has come. peak: after how many it is largest.
+        first: after how many steps more than `share` of the largest effect there has come. peak:
+            after how many it is largest.
         size: that effect, as a share of the disturbance.
     """
 
@@ -67,7 +70,8 @@ def reach(
     share: float = 0.1,
     least: float = 0.01,
 ) -> tuple[Reached, ...]:
-    """Whom a disturbance of unit size of client `origin`'s states reaches within K steps, in the order in which it comes to them.
+    """Whom a disturbance of unit size of client `origin`'s states reaches within K steps, in the
+    order in which it comes to them.
 
     The whole transition is taken: what each client does to itself, and the learnt causes.
     """
@@ -86,9 +90,11 @@ def reach_of(
     share: float = 0.1,
     least: float = 0.01,
 ) -> tuple[Reached, ...]:
-    """The same by any transition [S, L S], in which clients act on themselves too, as `fedkg.granger.reference.joint` gives one.
+    """The same by any transition [S, L S], in which clients act on themselves too, as
+    `fedkg.granger.reference.joint` gives one.
 
-    An effect is the spectral norm of what a unit of the origin's states has become after k steps. Clients on which it stays below `least`
+    An effect is the spectral norm of what a unit of the origin's states has become after k steps.
+    Clients on which it stays below `least`
     are left out; so is the origin.
     """
     total = len(whole)

@@ -1,16 +1,22 @@
-"""What the learning can identify: an account of how far learnt causes fall short of the true ones, and why.
+"""What the learning can identify: an account of how far learnt causes fall short of the true ones,
+and why.
 
 Letters: M clients, P states of a client, S states of all, O states of all others.
-Source: section 5 of the specification's reading of Mohanty et al. 2025. theta sees the client's own measurements alone, so that it learns
-what can be read in them of the one-step surprise A_mn h_n; the server then regresses that on h_n. In the long run, where the filters
+Source: section 5 of the specification's reading of Mohanty et al. 2025. theta sees the client's own
+measurements alone, so that it learns
+what can be read in them of the one-step surprise A_mn h_n; the server then regresses that on h_n.
+In the long run, where the filters
 follow the states (K C near I) and eta_2 is small against eta_1,
 
     A_m -> (sum_n A_mn Sigma_nm) Sigma_mm^-1 Sigma_mo Sigma_oo^-1      (o: the states of all others)
 
-which for two clients is the truth times the squared canonical correlations of h_n and h_m. No batching cures it.
+which for two clients is the truth times the squared canonical correlations of h_n and h_m. No
+batching cures it.
 
-That takes A_mm for granted. Dynamics that a client fits to its own measurements alone are A_mm + sum_n A_mn Sigma_nm Sigma_mm^-1: they take
-up what the others' influence has in common with the client's own past, and leave as surprise what cannot be read in it.
+That takes A_mm for granted. Dynamics that a client fits to its own measurements alone are A_mm +
+sum_n A_mn Sigma_nm Sigma_mm^-1: they take
+up what the others' influence has in common with the client's own past, and leave as surprise what
+cannot be read in it.
 """
 
 from __future__ import annotations
@@ -28,10 +34,12 @@ F64 = NDArray[np.float64]
 
 
 def limit(transition: F64, covariance: F64, sizes: tuple[int, ...], m: int) -> F64:
-    """What is learnt of the row of client m in the long run, [P, S], from the true system: 0 in the client's own columns.
+    """What is learnt of the row of client m in the long run, [P, S], from the true system: 0 in the
+    client's own columns.
 
     Args:
-        transition: A, [S, S]. covariance: of the states in the long run, [S, S]. sizes: P of each client.
+        transition: A, [S, S]. covariance: of the states in the long run, [S, S]. sizes: P of each
+            client.
     """
     own = np.zeros(len(transition), dtype=np.bool_)
     own[places_of(sizes)[m]] = True
@@ -49,8 +57,10 @@ class Reading:
     """How much of an edge the learning can see.
 
     Attributes:
-        driver, driven: names. kept: the share of the driver's influence that is expected to be learnt, between 0 and 1. read: the share of
-            the driver's states that can be read in those of the driven client: the mean squared canonical correlation. taken: the share of
+        driver, driven: names. kept: the share of the driver's influence that is expected to be
+            learnt, between 0 and 1. read: the share of
+            the driver's states that can be read in those of the driven client: the mean squared
+            canonical correlation. taken: the share of
             the influence that the driven client's own dynamics have taken up.
     """
 
@@ -61,7 +71,7 @@ class Reading:
     taken: float
 
     def text(self) -> str:
-        """What people are told."""
+        """The message for users."""
         edge, lost = f"{self.driver} to {self.driven}", 1 - self.kept
         if lost < 0.1:
             return f"{edge}: learnt nearly whole"
@@ -77,11 +87,15 @@ class Reading:
 
 
 def readings(series: Series) -> tuple[Reading, ...]:
-    """How much of every allowed edge can be learnt: the formula above for the system that all states together are fitted by.
+    """How much of every allowed edge can be learnt: the formula above for the system that all
+    states together are fitted by.
 
-    With the blocks B of `fedkg.granger.reference.joint`, G = A_mm - B_mm is what a client's own dynamics have of the others, and
-    E = (B_mo Sigma_om - G Sigma_mm) Sigma_mm^-1 Sigma_mo Sigma_oo^-1 what is learnt in the long run. Shares are projections on the
-    influence B_mn h_n: kept = tr(E_mn Sigma_nn B_mn^T) / tr(B_mn Sigma_nn B_mn^T), taken = tr(G Sigma_mn B_mn^T) over the same. Of an edge
+    With the blocks B of `fedkg.granger.reference.joint`, G = A_mm - B_mm is what a client's own
+    dynamics have of the others, and
+    E = (B_mo Sigma_om - G Sigma_mm) Sigma_mm^-1 Sigma_mo Sigma_oo^-1 what is learnt in the long
+    run. Shares are projections on the
+    influence B_mn h_n: kept = tr(E_mn Sigma_nn B_mn^T) / tr(B_mn Sigma_nn B_mn^T), taken = tr(G
+    Sigma_mn B_mn^T) over the same. Of an edge
     that does not act the influence is chance, and its shares say nothing.
     """
     lagged = series.regressors[series.lags - 1 : -1]

@@ -1,7 +1,9 @@
-"""The clients' Kalman filters: each sees its own measurements alone, and knows nothing of the others.
+"""The clients' Kalman filters: each sees its own measurements alone, and knows nothing of the
+others.
 
 Letters: T steps, P states, D measurements.
-Source: Mohanty et al. 2025, section 3; the gain is the steady one of the discrete algebraic Riccati equation.
+Source: Mohanty et al. 2025, section 3; the gain is the steady one of the discrete algebraic Riccati
+equation.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class Client:
     """A client of the learning, with all that stays with it.
 
     Attributes:
-        name: for people. transition: A_mm, [P, P], which the server knows too. emission: C_mm, [D, P]. gain: K, [P, D].
+        name: for people. transition: A_mm, [P, P], which the server knows too. emission: C_mm, [D,
+            P]. gain: K, [P, D].
         measurements: y, [T, D], without unknown values.
     """
 
@@ -43,7 +46,7 @@ class Client:
         for name in ("transition", "emission", "gain", "measurements"):
             if not np.isfinite(getattr(self, name)).all():
                 raise UsageError(
-                    f"{self.name}: `{name}` has values that are no numbers",
+                    f"{self.name}: `{name}` has values that are not numbers",
                     help="fill gaps before: unknown values stop a filter",
                 )
         radius = radius_of(self.transition - self.transition @ self.gain @ self.emission)
@@ -65,10 +68,12 @@ def steady_gain(transition: F64, emission: F64, process: F64, noise: F64) -> F64
     """The gain K [P, D] that a Kalman filter settles at.
 
     Args:
-        transition: [P, P]. emission: [D, P]. process, noise: covariances [P, P] and [D, D] of what moves states and disturbs measurements.
+        transition: [P, P]. emission: [D, P]. process, noise: covariances [P, P] and [D, D] of what
+            moves states and disturbs measurements.
 
     Raises:
-        UsageError: no gain stabilises the filter: a state that grows is not seen in any measurement.
+        UsageError: no gain stabilises the filter: a state that grows is not seen in any
+            measurement.
     """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_discrete_are
 
@@ -85,7 +90,9 @@ def steady_gain(transition: F64, emission: F64, process: F64, noise: F64) -> F64
 
 
 def estimated(client: Client) -> F64:
-    """The posterior states [T, P] of a client's filter, from zero: h^t = (I - K C) A h^{t-1} + K y^t."""
+    """The posterior states [T, P] of a client's filter, from zero: h^t = (I - K C) A h^{t-1} + K
+    y^t.
+    """
     from fedkg.granger.kernels import affine_scan
 
     step = client.transition - client.gain @ (client.emission @ client.transition)
@@ -101,7 +108,9 @@ def oracle(
     noise: float,
     measurements: tuple[F64, ...],
 ) -> F64:
-    """The posterior states [T, S] of one filter that knows the whole system and sees all measurements: what a federation cannot have."""
+    """The posterior states [T, S] of one filter that knows the whole system and sees all
+    measurements: what a federation cannot have.
+    """
     from scipy.linalg import block_diag
 
     emission = block_diag(*emissions)

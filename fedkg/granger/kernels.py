@@ -1,4 +1,8 @@
-"""Compiled loops over time. Letters: T steps, S states of all clients at all lags, P states of the client, D measurements of the client."""
+"""Compiled loops over time.
+
+Letters: T steps, S states of all clients at all lags, P states of the client, D measurements of the
+client.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +45,21 @@ def epoch(
     rates: F64,
     losses: F64,
 ) -> int:
-    """One client's pass through all steps in the order of time: algorithm 2 with the corrected equations, in place.
+    """One client's pass through all steps in the order of time: algorithm 2 with the corrected
+    equations, in place.
 
     Args:
-        y: measurements [T, D]. h: the regressors [T, S]. lags: how many steps they reach back. aligned: B^T r_c, [T, P]
+        y: measurements [T, D]. h: the regressors [T, S]. lags: how many steps they reach back.
+            aligned: B^T r_c, [T, P]
             with B = C A. surprise: |r_c|^2, [T].
-        transition: A, [P, P]. square: B^T B, [P, P]. theta: [P, D] and row: [P, S], changed. allowed: 1 where a
-            column is learnt, of as many as this client's own lags have, the first ones; the others stay 0 and are not gone through.
-        sizes: [T, S], the squared norm of the driver's states that each column belongs to; read where steps are normalised.
-        rates: eta_1, eta_2, gamma, ridge, epsilon of normalised steps or -1, and 1 where the server divides by all drivers together,
+        transition: A, [P, P]. square: B^T B, [P, P]. theta: [P, D] and row: [P, S], changed.
+            allowed: 1 where a
+            column is learnt, of as many as this client's own lags have, the first ones; the others
+            stay 0 and are not gone through.
+        sizes: [T, S], the squared norm of the driver's states that each column belongs to; read
+            where steps are normalised.
+        rates: eta_1, eta_2, gamma, ridge, epsilon of normalised steps or -1, and 1 where the server
+            divides by all drivers together,
             else 0. losses: [2], to which |r_a|^2 and |e|^2 are added.
 
     Returns:
@@ -113,9 +123,11 @@ def epoch(
 
 @kernel
 def filled_scan(y: F64, emission: F64, transition: F64, gain: F64) -> F64:
-    """The posterior states [T, P] of a filter from zero whose measurements may be unknown (NaN), which are filled in place.
+    """Return the posterior states [T, P] of a filter from zero; unknown measurements (NaN) are
+    filled in place.
 
-    What is unknown is taken to be what the filter expects, C A h^{t-1}: it corrects nothing, and no later step has a say in it.
+    What is unknown is taken to be what the filter expects, C A h^{t-1}: it corrects nothing, and no
+    later step has a say in it.
     """
     steps, seen = y.shape
     states = len(transition)

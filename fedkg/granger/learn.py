@@ -1,6 +1,7 @@
 """Learning who drives whom: step by step as the paper has it, on averages, or at once.
 
-Letters: M clients, T steps, S states of all clients, L lags, P states of a client, D measurements of a client, E epochs.
+Letters: M clients, T steps, S states of all clients, L lags, P states of a client, D measurements
+of a client, E epochs.
 Source: Mohanty et al. 2025, algorithm 2 and section 5, with the corrected equations (16) - (24).
 """
 
@@ -26,12 +27,18 @@ class Rates:
     """Step sizes.
 
     Attributes:
-        client: eta_1, by which a client follows its own loss. server: eta_2, by which it follows the server's gradient; 0: not at all.
-        causes: gamma, by which the server learns. ridge: lambda, the weight of squared parameters. normalised: epsilon, where steps are
-            divided by it and the squared norm of what they are taken along, for each driver its own; None: they are not.
-        together: the server's normalised steps of one sample are divided by the norm of all drivers of a client instead. Drivers that go
-            with each other make <h_n h_p^T / (epsilon + |h_n|^2)> a matrix that may have eigenvalues below 0, along which small steps of
-            any size run away slowly; one divisor for all keeps it positive. With one driver both are the same.
+        client: eta_1, by which a client follows its own loss. server: eta_2, by which it follows
+            the server's gradient; 0: not at all.
+        causes: gamma, by which the server learns. ridge: lambda, the weight of squared parameters.
+            normalised: epsilon, where steps are
+            divided by it and the squared norm of what they are taken along, for each driver its
+            own; None: they are not.
+        together: the server's normalised steps of one sample are divided by the norm of all drivers
+            of a client instead. Drivers that go
+            with each other make <h_n h_p^T / (epsilon + |h_n|^2)> a matrix that may have
+            eigenvalues below 0, along which small steps of
+            any size run away slowly; one divisor for all keeps it positive. With one driver both
+            are the same.
     """
 
     client: float = 5e-4
@@ -46,7 +53,7 @@ class Rates:
             raise UsageError("rates are at least 0, that of the clients more", received=str(self))
         if self.normalised is not None and not self.normalised > 0:
             raise UsageError(
-                "what steps are divided by is above 0 also where drivers stand still",
+                "the divisor of a step must be above 0 even for constant drivers",
                 received=f"normalised={self.normalised}",
             )
 
@@ -56,10 +63,13 @@ class Learnt:
     """What was learnt.
 
     Attributes:
-        causes: the blocks A_mn, [S, L S], lag after lag; the blocks of a client on itself, those that the prior
+        causes: the blocks A_mn, [S, L S], lag after lag; the blocks of a client on itself, those
+            that the prior
             rules out and those of more lags than the driven client has are 0.
-        augmentations: theta of each client, [P, D]. client_loss: mean of (L_m)_a, [E, M]. server_loss: mean of L_s, [E].
-        moved: by how much of their size the last epoch changed all parameters; 0 at the point of rest.
+        augmentations: theta of each client, [P, D]. client_loss: mean of (L_m)_a, [E, M].
+            server_loss: mean of L_s, [E].
+        moved: by how much of their size the last epoch changed all parameters; 0 at the point of
+            rest.
     """
 
     causes: F64
@@ -69,12 +79,14 @@ class Learnt:
     moved: float = 0.0
 
     def block(self, series: Series, m: int, n: int, lag: int = 1) -> F64:
-        """A_mn, [P_m, P_n]: what client n does to client m so many steps later."""
+        """A_mn, [P_m, P_n]: the effect of client n on client m after `lag` steps."""
         total = series.states.shape[1]
         return self.causes[:, (lag - 1) * total : lag * total][series.places[m], series.places[n]]
 
     def strengths(self, series: Series) -> F64:
-        """The Frobenius norm of every block, [L, M, M]: the score of a cause; row m, column n: n drives m."""
+        """The Frobenius norm of every block, [L, M, M]: the score of a cause; row m, column n: n
+        drives m.
+        """
         clients, lags = range(len(series.clients)), range(1, series.lags + 1)
         return np.array(
             [
@@ -102,16 +114,21 @@ def learn(
     """Who drives whom.
 
     Args:
-        mode: ``sequential``: one sample a step, as published; ``batch``: gradients averaged over time, one step an epoch;
-            ``closed_form``: where both come to rest, at once.
-        epochs: the most. tolerance: ends before when an epoch changes the parameters by no more than this share of their size.
-        enough: or when the server's loss is at most this after the first epoch (from zero it is nothing at first, and says little of rest
+        mode: ``sequential``: one sample a step, as published; ``batch``: gradients averaged over
+            time, one step an epoch;
+            ``closed_form``: the fixed point of both, directly.
+        epochs: the most. tolerance: ends before when an epoch changes the parameters by no more
+            than this share of their size.
+        enough: or when the server's loss is at most this after the first epoch (from zero it is
+            nothing at first, and says little of rest
             where causes are weak).
-        start: what to go on from; None: zeros, from where directions that nothing excites stay at zero (erratum E13).
+        start: what to go on from; None: zeros, from where directions that nothing excites stay at
+            zero (erratum E13).
         products: of the series, where it is learnt from more than once; None: taken anew.
 
     Raises:
-        FedkgError: the steps are too large, and the learning diverges: at which client, and which rate it can have.
+        FedkgError: the steps are too large, and the learning diverges: at which client, and which
+            rate it can have.
     """
     chosen = Rates() if rates is None else rates
     if mode == "closed_form":
@@ -147,7 +164,9 @@ def learn(
 
 
 def course_of(found: Learnt, mode: Mode, tolerance: float) -> str:
-    """Whether the learning came to rest, in a sentence that can be believed: steps that are small are called small, not zero."""
+    """Whether the learning came to rest, in a sentence that can be believed: steps that are small
+    are called small, not zero.
+    """
     epochs = len(found.server_loss)
     if mode == "closed_form":
         return "the learning is at its point of rest"
@@ -164,8 +183,10 @@ class Products:
     """What steps of one sample read of the data and no step changes.
 
     Attributes:
-        aligned: B^T r_c of each client, [T, P]. surprise: |r_c|^2, [T]. square: B^T B, [P, P]. regressors: [T, L S].
-        sizes: [T, L S], the squared norm of the driver's states that each column of `regressors` belongs to.
+        aligned: B^T r_c of each client, [T, P]. surprise: |r_c|^2, [T]. square: B^T B, [P, P].
+            regressors: [T, L S].
+        sizes: [T, L S], the squared norm of the driver's states that each column of `regressors`
+            belongs to.
     """
 
     aligned: tuple[F64, ...]
@@ -195,13 +216,19 @@ def products_of(series: Series) -> Products:
 
 
 class _Sequential:
-    """Epochs of one sample a step. Clients do not read each other's parameters, so that each goes through all steps by itself."""
+    """Epochs of one sample a step.
+
+    Clients do not read each other's parameters, so each processes all steps separately.
+    """
 
     def __init__(self, series: Series, rates: Rates, products: Products) -> None:
         self.series, self.rates, self.products = series, rates, products
 
     def step(self, row: F64, thetas: Sequence[F64]) -> F64:
-        """One epoch, in place; the losses [M, 2] of clients and server, means over the steps. Raises FedkgError."""
+        """One epoch, in place; the losses [M, 2] of clients and server, means over the steps.
+
+        Raises FedkgError.
+        """
         from fedkg.granger.kernels import epoch
 
         series, rates, known = self.series, self.rates, self.products
@@ -240,7 +267,10 @@ class _Sequential:
 
 
 class _Batch:
-    """Epochs of one step on averages. Normalised, a client's steps are divided by its mean |y|^2, the server's by the driver's |h|^2."""
+    """Epochs of one step on averages.
+
+    Normalised, a client's steps are divided by its mean |y|^2, the server's by the driver's |h|^2.
+    """
 
     def __init__(self, series: Series, rates: Rates) -> None:
         self.series, self.rates = series, rates
@@ -285,7 +315,8 @@ class _Batch:
         """The losses of clients and server.
 
         Raises:
-            FedkgError: two steps or more have made Phi = eta_1 L_a + eta_2 L_s larger than it was, which they never do with rho(H) < 1.
+            FedkgError: two steps or more have made Phi = eta_1 L_a + eta_2 L_s larger than it was,
+                which they never do with rho(H) < 1.
         """
         rates, losses, sums = self.rates, [], []
         for m, known in enumerate(self.known):
@@ -319,12 +350,16 @@ def losses_of(known: Moments, theta: F64, row: F64) -> tuple[float, float]:
 
 
 def at_rest(series: Series, rates: Rates) -> Learnt:
-    """Where the learning comes to rest, of all such points that of the least norm: what `learn` reaches from zero."""
+    """Where the learning comes to rest, of all such points that of the least norm: what `learn`
+    reaches from zero.
+    """
     return at_rest_by(series, [moments(series, m) for m in range(len(series.clients))], rates)
 
 
 def at_rest_by(series: Series, known: Sequence[Moments], rates: Rates) -> Learnt:
-    """The same from averages of each client; `series` says who the clients are and who may drive whom."""
+    """The same from averages of each client; `series` says who the clients are and who may drive
+    whom.
+    """
     from fedkg.granger.rest import resting
 
     total = sum(len(client.transition) for client in series.clients)
@@ -344,7 +379,9 @@ def at_rest_by(series: Series, known: Sequence[Moments], rates: Rates) -> Learnt
 
 
 def stability(series: Series, rates: Rates, m: int) -> float:
-    """max_t (2 eta_1 |C A|^2 + 2 eta_2 |A|^2) |y^t|^2 of client m: single-sample steps are stable below 2 (section 5)."""
+    """max_t (2 eta_1 |C A|^2 + 2 eta_2 |A|^2) |y^t|^2 of client m: single-sample steps are stable
+    below 2 (section 5).
+    """
     client = series.clients[m]
     lift = float(np.linalg.norm(client.emission @ client.transition, 2)) ** 2
     own = float(np.linalg.norm(client.transition, 2)) ** 2
@@ -354,7 +391,9 @@ def stability(series: Series, rates: Rates, m: int) -> float:
 
 
 def drive_stability(series: Series, rates: Rates, m: int) -> float:
-    """max_t 2 gamma |h^t|^2 over the states that may drive client m, the same for the server's steps."""
+    """max_t 2 gamma |h^t|^2 over the states that may drive client m, the same for the server's
+    steps.
+    """
     return (
         2
         * rates.causes
@@ -363,11 +402,11 @@ def drive_stability(series: Series, rates: Rates, m: int) -> float:
 
 
 def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
-    """What is said when client m's parameters grow without end: by whose rate, and what it can be."""
+    """Return the message for diverging parameters of client m: the responsible rate, and its limit."""
     client, causes = stability(series, rates, m), drive_stability(series, rates, m)
     if (
         rates.normalised is not None
-    ):  # divided by no less than the squared norms, of each driver by itself or of all together
+    ):  # divided by no less than the squared norms, of each driver or of all together
         client /= float((series.clients[m].measurements ** 2).sum(1).max()) or 1.0
         causes = (
             2

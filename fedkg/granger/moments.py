@@ -1,8 +1,11 @@
-"""What the learning needs of the data: averages over time, with regressors at t - 1 and targets at t.
+"""What the learning needs of the data: averages over time, with regressors at t - 1 and targets at
+t.
 
-Letters: M clients, T steps, S states of all clients, L lags, O states of all others at all lags, P states of the client, D measurements of
+Letters: M clients, T steps, S states of all clients, L lags, O states of all others at all lags, P
+states of the client, D measurements of
 the client.
-Source: Mohanty et al. 2025, section 5, in the corrected form (regressors at t - 1 everywhere; erratum E5).
+Source: Mohanty et al. 2025, section 5, in the corrected form (regressors at t - 1 everywhere;
+erratum E5).
 """
 
 from __future__ import annotations
@@ -26,9 +29,12 @@ class Series:
     """All clients with the states that their filters estimate.
 
     Attributes:
-        states: [T, S], those of all clients side by side. allowed: bool [M, M], true where client n (column) may drive client m (row).
-        orders: L_m of each client: the states of others at t - 1 .. t - L_m may drive it at t; empty: one each, as in the paper. A lag
-            belongs to the equation of the client that is driven, as the order of an equation of a VAR does: every client sends its states
+        states: [T, S], those of all clients side by side. allowed: bool [M, M], true where client n
+            (column) may drive client m (row).
+        orders: L_m of each client: the states of others at t - 1 .. t - L_m may drive it at t;
+            empty: one each, as in the paper. A lag
+            belongs to the equation of the client that is driven, as the order of an equation of a
+            VAR does: every client sends its states
             once, and the server keeps as many of them as the longest equation asks for.
     """
 
@@ -39,7 +45,10 @@ class Series:
 
     @property
     def lags(self) -> int:
-        """L, the most lags of any client. All are learnt from the same steps, those before which L others are known."""
+        """L, the most lags of any client.
+
+        All are learnt from the same steps, those before which L others are known.
+        """
         return max(self.orders, default=1)
 
     def order(self, m: int) -> int:
@@ -48,12 +57,14 @@ class Series:
 
     @property
     def places(self) -> list[slice]:
-        """Where the states of each client stand."""
+        """The positions of the states of each client."""
         return places_of([len(client.transition) for client in self.clients])
 
     @property
     def regressors(self) -> F64:
-        """The states of the last L steps side by side, [T, L S]: row t holds those of t, t - 1, ...; zeros before the first."""
+        """The states of the last L steps side by side, [T, L S]: row t holds those of t, t - 1,
+        ...; zeros before the first.
+        """
         if self.lags == 1:
             return self.states
         steps, total = self.states.shape
@@ -63,7 +74,9 @@ class Series:
         return found
 
     def drivers(self, m: int) -> NDArray[np.bool_]:
-        """Which of the regressors may drive client m: [L S]; neither its own states nor lags beyond its own number count among them."""
+        """Which of the regressors may drive client m: [L S]; neither its own states nor lags beyond
+        its own number count among them.
+        """
         row = self.allowed[m].copy()
         row[m] = False
         return self.within(m, row)
@@ -81,7 +94,8 @@ class Moments:
     """Averages over t = L + 1 .. T for one client.
 
     Attributes:
-        transition: A, [P, P]. lift: B = C A, [D, P]. measured: G = <y y^T>, [D, D]. driving: <h h^T> of the others' states, [O, O].
+        transition: A, [P, P]. lift: B = C A, [D, P]. measured: G = <y y^T>, [D, D]. driving: <h
+            h^T> of the others' states, [O, O].
         joint: Q = <y h^T>, [D, O]. surprise: <B^T r_c y^T>, [P, D]. loss: <|r_c|^2>.
     """
 
@@ -109,7 +123,8 @@ def series_of(
         lags: L_m of each client, in their order; a number for all.
 
     Raises:
-        UsageError: fewer than two clients, recordings of unlike length, a prior of another size, or lags that the recordings do not have.
+        UsageError: fewer than two clients, recordings of unlike length, a prior of another size, or
+            lags that the recordings do not have.
     """
     if len(clients) < 2:
         raise UsageError(
@@ -137,7 +152,10 @@ def series_of(
 
 
 def orders_of(lags: int | Sequence[int], clients: int, steps: int) -> tuple[int, ...]:
-    """The lags of each client. Raises UsageError: not one for each client, or not 1 .. steps - 2 of them."""
+    """The lags of each client.
+
+    Raises UsageError: not one for each client, or not 1 .. steps - 2 of them.
+    """
     orders = (
         (int(lags),) * clients
         if isinstance(lags, int | np.integer)
@@ -152,13 +170,17 @@ def orders_of(lags: int | Sequence[int], clients: int, steps: int) -> tuple[int,
     for order in orders:
         if not 1 <= order < steps - 1:
             raise UsageError(
-                "so many lags cannot be learnt", expected=f"1 .. {steps - 2}", received=str(order)
+                "this number of lags cannot be learnt",
+                expected=f"1 .. {steps - 2}",
+                received=str(order),
             )
     return orders
 
 
 def surprises(series: Series, m: int) -> F64:
-    """r_c^t = y^t - C A h^{t-1} of client m, [T, D]; zero at the first step, which has no step before it."""
+    """r_c^t = y^t - C A h^{t-1} of client m, [T, D]; zero at the first step, which has no step
+    before it.
+    """
     client = series.clients[m]
     own = series.states[:, series.places[m]]
     found = (

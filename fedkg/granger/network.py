@@ -1,9 +1,13 @@
-"""A small network in place of the linear augmentation, by the same protocol: what a client says of its neighbours may bend.
+"""A small network in place of the linear augmentation, by the same protocol: what a client says of
+its neighbours may bend.
 
-Letters: M clients, T steps, P states and D measurements of a client, O states of the others at all lags, W width of the network.
+Letters: M clients, T steps, P states and D measurements of a client, O states of the others at all
+lags, W width of the network.
 
-The client's states become h_c + phi(y) with a network phi of one hidden layer (tanh) in place of theta y. What is exchanged is the same:
-the two states up, the gradient 2 A^T e down. Clients take steps of Adam on averages over time; the server takes the causes that fit best
+The client's states become h_c + phi(y) with a network phi of one hidden layer (tanh) in place of
+theta y. The messages are the same:
+the two states up, the gradient 2 A^T e down. Clients take steps of Adam on averages over time; the
+server takes the causes that fit best
 (least squares) after each, the point to which its own steps lead.
 """
 
@@ -25,7 +29,8 @@ class Bent:
     """What was learnt with networks.
 
     Attributes:
-        learnt: the causes and losses as from `learn`, without augmentations. networks: phi of each client, [.., D] to [.., P].
+        learnt: the causes and losses as from `learn`, without augmentations. networks: phi of each
+            client, [.., D] to [.., P].
     """
 
     learnt: Learnt
@@ -45,7 +50,8 @@ def learn_bent(
     """Who drives whom, with networks in the clients.
 
     Args:
-        width: W. epochs: steps of Adam. rate: of them. weight: eta_2 / eta_1, how much the server's gradient counts. decay: weight decay.
+        width: W. epochs: steps of Adam. rate: of them. weight: eta_2 / eta_1, how much the server's
+            gradient counts. decay: weight decay.
 
     Raises:
         UsageError: a width or number of epochs below 1.

@@ -1,4 +1,5 @@
-"""Causes that change: strengths window by window, where they change, and learning that goes on as data arrive.
+"""Causes that change: strengths window by window, where they change, and learning that goes on as
+data arrive.
 
 Letters: M clients, T steps, W windows.
 """
@@ -19,7 +20,9 @@ F64 = NDArray[np.float64]
 
 
 def cut(series: Series, start: int, stop: int) -> Series:
-    """The steps start .. stop - 1, with the states that the filters had there from all steps before."""
+    """The steps start .. stop - 1, with the states that the filters had there from all steps
+    before.
+    """
     own = [
         replace(client, measurements=np.ascontiguousarray(client.measurements[start:stop]))
         for client in series.clients
@@ -38,7 +41,7 @@ class Windowed:
 
 
 def windowed(series: Series, *, window: int, stride: int, rates: Rates | None = None) -> Windowed:
-    """What is learnt in each window by itself, at its point of rest. Raises UsageError: no window fits."""
+    """Learn each window separately, at its fixed point. Raises UsageError if no window fits."""
     starts = np.arange(0, len(series.states) - window + 1, stride)
     if not len(starts) or window < series.lags + 2:
         raise UsageError(
@@ -54,10 +57,13 @@ def windowed(series: Series, *, window: int, stride: int, rates: Rates | None = 
 
 
 def changes(series: Series, m: int, *, least: int) -> tuple[int, ...]:
-    """The steps at which what drives client m changes, sorted: binary segmentation of the regression of `innovation_label`.
+    """The steps at which what drives client m changes, sorted: binary segmentation of the
+    regression of `innovation_label`.
 
-    A segment is cut where that lowers n log|residual covariance| of its two parts by most, if by more than the k log n that a second set of
-    coefficients costs (Bayesian information criterion; Vostrikova 1981). Candidates are `least` / 2 steps apart.
+    A segment is cut where that lowers n log|residual covariance| of its two parts by most, if by
+    more than the k log n that a second set of
+    coefficients costs (Bayesian information criterion; Vostrikova 1981). Candidates are `least` / 2
+    steps apart.
 
     Args:
         least: the shortest segment. Raises UsageError where it cannot hold the regression.
@@ -100,7 +106,8 @@ def _cost(others: F64, label: F64) -> float:
 class Stream:
     """What is kept of all data so far: the averages of each client, and how many steps they are of.
 
-    No measurement is kept. `forget` is the share of its weight that a step loses with each later step; 0: all count alike.
+    No measurement is kept. `forget` is the share of its weight that a step loses with each later
+    step; 0: all count alike.
     """
 
     known: tuple[Moments, ...]
@@ -122,7 +129,9 @@ def begun(series: Series, *, forget: float = 0.0) -> Stream:
 
 
 def continued(stream: Stream, series: Series) -> Stream:
-    """The averages with those of a further part, whose first L steps are the last of the part before."""
+    """Return the averages with those of a further part, which overlaps the previous part by L
+    steps.
+    """
     count = len(series.states) - series.lags
     old = stream.weight * (1 - stream.forget) ** count
     share = old / (old + count)
@@ -144,5 +153,7 @@ def _mixed(known: Moments, new: Moments, share: float) -> Moments:
 
 
 def at_rest_of(stream: Stream, series: Series, rates: Rates | None = None) -> Learnt:
-    """The point of rest of all data so far; `series` says who the clients are and who may drive whom."""
+    """The point of rest of all data so far; `series` says who the clients are and who may drive
+    whom.
+    """
     return at_rest_by(series, stream.known, Rates() if rates is None else rates)

@@ -1,4 +1,5 @@
-"""What an edge between clients says of their measurements: when one rises, which other follows, by how much and how surely.
+"""What an edge between clients says of their measurements: when one rises, which other follows, by
+how much and how surely.
 
 Letters: T steps, P states, D measurements of a client, L lags.
 """
@@ -17,9 +18,9 @@ STRONG = 0.9
 KEPT = 0.8
 """The share of cases in which what follows is promised."""
 GAIN = 1.5
-"""How much oftener than by chance the promise must be kept to be told."""
+"""Minimum ratio to chance at which a precedence is reported."""
 CASES = 20
-"""Rises below which nothing is said."""
+"""Minimum number of rises for a report."""
 
 
 def precedence(
@@ -30,15 +31,20 @@ def precedence(
     columns: tuple[tuple[str, ...], tuple[str, ...]],
     values: tuple[F64, F64],
 ) -> Precedence | None:
-    """When a measurement of client n rises, which of client m follows within L steps; None where the data does not bear one out.
+    """When a measurement of client n rises, which of client m follows within L steps; None where
+    the data does not bear one out.
 
-    The pair of measurements is the one on which a block acts most, C_m A_mn C_n^+ over all lags; the promise is then read from the
-    measurements themselves: `rise` is what one step in ten exceeds, `answer` what the driven column reaches in one of the L steps after, in
-    four of five such cases. It is told only where it points in the direction of the block, and is kept 1.5 times as often as after steps in
+    The pair of measurements is the one on which a block acts most, C_m A_mn C_n^+ over all lags;
+    the promise is then read from the
+    measurements themselves: `rise` is what one step in ten exceeds, `answer` what the driven column
+    reaches in one of the L steps after, in
+    four of five such cases. It is reported only if it points in the direction of the block, and
+    holds 1.5 times as often as after steps in
     general.
 
     Args:
-        blocks: [S, L S], as `fedkg.granger.reference.joint` gives them. columns: names of the measurements of m and of n.
+        blocks: [S, L S], as `fedkg.granger.reference.joint` gives them. columns: names of the
+            measurements of m and of n.
         values: those measurements, [T, D_m] and [T, D_n], in any unit.
     """
     driven, driver = series.clients[m], series.clients[n]

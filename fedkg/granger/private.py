@@ -1,12 +1,17 @@
 """Differential privacy in both directions, with bounds that are enforced.
 
-Adjacency: two data sets are neighbours when the whole record of one client differs, at any number of steps. A filter remembers, so that a
-measurement moves the states of all later steps: h^t = sum_k F^k K y^{t-k} with F = (I - K C) A. Clipped records differ by at most
-2 B_y at each step, and so do states by at most 2 B_y sum_k |F^k K|, which `response` computes. theta follows the record too; it is
-projected, so that theta y of two records differ by at most 2 B_theta B_y. Each of the k messages of a client costs epsilon and delta for
+Adjacency: two data sets are neighbours when the whole record of one client differs, at any number
+of steps. A filter remembers, so that a
+measurement moves the states of all later steps: h^t = sum_k F^k K y^{t-k} with F = (I - K C) A.
+Clipped records differ by at most
+2 B_y at each step, and so do states by at most 2 B_y sum_k |F^k K|, which `response` computes.
+theta follows the record too; it is
+projected, so that theta y of two records differ by at most 2 B_theta B_y. Each of the k messages of
+a client costs epsilon and delta for
 its whole record, all of them at most k epsilon and k delta.
 
-Source: Mohanty et al. 2025, section 7, where a state before a step is treated as constant, which covers a change at one step and the
+Source: Mohanty et al. 2025, section 7, where a state before a step is treated as constant, which
+covers a change at one step and the
 message of that step alone; the Gaussian mechanism (Dwork and Roth 2014, theorem A.1).
 """
 
@@ -37,8 +42,10 @@ class Cover:
     Attributes:
         measurement: B_y, to which the measurements of each step are clipped (L2 norm).
         response: B_R, which the response of a client's filter must not exceed, see `response`.
-        augmentation: B_theta, to which theta is projected. gradient: C_g, to which the server's messages are clipped.
-        filtered, augmented, returned: epsilon of each of the three messages of a step, below 1, where the formula holds.
+        augmentation: B_theta, to which theta is projected. gradient: C_g, to which the server's
+            messages are clipped.
+        filtered, augmented, returned: epsilon of each of the three messages of a step, below 1,
+            where the formula holds.
         delta: of each of them.
     """
 
@@ -90,15 +97,19 @@ class Cover:
         return 2 * self.gradient * multiplier(self.delta) / self.returned
 
     def spent(self, steps: int) -> tuple[float, float]:
-        """Epsilon and delta of so many steps for the whole record of a client, by basic composition; each epoch sends every step again."""
+        """Return epsilon and delta of the given number of steps for the whole record of a client,
+        by basic composition; each epoch sends every step again.
+        """
         return steps * (self.filtered + self.augmented), steps * 2 * self.delta
 
 
 def response(transition: F64, emission: F64, gain: F64, steps: int) -> float:
-    """How far a filter's state can move when all measurements of a record do: ``sum_k |F^k K|_2`` for k = 0 .. steps - 1.
+    """How far a filter's state can move when all measurements of a record do: ``sum_k |F^k K|_2``
+    for k = 0 .. steps - 1.
 
     Args:
-        transition: A, [P, P]. emission: C, [D, P]. gain: K, [P, D]; F = (I - K C) A. steps: of the record.
+        transition: A, [P, P]. emission: C, [D, P]. gain: K, [P, D]; F = (I - K C) A. steps: of the
+            record.
     """
     step = transition - gain @ emission @ transition
     total, moved = 0.0, gain
@@ -121,7 +132,7 @@ def clipped_rows(values: F64, bound: float) -> F64:
 
 
 def projected(theta: F64, bound: float) -> F64:
-    """The nearest matrix whose spectral norm is at most `bound`: singular values are cut off there."""
+    """Return the nearest matrix with spectral norm at most `bound`, by clipping singular values."""
     left, sizes, right = np.linalg.svd(theta, full_matrices=False)
     return (
         theta

@@ -1,10 +1,16 @@
-"""The learning as two parties carry it out, message by message: the reference of the fast loops, and what privacy is put on.
+"""The learning as two parties carry it out, message by message: the reference of the fast loops,
+and what privacy is put on.
 
-A client holds its measurements and never hands out an array of their size: what leaves it are two states a step, what comes back is one
-gradient. The server keeps the last states of all, as many steps as the longest equation has lags: further lags are sent nowhere, and cost
-no privacy beyond that of each step, for they are made of what was sent. A cover is for a change of a client's whole record, see
-`fedkg.granger.private`. A_mm of each client goes to the server before, in clear: a cover is over the messages of the steps, not over what
-dynamics (and a gain) that were fitted to the measurements say of them. Letters: P states, D measurements
+A client holds its measurements and never hands out an array of their size: what leaves it are two
+states a step, what comes back is one
+gradient. The server keeps the last states of all, as many steps as the longest equation has lags:
+further lags are sent nowhere, and cost
+no privacy beyond that of each step, for they are made of what was sent. A cover is for a change of
+a client's whole record, see
+`fedkg.granger.private`. A_mm of each client goes to the server before, in clear: a cover is over
+the messages of the steps, not over what
+dynamics (and a gain) that were fitted to the measurements say of them. Letters: P states, D
+measurements
 of a client, L lags.
 Source: Mohanty et al. 2025, algorithm 2, with the corrected equations.
 """
@@ -74,7 +80,9 @@ class ClientSide:
         ], plain + self.cover.sigma_filtered * noise[1]
 
     def receive(self, t: int, gradient: F64) -> float:
-        """Learn from the server's gradient, P numbers, and the client's own next measurement; its loss before that."""
+        """Learn from the server's gradient, P numbers, and the client's own next measurement; its
+        loss before that.
+        """
         client, before = self.client, self._y[t - 1]
         lift = client.emission @ client.transition
         miss = self._y[t] - lift @ (self._states[t - 1] + self.theta @ before)
@@ -94,7 +102,9 @@ class ClientSide:
 
 @dataclass(slots=True, eq=False)
 class ServerSide:
-    """What runs at the server: it knows every A_mm, and sees states alone; `drivers`: which of the states of L steps drive each client."""
+    """What runs at the server: it knows every A_mm, and sees states alone; `drivers`: which of the
+    states of L steps drive each client.
+    """
 
     transitions: Sequence[F64]
     places: Sequence[slice]
@@ -116,7 +126,9 @@ class ServerSide:
         return self._kept
 
     def step(self, messages: Sequence[tuple[F64, F64]]) -> tuple[list[F64], float]:
-        """The gradient for each client, and the loss; the causes are learnt from the old values (a Jacobi step)."""
+        """The gradient for each client, and the loss; the causes are learnt from the old values (a
+        Jacobi step).
+        """
         states = self.keep(messages)
         gradients, loss = [], 0.0
         for m, (moved, plain) in enumerate(messages):
@@ -155,7 +167,9 @@ class ServerSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Numbers sent in one step, and what sending all measurements would take; `once`: what is sent before the first step."""
+    """Numbers sent in one step, and what sending all measurements would take; `once`: what is sent
+    before the first step.
+    """
 
     up: int
     down: int
@@ -169,7 +183,9 @@ class Traffic:
 
 
 def traffic(series: Series) -> Traffic:
-    """What one step sends: 2 P up and P down for each client, against D; before it A_mm and, for the tests in noise, K C: 2 P x P."""
+    """What one step sends: 2 P up and P down for each client, against D; before it A_mm and, for
+    the tests in noise, K C: 2 P x P.
+    """
     sizes = [len(client.transition) for client in series.clients]
     return Traffic(
         up=2 * sum(sizes),
@@ -182,7 +198,9 @@ def traffic(series: Series) -> Traffic:
 def exchanged(
     series: Series, rates: Rates, *, epochs: int = 1, cover: Cover | None = None, seed: int = 0
 ) -> Learnt:
-    """The learning carried out message by message; without a cover what `learn` gives in the mode `sequential`, to rounding."""
+    """The learning carried out message by message; without a cover what `learn` gives in the mode
+    `sequential`, to rounding.
+    """
     streams = np.random.default_rng(seed).spawn(len(series.clients) + 1)
     sides = [
         ClientSide(client, rates, cover, stream)

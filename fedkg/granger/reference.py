@@ -1,4 +1,5 @@
-"""Estimates that the learning is held against: what the server could do with the states it has, and how sure an edge is.
+"""Estimates that the learning is held against: what the server could do with the states it has, and
+how sure an edge is.
 
 Letters: M clients, T steps, S states of all clients, O states of all others, R shifts.
 """
@@ -19,9 +20,11 @@ MEMORY = 8
 
 
 def innovation_label(series: Series, ridge: float = 0.0) -> F64:
-    """Least squares of h_m^t - A_mm h_m^{t-1} on the others' states at t - 1 .. t - L: the blocks A_mn, [S, L S].
+    """Least squares of h_m^t - A_mm h_m^{t-1} on the others' states at t - 1 .. t - L: the blocks
+    A_mn, [S, L S].
 
-    It needs no augmentation and is not attenuated where the filters follow the states (K C near I), but fits noise where the driven client
+    It needs no augmentation and is not attenuated where the filters follow the states (K C near I),
+    but fits noise where the driven client
     is loud (section 5).
     """
     total = series.states.shape[1]
@@ -36,19 +39,25 @@ def innovation_label(series: Series, ridge: float = 0.0) -> F64:
 
 
 def labels(series: Series, m: int) -> F64:
-    """h_m^t - A_mm h_m^{t-1} from where all lags are known, [T - L, P]: what others have to do with client m's states."""
+    """h_m^t - A_mm h_m^{t-1} from where all lags are known, [T - L, P]: what others have to do with
+    client m's states.
+    """
     own, known = series.states[:, series.places[m]], slice(series.lags - 1, -1)
     return own[series.lags :] - own[known] @ series.clients[m].transition.T
 
 
 def best_lags(series: Series, most: int) -> NDArray[np.int64]:
-    """How many lags each client's drivers are worth, int64 [M], 0 .. `most`, by the least Bayesian information criterion.
+    """How many lags each client's drivers are worth, int64 [M], 0 ..
 
-    Of the regression of `innovation_label`: n log|residual covariance| + k log n with n = T - `most` steps for every candidate, and k
+    `most`, by the least Bayesian information criterion.
+
+    Of the regression of `innovation_label`: n log|residual covariance| + k log n with n = T -
+    `most` steps for every candidate, and k
     coefficients (Luetkepohl 2005, section 4.3); 0 where no driver is worth its coefficients.
 
     Raises:
-        UsageError: fewer steps than the regression with `most` lags has coefficients, which would fit them whole.
+        UsageError: fewer steps than the regression with `most` lags has coefficients, which would
+            fit them whole.
     """
     wide = replace(series, orders=(most,) * len(series.clients))
     regressors, total = wide.regressors[most - 1 : -1], series.states.shape[1]
@@ -75,7 +84,9 @@ def best_lags(series: Series, most: int) -> NDArray[np.int64]:
 
 
 def own_and_others(series: Series, m: int, without: int | None = None) -> NDArray[np.bool_]:
-    """Which regressors are client m's own states or those of clients that may drive it, one client left out: [L S]."""
+    """Which regressors are client m's own states or those of clients that may drive it, one client
+    left out: [L S].
+    """
     row = series.allowed[m].copy()
     row[m] = True
     if without is not None:
@@ -84,10 +95,12 @@ def own_and_others(series: Series, m: int, without: int | None = None) -> NDArra
 
 
 def joint(series: Series) -> F64:
-    """Least squares of h_m^t on the states of all at t - 1 .. t - L, the client's own among them: blocks A_mn and A_mm, [S, L S].
+    """Least squares of h_m^t on the states of all at t - 1 .. t - L, the client's own among them:
+    blocks A_mn and A_mm, [S, L S].
 
-    The server has all states, so that it can fit what a client does to itself together with what others do to it. A client that fits A_mm
-    by itself cannot: it takes a slow driver for its own slowness. What the prior rules out stays 0.
+    The server has all states, so that it can fit what a client does to itself together with what
+    others do to it. A client that fits A_mm
+    alone cannot: it takes a slow driver for its own slowness. What the prior rules out stays 0.
     """
     total = series.states.shape[1]
     found = np.zeros((total, series.lags * total))
@@ -101,7 +114,9 @@ def joint(series: Series) -> F64:
 
 
 def strengths_of(series: Series, blocks: F64) -> F64:
-    """The norm of every block over all lags together, [M, M], of estimates [S, L S]; what a client does to itself counts as 0."""
+    """The norm of every block over all lags together, [M, M], of estimates [S, L S]; what a client
+    does to itself counts as 0.
+    """
     clients, total = range(len(series.clients)), series.states.shape[1]
     found = np.zeros((len(series.clients),) * 2)
     for m in clients:
@@ -116,12 +131,17 @@ def strengths_of(series: Series, blocks: F64) -> F64:
 
 
 def memories(series: Series, longest: int = MEMORY) -> tuple[int, ...]:
-    """How many lags of the past each client's tests are given: as Akaike's criterion wants, up to `longest`, and no fewer than its own.
+    """How many lags of the past each client's tests are given: as Akaike's criterion wants, up to
+    `longest`, and no fewer than its own.
 
-    A state that is measured with noise, or of which a filter shows a part, is no process of the order of the true one: its own further
-    lags, and those of the other drivers, say what the last alone does not (Granger and Morris 1976). n log|residual covariance| + 2 k of
-    the regression of a client's states on those of itself and all its drivers, on the same n steps for every candidate; of nested
-    regressions, so that one factor of the moments serves all. Four steps a coefficient at least, else its own lags are all.
+    A state that is measured with noise, or shown partly by a filter, does not have the order of the
+    true process: its own further
+    lags, and those of the other drivers, say what the last alone does not (Granger and Morris
+    1976). n log|residual covariance| + 2 k of
+    the regression of a client's states on those of itself and all its drivers, on the same n steps
+    for every candidate; of nested
+    regressions, so that one factor of the moments serves all. Four steps a coefficient at least,
+    else its own lags are all.
     """
     steps, total = series.states.shape
     most = min(longest, steps // (4 * total) - 1)
@@ -150,18 +170,26 @@ def memories(series: Series, longest: int = MEMORY) -> tuple[int, ...]:
 
 
 def p_values(series: Series, *, shifts: int = 99, seed: int = 0, longest: int = MEMORY) -> F64:
-    """How often chance alone makes an edge as strong, [M, M]; row m, column n: n drives m. NaN where nothing is to be tested.
+    """How often chance alone makes an edge as strong, [M, M]; row m, column n: n drives m.
 
-    Under no causation the driver's states may as well be those of another time: they are shifted in a circle by at least a tenth of the
-    series, which keeps their own course, and the edge is estimated again (a permutation test after Phipson and Smyth 2010:
-    (1 + those as strong) / (R + 1)), by no shift twice: a short series has fewer than `shifts`, and larger p-values.
+    NaN where nothing is to be tested.
 
-    The strength is the reduction of the residual by the driver at the client's lags, given all other drivers and the client's own past
-    (Granger 1969) over as many lags, up to `longest`, as `memories` says. It is the same whatever dynamics the client thinks it has. Where
+    Under no causation the driver's states may as well be those of another time: they are shifted in
+    a circle by at least a tenth of the
+    series, which keeps their own course, and the edge is estimated again (a permutation test after
+    Phipson and Smyth 2010:
+    (1 + those as strong) / (R + 1)), by no shift twice: a short series has fewer than `shifts`, and
+    larger p-values.
+
+    The strength is the reduction of the residual by the driver at the client's lags, given all
+    other drivers and the client's own past
+    (Granger 1969) over as many lags, up to `longest`, as `memories` says. It is the same whatever
+    dynamics the client thinks it has. Where
     there are no more steps than coefficients any series would explain all, and p is 1.
 
     Raises:
-        UsageError: fewer than 19 shifts, with which nothing can be significant at 5 %, or too few steps for one.
+        UsageError: fewer than 19 shifts, with which nothing can be significant at 5 %, or too few
+            steps for one.
     """
     if shifts < 19:
         raise UsageError(
@@ -207,7 +235,9 @@ def _nearest(steps: int) -> int:
 
 
 def _late(states: F64, by: int, lags: int, first: int) -> F64:
-    """So many lags of one client's states, shifted in a circle by so many steps, for the steps from `first` on: [T - first, L P]."""
+    """Return lags of one client's states, rotated by a number of steps, from step `first` on: [T -
+    first, L P].
+    """
     shifted = np.roll(states, by, axis=0)
     return np.concatenate(
         [shifted[first - 1 - lag : len(shifted) - 1 - lag] for lag in range(lags)], axis=1
@@ -215,7 +245,9 @@ def _late(states: F64, by: int, lags: int, first: int) -> F64:
 
 
 def _explained(driver: F64, basis: F64, left: F64) -> float:
-    """How much of the squared residual `left` a driver's states explain beyond an orthonormal `basis`, to which `left` is orthogonal."""
+    """How much of the squared residual `left` a driver's states explain beyond an orthonormal
+    `basis`, to which `left` is orthogonal.
+    """
     known = basis.T @ driver
     reached = driver.T @ left
     inverse = np.linalg.pinv(driver.T @ driver - known.T @ known, rcond=1e-10, hermitian=True)
@@ -223,10 +255,13 @@ def _explained(driver: F64, basis: F64, left: F64) -> float:
 
 
 def adjusted(p_values: F64) -> F64:
-    """p-values corrected for their number, of the same shape: the least share of false discoveries at which each would be told.
+    """p-values corrected for their number, of the same shape: the lowest false discovery rate at
+    which each is reported.
 
-    Of N tests the k-th smallest becomes p N / k, made to rise with k (Benjamini and Hochberg 1995): told at 0.05, one edge in twenty of
-    those told is expected to be none, however many pairs there are. It holds for independent tests and such that go up together
+    Of N tests the k-th smallest becomes p N / k, made to rise with k (Benjamini and Hochberg 1995):
+    told at 0.05, one edge in twenty of
+    those told is expected to be none, however many pairs there are. It holds for independent tests
+    and such that go up together
     (Benjamini and Yekutieli 2001). NaN, where nothing was tested, stays so and does not count.
 
     Example:

@@ -1,7 +1,9 @@
 """The recursion of one client as a matrix, and where it comes to rest.
 
-Letters: P states and D measurements of the client, O states of all others that may drive it, N = P (O + D).
-Source: Mohanty et al. 2025, theorem 5.4 and section 5 in the corrected form (errata E1 - E4): Delta^{k+1} = H Delta^k + J with
+Letters: P states and D measurements of the client, O states of all others that may drive it, N = P
+(O + D).
+Source: Mohanty et al. 2025, theorem 5.4 and section 5 in the corrected form (errata E1 - E4):
+Delta^{k+1} = H Delta^k + J with
 Delta = [vec(A_mn), n != m; vec(theta_m)], vec column by column.
 """
 
@@ -63,7 +65,9 @@ def recursion(
 def curvature(
     known: Moments, *, client: float, server: float, ridge: float = 0.0
 ) -> tuple[float, float]:
-    """The least and the greatest eigenvalue of the Hessian of Phi = eta_1 <L_a> + eta_2 <L_s>: mu and L of the rates (section 5)."""
+    """The least and the greatest eigenvalue of the Hessian of Phi = eta_1 <L_a> + eta_2 <L_s>: mu
+    and L of the rates (section 5).
+    """
     symmetric = recursion(known, client=client, server=server, causes=server, ridge=ridge)
     values = np.linalg.eigvalsh(
         np.eye(len(symmetric.matrix)) - (symmetric.matrix + symmetric.matrix.T) / 2
@@ -74,8 +78,10 @@ def curvature(
 def resting(known: Moments, client: float, server: float, ridge: float = 0.0) -> tuple[F64, F64]:
     """theta [P, D] and the row of causes [P, O] at rest.
 
-    The causes follow from theta, A_m = A theta Q (S + lambda)^-1; what is left is symmetric in theta:
-    eta_1 (B^T B theta G + lambda theta) + eta_2 A^T A theta (G - Q (S + lambda)^-1 Q^T) = eta_1 <B^T r_c y^T>.
+    The causes follow from theta, A_m = A theta Q (S + lambda)^-1; what is left is symmetric in
+    theta:
+    eta_1 (B^T B theta G + lambda theta) + eta_2 A^T A theta (G - Q (S + lambda)^-1 Q^T) = eta_1
+    <B^T r_c y^T>.
     """
     others = known.driving.shape[0]
     back = (
@@ -109,7 +115,10 @@ def resting(known: Moments, client: float, server: float, ridge: float = 0.0) ->
 
 
 def _conjugate(curved: Callable[[F64], F64], right: F64) -> F64:
-    """Conjugate gradients from zero for a symmetric positive semidefinite map of matrices. Raises FedkgError where it does not settle."""
+    """Conjugate gradients from zero for a symmetric positive semidefinite map of matrices.
+
+    Raises FedkgError where it does not settle.
+    """
     from scipy.sparse.linalg import LinearOperator, cg
 
     shape = right.shape

@@ -1,7 +1,9 @@
-"""From real measurements to clients: the correlation filter, low-dimensional states, and their own dynamics.
+"""From real measurements to clients: the correlation filter, low-dimensional states, and their own
+dynamics.
 
 Letters: M clients, T steps, D measurements, P states.
-Source: Mohanty et al. 2025, section 8 (HAI and SWaT): measurements with |Pearson| >= 0.3 with another client's are kept; states are the
+Source: Mohanty et al. 2025, section 8 (HAI and SWaT): measurements with |Pearson| >= 0.3 with
+another client's are kept; states are the
 first P right singular vectors of a client's measurements; A_mm is a VAR(1) on them.
 """
 
@@ -19,7 +21,9 @@ from fedkg.granger.kalman import Client, steady_gain
 
 F64 = NDArray[np.float64]
 STEADY = 0.999
-"""The spectral radius to which a fitted transition is shrunk, where its series would grow without end."""
+"""The spectral radius to which a fitted transition is shrunk, where its series would grow without
+end.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,7 +36,8 @@ class Measured:
 
 
 def correlated(clients: Sequence[Measured], least: float = 0.3) -> tuple[Measured, ...]:
-    """The clients with those of their measurements alone that go with at least one of another client.
+    """The clients with those of their measurements alone that go with at least one of another
+    client.
 
     Raises:
         UsageError: nothing of a client goes with anything of another, or a value is unknown.
@@ -76,7 +81,8 @@ def client_of(measured: Measured, states: int, *, process: float | None = None) 
 
     Args:
         states: P; at most as many as there are measurements.
-        process: variance by which the filter thinks the states to be moved; None: that of the residuals of the VAR(1).
+        process: variance by which the filter thinks the states to be moved; None: that of the
+            residuals of the VAR(1).
 
     Raises:
         UsageError: more states than measurements have directions.
@@ -127,7 +133,9 @@ def client_of(measured: Measured, states: int, *, process: float | None = None) 
 
 
 def directions(values: F64) -> int:
-    """How many directions standardised measurements [T, D] have: the most states that a client of them can have."""
+    """How many directions standardised measurements [T, D] have: the most states that a client of
+    them can have.
+    """
     return _rank(np.asarray(np.linalg.svd(_standard(values), compute_uv=False), dtype=np.float64))
 
 

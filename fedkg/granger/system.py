@@ -1,6 +1,8 @@
-"""Linear state-space systems whose causes are known, to learn from: h^t = A h^{t-1} + w, y^t = C h^t + v.
+"""Linear state-space systems with known causes, for tests of the learner: h^t = A h^{t-1} + w, y^t
+= C h^t + v.
 
-Letters: M clients, T steps, S states of all clients, P states of a client, D measurements of a client.
+Letters: M clients, T steps, S states of all clients, P states of a client, D measurements of a
+client.
 Source: Mohanty et al. 2025, section 2; the settings are those in which the learner is tested.
 """
 
@@ -20,11 +22,12 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class System:
-    """A system of clients, each with states and measurements of its own.
+    """A system of clients, each with separate states and measurements.
 
     Attributes:
         transition: A, [S, S]; the block of rows of m and columns of n is what n does to m.
-        emissions: C_mm, [D, P] of each client. process: covariance of w, [S, S]. noise: variance of every entry of v.
+        emissions: C_mm, [D, P] of each client. process: covariance of w, [S, S]. noise: variance of
+            every entry of v.
     """
 
     transition: F64
@@ -61,7 +64,7 @@ class Recording:
 
 
 def places_of(sizes: Sequence[int]) -> list[slice]:
-    """Where the states of each client stand among all of them."""
+    """The positions of the states of each client among all states."""
     ends = np.cumsum([0, *sizes]).tolist()
     return [slice(start, stop) for start, stop in pairwise(ends)]
 
@@ -96,7 +99,8 @@ def recorded(
 
 
 def stationary(transition: F64, process: F64) -> F64:
-    """The covariance of the states in the long run: Sigma = A Sigma A^T + Q (the paper's (71) - (73) omit terms).
+    """The covariance of the states in the long run: Sigma = A Sigma A^T + Q (the paper's (71) -
+    (73) omit terms).
 
     Raises:
         UsageError: states that grow without end.
@@ -123,11 +127,13 @@ def two_clients(
     measurements: int = 8,
     quiet: float = 0.01,
 ) -> System:
-    """A slow, strongly excited client that drives a fast, quiet one: setting S of two clients with two states each.
+    """A slow, strongly excited client that drives a fast, quiet one: setting S of two clients with
+    two states each.
 
     Args:
-        slow, fast: A_11 and A_22 as multiples of the identity. drive, back: every entry of A_21 and A_12. measurements: D. quiet: the
-            variance with which client 2 is excited by itself; that of client 1 is 1.
+        slow, fast: A_11 and A_22 as multiples of the identity. drive, back: every entry of A_21 and
+            A_12. measurements: D. quiet: the
+            variance of the excitation of client 2; that of client 1 is 1.
     """
     stream = np.random.default_rng(seed)
     transition = np.zeros((4, 4))

@@ -1,4 +1,6 @@
-"""What a release of data costs in privacy: mechanisms, accountants that compose them, and a ledger for each unit that is protected."""
+"""What a release of data costs in privacy: mechanisms, accountants that compose them, and a ledger
+for each unit that is protected.
+"""
 
 from fedkg.privacy.accountants import (
     ACCOUNTANTS,

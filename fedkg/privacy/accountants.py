@@ -1,12 +1,17 @@
 """Accountants: what Gaussian releases cost together, and how much noise a budget asks for.
 
-Neighbours differ by one unit that is there or not. All three give an upper bound, and differ in how close it is:
+Neighbours differ by one unit that is there or not. All three give an upper bound, and differ in how
+close it is:
 
-* ``rdp``: Rényi differential privacy of the Poisson-subsampled Gaussian (Mironov, Talwar and Zhang 2019), turned into (epsilon, delta) by
+* ``rdp``: Rényi differential privacy of the Poisson-subsampled Gaussian (Mironov, Talwar and Zhang
+  2019), turned into (epsilon, delta) by
   Balle and others 2020, theorem 21; computed by Opacus.
-* ``prv``: numerical composition of privacy loss random variables (Gopi, Lee and Wutschitz 2021), by Opacus; closest, and slower.
-* ``paper``: the classical Gaussian mechanism of Dwork and Roth 2014, theorem A.1, ``noise = sqrt(2 ln(1.25 / delta)) / epsilon``, proven
-  for epsilon below 1 of one release only; k releases cost k epsilon at k delta. No use is made of sampling.
+* ``prv``: numerical composition of privacy loss random variables (Gopi, Lee and Wutschitz 2021), by
+  Opacus; closest, and slower.
+* ``paper``: the classical Gaussian mechanism of Dwork and Roth 2014, theorem A.1, ``noise = sqrt(2
+  ln(1.25 / delta)) / epsilon``, proven
+  for epsilon below 1 of one release only; k releases cost k epsilon at k delta. No use is made of
+  sampling.
 """
 
 from __future__ import annotations
@@ -44,14 +49,18 @@ PRECISION = 1e-4
 
 
 def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") -> float:
-    """The epsilon at which all entries together are (epsilon, delta)-differentially private; infinite where there is no noise.
+    """The epsilon at which all entries together are (epsilon, delta)-differentially private;
+    infinite where there is no noise.
 
-    Under ``rdp`` and ``prv``, releases that are known to be epsilon-differentially private are composed with the Gaussian ones by their
-    Rényi divergence (`_pure`); those with a delta, and all under ``paper``, are added (basic composition), and their delta is taken from
+    Under ``rdp`` and ``prv``, releases that are known to be epsilon-differentially private are
+    composed with the Gaussian ones by their
+    Rényi divergence (`_pure`); those with a delta, and all under ``paper``, are added (basic
+    composition), and their delta is taken from
     the rest's. The less of both is told: both hold.
 
     Raises:
-        JobError: an unknown accountant, a delta outside of 0 .. 1. MissingExtra: Opacus is not installed.
+        JobError: an unknown accountant, a delta outside of 0 .. 1. MissingExtra: Opacus is not
+            installed.
     """
     if accountant not in ACCOUNTANTS:
         raise JobError(
@@ -79,13 +88,15 @@ def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") 
 def noise_for(
     epsilon: float, delta: float, cost: Callable[[float], Sequence[Entry]], accountant: str = "rdp"
 ) -> float:
-    """The least noise (to one in ten thousand, rounded up) at which what is planned costs at most epsilon.
+    """The least noise (to one in ten thousand, rounded up) at which what is planned costs at most
+    epsilon.
 
     Args:
         cost: the entries of a ledger that is trained with so much noise.
 
     Raises:
-        JobError: when no noise below a million is enough: other entries cost as much, or the accountant can show no less.
+        JobError: when no noise below a million is enough: other entries cost as much, or the
+            accountant can show no less.
     """
     if not epsilon > 0:
         raise JobError(
@@ -114,7 +125,9 @@ def noise_for(
 def _never_so_little(
     epsilon: float, delta: float, others: Sequence[Entry], accountant: str, planned: Sequence[Entry]
 ) -> JobError:
-    """What to tell where no noise is enough: what is spent already, or how little the accountant can show at all."""
+    """What to tell where no noise is enough: what is spent already, or how little the accountant
+    can show at all.
+    """
     least, before = (
         epsilon_of(planned, delta, accountant),
         epsilon_of(others, delta, accountant) if others else 0.0,
@@ -151,7 +164,8 @@ def _renyi(noise: float, rate: float) -> NDArray[np.float64]:
 def _pure(epsilon: float) -> NDArray[np.float64]:
     """What one epsilon-differentially private release costs at most at each of `ORDERS`.
 
-    The worst is randomised response: ``ln((sinh(a e) - sinh((a - 1) e)) / sinh e) / (a - 1)`` at order a (Bun and Steinke 2016, lemma B.1),
+    The worst is randomised response: ``ln((sinh(a e) - sinh((a - 1) e)) / sinh e) / (a - 1)`` at
+    order a (Bun and Steinke 2016, lemma B.1),
     which is ``(ln cosh((a - 1/2) e) - ln cosh(e / 2)) / (a - 1)``.
     """
     orders = np.asarray(ORDERS)
@@ -167,9 +181,11 @@ def _pure(epsilon: float) -> NDArray[np.float64]:
 
 
 def epsilon_at_most(trainings: Sequence[Sequence[Sequence[Entry]]], delta: float) -> float:
-    """The epsilon of a unit that was any one of the units of each training, whose entries are given: by Rényi divergence.
+    """The epsilon of a unit that was any one of the units of each training, whose entries are
+    given: by Rényi divergence.
 
-    At each order the unit counts that costs most there: which one is worst off hangs on the order, so that the ledgers with the greatest
+    At each order the unit counts that costs most there: which one is worst off hangs on the order,
+    so that the ledgers with the greatest
     epsilons alone would not bound what they come to together.
 
     Raises:
@@ -187,7 +203,9 @@ def epsilon_at_most(trainings: Sequence[Sequence[Sequence[Entry]]], delta: float
 
 
 def _curve(entries: Sequence[Entry]) -> NDArray[np.float64]:
-    """What entries cost together at each of `ORDERS`; of releases with a delta nothing is known there."""
+    """What entries cost together at each of `ORDERS`; of releases with a delta nothing is known
+    there.
+    """
     total = np.zeros(len(ORDERS))
     for entry in entries:
         if isinstance(entry, Gaussian):

@@ -14,12 +14,14 @@ from fedkg.errors import JobError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian:
-    """Sums to each of which a unit adds a vector of at most unit length, with Gaussian noise; a unit is in a sum by chance.
+    """Sums to each of which a unit adds a vector of at most unit length, with Gaussian noise; a
+    unit is in a sum by chance.
 
     Attributes:
         what: was released, in words.
         noise: standard deviation of the noise in each coordinate, in lengths that one unit can add.
-        rate: chance that the unit is in a sum, independently of all others (Poisson sampling); 1 for all sums.
+        rate: chance that the unit is in a sum, independently of all others (Poisson sampling); 1
+            for all sums.
         releases: how many sums.
     """
 
@@ -39,10 +41,12 @@ class Gaussian:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """A release whose own guarantee is known: parameters mined by `fedkg.mining.private`, statistics found elsewhere.
+    """A release whose own guarantee is known: parameters mined by `fedkg.mining.private`,
+    statistics found elsewhere.
 
     Attributes:
-        what: was released, in words. epsilon, delta: of the guarantee of each release. releases: how many.
+        what: was released, in words. epsilon, delta: of the guarantee of each release. releases:
+            how many.
     """
 
     what: str
@@ -69,7 +73,8 @@ Entry = Gaussian | Spent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """All that was released of one unit; immutable, so that one that was saved is the one that is loaded.
+    """All that was released of one unit; immutable, so that one that was saved is the one that is
+    loaded.
 
     >>> ledger = Ledger(unit="a row of graz").plus(Spent(what="mined parameters", epsilon=0.5))
     >>> ledger.plus(Gaussian(what="training", noise=20.0, rate=1.0, releases=1)).epsilon(1e-5, "paper") < 0.75
@@ -80,7 +85,9 @@ class Ledger:
     entries: tuple[Entry, ...] = ()
 
     def plus(self, entry: Entry) -> Ledger:
-        """The ledger with one more entry; more releases of the same mechanism are counted in its entry."""
+        """The ledger with one more entry; more releases of the same mechanism are counted in its
+        entry.
+        """
         for place, own in enumerate(self.entries):
             if isinstance(own, Gaussian) and isinstance(entry, Gaussian) and _alike(own, entry):
                 more = replace(own, releases=own.releases + entry.releases)

@@ -1,4 +1,6 @@
-"""A first rule file for a table: from a sheet of limits, or from the ranges that the data itself keeps."""
+"""A first rule file for a table: from a sheet of limits, or from the ranges that the data itself
+keeps.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def draft_rules(
     Args:
         limits: a sheet of limits (tag, low, high), or None to draft from the data's own ranges.
         table: the data.
-        limits_name: how the rule file is to call the sheet: its path as seen from the rule file. table_name: the table's, for comments.
+        limits_name: how the rule file is to call the sheet: its path as seen from the rule file.
+            table_name: the table's, for comments.
 
     Raises:
         TableError: when the sheet has no column of tags or of limits, or a limit is not a number.

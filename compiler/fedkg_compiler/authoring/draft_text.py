@@ -38,7 +38,9 @@ class Names:
 
 
 def reference(header: str, name: str) -> tuple[str, list[str]]:
-    """How a rule speaks of a column, and the statements it needs before: none, unless the header has a backtick in it."""
+    """How a rule speaks of a column, and the statements it needs before: none, unless the header
+    has a backtick in it.
+    """
     if "`" in header:
         return name, [f"signal {name} column {quoted(header)}"]
     return f"`{header}`", []

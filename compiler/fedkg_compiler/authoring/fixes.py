@@ -24,8 +24,10 @@ class Mended:
     """What came of mending some rule files; nothing has been written yet.
 
     Attributes:
-        texts: the new text of each file that changed, by its path as given. before: the bytes that each of them had. fixed: the problems
-        that were mended, in the order in which that was done. diagnostics: what is left to say of all files.
+        texts: the new text of each file that changed, by its path as given. before: the bytes that
+            each of them had. fixed: the problems
+        that were mended, in the order in which that was done. diagnostics: what is left to say of
+        all files.
     """
 
     texts: dict[Path, str]
@@ -35,9 +37,11 @@ class Mended:
 
 
 def mend(paths: Sequence[Path], graphs: Sequence[Path] = ()) -> Mended:
-    """Put the certain fixes into rule files, look again at what they show, and go on until nothing more is fixable.
+    """Put the certain fixes into rule files, look again at what they show, and go on until nothing
+    more is fixable.
 
-    Fixes after which a file would have more errors than before are left out. Files in encodings other than UTF-8 and UTF-16 stay unchanged.
+    Fixes after which a file would have more errors than before are left out. Files in encodings
+    other than UTF-8 and UTF-16 stay unchanged.
     """
     before = {
         path: path.read_bytes() for path in paths if path.suffix.lower() not in GRAPH_SUFFIXES
@@ -90,7 +94,9 @@ class _Mending:
         return taken
 
     def _try(self, wanted: Sequence[Diagnostic]) -> bool:
-        """Put fixes in where no file has more errors afterwards, with the fixes of what then shows; whether anything changed."""
+        """Put fixes in where no file has more errors afterwards, with the fixes of what then shows;
+        whether anything changed.
+        """
         was = _errors(self.diagnostics)
         texts, done = dict(self.texts), list[Diagnostic]()
         for _ in range(_AHEAD):

@@ -8,7 +8,9 @@ from fedkg_compiler.authoring.ranges import Finding, find_range
 
 
 def rules_from_data(table: Table, table_name: str, time: str | None) -> list[str]:
-    """Lines of rules, one per column of numbers, and of remarks on the columns without a rule; `time` is the time column, if any."""
+    """Lines of rules, one per column of numbers, and of remarks on the columns without a rule;
+    `time` is the time column, if any.
+    """
     lines: list[str] = []
     remarks: list[str] = []
     names = Names()

@@ -21,7 +21,8 @@ UNIT_BEHIND = re.compile(r"\s*[\[(][^\])]*[\])]$")
 
 
 def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: str) -> list[str]:
-    """Lines of one rule over the sheet, or, where the sheet has units nobody knows or no limit at all, of one rule per tag; and of remarks.
+    """Lines of one rule over the sheet, or, where the sheet has units nobody knows or no limit at
+    all, of one rule per tag; and of remarks.
 
     Raises:
         TableError: when the sheet has no column of tags or of limits, or a limit is not a number.
@@ -57,7 +58,9 @@ def missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None
 
 
 def _gaps(limits: Table, columns: LimitColumns) -> tuple[list[str], list[str]]:
-    """What is missing in the sheet, as a remark; and, where no row has a tag and a limit, that one rule over it would not do."""
+    """What is missing in the sheet, as a remark; and, where no row has a tag and a limit, that one
+    rule over it would not do.
+    """
     empty = {
         header: np.isnan(limits.numbers(header))
         for header in (columns.low, columns.high)
@@ -176,7 +179,9 @@ def _remarks(
     limits_name: str,
     table_name: str,
 ) -> list[str]:
-    """Comments: tags that the table does not have, with the header that was meant; limits that are missing or contradict each other."""
+    """Comments: tags that the table does not have, with the header that was meant; limits that are
+    missing or contradict each other.
+    """
     tags = [text for text in limits.texts(columns.tag) if not is_unknown(text)]
     absent = missing_tags(limits, table)[1]
     lines = [

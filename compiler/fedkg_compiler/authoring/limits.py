@@ -33,7 +33,9 @@ UNIT = (
     r"units?|uom|eu|eng(?:ineering)?_?units?",
     r"einheit(?:en)?|dim(?:ension)?|masseinheit|maßeinheit",
 )
-"""What headers are called, without case, brackets and punctuation; where several fit, an earlier pattern is meant."""
+"""What headers are called, without case, brackets and punctuation; where several fit, an earlier
+pattern is meant.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,9 @@ def find_limit_columns(sheet: Table) -> LimitColumns:
 
 
 def _column(sheet: Table, patterns: tuple[str, ...]) -> str | None:
-    """The header that fits the earliest of the patterns, the first such one; what is in brackets does not count."""
+    """The header that fits the earliest of the patterns, the first such one; what is in brackets
+    does not count.
+    """
     for pattern in patterns:
         for header in sheet.headers:
             plain = (

@@ -21,7 +21,8 @@ class Finding:
     """Describe a column: a trend, a range, or a remark that explains why there is neither.
 
     Attributes:
-        low, high: the drafted range, as numbers of the rule language. seen: the smallest and largest value, in words.
+        low, high: the drafted range, as numbers of the rule language. seen: the smallest and
+            largest value, in words.
     """
 
     trend: Literal["falls", "rises"] | None = None
@@ -54,7 +55,9 @@ def find_range(values: NDArray[np.float64]) -> Finding:
 
 
 def widened(least: float, most: float) -> tuple[str, str]:
-    """A range with a margin on both sides and round ends; one that has no negative number gets none."""
+    """A range with a margin on both sides and round ends; one that has no negative number gets
+    none.
+    """
     width = most - least
     grain = Decimal(1).scaleb(math.floor(math.log10(width)) - 1)
     low = Decimal(repr(least)) - Decimal(repr(width)) * Decimal(repr(MARGIN))

@@ -1,4 +1,6 @@
-"""The units of a sheet of limits beside those of the table: what the rules say, and what a person should look at."""
+"""The units of a sheet of limits beside those of the table: what the rules say, and what a person
+should look at.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _WRITABLE = re.compile(rf"(?:1/)?{_UNIT_PART}(?:[.·/][0-9]*{_UNIT_PART})*")
 
 
 def row_units(limits: Table, header: str | None, unit: str | None) -> list[str]:
-    """The unit behind each row's limit, as a rule writes it: of the limit's own header, else of the row; "" where none is known."""
+    """The unit behind each row's limit, as a rule writes it: of the limit's own header, else of the
+    row; "" where none is known.
+    """
     own = split_header(header)[1] if header is not None else ""
     texts = (
         [own or ("" if is_unknown(text) else text) for text in limits.texts(unit)]
@@ -34,7 +38,9 @@ def _written(text: str) -> str:
 
 
 def unit_remarks(limits: Table, columns: LimitColumns, table: Table) -> list[str]:
-    """Comments: where the sheet's unit and the one in the table's header differ, and where the table tells none."""
+    """Comments: where the sheet's unit and the one in the table's header differ, and where the
+    table tells none.
+    """
     if columns.unit is None:
         return []
     said: list[str] = []

@@ -1,4 +1,5 @@
-"""What is made of members: numbers (``sum of flow(?p) over ?p ...``) and conditions (``all of (...) over ?p ...``).
+"""What is made of members: numbers (``sum of flow(?p) over ?p ...``) and conditions (``all of (...)
+over ?p ...``).
 
 Letters: R rows that own sets of members, M members of all sets together.
 """
@@ -104,7 +105,8 @@ def aggregate(
 def over_members(
     node: OverMembers, scope: Scope, condition: Callable[[Condition, Scope], Formula | None]
 ) -> Formula | None:
-    """The formula of ``all of``, ``any of`` and ``at least k of``; None where something in it is wrong, which has been said.
+    """The formula of ``all of``, ``any of`` and ``at least k of``; None where something in it is
+    wrong, which has been said.
 
     Args:
         condition: how the body is bound.
@@ -153,9 +155,11 @@ def _wanted(
 def _parts(
     node: OverMembers, members: Members, scope: Scope
 ) -> tuple[list[tuple[Members, Condition]], NDArray[np.int64]]:
-    """The members with what is asked of them, and int64 [R] of how many nothing is left: where a value is missing, what needs it goes.
+    """The members with what is asked of them, and int64 [R] of how many nothing is left: where a
+    value is missing, what needs it goes.
 
-    Members that lack different values are asked different things, which is sound where `all of` is required and for `any of`; else only
+    Members that lack different values are asked different things, which is sound where `all of` is
+    required and for `any of`; else only
     members that lack nothing are counted.
     """
     environment = members.environment
@@ -228,7 +232,9 @@ def _tell_empty(members: Members, span: Span, what: str, scope: Scope) -> None:
 def _reduce_constants(
     op: Reduction, values: NDArray[np.float64], members: Members
 ) -> NDArray[np.float64]:
-    """Numbers that are known when rules are compiled, [M], put together for each row: [R]; added in the order of the members."""
+    """Numbers that are known when rules are compiled, [M], put together for each row: [R]; added in
+    the order of the members.
+    """
     rows = members.sizes.shape[0]
     match op:
         case "count":
@@ -243,7 +249,9 @@ def _reduce_constants(
 
 
 def _of_rows(columns: NDArray[np.int64], members: Members) -> tuple[NDArray[np.int64], ...]:
-    """Columns [M] of members as columns [R] of rows, the first members, the second ones, and so on; short sets repeat a member."""
+    """Columns [M] of members as columns [R] of rows, the first members, the second ones, and so on;
+    short sets repeat a member.
+    """
     sizes = members.sizes
     if not columns.size:
         return (columns,)

@@ -1,6 +1,8 @@
-"""Arithmetic with units: what may be added, multiplied and compared, and the conversions that it needs.
+"""Arithmetic with units: what may be added, multiplied and compared, and the conversions that it
+needs.
 
-Terms keep the order in which they are written; a conversion is one multiplication (or division, where that is the exact form) and, for
+Terms keep the order in which they are written; a conversion is one multiplication (or division,
+where that is the exact form) and, for
 units with an offset, one addition. Values in the same unit need none.
 """
 
@@ -249,7 +251,9 @@ def _has_points(unit: Unit) -> bool:
 
 
 def _is_step(value: Value, point: Unit, scope: Scope) -> bool:
-    """Whether a value can be read as a difference; a signal in K beside one in degC may as well be a temperature."""
+    """Whether a value can be read as a difference; a signal in K beside one in degC may as well be
+    a temperature.
+    """
     if isinstance(value, Fixed) or (value.unit is not None and value.unit.difference):
         return True
     unit = value.unit.text if value.unit else ""
@@ -329,7 +333,9 @@ def _bare_times(value: Value, factor: Value) -> tuple[NDArray[np.int64], ...]:
 
 
 def _share(value: Value, a: Value, b: Value, scope: Scope) -> Value:
-    """bar over mbar is a plain number, not one in `bar/mbar`; a bare number times a per cent stays in per cent."""
+    """bar over mbar is a plain number, not one in `bar/mbar`; a bare number times a per cent stays
+    in per cent.
+    """
     plain = (
         a.unit is not None
         and value.unit is not None

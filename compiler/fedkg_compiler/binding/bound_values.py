@@ -17,7 +17,10 @@ from fedkg_compiler.diagnostics.record import Span
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fixed:
-    """A number known at compile time: float64 [R]. Without a unit it is bare: it takes the unit of what it meets."""
+    """A number known at compile time: float64 [R].
+
+    Without a unit it is bare: it takes the unit of what it meets.
+    """
 
     values: NDArray[np.float64]
     unit: Unit | None
@@ -32,7 +35,8 @@ class Moving:
         unit: None where every signal in it is bare.
         plain: a signal, or sums and differences of signals in one unit: comparisons take its unit.
         told: where the unit was concluded from, if no declaration says it.
-        bare: ids [R] of the columns, one array for each reading, that take a unit as soon as one is known for the whole.
+        bare: ids [R] of the columns, one array for each reading, that take a unit as soon as one is
+            known for the whole.
     """
 
     term: Term

@@ -1,4 +1,6 @@
-"""``cause NAME for ?a, ?b where { ... } allow ?a drives ?b lag 10 min``: which client may drive which."""
+"""``cause NAME for ?a, ?b where { ... } allow ?a drives ?b lag 10 min``: which client may drive
+which.
+"""
 
 from __future__ import annotations
 

@@ -153,7 +153,9 @@ def _category_atom(
     at: Span,
     scope: Scope,
 ) -> Formula | None:
-    """The atom for one text in each row; of a column of truth values, for the one of its two texts that is meant."""
+    """The atom for one text in each row; of a column of truth values, for the one of its two texts
+    that is meant.
+    """
     entries = [scope.book.columns[place.column] for place in reading.places]
     if any(entry.type == "boolean" for entry in entries):
         return _truth(key, reading, texts, at, scope)
@@ -233,7 +235,8 @@ def _predicted(
     words: Sequence[Word],
     scope: Scope,
 ) -> Formula | None:
-    """The arg-max of a label's scores is one of the classes; ties count for them, and against their negation.
+    """The arg-max of a label's scores is one of the classes; ties count for them, and against their
+    negation.
 
     Args:
         columns: for each written class its text in every row, [R]. words: their places.

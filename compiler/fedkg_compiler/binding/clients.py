@@ -27,7 +27,9 @@ Scoped = FileRule | Infer | KeepSet | RangeKnowledge | PredictKnowledge
 
 
 def client_of(iri: str, sources: Sources) -> str:
-    """The name of the client that an entity is, or belongs to: its `fkg:client`, else its own name for people."""
+    """The name of the client that an entity is, or belongs to: its `fkg:client`, else its own name
+    for people.
+    """
     names = sorted(_clients(sources).get(iri, frozenset()))
     plain = [name for name in names if not name.startswith(("http:", "https:", "urn:"))]
     if plain or names:
@@ -36,7 +38,8 @@ def client_of(iri: str, sources: Sources) -> str:
 
 
 def in_scope(names: Names, problems: Problems) -> None:
-    """Leave out the statements that this pack is not for: those of clients in a public pack, all others in a private one.
+    """Leave out the statements that this pack is not for: those of clients in a public pack, all
+    others in a private one.
 
     If a public pack leaves some out, a note explains how to compile them.
     """
@@ -86,7 +89,9 @@ def _scope(statement: Scoped) -> ScopeName:
 
 
 def scope_of(word: Word | None) -> ScopeName:
-    """The scope that a statement names; public where it names none, or one that there is not, which has been said."""
+    """The scope that a statement names; public where it names none, or one that there is not, which
+    has been said.
+    """
     return (
         cast(ScopeName, word.text)
         if word is not None and word.text in get_args(ScopeName)
@@ -115,7 +120,8 @@ def check_client(sources: Sources) -> None:
 def owned(environment: Environment, sources: Sources) -> Environment:
     """The solutions that a private pack speaks of; all of them where the pack is public.
 
-    The graph of a private pack has no entity of other clients (`ontology.ownership`). A solution stays when one of its entities is the
+    The graph of a private pack has no entity of other clients (`ontology.ownership`). A solution
+    stays when one of its entities is the
     client's, and one without any entity stays too; rules about common entities belong to no client.
     """
     ownership = None if sources.graph is None else sources.graph.ownership
@@ -142,8 +148,10 @@ def owned(environment: Environment, sources: Sources) -> Environment:
 def without_private_checksums(found: Iterable[Source], sources: Sources) -> list[Source]:
     """The files that went into the pack, those of a site without their checksums.
 
-    A checksum of the whole graph would let the holder of a pack test guesses about its contents. The files of a site
-    are all but rules, queries and ontologies, in private packs and wherever the graph states owners.
+    A checksum of the whole graph would let the holder of a pack test guesses about its contents.
+    The files of a site
+    are all but rules, queries and ontologies, in private packs and wherever the graph states
+    owners.
     """
     if not sources.names.client and not any(_clients(sources).values()):
         return list(found)
@@ -154,7 +162,9 @@ def without_private_checksums(found: Iterable[Source], sources: Sources) -> list
 
 
 def _clients(sources: Sources) -> dict[str, frozenset[str]]:
-    """The clients of every entity that the graph gives one: names, and IRIs of clients' nodes with the names of those."""
+    """The clients of every entity that the graph gives one: names, and IRIs of clients' nodes with
+    the names of those.
+    """
     if sources.graph is not None and not sources.clients:
         rows, _ = sources.graph.select(
             f"?entity <{FKG}client> ?client", ["entity", "client"], span=NOWHERE

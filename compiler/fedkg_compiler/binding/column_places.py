@@ -1,4 +1,6 @@
-"""Finds the table column of a signal: from its clause, from the graph, or by its own name; and of a family, entity by entity."""
+"""Finds the table column of a signal: from its clause, from the graph, or by its own name; and of a
+family, entity by entity.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,11 @@ class Sources:
 
     Attributes:
         texts: of the rule files, to see which prefix a problem of the graph speaks of.
-        members: results of the patterns after `over`. clients: the owner of each entity by IRI; filled by `binding.clients`.
+        members: results of the patterns after `over`. clients: the owner of each entity by IRI;
+            filled by `binding.clients`.
         firsts: each bound rule with the row that its examples are run on.
-        headers: the signal that reads each table header, the name of its column and the graph's unit; filled by `declared_place`.
+        headers: the signal that reads each table header, the name of its column and the graph's
+            unit; filled by `declared_place`.
     """
 
     names: Names
@@ -112,7 +116,9 @@ def header_place(header: str, sources: Sources, span: Span) -> Place:
 
 
 def declared_place(header: str, sources: Sources, span: Span) -> Place | None:
-    """The place of a header that a declared signal reads: as that signal, with its unit, span and role; None where none does."""
+    """The place of a header that a declared signal reads: as that signal, with its unit, span and
+    role; None where none does.
+    """
     if not sources.headers:
         for signal in sources.names.signals.values():
             if signal.column is not None or (signal.property is None and not signal.family):
@@ -165,7 +171,9 @@ def _of_signal(signal: DeclaredSignal, header: str, sources: Sources, span: Span
 def family_places(
     signal: DeclaredSignal, cells: Sequence[Cell | None], sources: Sources, span: Span
 ) -> tuple[Place, ...]:
-    """The places of ``signal(?x)`` for the values of ``?x``; one diagnostic reports all entities without a column."""
+    """The places of ``signal(?x)`` for the values of ``?x``; one diagnostic reports all entities
+    without a column.
+    """
     known: dict[str, Place] = {}
     without: list[str] = []
     places = []
@@ -236,7 +244,9 @@ def _entity_place(
     without: list[str],
     placed: Callable[[str, str, str | None], Place],
 ) -> Place:
-    """The place of one entity; `placed` enters a column of a name, header and unit into the book, each once for all entities."""
+    """The place of one entity; `placed` enters a column of a name, header and unit into the book,
+    each once for all entities.
+    """
     if not cell.iri:
         sources.problems.error(
             "FKG208",
@@ -274,7 +284,9 @@ def _entity_place(
 def _column_name(
     signal: DeclaredSignal, header: str, entity: str, sources: Sources
 ) -> tuple[str, bool]:
-    """``temperature[zone_7]`` for a column of one entity; ``torque`` for one that sensors of several entities share, with selected rows."""
+    """``temperature[zone_7]`` for a column of one entity; ``torque`` for one that sensors of
+    several entities share, with selected rows.
+    """
     common = sources.common_columns(signal.property or "")
     if header in common or header == signal.column:
         return (signal.name if len(common) <= 1 else f"{signal.name}[{header}]"), True
@@ -289,7 +301,9 @@ def _enter_column(
     sources: Sources,
     span: Span,
 ) -> Place:
-    """Enter the column of a declared signal into the book; the graph's unit is that of the table, the declared one that of the rules."""
+    """Enter the column of a declared signal into the book; the graph's unit is that of the table,
+    the declared one that of the rules.
+    """
     stored: Unit | None = signal.unit
     if unit_text is not None:
         found = parse_unit(unit_text)

@@ -1,4 +1,6 @@
-"""The columns and views that rules read, gathered over the whole compilation; ids are positions in the order of first use."""
+"""The columns and views that rules read, gathered over the whole compilation; ids are positions in
+the order of first use.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ class BookColumn:
     Attributes:
         unit: of the values in the table; None while nothing has told it.
         span: in `unit`.
-        declared: whether a statement or the graph declares it; else a rule reads the header directly.
-        mined: no column, but a parameter that is found in data, which takes a unit as a column does.
+        declared: whether a statement or the graph declares it; else a rule reads the header
+            directly.
+        mined: no column, but a parameter that is found in data, which takes a unit as a column
+            does.
     """
 
     name: str
@@ -43,7 +47,9 @@ class BookColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookView:
-    """A reading other than the base: the row before in its group (with `steps` on the timeline), or with a column raised."""
+    """A reading other than the base: the row before in its group (with `steps` on the timeline), or
+    with a column raised.
+    """
 
     kind: Literal["base", "previous", "raised"]
     groups: tuple[str, ...] = ()
@@ -105,7 +111,9 @@ class Book:
         return self._by_view[view]
 
     def measure(self, column: int, unit: Unit) -> None:
-        """The numbers of a column are in a unit: scores of classes that a rule reads as probabilities."""
+        """The numbers of a column are in a unit: scores of classes that a rule reads as
+        probabilities.
+        """
         self.columns[column] = replace(self.columns[column], unit=unit)
 
     def say(self, column: int, text: str) -> None:
@@ -117,7 +125,8 @@ class Book:
     ) -> None:
         """Columns without a unit are now compared with something in `unit`: that is theirs.
 
-        The first place that tells a unit settles it; another unit elsewhere is an error, since nothing says how the table means it.
+        The first place that tells a unit settles it; another unit elsewhere is an error, since
+        nothing says how the table means it.
         """
         new: list[str] = []
         for column in sorted({column for columns in readings for column in columns.tolist()}):
@@ -160,7 +169,9 @@ class Book:
         return column in self._by_header
 
     def note_units(self, problems: Problems) -> None:
-        """When all rules are bound: say which columns took their unit from their header, and which from a sheet of tags."""
+        """When all rules are bound: say which columns took their unit from their header, and which
+        from a sheet of tags.
+        """
         for told, why in (
             (self._by_header, "header says"),
             (self._by_sheet, "row of the sheet says"),
@@ -226,7 +237,9 @@ class Book:
         return self.columns[column].unit
 
     def told_at(self, column: int) -> Span | None:
-        """Where a comparison gave the column its unit; None where a declaration did, or nothing yet."""
+        """Where a comparison gave the column its unit; None where a declaration did, or nothing
+        yet.
+        """
         return self._told.get(column)
 
     def _contradiction(

@@ -52,9 +52,11 @@ def compare(operator: str, left: Term, right: Term, tolerance: Term | None, rows
 def truth_compared(
     operator: str, term: Term, limits: NDArray[np.float64], rows: Rows, book: Book
 ) -> CategoryIs | None:
-    """``term operator limit`` as a question of yes or no, where the term is a column of truth values; None where it asks for a number.
+    """``term operator limit`` as a question of yes or no, where the term is a column of truth
+    values; None where it asks for a number.
 
-    ``valve >= 0.5`` asks whether it is true. As a comparison it would have a margin of half a unit, which cuts off that of what it guards.
+    ``valve >= 0.5`` asks whether it is true. As a comparison it would have a margin of half a unit,
+    which cuts off that of what it guards.
     """
     if not isinstance(term, Slot) or any(
         book.columns[column].type != "boolean" for column in rows.slots[term.index].columns.tolist()
@@ -65,7 +67,9 @@ def truth_compared(
 
 
 def truth_wanted(operator: str, limits: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-    """Which of true (1) and false (0) alone keeps ``truth operator limit``, bool [R]; None where for some row both do, or neither."""
+    """Which of true (1) and false (0) alone keeps ``truth operator limit``, bool [R]; None where
+    for some row both do, or neither.
+    """
     of_false, of_true = (HOLDS[operator](value, limits) for value in (0.0, 1.0))
     return of_true if of_true.size and bool((of_true != of_false).all()) else None
 

@@ -133,7 +133,9 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
 
 
 def _truth(left: Value, operator: str, right: Value, scope: Scope) -> Formula | None:
-    """What a comparison of a column of truth values with a number asks of it; None of any other comparison."""
+    """What a comparison of a column of truth values with a number asks of it; None of any other
+    comparison.
+    """
     if isinstance(left, Fixed):
         left, operator, right = right, MIRRORED[operator], left
     if not isinstance(left, Moving) or not isinstance(right, Fixed):
@@ -169,7 +171,9 @@ def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
 
 
 def comparison_unit(values: Sequence[Value]) -> Unit | None:
-    """The unit in which values are compared: that of the first signal standing plainly, else of the first number written with one."""
+    """The unit in which values are compared: that of the first signal standing plainly, else of the
+    first number written with one.
+    """
     for wanted in (
         [value for value in values if isinstance(value, Moving) and value.plain],
         [value for value in values if isinstance(value, Fixed)],

@@ -1,4 +1,6 @@
-"""Gathers what the statements of all files declare: signals, labels, prefixes, the timeline, the rules."""
+"""Gathers what the statements of all files declare: signals, labels, prefixes, the timeline, the
+rules.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ BOOLEAN = "boolean"
 """What a signal is in that is true or false."""
 
 Properties = dict[Span, str | None]
-"""IRIs of the terms after `is` and `rows are`, by their place; None where the graph does not know them."""
+"""IRIs of the terms after `is` and `rows are`, by their place; None where the graph does not know
+them.
+"""
 
 
 def gather_uses(files: Sequence[RuleFile], names: Names, problems: Problems) -> None:
@@ -167,7 +171,8 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
 
     The declaration takes precedence.
 
-    Rates in 1/min declared in rpm, and gauge pressures with bar in the header, are common and not noted.
+    Rates in 1/min declared in rpm, and gauge pressures with bar in the header, are common and not
+    noted.
     """
     for signal in names.signals.values():
         told = None if signal.column is None or signal.unit is None else header_unit(signal.column)
@@ -266,7 +271,9 @@ def _signal(statement: Signal, properties: Properties, names: Names, problems: P
 
 
 def _refuse_boolean(statement: Signal, problems: Problems) -> None:
-    """Complain of an output that is true or false, which no model predicts, and of a span, which goes without saying."""
+    """Complain of an output that is true or false, which no model predicts, and of a span, which
+    goes without saying.
+    """
     name, place = (
         statement.head.name.text,
         statement.unit.span if statement.unit is not None else statement.span,
@@ -286,7 +293,9 @@ def _refuse_boolean(statement: Signal, problems: Problems) -> None:
 
 
 def unit_of(word: Word | None, problems: Problems) -> Unit | None:
-    """The unit that a word of the rule file names; None, with a problem, where it names none or several."""
+    """The unit that a word of the rule file names; None, with a problem, where it names none or
+    several.
+    """
     if word is None:
         return None
     unit = parse_unit(word.text)
@@ -305,7 +314,9 @@ def unit_of(word: Word | None, problems: Problems) -> Unit | None:
 
 
 def _spelling(written: str, advice: str, unit: UnitProblem) -> str:
-    """The advice on a unit, certain where one spelling alone is near; of ``kgg/h`` that is one of ``kgg``."""
+    """The advice on a unit, certain where one spelling alone is near; of ``kgg/h`` that is one of
+    ``kgg``.
+    """
     wrong = re.sub(r"\^?-?\d+\Z", "", unit.text)
     places = [*re.finditer(rf"(?<![^\W\d]){re.escape(wrong)}(?![^\W\d])", written)]
     if len(unit.instead) != 1 or len(places) != 1 or not _is_only_match(wrong, unit.instead[0]):
@@ -316,7 +327,9 @@ def _spelling(written: str, advice: str, unit: UnitProblem) -> str:
 
 
 def _is_only_match(wrong: str, meant: str) -> bool:
-    """Whether a unit is the only one that a text can be: but for case and points, with a letter written twice, or as the nearest."""
+    """Whether a unit is the only one that a text can be: but for case and points, with a letter
+    written twice, or as the nearest.
+    """
     doubled = [wrong[:i] + wrong[i + 1 :] for i in range(1, len(wrong)) if wrong[i] == wrong[i - 1]]
     if normalise_header(wrong) == normalise_header(meant) or meant in doubled:
         return True

@@ -55,10 +55,12 @@ class Environment:
     Attributes:
         rows: R.
         cells: for each variable its R cells, None where it is unbound.
-        units: [R], the unit that a sheet's own unit column gives each row; empty when there is none.
+        units: [R], the unit that a sheet's own unit column gives each row; empty when there is
+            none.
         where: how to name a row to a person.
         span: the quantifier, for messages about its values.
-        known: False when the quantifier failed or gave nothing: its variables exist, their values do not.
+        known: False when the quantifier failed or gave nothing: its variables exist, their values
+            do not.
         origin: [R], the row's number in the whole environment.
     """
 

@@ -1,4 +1,5 @@
-"""``example of RULE holds for pressure = 7 9 9 9 bar and ...``: a trace in the units of the rule's columns, and the row it is run on.
+"""``example of RULE holds for pressure = 7 9 9 9 bar and ...``: a trace in the units of the rule's
+columns, and the row it is run on.
 
 Letters: T steps, C columns.
 """
@@ -175,7 +176,9 @@ def _row(rule: FileRule, environment: Environment, sources: Sources) -> BoundRow
 def _columns(
     series: Series, columns: Sequence[Column], ids: Sequence[int], rule: FileRule, sources: Sources
 ) -> list[int] | None:
-    """Positions of the columns that a series fills: that of a plain name, or those of every entity of a family; None: no such name."""
+    """Positions of the columns that a series fills: that of a plain name, or those of every entity
+    of a family; None: no such name.
+    """
     head, names, book = series.head, sources.names, sources.book
     name = head.name.text
     signal = names.signals.get(name)
@@ -246,7 +249,9 @@ def _is_of(
 
 
 def _values(series: Series, column: Column, sources: Sources) -> NDArray[np.float64] | None:
-    """The values of a series in the unit of a column, or as its codes: float64 [T], or [1] for one that stays."""
+    """The values of a series in the unit of a column, or as its codes: float64 [T], or [1] for one
+    that stays.
+    """
     problems = sources.problems
     texts = [word.text for word in series.texts]
     unknown = [text == "unknown" for text in texts]

@@ -145,7 +145,9 @@ def _reference(node: Reference, scope: Scope) -> Value | None:
 
 
 def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> Value | None:
-    """What a reading gives, in the unit in which the rule speaks of it; None where members of a set measure different things."""
+    """What a reading gives, in the unit in which the rule speaks of it; None where members of a set
+    measure different things.
+    """
     if scope.view.past:
         reading = history(reading, scope.book)
     columns = reading.columns

@@ -34,7 +34,9 @@ FUNCTIONS: dict[str, tuple[Function, int, Callable[..., Array]]] = {
     "ceil": ("ceil", 1, np.ceil),
     "round": ("round", 1, np.round),
 }
-"""Name to the pack's function, the least number of arguments (2: or more), and what it does to numbers known at compile time."""
+"""Name to the pack's function, the least number of arguments (2: or more), and what it does to
+numbers known at compile time.
+"""
 
 _ANGLES = ("sin", "cos", "tan")
 _SAME_KIND = ("min", "max", "abs", "floor", "ceil", "round")
@@ -42,7 +44,9 @@ _PLAIN = ("exp", "log", "tanh")
 
 
 def call(node: Apply, args: Sequence[Value], scope: Scope) -> Value | None:
-    """``function(args)``, or None where arguments are too many or too few, or their units do not fit."""
+    """``function(args)``, or None where arguments are too many or too few, or their units do not
+    fit.
+    """
     function, least, compute = FUNCTIONS[node.name.text]
     if len(args) < least or (least == 1 and len(args) > 1):
         wanted = "two or more arguments" if least == 2 else "one argument"

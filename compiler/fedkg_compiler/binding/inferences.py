@@ -1,4 +1,6 @@
-"""``infer NAME per client find ?low, ?high in template(...)``: a template with open parameters becomes a condition of the pack."""
+"""``infer NAME per client find ?low, ?high in template(...)``: a template with open parameters
+becomes a condition of the pack.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ DIRECTIONS: dict[int | None, Direction] = {1: "up", -1: "down", 0: "none", None:
 
 
 def bind_infer(statement: Infer, sources: Sources, outcome: Outcome) -> None:
-    """Enter the condition and the parameters of an inference; nothing where it is wrong, which has been said."""
+    """Enter the condition and the parameters of an inference; nothing where it is wrong, which has
+    been said.
+    """
     problems = sources.problems
     formula = call_template(statement.call, sources.names, problems)
     if formula is None or not _is_sound(statement, formula, problems):

@@ -1,4 +1,5 @@
-"""The members that ``over ?p where { ... }`` and ``over ?p in class T`` range over: solved once, grouped by the rows of the rule.
+"""The members that ``over ?p where { ... }`` and ``over ?p in class T`` range over: solved once,
+grouped by the rows of the rule.
 
 Letters: R rows that own sets of members, M members of all sets together.
 """
@@ -38,8 +39,10 @@ class Solved:
     """The solutions behind `over`.
 
     Attributes:
-        own: the member's variable first, then the others of the pattern that the body reads. joined: variables of the rule in the pattern.
-        rows: the cells of `own`, one tuple for each solution. by_owner: positions in `rows` by what the joined variables are.
+        own: the member's variable first, then the others of the pattern that the body reads.
+            joined: variables of the rule in the pattern.
+        rows: the cells of `own`, one tuple for each solution. by_owner: positions in `rows` by what
+            the joined variables are.
     """
 
     own: tuple[str, ...]
@@ -53,7 +56,8 @@ class Members:
     """The sets of members of R rows.
 
     Attributes:
-        environment: M rows; it has the values of the members' variables and, repeated for each member, of the rule's.
+        environment: M rows; it has the values of the members' variables and, repeated for each
+            member, of the rule's.
         owners: int64 [M], the row that each member belongs to. offsets: int64 [R + 1].
     """
 
@@ -79,9 +83,11 @@ class Members:
 
 
 def members_of(node: Over, scope: Scope) -> Members | None:
-    """The members of every row of the scope; None if they are unknown (a diagnostic has been reported).
+    """The members of every row of the scope; None if they are unknown (a diagnostic has been
+    reported).
 
-    Where the rule's own values are unknown, the body is still looked at, so that its names are checked.
+    Where the rule's own values are unknown, the body is still looked at, so that its names are
+    checked.
     """
     sources = scope.sources
     if sources is None:

@@ -19,9 +19,11 @@ class Mined:
     """One variable after `find`.
 
     Attributes:
-        column: id of an entry of the book that no table has; it gets the unit of what the parameter is compared with.
+        column: id of an entry of the book that no table has; it gets the unit of what the parameter
+            is compared with.
         rows: of the formula it belongs to. param: its place there, NaN in the bank.
-        values, windows: where it is used as a value, and as the end of a window. first, last: whether it is such an end.
+        values, windows: where it is used as a value, and as the end of a window. first, last:
+            whether it is such an end.
     """
 
     name: str

@@ -1,7 +1,9 @@
 """What is left of a rule where a value is missing: a limit that is not given does not limit.
 
-The rest is what the rule requires for every value of the missing part: the strongest condition of the written parts that follows
-from the rule for every value. So a part that needs the value is taken to hold where it is required, and to fail where it would only
+The rest is what the rule requires for every value of the missing part: the strongest condition of
+the written parts that follows
+from the rule for every value. So a part that needs the value is taken to hold where it is required,
+and to fail where it would only
 permit: under a `not`, behind an `if`.
 
 | written, where ?b is missing | what is left |
@@ -46,11 +48,13 @@ from fedkg_compiler.syntax.tree import (
 
 
 def prune(condition: Condition, missing: Set[str], *, permits: bool = False) -> Condition | None:
-    """The condition without the parts that need a missing variable; None where nothing is left of it.
+    """The condition without the parts that need a missing variable; None where nothing is left of
+    it.
 
     Args:
         missing: variables that have no value here.
-        permits: whether the condition loosens a rule (under `not`, after `if`) instead of being required.
+        permits: whether the condition loosens a rule (under `not`, after `if`) instead of being
+            required.
     """
     if not missing or not any(needs(node, missing) for node in names_in(condition)):
         return condition

@@ -1,4 +1,6 @@
-"""``x never falls per group``, ``x never falls as y rises``: one value compared with itself in another view."""
+"""``x never falls per group``, ``x never falls as y rises``: one value compared with itself in
+another view.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ STEP = 1 / 20
 
 
 def monotone(node: Monotone, scope: Scope) -> Formula | None:
-    """The comparison of the value with the one before it, or with the one where the feature is higher."""
+    """The comparison of the value with the one before it, or with the one where the feature is
+    higher.
+    """
     view = _previous(node, scope) if node.feature is None else _raised(node, node.feature, scope)
     here = bind(node.subject, scope)
     if here is None or view is None:
@@ -69,7 +73,9 @@ def _predicts(formula: Formula) -> bool:
 
 
 def _previous(node: Monotone, scope: Scope) -> View | None:
-    """The view of the row before: among those of the group, and of the entities that select the table rows."""
+    """The view of the row before: among those of the group, and of the entities that select the
+    table rows.
+    """
     group = () if node.group is None else (scope.readings.headers.get(node.group.text),)
     if None in group:
         return None

@@ -30,7 +30,9 @@ from fedkg_compiler.syntax.tree import (
 
 Key = tuple[str, str]
 VALUE = "value"
-"""``value(?x)``: the column that a text names, or that of a sensor; ``value(?property, ?x)``: that of an entity's property."""
+"""``value(?x)``: the column that a text names, or that of a sensor; ``value(?property, ?x)``: that
+of an entity's property.
+"""
 
 PROBABILITY = "probability"
 """``probability(grade, A, B)``: how likely a label is one of the classes."""
@@ -219,7 +221,9 @@ def _apply(
 
 
 def variables_of(node: Apply) -> str | None:
-    """The variables of ``signal(?x)`` or ``value(?property, ?x)``, as readings are found by them; None where they are something else."""
+    """The variables of ``signal(?x)`` or ``value(?property, ?x)``, as readings are found by them;
+    None where they are something else.
+    """
     names = [arg.name for arg in node.args if isinstance(arg, Variable)]
     most = 2 if node.name.text == VALUE else 1
     return " ".join(names) if len(names) == len(node.args) and 0 < len(names) <= most else None

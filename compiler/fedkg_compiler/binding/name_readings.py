@@ -1,4 +1,5 @@
-"""What a name in a formula reads, for each row of the quantifier: the table column, its unit, the table rows it is about.
+"""What a name in a formula reads, for each row of the quantifier: the table column, its unit, the
+table rows it is about.
 
 Letter: R rows of the environment.
 """
@@ -24,9 +25,11 @@ class Place:
 
     Attributes:
         column: id in the book; -1 where there is none (that has been said).
-        stored: the unit of the values in the table. spoken: the unit in which the rule speaks of them; None where nothing tells.
+        stored: the unit of the values in the table. spoken: the unit in which the rule speaks of
+            them; None where nothing tells.
         key: what selects the table rows, or None for all.
-        shared: the column is that of a property, not of one entity: the rule's other entities select the table rows.
+        shared: the column is that of a property, not of one entity: the rule's other entities
+            select the table rows.
     """
 
     column: int
@@ -67,7 +70,8 @@ class Readings:
     """The readings of one rule.
 
     Attributes:
-        found: by name and variable ("" for a plain name); None where the name is wrong (that has been said).
+        found: by name and variable ("" for a plain name); None where the name is wrong (that has
+            been said).
         headers: of the columns after `per`, by name.
     """
 
@@ -79,7 +83,9 @@ class Readings:
         return self.found.get((name, variable))
 
     def complete(self, labels: Container[str]) -> bool:
-        """Whether every name has a column in every row; labels have several columns and are looked up at their use."""
+        """Whether every name has a column in every row; labels have several columns and are looked
+        up at their use.
+        """
         return all(
             name in labels
             if reading is None

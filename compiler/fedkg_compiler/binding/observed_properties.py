@@ -1,6 +1,8 @@
-"""Which properties of the graph are observed: read from the table, row by row, rather than known when rules are compiled.
+"""Which properties of the graph are observed: read from the table, row by row, rather than known
+when rules are compiled.
 
-A property is observed when a signal or output is declared with it (``signal torque(?m) is plant:torque``), or when the graph gives it, or
+A property is observed when a signal or output is declared with it (``signal torque(?m) is
+plant:torque``), or when the graph gives it, or
 a sensor of it, a column (`fkg:column`). Shapes and queries are split along this line.
 """
 
@@ -15,7 +17,9 @@ from fedkg_compiler.ontology.graph_terms import local_name
 
 
 def signal_of(property_iri: str, sources: Sources, span: Span) -> DeclaredSignal | None:
-    """The signal that reads a property: the declared one, else one made up from the graph's columns; None for a static property."""
+    """The signal that reads a property: the declared one, else one made up from the graph's
+    columns; None for a static property.
+    """
     for signal in sources.names.signals.values():
         if signal.property == property_iri:
             return signal
@@ -39,9 +43,11 @@ def is_observed(property_iri: str, sources: Sources, span: Span) -> bool:
 
 
 def observed_place(property_iri: str, focus: Cell, sources: Sources, span: Span) -> Place | None:
-    """Where the table has the property's value for an entity, or with `focus.row` for each table row; None for a static property.
+    """Where the table has the property's value for an entity, or with `focus.row` for each table
+    row; None for a static property.
 
-    A place with column -1 (`NOWHERE`): the property is observed, but nothing tells where for this entity, which has been said.
+    A place with column -1 (`NOWHERE`): the property is observed, but nothing tells where for this
+    entity, which has been said.
     """
     signal = signal_of(property_iri, sources, span)
     return None if signal is None else family_places(signal, [focus], sources, span)[0]

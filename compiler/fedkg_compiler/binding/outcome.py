@@ -23,9 +23,11 @@ class Outcome:
 
     Attributes:
         rows: the constraints, in the order of their rules.
-        conditions: formulas other than constraints; the n-th becomes the pack's n-th condition bank, row for row.
+        conditions: formulas other than constraints; the n-th becomes the pack's n-th condition
+            bank, row for row.
         inferences: what is found in data, each with the position of its condition.
-        knowledge: range and prediction models, each with the positions of its conditions. arrays: weights of earlier models, by name.
+        knowledge: range and prediction models, each with the positions of its conditions. arrays:
+            weights of earlier models, by name.
         sets: where parameters and predictions are kept. causes: which client may drive which.
         placements: where each part of a shape or query went.
         examples: of rules, in source order.

@@ -1,4 +1,6 @@
-"""``set NAME for ... keep parameters in l1_ball(radius = ?r)``: where parameters or predictions of each client must lie."""
+"""``set NAME for ... keep parameters in l1_ball(radius = ?r)``: where parameters or predictions of
+each client must lie.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ _SIZES = ("radius", "total")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """What is kept in the set: see `KeptSet`. unit: of an output's numbers, None where there is none."""
+    """What is kept in the set: see `KeptSet`. unit: of an output's numbers, None where there is
+    none.
+    """
 
     on: Literal["parameters", "predictions"]
     name: str
@@ -140,7 +144,9 @@ def _shape(word: Word, problems: Problems) -> Shape | None:
 def _arguments(
     statement: KeepSet, shape: Shape, problems: Problems
 ) -> list[tuple[str, Expression | None]] | None:
-    """The set's numbers by name, None for what the job gives; None where there are too many, too few, or wrong ones."""
+    """The set's numbers by name, None for what the job gives; None where there are too many, too
+    few, or wrong ones.
+    """
     call, wanted = statement.call, ARGUMENTS[shape]
     form = f"{shape}({', '.join([*(['1, -1'] if shape in _VECTORS else []), *(f'{name} = ...' for name in wanted if name != 'center')])})"
     named: dict[str, Expression] = {}

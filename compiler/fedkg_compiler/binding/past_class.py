@@ -26,7 +26,9 @@ def past_class(node: IsClass | Membership, subject: Past, scope: Scope) -> Formu
 
 
 def _as_data(name: str, scope: Scope) -> Scope:
-    """The scope in which a label is a column of categories: what was observed, not what is predicted."""
+    """The scope in which a label is a column of categories: what was observed, not what is
+    predicted.
+    """
     label = scope.names.labels[name]
     column = scope.book.column(BookColumn(name=f"{name} (history)", source=label.column))
     reading = Reading(name=name, places=(Place(column=column),) * scope.rows.count)

@@ -1,4 +1,6 @@
-"""``past x``: the value one step earlier in its trace, read as data even where the model predicts it."""
+"""``past x``: the value one step earlier in its trace, read as data even where the model predicts
+it.
+"""
 
 from __future__ import annotations
 

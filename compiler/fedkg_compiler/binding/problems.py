@@ -11,7 +11,9 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Related, Severity, Spa
 
 
 class Problems:
-    """Diagnostics in the order in which they were found, without repetitions of one code at one place."""
+    """Diagnostics in the order in which they were found, without repetitions of one code at one
+    place.
+    """
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, Span], Diagnostic] = {}

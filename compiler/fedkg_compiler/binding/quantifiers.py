@@ -94,7 +94,9 @@ def of_solutions(
 def query_environment(
     path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets
 ) -> Environment | None:
-    """The solutions of the SELECT in a query file; None, with a problem, where there are none to be had."""
+    """The solutions of the SELECT in a query file; None, with a problem, where there are none to be
+    had.
+    """
     place = sources.names.folders.get(path.span.file, Path()) / path.text
     try:
         body = read_bytes(place)
@@ -125,7 +127,9 @@ def query_environment(
 
 
 def in_one_unit(cells: Sequence[Cell | None]) -> tuple[Cell | None, ...]:
-    """Quantities of one kind, all in the unit of the first: a limit of 3.5 kW among others in W is 3500 W."""
+    """Quantities of one kind, all in the unit of the first: a limit of 3.5 kW among others in W is
+    3500 W.
+    """
     first: dict[Dimension, Unit] = {}
     done: dict[Cell, Cell] = {}
     for cell in cells:
@@ -234,7 +238,9 @@ def _is_no_class(iri: str, source: InClass, sources: Sources) -> bool:
 
 
 def fresh(diagnostics: tuple[Diagnostic, ...], sources: Sources) -> list[Diagnostic]:
-    """What the graph complains of, without what merely follows from a `use` or `prefix` that is wrong itself."""
+    """What the graph complains of, without what merely follows from a `use` or `prefix` that is
+    wrong itself.
+    """
     return [item for item in diagnostics if not _follows(item, sources)]
 
 
@@ -254,7 +260,9 @@ FOLLOWS_USE = ("FKG110", "FKG111", "FKG112", "FKG113")
 def note_unused(
     quantifier: Quantifier | None, environment: Environment, used: set[str], problems: Problems
 ) -> None:
-    """Tell of variables on which nothing depends: the rule does not read them, and they select no table rows."""
+    """Tell of variables on which nothing depends: the rule does not read them, and they select no
+    table rows.
+    """
     for word in quantifier.variables if quantifier is not None else ():
         selects = any(
             cell is not None and cell.key is not None

@@ -1,4 +1,5 @@
-"""Binds one rule: its quantifier gives rows, its formula is checked once for all rows that agree in their units.
+"""Binds one rule: its quantifier gives rows, its formula is checked once for all rows that agree in
+their units.
 
 Letter: R bank rows.
 """
@@ -55,7 +56,9 @@ class BoundRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class First:
-    """A rule as it is bound, with its templates written out, and the one row of its quantifier that its examples are run on."""
+    """A rule as it is bound, with its templates written out, and the one row of its quantifier that
+    its examples are run on.
+    """
 
     rule: FileRule
     environment: Environment
@@ -67,7 +70,8 @@ def bind_rule(
     """The bound rows of a rule; [] where it is wrong or holds for nothing, which has been said.
 
     Args:
-        permits: the formula says when something else is required, as behind `if`: what lacks a value there does not hold.
+        permits: the formula says when something else is required, as behind `if`: what lacks a
+            value there does not hold.
     """
     problems = sources.problems
     formula = expand(rule.rule.formula, sources.names, problems)
@@ -207,7 +211,9 @@ def bind_part(
     *,
     permits: bool = False,
 ) -> BoundRows | None:
-    """Rows that agree in their units, bound; None where something in the formula is wrong, which has been said."""
+    """Rows that agree in their units, bound; None where something in the formula is wrong, which
+    has been said.
+    """
     rows = Rows(environment.rows)
     scope = Scope(
         names=sources.names,
@@ -259,9 +265,12 @@ def _keys(
 ) -> tuple[tuple[tuple[str, str], ...], ...]:
     """What selects the table rows of each bank row: the keys of the entities it is about.
 
-    Signals that entities share demand their keys, which must not contradict each other. The other entities of the quantifier select too,
-    except those that the formula itself compares with a category (``variant is ?v``). Where two of them contradict each other and no signal
-    decides, neither selects and a diagnostic is reported. If every signal has a separate column, nothing needs to be selected.
+    Signals that entities share demand their keys, which must not contradict each other. The other
+    entities of the quantifier select too,
+    except those that the formula itself compares with a category (``variant is ?v``). Where two of
+    them contradict each other and no signal
+    decides, neither selects and a diagnostic is reported. If every signal has a separate column,
+    nothing needs to be selected.
     """
     compared = {
         node.value.text

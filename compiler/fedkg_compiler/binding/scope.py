@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The view in which signals are read: a word that tells it from others in the same rule, and its ids [R].
+    """The view in which signals are read: a word that tells it from others in the same rule, and
+    its ids [R].
 
     Attributes:
         past: what the model predicts is read as data: its history.
@@ -44,10 +45,12 @@ class Scope:
 
     Attributes:
         keys: for each of R rows, the headers and texts that select its table rows.
-        compared: gathers the units of what comparisons are missed by: K where they are made in degC.
+        compared: gathers the units of what comparisons are missed by: K where they are made in
+            degC.
         sources: what members are looked up in.
         mined: the variables with values mined from data, by name.
-        permits: whether the condition loosens a rule (under `not`, after `if`) instead of being required.
+        permits: whether the condition loosens a rule (under `not`, after `if`) instead of being
+            required.
     """
 
     names: Names

@@ -1,4 +1,6 @@
-"""Quantifiers over a sheet: its headers meet the variables by name, its cells are texts or numbers, with units where they are written."""
+"""Quantifiers over a sheet: its headers meet the variables by name, its cells are texts or numbers,
+with units where they are written.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _WITH_UNIT = re.compile(r"^([-+−]?[\d.,' \u00a0]*\d(?:[eE][-+]?\d+)?)\s*([^\d\
 def sheet_environment(
     path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets
 ) -> Environment | None:
-    """One row for each row of the sheet; None, with a problem, where the sheet or a column is missing."""
+    """One row for each row of the sheet; None, with a problem, where the sheet or a column is
+    missing.
+    """
     if not path.text.strip():
         sources.problems.error(
             "FKG170",
@@ -71,7 +75,9 @@ def _where(table: Table, name: str, row: int) -> str:
 
 
 def unreadable(error: FedkgError, path: Path, short: str, what: str = "sheet") -> str:
-    """Why a sheet cannot be read, its name said once: ``the sheet "limts.csv" cannot be read: No such file or directory``."""
+    """Why a sheet cannot be read, its name said once: ``the sheet "limts.csv" cannot be read: No
+    such file or directory``.
+    """
     said = error.message.replace(str(path.resolve()), short).replace(str(path), short)
     received = getattr(error, "received", "")
     if received and said in (f"cannot read table {short}", f"cannot read table {path.name}"):

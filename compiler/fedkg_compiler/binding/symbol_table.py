@@ -62,12 +62,15 @@ class DeclaredLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What `timeline` says: seconds between rows, headers of the time column and of the column that tells traces apart.
+    """What `timeline` says: seconds between rows, headers of the time column and of the column that
+    tells traces apart.
 
     Attributes:
         end: what a window that reaches beyond its trace meets.
-        declared: whether there is a timeline at all. step_broken: its step is wrong, which has been said.
-        ordered: a rule speaks of time, so that the rows have an order even where no timeline is declared.
+        declared: whether there is a timeline at all. step_broken: its step is wrong, which has been
+            said.
+        ordered: a rule speaks of time, so that the rows have an order even where no timeline is
+            declared.
     """
 
     step: float | None = None
@@ -93,11 +96,14 @@ class Names:
 
     Attributes:
         broken: names with an invalid declaration: their uses are not reported.
-        graph_broken: an ontology or graph failed to load: terms that it may define are not reported.
+        graph_broken: an ontology or graph failed to load: terms that it may define are not
+            reported.
         rows_class: IRI of the class of the table rows, from `rows are`.
         folders: where each rule file lies, for the sheets it names.
-        library: the words after `use rules` that ask for each file of the rule library, by the file's name in diagnostics.
-        client: the client of a private pack, "" for the public pack. left_out: statements of the other scope.
+        library: the words after `use rules` that ask for each file of the rule library, by the
+            file's name in diagnostics.
+        client: the client of a private pack, "" for the public pack. left_out: statements of the
+            other scope.
     """
 
     signals: dict[str, DeclaredSignal] = field(default_factory=dict)

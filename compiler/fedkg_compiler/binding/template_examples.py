@@ -1,6 +1,8 @@
-"""``example of TEMPLATE holds for x = 3 4 5 and low = 1 and ...``: what the parameters are, and whether a trace follows the template.
+"""``example of TEMPLATE holds for x = 3 4 5 and low = 1 and ...``: what the parameters are, and
+whether a trace follows the template.
 
-A parameter with several values is a signal, one with a single value a number, one with a single word a name. The template is judged at the
+A parameter with several values is a signal, one with a single value a number, one with a single
+word a name. The template is judged at the
 first step of the trace, as `infer` judges it.
 """
 
@@ -33,7 +35,9 @@ from fedkg_compiler.syntax.tree import (
 
 
 def example_of_template(statement: Example, sources: Sources) -> tuple[Example, Sources] | None:
-    """The example as one of a rule that follows the template, and the names that the rule speaks of; None where it is wrong."""
+    """The example as one of a rule that follows the template, and the names that the rule speaks
+    of; None where it is wrong.
+    """
     template = sources.names.templates[statement.rule.text]
     given = _series_by_parameter(statement, template, sources)
     if given is None:

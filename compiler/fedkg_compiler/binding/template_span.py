@@ -15,7 +15,8 @@ Key = tuple[str, int, int, int, int]
 class TemplateSpan(Span):
     """A stretch of a template's text, in one use of the template.
 
-    It is compared and sorted like the plain place; a diagnostic that carries it is given the place of the use as a second one.
+    It is compared and sorted like the plain place; a diagnostic that carries it is given the place
+    of the use as a second one.
 
     Attributes:
         used: the call. template: the template's name.
@@ -56,7 +57,9 @@ def plain_span(span: Span) -> Span:
 
 
 def told_of_use(diagnostic: Diagnostic) -> Diagnostic:
-    """The diagnostic with plain places; one about a template's text says where the template was used."""
+    """The diagnostic with plain places; one about a template's text says where the template was
+    used.
+    """
     spans = (diagnostic.span, *(related.span for related in diagnostic.related))
     if not any(isinstance(span, TemplateSpan) for span in spans):
         return diagnostic

@@ -1,6 +1,8 @@
-"""Templates: a condition with parameters, written in the place of each `follows`, on the syntax tree.
+"""Templates: a condition with parameters, written in the place of each `follows`, on the syntax
+tree.
 
-An argument keeps its own place, so that its problems are reported at the call; everything else has its place in the template and
+An argument keeps its own place, so that its problems are reported at the call; everything else has
+its place in the template and
 remembers the call (`TemplateSpan`).
 """
 
@@ -52,7 +54,9 @@ class _TooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """One call: the template, the call's place, the arguments by parameter, which were rewritten already."""
+    """One call: the template, the call's place, the arguments by parameter, which were rewritten
+    already.
+    """
 
     template: Template
     span: Span
@@ -71,7 +75,9 @@ class _Writer:
     def tree(
         self, node: Any, use: _Use | None, depth: int
     ) -> Any:  # Any: a node, a tuple of them, or a plain value, and the same back
-        """The node with parameters replaced by arguments, and with each `follows` replaced by its condition."""
+        """The node with parameters replaced by arguments, and with each `follows` replaced by its
+        condition.
+        """
         if isinstance(node, tuple):
             return tuple(self.tree(item, use, depth) for item in node)
         if not isinstance(node, Tree):
@@ -157,7 +163,9 @@ class _Writer:
         return given
 
     def _replace_names(self, node: Tree, use: _Use) -> Tree:
-        """The node with the names in it that are parameters and that only a name can replace: classes, heads, signals of entities."""
+        """The node with the names in it that are parameters and that only a name can replace:
+        classes, heads, signals of entities.
+        """
         match node:
             case IsClass(form="name", value=word) if word.text in use.arguments:
                 return self._class(node, word, use)
@@ -249,7 +257,9 @@ def _within(inner: Span, outer: Span) -> bool:
 
 
 def expand(formula: Condition, names: Names, problems: Problems) -> Condition | None:
-    """The condition with every `follows` replaced by what its template says; None where a call is wrong, which has been said."""
+    """The condition with every `follows` replaced by what its template says; None where a call is
+    wrong, which has been said.
+    """
     if not any(isinstance(node, Follows | Window) for node in trees_in(formula)):
         return formula
     writer = _Writer(names, problems)
@@ -293,7 +303,9 @@ def trees_in(node: Tree) -> list[Tree]:
 
 
 def check_templates(names: Names, problems: Problems) -> None:
-    """When everything is declared: complain of templates that lead back to themselves, and of parameters that hide a name or do nothing."""
+    """When everything is declared: complain of templates that lead back to themselves, and of
+    parameters that hide a name or do nothing.
+    """
     for template in names.templates.values():
         used = {text for node in trees_in(template.formula) for text in _texts(node)}
         for word in template.parameters:

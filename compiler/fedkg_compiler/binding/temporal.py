@@ -1,4 +1,6 @@
-"""Conditions over time: always, eventually, once, historically, next, previous, initially, until, since, only after."""
+"""Conditions over time: always, eventually, once, historically, next, previous, initially, until,
+since, only after.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ BEYOND = 1e30
 
 
 def without_top_always(condition: Condition) -> Condition:
-    """The condition without the `always` that every rule means anyway: one without a window at its very top, alone or joined by `and`."""
+    """The condition without the `always` that every rule means anyway: one without a window at its
+    very top, alone or joined by `and`.
+    """
     match condition:
         case Temporal(mode="always", window=None):
             return without_top_always(condition.arg)
@@ -94,9 +98,11 @@ def until(node: Until, scope: Scope, bind: Bind) -> Formula | None:
 
 
 def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:
-    """``effect only after cause within t``: where the effect begins, the cause holds or held at most t ago.
+    """``effect only after cause within t``: where the effect begins, the cause holds or held at
+    most t ago.
 
-    The effect begins at a step where it holds and did not hold in the step before; at the first step of a trace there is none before.
+    The effect begins at a step where it holds and did not hold in the step before; at the first
+    step of a trace there is none before.
     """
     in_time(node.span, scope)
     effect, cause = (
@@ -117,7 +123,9 @@ def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:
 
 
 def _has_earlier_step(scope: Scope) -> Formula:
-    """Whether this is not the first step of the trace: something that is true held earlier, in a window that the trace ends."""
+    """Whether this is not the first step of the trace: something that is true held earlier, in a
+    window that the trace ends.
+    """
     rows = scope.rows
     true = compare("<=", rows.param(np.array(0.0)), rows.param(np.array(BEYOND)), None, rows)
     return Held(

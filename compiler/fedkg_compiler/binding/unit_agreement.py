@@ -17,7 +17,9 @@ from fedkg_compiler.diagnostics.record import Related, Span
 
 
 def in_several_units(reading: Reading) -> bool:
-    """Whether the places of a reading are not all in one unit; those of an ordinary rule always are."""
+    """Whether the places of a reading are not all in one unit; those of an ordinary rule always
+    are.
+    """
     first = reading.places[0] if reading.places else None
     return first is not None and any(
         (place.stored, place.spoken) != (first.stored, first.spoken) for place in reading.places
@@ -25,7 +27,10 @@ def in_several_units(reading: Reading) -> bool:
 
 
 def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving | None:
-    """The reading in one unit: ``slot * factor + shift`` with the numbers of each member. None where members measure different things."""
+    """The reading in one unit: ``slot * factor + shift`` with the numbers of each member.
+
+    None where members measure different things.
+    """
     places = reading.places
     target = next(
         (unit for place in places if (unit := place.spoken or place.stored) is not None), None

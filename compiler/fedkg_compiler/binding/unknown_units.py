@@ -16,7 +16,9 @@ _IRI = re.compile(r"[A-Za-z][\w+.-]*:[^\s]+")
 def strange_unit(
     problem: UnitProblem, text: str, given: str, graph: Graph | None
 ) -> tuple[str, str]:
-    """Message and help for the unit `text`; `given` says who gives it: ``?limit comes in``, ``the graph gives ... the unit``."""
+    """Message and help for the unit `text`; `given` says who gives it: ``?limit comes in``, ``the
+    graph gives ... the unit``.
+    """
     if _IRI.fullmatch(text):
         near = None if graph is None else graph.nearest_unit(text)
         advice = (

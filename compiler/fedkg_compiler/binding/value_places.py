@@ -1,4 +1,6 @@
-"""Finds the columns of ``value(...)``: those that texts of a sheet name, and those that the graph gives sensors and observed properties."""
+"""Finds the columns of ``value(...)``: those that texts of a sheet name, and those that the graph
+gives sensors and observed properties.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def value_places(
 ) -> tuple[Place, ...]:
     """The places of ``value(?x)`` or ``value(?x, ?owner)``, for each of R rows.
 
-    A text is the header of a column. A sensor has the column that it or what it observes is given in the graph (`fkg:column`), a property
+    A text is the header of a column. A sensor has the column that it or what it observes is given
+    in the graph (`fkg:column`), a property
     its column; with an owner, the column of the observed property of this entity, and its rows.
 
     Args:
@@ -59,7 +62,10 @@ def value_places(
 
 
 def _tell_without(without: Sequence[str], all_of_them: int, sources: Sources, span: Span) -> None:
-    """Say which entities have no column: nothing can be checked there. In the rule library it is to be expected."""
+    """Say which entities have no column: nothing can be checked there.
+
+    In the rule library it is to be expected.
+    """
     shown = ", ".join(without[:SHOWN]) + (
         f" and {len(without) - SHOWN} more" if len(without) > SHOWN else ""
     )
@@ -114,7 +120,9 @@ def _facts(iri: str, owner: Cell | None, sources: Sources) -> Sequence[ColumnFac
 
 
 def _column(fact: ColumnFact, shown: str, sources: Sources, span: Span) -> Place:
-    """The column of a fact: as a signal declares it, else by its header, in the unit that the graph gives."""
+    """The column of a fact: as a signal declares it, else by its header, in the unit that the graph
+    gives.
+    """
     place = declared_place(fact.column, sources, span)
     if place is not None:
         return place

@@ -1,6 +1,7 @@
 """Windows: durations become whole steps of the timeline.
 
-A window takes the samples that lie inside its closed interval: the first step is rounded up, the last one down.
+A window takes the samples that lie inside its closed interval: the first step is rounded up, the
+last one down.
 
 Letter: R rows.
 """
@@ -35,7 +36,8 @@ class _End:
     """One end of a window.
 
     Attributes:
-        steps: float64 [R], exact, infinite for no end; None where it is found in data. param: of an end that is found, its place.
+        steps: float64 [R], exact, infinite for no end; None where it is found in data. param: of an
+            end that is found, its place.
         unit: of a duration; None for a bare number.
     """
 
@@ -46,13 +48,16 @@ class _End:
 
 
 def steps_of(first: Array, last: Array) -> tuple[Array, Array]:
-    """The whole steps inside the closed interval from `first` to `last` (exact numbers of steps, [R]); no end is -1."""
+    """The whole steps inside the closed interval from `first` to `last` (exact numbers of steps,
+    [R]); no end is -1.
+    """
     low, high = np.ceil(first - TOLERANCE), np.floor(last + TOLERANCE)
     return np.maximum(low, 0.0) + 0.0, np.where(np.isinf(last), NO_END, high + 0.0)
 
 
 def window_params(window: Window | None, scope: Scope) -> tuple[int, int] | None:
-    """The row parameters with the window's first and last step; None where it is wrong, which has been said.
+    """The row parameters with the window's first and last step; None where it is wrong, which has
+    been said.
 
     Without a window: from now on, without an end.
     """
@@ -234,7 +239,9 @@ def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
 
 
 def _counts(steps: Array | None) -> bool:
-    """Whether it makes a difference in what an end is counted: not for 0, and not where there is none."""
+    """Whether it makes a difference in what an end is counted: not for 0, and not where there is
+    none.
+    """
     return steps is not None and bool(np.any((steps != 0) & np.isfinite(steps)))
 
 

@@ -25,7 +25,9 @@ class SlotColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Codes:
-    """A parameter that is the code of a text, known when all texts are: column ids [R] and texts [R]."""
+    """A parameter that is the code of a text, known when all texts are: column ids [R] and texts
+    [R].
+    """
 
     columns: NDArray[np.int64]
     texts: tuple[str, ...]
@@ -33,7 +35,8 @@ class Codes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MemberRows:
-    """Sets of members, one for each owner (a row of the table `parent`, or with -1 of the rule), and the columns of their M members.
+    """Sets of members, one for each owner (a row of the table `parent`, or with -1 of the rule),
+    and the columns of their M members.
 
     Attributes:
         offsets: int64 [P + 1], as in `fedkg.pack.MemberTable`.
@@ -45,9 +48,11 @@ class MemberRows:
 
 
 class Rows:
-    """Slots and parameters, numbered in the order of their first use; and the sets of members that terms range over.
+    """Slots and parameters, numbered in the order of their first use; and the sets of members that
+    terms range over.
 
-    The rows of members are `Rows` too, with a `number` among the sets of the rule's own rows, which are their `root`.
+    The rows of members are `Rows` too, with a `number` among the sets of the rule's own rows, which
+    are their `root`.
     """
 
     def __init__(self, count: int, *, root: Rows | None = None, number: int = -1) -> None:

@@ -40,7 +40,8 @@ def lower(
     """The banks of all bound rows.
 
     Args:
-        bound: in the order of the rules. conditions: bound formulas other than constraints; each becomes a separate bank.
+        bound: in the order of the rules. conditions: bound formulas other than constraints; each
+            becomes a separate bank.
         rules: position of each rule, by name.
     """
     everything = [*bound, *conditions]
@@ -138,7 +139,9 @@ def _renumbered(
     positions: Mapping[int, int],
     parts: Sequence[Rows],
 ) -> NDArray[np.int32]:
-    """Numbers of the book, of each part one array for each slot, as those of the contract: int32 [R, s]."""
+    """Numbers of the book, of each part one array for each slot, as those of the contract: int32
+    [R, s].
+    """
     columns = [
         [positions[i] for piece in column for i in piece.tolist()]
         for column in zip(*pieces, strict=True)
@@ -202,7 +205,9 @@ def _codes(param: Codes, tables: _Tables) -> NDArray[np.float64]:
 def _keys(
     parts: Sequence[BoundRows], tables: _Tables
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Columns and codes that select the table rows of each row, int32 [R, k], -1 where there is none."""
+    """Columns and codes that select the table rows of each row, int32 [R, k], -1 where there is
+    none.
+    """
     width = max((len(row) for part in parts for row in part.keys), default=0)
     keys = np.full((_count([part.rows for part in parts]), width), -1, dtype=np.int32)
     codes = keys.copy()

@@ -1,4 +1,6 @@
-"""The data contract of a compilation: its columns and views in an order that does not depend on that of the files."""
+"""The data contract of a compilation: its columns and views in an order that does not depend on
+that of the files.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Tells which comparisons are affine, and with which coefficients; the form in which they are evaluated stays as it is.
+"""Tells which comparisons are affine, and with which coefficients; the form in which they are
+evaluated stays as it is.
 
-The shape of the term answers most questions at once; what it leaves open (``(x + 1)^2 - x^2``) goes to sympy.
+The shape of the term answers most questions at once; what it leaves open (``(x + 1)^2 - x^2``) goes
+to sympy.
 
 Letters: R rows, s slots.
 """
@@ -59,7 +61,9 @@ def affine_in(compare: Compare, slots: frozenset[int]) -> bool:
 POLYNOMIAL = (Slot, Param, Sum, Negate, Product, Quotient, Power, Call)
 """The kinds of terms that sympy is given; it takes a `Call` for an unknown function."""
 LARGEST, STEEPEST = 60, 8
-"""Terms with more parts, or higher powers, are not given to sympy: expanding them may take for ever."""
+"""Terms with more parts, or higher powers, are not given to sympy: expanding them may take for
+ever.
+"""
 
 
 def _degree(term: Term, slots: frozenset[int]) -> int:

@@ -1,8 +1,10 @@
 """The direction in which a parameter relaxes a formula, from the polarity of its occurrences.
 
-Each node says how it depends on its parts (`TermPart.slopes`, `FormulaPart.polarity`); here signs are multiplied and joined.
+Each node says how it depends on its parts (`TermPart.slopes`, `FormulaPart.polarity`); here signs
+are multiplied and joined.
 
-A sign is +1 (grows with the parameter, or does not shrink), -1, 0 (does not depend on it), or None (unknown).
+A sign is +1 (grows with the parameter, or does not shrink), -1, 0 (does not depend on it), or None
+(unknown).
 """
 
 from __future__ import annotations

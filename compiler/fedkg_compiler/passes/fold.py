@@ -12,8 +12,10 @@ def joined(parts: Iterable[Part | bool], kind: type[Any], *, neutral: bool) -> P
     """The parts put together: nested ones of the same kind laid flat, each said once, in order.
 
     Args:
-        kind: the class of a conjunction or of a disjunction, which is a kind of part itself: ``kind(args=...)``, with the parts in `args`.
-        neutral: what changes nothing: True in a conjunction, False in a disjunction. The opposite decides all.
+        kind: the class of a conjunction or of a disjunction, which is a kind of part itself:
+            ``kind(args=...)``, with the parts in `args`.
+        neutral: what changes nothing: True in a conjunction, False in a disjunction. The opposite
+            decides all.
     """
     kept: dict[Part, None] = {}
     for part in parts:

@@ -8,7 +8,9 @@ from fedkg_compiler.passes.affine import affine_in
 
 
 def bent_comparisons(formula: Formula) -> list[Compare]:
-    """The comparisons of a formula, those of its members included, that are not affine in its outputs."""
+    """The comparisons of a formula, those of its members included, that are not affine in its
+    outputs.
+    """
     bent = []
     for _, atom in everywhere(formula):
         if not isinstance(atom, Compare) or not reads_output(atom):

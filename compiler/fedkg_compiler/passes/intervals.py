@@ -1,6 +1,7 @@
 """Interval arithmetic over declared spans: between which values a term can lie.
 
-Each term defines its own interval (`TermPart.interval`). This goes from slots to terms. The other way, from what
+Each term defines its own interval (`TermPart.interval`). This goes from slots to terms. The other
+way, from what
 comparisons ask to single columns, is `reason.bounds`.
 
 Letter: R rows.
@@ -58,9 +59,11 @@ Seen = dict[tuple[int, int], Interval]
 
 
 def interval(term: Term, ranges: Ranges, seen: Seen | None = None) -> Interval:
-    """The values that a term can take inside the declared spans; never too narrow, sometimes too wide.
+    """The values that a term can take inside the declared spans; never too narrow, sometimes too
+    wide.
 
-    That is so of the numbers that the interpreter computes: sums, products and quotients of ends are rounded as those of values are, and so
+    That is so of the numbers that the interpreter computes: sums, products and quotients of ends
+    are rounded as those of values are, and so
     bound them; the ends of what is rounded less strictly move outwards by `ROUND`.
 
     `seen`: what is taken from there, or put there, of the term and its parts.

@@ -26,7 +26,8 @@ def set_scales(formula: Formula, rows: Rows, book: Book) -> None:
 def comparison_scale(left: Term, right: Term, rows: Rows, book: Book) -> NDArray[np.float64]:
     """By what a comparison's margin is divided in penalties: float64 [R], positive.
 
-    The width of what its moving sides can range over (their declared spans), else the size of its fixed side, else 1.
+    The width of what its moving sides can range over (their declared spans), else the size of its
+    fixed side, else 1.
     """
     width, threshold = np.zeros(rows.count), np.zeros(rows.count)
     for side in (left, right):

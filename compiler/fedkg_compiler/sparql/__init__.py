@@ -1,6 +1,7 @@
 """SPARQL violation queries, partially evaluated: static facts now, observed values as formulas.
 
-`bind_queries` binds query files; `prebound.bind_query` binds one text with some variables bound in advance, like ``$this`` of SHACL.
+`bind_queries` binds query files; `prebound.bind_query` binds one text with some variables bound in
+advance, like ``$this`` of SHACL.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def query_loads(paths: Sequence[Path]) -> list[Load]:
 
 
 def bind_queries(loads: Sequence[Load], sources: Sources, outcome: Outcome) -> None:
-    """Bind every query that `queries` statements name: rows, placements and diagnostics go where they belong."""
+    """Bind every query that `queries` statements name: rows, placements and diagnostics go where
+    they belong.
+    """
     if not loads or sources.graph is None:
         return
     from fedkg_compiler.sparql.observed_columns import Observations

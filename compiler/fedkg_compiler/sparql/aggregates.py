@@ -1,4 +1,5 @@
-"""Aggregates over observed values as numbers: reductions of sets of members, one set for each group.
+"""Aggregates over observed values as numbers: reductions of sets of members, one set for each
+group.
 
 Letters: P rows of the part outside (groups), M members.
 """
@@ -82,7 +83,9 @@ def aggregate_number(expr: Reduced, part: Part, state: Lowering) -> Number | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table:
-    """One table of members, and what an aggregate takes of each; with `skip` members without it are left out; `stated` as of numbers."""
+    """One table of members, and what an aggregate takes of each; with `skip` members without it are
+    left out; `stated` as of numbers.
+    """
 
     table: int
     rows: Rows
@@ -99,7 +102,9 @@ class _Table:
 
 
 def _values(expr: Reduced, part: Part, state: Lowering) -> tuple[list[_Table], Truth]:
-    """What the aggregate takes of the members, table by table; and when that is an error, since a member has no value."""
+    """What the aggregate takes of the members, table by table; and when that is an error, since a
+    member has no value.
+    """
     found: list[_Table] = []
     wrong: list[Truth] = []
     for item in expr.over:
@@ -120,7 +125,9 @@ def _values(expr: Reduced, part: Part, state: Lowering) -> tuple[list[_Table], T
 
 
 def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
-    """The same of the different values of what the graph knows: each is there where one of its members is."""
+    """The same of the different values of what the graph knows: each is there where one of its
+    members is.
+    """
     inside = [
         (frame, rows, owner, _terms(item.arg, frame, rows))
         for item in expr.over
@@ -227,7 +234,9 @@ def _combine_tables(op: str, found: list[_Table], expr: Reduced) -> Term:
 def _argument(
     arg: Expr | None, inner: Part, truth: Truth, state: Lowering
 ) -> tuple[_Table | None, Truth]:
-    """What is reduced, whether members without it are skipped, and its unit; and when a member that counts has none, an error."""
+    """What is reduced, whether members without it are skipped, and its unit; and when a member that
+    counts has none, an error.
+    """
     number = (
         Number(at=(0, 0), values=np.ones(inner.at.shape[0]))
         if arg is None

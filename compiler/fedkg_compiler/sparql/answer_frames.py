@@ -53,9 +53,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reading:
-    """What is read in each row: [N] positions in `places`, -1 where the table has nothing, and what selects the table row, by row.
+    """What is read in each row: [N] positions in `places`, -1 where the table has nothing, and what
+    selects the table row, by row.
 
-    `kinds`: of each place, ``number`` or ``text`` where the graph says what the column holds, else "".
+    `kinds`: of each place, ``number`` or ``text`` where the graph says what the column holds, else
+    "".
     """
 
     observed: Observed
@@ -86,8 +88,10 @@ class Frame:
 
     Attributes:
         owner: [N], the row of `parent` that contains each row. query: [N], its query.
-        columns: static variables and calculated sub-expressions. exprs: the name of the column of each sub-expression.
-        text: a sub-select that gives the static variables to inner groups. inside: frames of EXISTS and aggregates.
+        columns: static variables and calculated sub-expressions. exprs: the name of the column of
+            each sub-expression.
+        text: a sub-select that gives the static variables to inner groups. inside: frames of EXISTS
+            and aggregates.
         without: entities that were left out because the table has nothing of them.
     """
 

@@ -45,7 +45,8 @@ class Found:
 
     Attributes:
         rows: bound constraints. violations: its solutions that depend on nothing observed.
-        reads: whether any branch of it reads the table. bare: numbers without unit beside values in units.
+        reads: whether any branch of it reads the table. bare: numbers without unit beside values in
+            units.
         never: what keeps solutions from ever being there, with the reason.
     """
 
@@ -192,7 +193,9 @@ class RowMaker:
             )
 
     def _tell_untold(self, part: Part, state: Lowering) -> None:
-        """Say which columns are read as numbers though neither the query nor the graph tells what they hold."""
+        """Say which columns are read as numbers though neither the query nor the graph tells what
+        they hold.
+        """
         for read, (at, column, any_property) in state.untold.items():
             mode = state.modes.get(read, state.presumed.get(read))
             if mode != "number" or (read in state.modes and not any_property):
@@ -316,7 +319,9 @@ def solutions(
 
 
 def _tell_bare(query: QueryText, q: int, bare: Sequence[Bare], problems: Problems) -> None:
-    """Warn of numbers that are taken in several units, or in the first of those of an aggregate's members, in the query at `q`."""
+    """Warn of numbers that are taken in several units, or in the first of those of an aggregate's
+    members, in the query at `q`.
+    """
     places: dict[Place, dict[Unit, str]] = {}
     for item in bare:
         value = item.values[q]

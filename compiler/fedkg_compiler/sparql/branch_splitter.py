@@ -77,7 +77,8 @@ class Splitter:
         return f"_o{next(self._count)}"
 
     def split(self, query: Query, fixed: Names = frozenset()) -> list[Branch]:
-        """The branches of a whole query; `fixed`: variables that have their values before it begins.
+        """The branches of a whole query; `fixed`: variables that have their values before it
+        begins.
 
         Raises:
             SparqlProblem: something in it cannot be split, with the place and the reason.
@@ -140,7 +141,9 @@ class Splitter:
         return iri is not None and self.observations.signal(iri) is not None
 
     def static(self, node: Node) -> bool:
-        """Whether the graph alone can answer a part: it reads no observed property, and none could be meant."""
+        """Whether the graph alone can answer a part: it reads no observed property, and none could
+        be meant.
+        """
         for item in walk(node):
             if not isinstance(item, Triple):
                 continue
@@ -285,7 +288,9 @@ class Splitter:
     # ---- what the order of parts matters to
 
     def named(self, branch: Branch, among: Names | None = None, outer: Outer = ()) -> Branch:
-        """The branch with values for the entities (those `among` some names) that nothing but a reading gives."""
+        """The branch with values for the entities (those `among` some names) that nothing but a
+        reading gives.
+        """
         rows = frozenset().union(*(item.focus for item in outer))
         static = enumerated(
             branch, self.observations, lambda name: self.query.value(name)[1:-1], rows, among
@@ -359,7 +364,9 @@ class Splitter:
         return branch
 
     def resolve(self, expr: Expr, branch: Branch, outer: Outer) -> Expr:
-        """The expression with its variables told apart: static, observed, calculated, or without a value."""
+        """The expression with its variables told apart: static, observed, calculated, or without a
+        value.
+        """
         match expr:
             case Var():
                 return next(
@@ -397,7 +404,9 @@ class Splitter:
         )
 
     def tied(self, inner: list[Branch], outer: Outer, at: Place) -> tuple[Branch, ...]:
-        """The branches inside EXISTS; a value that is read there under the name of one outside must equal it."""
+        """The branches inside EXISTS; a value that is read there under the name of one outside must
+        equal it.
+        """
         found: list[Branch] = []
         for branch in inner:
             for name in sorted(branch.scope):
@@ -452,7 +461,9 @@ class Splitter:
 
 
 def tied(branch: Branch, fixed: Names) -> Branch:
-    """The branch with its static parts tied to the user's data; what is read from the table belongs to it anyway."""
+    """The branch with its static parts tied to the user's data; what is read from the table belongs
+    to it anyway.
+    """
     read = {
         node.name
         for item in branch.observed

@@ -1,6 +1,8 @@
-"""What a query comes to once it is split: static patterns for the graph, readings of the table, and conditions over both.
+"""What a query comes to once it is split: static patterns for the graph, readings of the table, and
+conditions over both.
 
-A branch describes all solutions that match its static pattern, each under the condition that what it reads is there and its conditions
+A branch describes all solutions that match its static pattern, each under the condition that what
+it reads is there and its conditions
 hold: the conditional tables of Imielinski and Lipski (1984), with one formula for all rows.
 """
 
@@ -47,7 +49,9 @@ class Never(Resolved):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within(Resolved):
-    """EXISTS with observed values inside: some branch has a solution; with `apart` it does not see the variables outside (MINUS)."""
+    """EXISTS with observed values inside: some branch has a solution; with `apart` it does not see
+    the variables outside (MINUS).
+    """
 
     branches: tuple[Branch, ...]
     negated: bool
@@ -56,7 +60,9 @@ class Within(Resolved):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """One alternative of the solutions that an aggregate ranges over, and what it takes of each; `arg` None counts them."""
+    """One alternative of the solutions that an aggregate ranges over, and what it takes of each;
+    `arg` None counts them.
+    """
 
     branch: Branch
     arg: Expr | None
@@ -67,7 +73,8 @@ class Reduced(Resolved):
     """An aggregate over solutions, for each group; `op` ``any`` tells whether there is one.
 
     Attributes:
-        keys: the variables by which solutions are grouped. distinct: values that are alike count once; they are those of the graph.
+        keys: the variables by which solutions are grouped. distinct: values that are alike count
+            once; they are those of the graph.
         total: whether one group exists even without solutions, because the query has no GROUP BY.
     """
 
@@ -80,7 +87,9 @@ class Reduced(Resolved):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed(Node):
-    """``subject property ?variable`` over an observed property; without `required` it may have no value (OPTIONAL)."""
+    """``subject property ?variable`` over an observed property; without `required` it may have no
+    value (OPTIONAL).
+    """
 
     subject: Var | Const
     property: Var | Const
@@ -93,7 +102,8 @@ class Branch:
     """One alternative of a group.
 
     Attributes:
-        static: parts that the graph answers. observed: what is read. conditions: expressions that must be true.
+        static: parts that the graph answers. observed: what is read. conditions: expressions that
+            must be true.
         defined: variables for expressions over observed values. focus: variables for the table row.
     """
 
@@ -115,7 +125,9 @@ class Branch:
 
     @property
     def _read_of(self) -> frozenset[str]:
-        """Variables for what is read: entities and properties, which are enumerated where no static part names them."""
+        """Variables for what is read: entities and properties, which are enumerated where no static
+        part names them.
+        """
         nodes = [
             node
             for item in self.observed
@@ -241,7 +253,9 @@ def conjuncts(expr: Expr) -> list[Expr]:
 
 
 def steps(triple: Triple, path: Predicate, fresh: Callable[[], Var]) -> list[list[Triple]]:
-    """A triple with a path as alternatives of triples, as far as sequence, alternative and inverse go."""
+    """A triple with a path as alternatives of triples, as far as sequence, alternative and inverse
+    go.
+    """
     subject, target = triple.subject, triple.object
     match path:
         case Path(op="^", args=(inner,)):

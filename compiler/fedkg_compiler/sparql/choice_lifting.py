@@ -1,6 +1,7 @@
 """Moves IF and COALESCE out of operators and functions that have no formula for texts and entities.
 
-``IF(?t > ?x, "over", "ok") = "over"`` becomes ``IF(?t > ?x, "over" = "over", "ok" = "over")``: each alternative is then a comparison that
+``IF(?t > ?x, "over", "ok") = "over"`` becomes ``IF(?t > ?x, "over" = "over", "ok" = "over")``: each
+alternative is then a comparison that
 the graph answers, or one of an observed value with a constant.
 """
 
@@ -28,7 +29,8 @@ _NUMBERS = _ARITHMETIC | frozenset(
 
 
 def simplified(expr: Op) -> Expr:
-    """An operation over observed values with IN as comparisons, and with choices of texts or entities moved outwards.
+    """An operation over observed values with IN as comparisons, and with choices of texts or
+    entities moved outwards.
 
     Raises:
         SparqlProblem: the choices have more than `MOST_ALTERNATIVES` combinations.
@@ -109,7 +111,9 @@ def _made(value: Expr, make: Callable[[Expr], Expr]) -> Expr:
 
 
 def _moves(expr: Op) -> bool:
-    """Whether the choices among the arguments must move outwards: numbers may stay, because they have terms."""
+    """Whether the choices among the arguments must move outwards: numbers may stay, because they
+    have terms.
+    """
     if (
         expr.name in _STEPS
         or expr.name in _ARITHMETIC
@@ -133,7 +137,9 @@ def _is_number(expr: Expr) -> bool:
 
 
 def _is_text(expr: Expr) -> bool:
-    """Whether a value is certainly no plain number: a text, an entity, true or false, or a function of such."""
+    """Whether a value is certainly no plain number: a text, an entity, true or false, or a function
+    of such.
+    """
     if isinstance(expr, Const):
         return expr.kind != "number"
     return isinstance(expr, Op) and is_static(expr) and expr.name not in (*_NUMBERS, "call")

@@ -1,7 +1,9 @@
 """Resolved expressions become formulas and terms, once for all rows of a part.
 
-``holds(expr)`` is a formula that is true where the expression is true, ``fails(expr)`` one that is true where it is false. Neither is true
-where the expression is an error, as FILTER has it; where a value is missing from the table both are unknown.
+``holds(expr)`` is a formula that is true where the expression is true, ``fails(expr)`` one that is
+true where it is false. Neither is true
+where the expression is an error, as FILTER has it; where a value is missing from the table both are
+unknown.
 
 Letter: P rows of a part.
 """
@@ -216,7 +218,9 @@ def _comparison(op: str, expr: Op, part: Part, state: Lowering) -> Truth:
 
 
 def _never(expr: Expr, part: Part, state: Lowering) -> bool:
-    """A comparison of values of different kinds, which are never equal; where one is missing it is an error, not false."""
+    """A comparison of values of different kinds, which are never equal; where one is missing it is
+    an error, not false.
+    """
     state.lost += 1
     state.never.append((expr.at, "a number and a text are compared, which are never equal"))
     return False

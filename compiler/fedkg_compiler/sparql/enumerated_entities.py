@@ -1,4 +1,6 @@
-"""Entities that a branch reads, as values of their variable: where nothing else names them for certain, those that have a column."""
+"""Entities that a branch reads, as values of their variable: where nothing else names them for
+certain, those that have a column.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ def enumerated(
 ) -> tuple[Part, ...]:
     """The static parts of a branch, with values for the entities that it reads.
 
-    Joined with them, each of these entities has a value in every solution, so that what follows (OPTIONAL, MINUS, BIND, FILTER) finds it.
+    Joined with them, each of these entities has a value in every solution, so that what follows
+    (OPTIONAL, MINUS, BIND, FILTER) finds it.
 
     Args:
-        iri: the IRI of a constant property. fixed: variables that need no values. among: those that may need some; None for all.
+        iri: the IRI of a constant property. fixed: variables that need no values. among: those that
+            may need some; None for all.
     """
     static = branch.static
     for item in branch.observed:

@@ -21,7 +21,8 @@ class ExpressionParser:
     """A cursor over the tokens of a query.
 
     Attributes:
-        closed: depth of nested groups: constants inside them are part of the shape, since a variable there would not mean the same.
+        closed: depth of nested groups: constants inside them are part of the shape, since a
+            variable there would not mean the same.
         classes_closed: classes are part of the shape too.
     """
 
@@ -111,7 +112,9 @@ class ExpressionParser:
         return replace(self.constant(), open=False)
 
     def constant(self) -> Const:
-        """An IRI, number, text or truth value, with the sign, language or datatype that belongs to it."""
+        """An IRI, number, text or truth value, with the sign, language or datatype that belongs to
+        it.
+        """
         start, sign = self.i, ""
         if (
             self.text() in ("-", "+")
@@ -136,7 +139,10 @@ class ExpressionParser:
                     return Const(at=self.since(start), token=token, kind=found)
             case "word" if self.tokens[token].text.lower() in ("true", "false"):
                 return Const(
-                    at=(start, start), token=-1, kind="boolean", text=self.tokens[token].text.lower()
+                    at=(start, start),
+                    token=-1,
+                    kind="boolean",
+                    text=self.tokens[token].text.lower(),
                 )
             case _:
                 self.i = token

@@ -1,4 +1,6 @@
-"""Formulas put together: negation pushed inwards, constants folded, and what it takes that one is true for certain."""
+"""Formulas put together: negation pushed inwards, constants folded, and what it takes that one is
+true for certain.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def any_of(parts: Iterable[Truth]) -> Truth:
 
 
 def opposite(formula: Formula) -> Formula:
-    """The negation, pushed inwards: comparisons turn round, so that a limit stays a limit. Unknown stays unknown."""
+    """The negation, pushed inwards: comparisons turn round, so that a limit stays a limit.
+
+    Unknown stays unknown.
+    """
     match formula:
         case Compare():
             if formula.tolerance is None:

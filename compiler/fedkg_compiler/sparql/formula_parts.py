@@ -1,4 +1,5 @@
-"""Rows of a frame that can share a formula: where the same values are there, of the same kinds and in the same units.
+"""Rows of a frame that can share a formula: where the same values are there, of the same kinds and
+in the same units.
 
 Letters: N rows of the frame, P rows of a part.
 """
@@ -26,7 +27,8 @@ class Part:
     """P rows of a frame that share a formula.
 
     Attributes:
-        at: [P], their positions in the frame. owner: [P], the row of `outer` that contains each row. table: number of the members' table.
+        at: [P], their positions in the frame. owner: [P], the row of `outer` that contains each
+            row. table: number of the members' table.
         members: tables that have been made for frames inside: each a part, with its number.
         gathered: the headers and texts that select the table rows of all members of a row, by row.
     """

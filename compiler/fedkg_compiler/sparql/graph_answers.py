@@ -45,10 +45,12 @@ def make_frame(
     wanted: Sequence[str] = (),
     each: bool = False,
 ) -> Frame:
-    """Ask the graph for the rows of a branch, then find the columns that each row reads, and do the same for all inner groups.
+    """Ask the graph for the rows of a branch, then find the columns that each row reads, and do the
+    same for all inner groups.
 
     Args:
-        extra: expressions besides its conditions: the arguments of aggregates. wanted: static variables that are wanted in any case.
+        extra: expressions besides its conditions: the arguments of aggregates. wanted: static
+            variables that are wanted in any case.
         each: a solution that is found several times is several rows.
     """
     exprs = [*branch.conditions, *extra]
@@ -211,7 +213,9 @@ def focus_of(branch: Branch, parent: Frame | None) -> frozenset[str]:
 
 
 def _needs(expr: Expr, names: set[str], calculated: dict[Expr, str]) -> None:
-    """What must be asked of the graph for an expression: variables, and sub-expressions over static variables alone."""
+    """What must be asked of the graph for an expression: variables, and sub-expressions over static
+    variables alone.
+    """
     if isinstance(expr, Var):
         names.add(expr.name)
     elif is_static(expr) and not isinstance(expr, Const):

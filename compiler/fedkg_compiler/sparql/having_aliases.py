@@ -1,6 +1,7 @@
 """HAVING that reads names which SELECT gives: ``SELECT (MAX(?v) AS ?m) ... HAVING(?m > 2)``.
 
-In SPARQL 1.1 (section 18.2.4) HAVING is evaluated before SELECT gives its names, so that ``?m`` has no value there and the condition is an
+In SPARQL 1.1 (section 18.2.4) HAVING is evaluated before SELECT gives its names, so that ``?m`` has
+no value there and the condition is an
 error. Some stores extend the standard, and give what is meant.
 """
 

@@ -1,4 +1,6 @@
-"""The triples that a pattern or a query met for one of its solutions: those by which a row came into a bank."""
+"""The triples that a pattern or a query met for one of its solutions: those by which a row came
+into a bank.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,11 @@ def facts_of_pattern(graph: Graph, query: str, given: Values) -> list[Spoken]:
     """Return the triples that a query's pattern met, once each, for its first `MOST` solutions.
 
     Args:
-        query: a whole SELECT that reads nothing from the table. given: the values of some of its variables.
+        query: a whole SELECT that reads nothing from the table. given: the values of some of its
+            variables.
 
-    Parts behind OPTIONAL and UNION count where they are met; what must not be there (NOT EXISTS, MINUS) leaves no triple.
+    Parts behind OPTIONAL and UNION count where they are met; what must not be there (NOT EXISTS,
+    MINUS) leaves no triple.
     """
     prologue, form, constants, body = Reader(graph.vocabulary.prefixes).read(query)
     text = QueryText(
@@ -74,10 +78,12 @@ def facts_of_query(
     fixed: frozenset[str],
     is_meant: Callable[[str], bool],
 ) -> list[Spoken]:
-    """Return the triples behind the rows of a violation query for one entity: what its static parts met, and what names its columns.
+    """Return the triples behind the rows of a violation query for one entity: what its static parts
+    met, and what names its columns.
 
     Args:
-        tree: of the query. given: the values of some of its variables. fixed: variables that have their values before it begins.
+        tree: of the query. given: the values of some of its variables. fixed: variables that have
+            their values before it begins.
         is_meant: whether an IRI is an entity that the solutions name or that the query reads.
 
     Raises:

@@ -1,4 +1,5 @@
-"""EXISTS with observed values inside, and the sets of members that aggregates range over: one for each row outside.
+"""EXISTS with observed values inside, and the sets of members that aggregates range over: one for
+each row outside.
 
 Letters: P rows of the part outside, M members.
 """
@@ -19,7 +20,9 @@ from fedkg_compiler.sparql.query_text import SparqlProblem
 
 
 def conditions(part: Part, branch: Branch, state: Lowering) -> Truth:
-    """What must hold in a row for its solution to be there: what is read has a value, and all conditions are true."""
+    """What must hold in a row for its solution to be there: what is read has a value, and all
+    conditions are true.
+    """
     truth = all_of(condition_formulas.holds(expr, part, state) for expr in branch.conditions)
     if truth is False:
         return False

@@ -1,4 +1,5 @@
-"""Numeric expressions over observed values, as terms: bare numbers, in the units in which the columns are spoken of.
+"""Numeric expressions over observed values, as terms: bare numbers, in the units in which the
+columns are spoken of.
 
 Letter: N rows.
 """
@@ -26,8 +27,10 @@ class Number:
     """A numeric value: a term, or with `values` [N] one that is known when rules are compiled.
 
     Attributes:
-        unit: its unit, None for a bare number. columns: [N], the columns of a plain value without a unit.
-        stated: it is a bare number that the query or the graph says, or an aggregate of such. written: the query itself says it.
+        unit: its unit, None for a bare number. columns: [N], the columns of a plain value without a
+            unit.
+        stated: it is a bare number that the query or the graph says, or an aggregate of such.
+            written: the query itself says it.
         others: further units of the members of an aggregate, as texts.
     """
 
@@ -49,7 +52,8 @@ class Number:
 
 
 def mixed(bare: tuple[float, Mapping[Unit, str]], name: str = "") -> tuple[str, str]:
-    """What is wrong with a bare number beside columns in several units (each with the name of one), and what mends it; "" for nothing.
+    """What is wrong with a bare number beside columns in several units (each with the name of one),
+    and what mends it; "" for nothing.
 
     `name`: what the number is called where it is one of several, those of the graph.
     """

@@ -1,4 +1,6 @@
-"""What a query reads from the table: which of its properties are observed, for which entities, and where."""
+"""What a query reads from the table: which of its properties are observed, for which entities, and
+where.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from fedkg_compiler.ontology.standard import FKG, NUMBERS, OWL, RDF, RDFS, SOSA
 from fedkg_compiler.sparql.query_tree import Const, Values, Var
 
 _NO_KIND = " ".join(f'FILTER(!STRSTARTS(STR(?p), "{space}"))' for space in (SOSA, RDF, RDFS, OWL))
-"""Leaves out classes such as `sosa:ObservableProperty`, which say that something is a property and not which one."""
+"""Leaves out classes such as `sosa:ObservableProperty`, which say that something is a property and
+not which one.
+"""
 _CANDIDATES = f"""SELECT DISTINCT ?p WHERE {{
   {{ ?s <{SOSA}observes> ?p . FILTER(EXISTS {{ ?s <{FKG}column> ?c }} || EXISTS {{ ?p <{FKG}column> ?c }}) }}
   UNION {{ ?s <{SOSA}observes> ?o ; <{FKG}column> ?c . ?o a ?p {_NO_KIND} }}
@@ -26,7 +30,9 @@ _CANDIDATES = f"""SELECT DISTINCT ?p WHERE {{
 _KEYED = f"""SELECT DISTINCT ?e WHERE {{ {{ ?e <{FKG}keyColumn> ?k }} UNION {{ ?e a ?c . ?c <{FKG}keyColumn> ?k }} }}"""
 
 Where = tuple[Place, Key | None]
-"""A place, and what selects the table rows there: for entities that share a column, the place is the same."""
+"""A place, and what selects the table rows there: for entities that share a column, the place is
+the same.
+"""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +87,9 @@ class Observations:
         )
 
     def of_rows(self, iri: str) -> bool:
-        """Whether a property is one of the table rows themselves: no entity of the graph has a column for it."""
+        """Whether a property is one of the table rows themselves: no entity of the graph has a
+        column for it.
+        """
         signal = self.signal(iri)
         return (
             signal is not None
@@ -170,7 +178,9 @@ class Observations:
         return None if place == NOWHERE else place
 
     def kind(self, iri: str, place: Place) -> str:
-        """What the column of a property holds: ``number`` or ``text`` where a declaration or the graph says it, else ""."""
+        """What the column of a property holds: ``number`` or ``text`` where a declaration or the
+        graph says it, else "".
+        """
         entry = self.sources.book.columns[place.column]
         if place.stored is not None or entry.unit is not None or entry.span is not None:
             return "number"

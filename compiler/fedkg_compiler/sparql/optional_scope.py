@@ -1,7 +1,9 @@
 """Rejects OPTIONAL parts that depend on SPARQL's bottom-up order of evaluation.
 
-In SPARQL 1.1 (sections 18.2.2 and 18.5) an OPTIONAL sees only the patterns before it in the same braces; rows know all that is
-around them. Both agree where the pattern is well designed: each variable of an OPTIONAL that occurs around it occurs before it too (Perez,
+In SPARQL 1.1 (sections 18.2.2 and 18.5) an OPTIONAL sees only the patterns before it in the same
+braces; rows know all that is
+around them. Both agree where the pattern is well designed: each variable of an OPTIONAL that occurs
+around it occurs before it too (Perez,
 Arenas and Gutierrez, Semantics and complexity of SPARQL, ACM TODS 34, 2009, section 4).
 """
 
@@ -31,14 +33,16 @@ class Design:
     """Rejects variables that an OPTIONAL or BIND in braces sees in rows, but not in SPARQL.
 
     Attributes:
-        static: whether the store answers a part unchanged. fixed: variables that have their values everywhere.
+        static: whether the store answers a part unchanged. fixed: variables that have their values
+            everywhere.
     """
 
     static: Callable[[Node], bool]
     fixed: Names = frozenset()
 
     def check(self, group: Group, left: Names = frozenset(), right: Names = frozenset()) -> None:
-        """Look through a group; `left`, `right`: the variables before and after the braces around it.
+        """Look through a group; `left`, `right`: the variables before and after the braces around
+        it.
 
         Raises:
             SparqlProblem: a variable is read that has no value yet at that place.

@@ -36,7 +36,8 @@ class Bare:
     """A number of the query, or of the graph, beside a value in a unit.
 
     Attributes:
-        values: it, by query; the largest where there are several, NaN for an aggregate. written: the query itself says it.
+        values: it, by query; the largest where there are several, NaN for an aggregate. written:
+            the query itself says it.
         others: units of further members of an aggregate.
     """
 
@@ -49,7 +50,9 @@ class Bare:
 
 
 Read = tuple[str, int, str]
-"""An observed variable, the frame that reads it (alternatives and nested groups may use one name), and the kind of its column."""
+"""An observed variable, the frame that reads it (alternatives and nested groups may use one name),
+and the kind of its column.
+"""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -208,7 +211,9 @@ def slot_of(seen: Seen, part: Part, state: Lowering, *, mode: str | None) -> Slo
 
 
 def kind_read(seen: Seen, part: Part) -> str:
-    """What the graph says that the column of an observed variable holds: ``number``, ``text``, or "" for nothing."""
+    """What the graph says that the column of an observed variable holds: ``number``, ``text``, or
+    "" for nothing.
+    """
     here = _where(seen, part)
     found = here.place(seen.name)
     return "" if found is None else here.frame.readings[seen.name].kinds[int(found[1][0])]
@@ -220,7 +225,9 @@ def property_read(seen: Seen, part: Part) -> Var | Const:
 
 
 def common_categories(left: Seen, right: Seen, part: Part) -> tuple[str, ...] | None:
-    """The texts that two columns may both have, sorted; None where the graph does not say those of either."""
+    """The texts that two columns may both have, sorted; None where the graph does not say those of
+    either.
+    """
     told = [found for seen in (left, right) if (found := _categories(seen, part))]
     return tuple(sorted(frozenset.intersection(*told))) if told else None
 
@@ -261,7 +268,9 @@ def _category_column(column: int, seen: Seen, part: Part) -> int:
 
 
 def seen_number(seen: Seen, part: Part, state: Lowering) -> Number | None:
-    """An observed variable as a number in the unit in which it is spoken of; None where the table has nothing."""
+    """An observed variable as a number in the unit in which it is spoken of; None where the table
+    has nothing.
+    """
     if kind_read(seen, part) == "text":
         state.never.append((seen.at, "a column of texts is read here; a number is expected"))
         return None
@@ -399,7 +408,9 @@ def _of_column(
 
 
 def truth_value(expr: Expr, part: Part) -> bool | None:
-    """What a truth value is that a query writes, as ``true`` or with its datatype; None where it writes something else."""
+    """What a truth value is that a query writes, as ``true`` or with its datatype; None where it
+    writes something else.
+    """
     if not isinstance(expr, Const) or expr.kind not in ("boolean", "string"):
         return None
     if expr.kind == "boolean":

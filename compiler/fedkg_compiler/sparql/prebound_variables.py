@@ -48,8 +48,10 @@ class BoundQuery:
     """What a query comes to for the values it was given.
 
     Attributes:
-        rows: bound constraints, each entity the name of the value of the first variable ("" for the table row).
-        violations: values of the first variable (None for the table row) for which the graph alone has a solution, each once.
+        rows: bound constraints, each entity the name of the value of the first variable ("" for the
+            table row).
+        violations: values of the first variable (None for the table row) for which the graph alone
+            has a solution, each once.
         reads: whether it reads the table at all.
     """
 
@@ -69,21 +71,27 @@ def bind_query(
 ) -> BoundQuery:
     """Bind the text of one SELECT or ASK query with pre-bound variables, as in ``sh:sparql``.
 
-    Each solution is a violation, as of a query file; rows, violations and diagnostics are those of `bind_queries`.
+    Each solution is a violation, as of a query file; rows, violations and diagnostics are those of
+    `bind_queries`.
 
     Args:
-        text: the query, with ``$this`` or ``?this``; its prefixes come first, then `prefixes` (without colon: IRI), before those of rule files.
+        text: the query, with ``$this`` or ``?this``; its prefixes come first, then `prefixes`
+            (without colon: IRI), before those of rule files.
         where: the place for its diagnostics.
-        bound: for each variable (without its mark) its values as SPARQL writes them, ``<iri>``, a text in quotes or ``5``; ``[ROW]``
-            for the table row, which needs ``rows are CLASS``. The first variable is what rows and violations are about. A variable that
-            has several values takes each of them in turn. Blank nodes have no name in a query, and cannot be given.
+        bound: for each variable (without its mark) its values as SPARQL writes them, ``<iri>``, a
+            text in quotes or ``5``; ``[ROW]``
+            for the table row, which needs ``rows are CLASS``. The first variable is what rows and
+            violations are about. A variable that
+            has several values takes each of them in turn. Blank nodes have no name in a query, and
+            cannot be given.
         record: of the rule that the rows belong to.
 
     Raises:
         SparqlProblem: it is not SPARQL, or cannot be split: with code, message and help.
 
     Example:
-        ``bind_query("SELECT $this WHERE { $this plant:torque ?t FILTER(?t > 60) }", span, sources, bound={"this": ["<...#M1>"]}, ...)``
+        ``bind_query("SELECT $this WHERE { $this plant:torque ?t FILTER(?t > 60) }", span, sources,
+        bound={"this": ["<...#M1>"]}, ...)``
     """
     query, tree, observations = _read(text, where, sources, record, prefixes)
     graph = observations.sources.graph
@@ -129,10 +137,12 @@ def facts_of_bound(
     node: Resource,
     prefixes: Mapping[str, str] | None = None,
 ) -> list[Spoken]:
-    """Return the triples behind the rows of a query that `bind_query` binds, for one value of its first variable.
+    """Return the triples behind the rows of a query that `bind_query` binds, for one value of its
+    first variable.
 
     Args:
-        bound: as there, of the first variable that value alone. node: the same, as the graph has it.
+        bound: as there, of the first variable that value alone. node: the same, as the graph has
+            it.
 
     Raises:
         SparqlProblem: as there.
@@ -177,7 +187,9 @@ def _read(
 
 
 def _turns(tree: Query, about: str, values: Sequence[str]) -> list[Sequence[str]]:
-    """The values that can be asked for together: each alone where solutions of several would fall into one group, and for the table row."""
+    """The values that can be asked for together: each alone where solutions of several would fall
+    into one group, and for the table row.
+    """
     groups = [node for node in walk(tree) if isinstance(node, Query) and node.aggregates]
     apart = any(
         about not in {item.variable.name for item in query.group_by or ()} for query in groups

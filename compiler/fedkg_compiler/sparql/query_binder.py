@@ -26,7 +26,9 @@ _BETWEEN = "; "
 
 
 class QueryBinder:
-    """Binds queries shape by shape; rows and placements are kept by query until all are done, so that they come out in order."""
+    """Binds queries shape by shape; rows and placements are kept by query until all are done, so
+    that they come out in order.
+    """
 
     def __init__(self, graph: Graph, observations: Observations, outcome: Outcome) -> None:
         self.graph = graph
@@ -52,7 +54,9 @@ class QueryBinder:
             self.outcome.placements.append(self.placed[query.name])
 
     def _shape(self, queries: list[QueryText]) -> None:
-        """Queries with the same words but for constants: parsed once, and bound together where closed constants agree."""
+        """Queries with the same words but for constants: parsed once, and bound together where
+        closed constants agree.
+        """
         first = queries[0]
         try:
             tree = read_tree(queries, self.observations)

@@ -23,7 +23,9 @@ _OPTION = re.compile(r"(title|kind|weight|hard|soft)\b\s*:?\s*(.*)", re.IGNORECA
 
 
 def read_queries(loads: Sequence[Load], sources: Sources) -> list[QueryText]:
-    """All queries that `queries` statements name, each once, sorted by file name; what cannot be read has been said."""
+    """All queries that `queries` statements name, each once, sorted by file name; what cannot be
+    read has been said.
+    """
     paths: dict[tuple[Path, str], Path] = {}
     real = _Real()
     for load in loads:
@@ -187,7 +189,9 @@ def _options(text: str, file: str, problems: Problems) -> _Options:
 
 
 def _misspelt(said: str) -> str:
-    """``did you mean `kind`?`` for a comment that begins with a misspelt option: a word before a colon, or one alone; "" for any other."""
+    """``did you mean `kind`?`` for a comment that begins with a misspelt option: a word before a
+    colon, or one alone; "" for any other.
+    """
     word, colon, _ = said.partition(":")
     options = ("hard", "kind", "soft", "title", "weight") if colon else ("hard", "soft")
     slips = [option for option in options if _is_slip(word.strip().casefold(), option)]
@@ -195,7 +199,10 @@ def _misspelt(said: str) -> str:
 
 
 def _is_slip(word: str, option: str) -> bool:
-    """Whether letters are exchanged, or one is missing or too many. One in the place of another makes another word: `height`, `card`."""
+    """Whether letters are exchanged, or one is missing or too many.
+
+    One in the place of another makes another word: `height`, `card`.
+    """
     one, other = Counter(word), Counter(option)
     return ((one - other) + (other - one)).total() <= 1
 

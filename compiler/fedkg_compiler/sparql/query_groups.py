@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 
 def grouped(query: Query, split: Splitter, *, top: bool) -> Branch:
-    """The branch of a query with groups: one row for each group. Columns that a query only shows (`top`) are not requested."""
+    """The branch of a query with groups: one row for each group.
+
+    Columns that a query only shows (`top`) are not requested.
+    """
     branches = [split.named(branch) for branch in split.group(query.where, ())]
     keys: list[str] = []
     for item in query.group_by or ():
@@ -64,7 +67,9 @@ def grouped(query: Query, split: Splitter, *, top: bool) -> Branch:
 
 
 def _keyed(branch: Branch, key: Projection, split: Splitter) -> Branch:
-    """The branch in which a key of groups is a fact; an observed one where the query lists the values that it may have."""
+    """The branch in which a key of groups is a fact; an observed one where the query lists the
+    values that it may have.
+    """
     name = key.variable.name
     if name in branch.facts:
         return branch
@@ -88,7 +93,9 @@ def _keyed(branch: Branch, key: Projection, split: Splitter) -> Branch:
 
 
 def _listed(expr: Expr, name: str) -> tuple[Const, ...]:
-    """The values of an observed variable that a condition lists: ``?g = 1 || ?g = 2``, as ``?g IN (1, 2)`` has become."""
+    """The values of an observed variable that a condition lists: ``?g = 1 || ?g = 2``, as ``?g IN
+    (1, 2)`` has become.
+    """
     if not isinstance(expr, Op):
         return ()
     if expr.name == "||":
@@ -112,7 +119,8 @@ class _Groups:
     """The groups of a query.
 
     Attributes:
-        branches: the alternatives of its pattern; `keys` are facts of each. counted: aggregates that the graph itself can give.
+        branches: the alternatives of its pattern; `keys` are facts of each. counted: aggregates
+            that the graph itself can give.
     """
 
     query: Query
@@ -122,7 +130,9 @@ class _Groups:
     counted: dict[Aggregate, str] = field(default_factory=dict)
 
     def static(self) -> tuple[SubSelect, ...]:
-        """What the graph says of each group: that it is one, and what can be gathered without the table."""
+        """What the graph says of each group: that it is one, and what can be gathered without the
+        table.
+        """
         if not self.keys and not self.counted:
             return ()
         at = self.query.at
@@ -151,7 +161,9 @@ class _Groups:
         return (SubSelect(at=at, query=found),)
 
     def resolved(self, expr: Expr, names: dict[str, Expr]) -> Expr:
-        """An expression over aggregates, keys, and the `names` that the query gives to such expressions."""
+        """An expression over aggregates, keys, and the `names` that the query gives to such
+        expressions.
+        """
         match expr:
             case Aggregate():
                 return self.aggregate(expr)
@@ -173,7 +185,9 @@ class _Groups:
         assert_never(expr)
 
     def aggregate(self, expr: Aggregate) -> Expr:
-        """An aggregate: a variable where the graph gives its value, else a number over the members of each group."""
+        """An aggregate: a variable where the graph gives its value, else a number over the members
+        of each group.
+        """
         args = [
             None if expr.arg is None else self.split.resolve(expr.arg, branch, ())
             for branch in self.branches

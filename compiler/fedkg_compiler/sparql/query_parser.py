@@ -1,6 +1,8 @@
-"""Reads the words of a SPARQL query into a tree: the SELECT and ASK part of SPARQL 1.1 (W3C 2013, section 19.8).
+"""Reads the words of a SPARQL query into a tree: the SELECT and ASK part of SPARQL 1.1 (W3C 2013,
+section 19.8).
 
-A hand-written parser rather than rdflib's: it reads a query in a tenth of a millisecond where rdflib takes eight, and knows the place of
+A hand-written parser rather than rdflib's: it reads a query in a tenth of a millisecond where
+rdflib takes eight, and knows the place of
 everything it reads. The store has rejected texts that are not SPARQL before.
 """
 
@@ -47,7 +49,8 @@ def parse_query(words: tuple[Token, ...], *, classes_closed: bool = False) -> Qu
     """The tree of a query.
 
     Args:
-        classes_closed: classes are part of the shape, because one of them may be that of the table rows.
+        classes_closed: classes are part of the shape, because one of them may be that of the table
+            rows.
 
     Raises:
         SparqlProblem: it is something else than SELECT or ASK, or not SPARQL.

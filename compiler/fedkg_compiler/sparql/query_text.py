@@ -1,4 +1,6 @@
-"""A query as a text of some form: what makes two queries be of one shape, and what differs between them."""
+"""A query as a text of some form: what makes two queries be of one shape, and what differs between
+them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Prologue:
     _known: dict[str, str] = field(default_factory=dict)
 
     def iri(self, text: str) -> str | None:
-        """``<iri>`` of an IRI or prefixed name as it is written; None where the prefix is not known."""
+        """``<iri>`` of an IRI or prefixed name as it is written; None where the prefix is not
+        known.
+        """
         if text not in self._known:
             if text.startswith("<"):
                 self._known[text] = (
@@ -62,7 +66,8 @@ class Form:
     """The words behind a prologue, without the constants among them.
 
     Attributes:
-        shape: the words as one text, a hole for each constant. kinds, texts: of each word (constants are those of some query).
+        shape: the words as one text, a hole for each constant. kinds, texts: of each word
+            (constants are those of some query).
         holes: for each word that is a constant, which of them it is.
     """
 
@@ -77,7 +82,8 @@ class QueryText:
     """A query file, read into words.
 
     Attributes:
-        file: as it is shown. name: of the rule it becomes. title, kind, weight, hard: from its leading comments.
+        file: as it is shown. name: of the rule it becomes. title, kind, weight, hard: from its
+            leading comments.
         form, constants: its words behind the prologue, which ends before `text[body]`.
         place: the place of the whole query if it is part of another file.
     """
@@ -133,7 +139,8 @@ class QueryText:
         return self.constants[self.form.holes[token]]
 
     def constant(self, token: int) -> str:
-        """The constant at a word as SPARQL without prefixes: ``<iri>``, ``5``, ``"x"@en``, ``"5"^^<iri>``.
+        """The constant at a word as SPARQL without prefixes: ``<iri>``, ``5``, ``"x"@en``,
+        ``"5"^^<iri>``.
 
         Raises:
             SparqlProblem: its prefix is not known.

@@ -1,7 +1,9 @@
 """The syntax tree of a SPARQL query: what was written, with its place.
 
-A place is the numbers of the first and last token of the part; all queries of one shape share a tree, and each has its own tokens.
-Constants are numbers of tokens too: their values are those of the query that is bound. Nodes are frozen.
+A place is the numbers of the first and last token of the part; all queries of one shape share a
+tree, and each has its own tokens.
+Constants are numbers of tokens too: their values are those of the query that is bound. Nodes are
+frozen.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class Var(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Const(Node):
-    """A constant: token number `token` of the query, after `sign`; or, with `token` -1, the text `text`.
+    """A constant: token number `token` of the query, after `sign`; or, with `token` -1, the text
+    `text`.
 
     Attributes:
         kind: what the token is. open: whether its value may differ between queries of one batch.
@@ -47,7 +50,8 @@ class Const(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op(Node):
-    """An operator or function with its arguments: ``||``, ``<=``, ``in``, ``abs``, ``if`` in lower case, or ``call`` of an IRI.
+    """An operator or function with its arguments: ``||``, ``<=``, ``in``, ``abs``, ``if`` in lower
+    case, or ``call`` of an IRI.
 
     The first argument of ``call`` is the function's IRI.
     """
@@ -193,7 +197,8 @@ class Query(Node):
     """A whole query, or a sub-select.
 
     Attributes:
-        projection: None for ``*`` and for ASK. limit, offset: numbers of tokens. dataset: the place of FROM.
+        projection: None for ``*`` and for ASK. limit, offset: numbers of tokens. dataset: the place
+            of FROM.
         orders: expressions after ORDER BY; `desc` of one that falls.
     """
 
@@ -236,7 +241,9 @@ def _gather(
 
 
 def walk(node: Node, *, into: bool = True) -> list[Node]:
-    """The node and all below it; without `into`, not those of patterns below it (EXISTS, sub-selects)."""
+    """The node and all below it; without `into`, not those of patterns below it (EXISTS,
+    sub-selects).
+    """
     found = [node]
     if not into and isinstance(node, Exists | SubSelect):
         return found

@@ -52,7 +52,9 @@ def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
 
 
 def _tell_order(tree: Query, alike: Sequence[QueryText], problems: Problems) -> None:
-    """Tell of each query that ORDER BY and LIMIT of violations mean nothing; ASK with LIMIT asks the same anyway."""
+    """Tell of each query that ORDER BY and LIMIT of violations mean nothing; ASK with LIMIT asks
+    the same anyway.
+    """
     ordered = tree.orders[0].at[0] if tree.orders else None
     for query in alike if tree.form == "select" else ():
         if tree.limit is not None:
@@ -78,7 +80,9 @@ def _tell_order(tree: Query, alike: Sequence[QueryText], problems: Problems) -> 
 
 
 def _refuse(query: QueryText, line: int, column: int) -> None:
-    """Say where the store stopped reading; our own parser and prefixes say it better where they find something."""
+    """Say where the store stopped reading; our own parser and prefixes say it better where they
+    find something.
+    """
     for token in query.form.holes:
         iri = query.constant(token)
         if (
@@ -95,7 +99,8 @@ def _refuse(query: QueryText, line: int, column: int) -> None:
     lines = query.text.split("\n")
     offset = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
     at = next(
-        (i for i, word in enumerate(query.tokens) if word.end > offset), max(len(query.tokens) - 1, 0)
+        (i for i, word in enumerate(query.tokens) if word.end > offset),
+        max(len(query.tokens) - 1, 0),
     )
     for node in walk(parse_query(query.tokens)):
         if (

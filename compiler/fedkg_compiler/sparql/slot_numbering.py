@@ -1,4 +1,5 @@
-"""Numbers slots, parameters and sets of members in the order in which a formula reads them; what it does not read falls away.
+"""Numbers slots, parameters and sets of members in the order in which a formula reads them; what it
+does not read falls away.
 
 So formulas that mean the same become the same skeleton, however they came about.
 """

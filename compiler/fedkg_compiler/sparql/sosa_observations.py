@@ -1,4 +1,6 @@
-"""Observations as SOSA writes them, one node for each, read as what they say: the entity's property has this value."""
+"""Observations as SOSA writes them, one node for each, read as what they say: the entity's property
+has this value.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,11 @@ _PARTS = {
 
 
 def without_observations(group: Group, iri: Callable[[Node], str | None]) -> Group:
-    """The group where ``?o sosa:observedProperty :p ; sosa:hasFeatureOfInterest ?m ; sosa:hasSimpleResult ?v`` is ``?m :p ?v``.
+    """The group where ``?o sosa:observedProperty :p ; sosa:hasFeatureOfInterest ?m ;
+    sosa:hasSimpleResult ?v`` is ``?m :p ?v``.
 
-    With ``sosa:madeBySensor ?s`` the entity is what hosts the sensor, and the property what it observes.
+    With ``sosa:madeBySensor ?s`` the entity is what hosts the sensor, and the property what it
+    observes.
     """
     results = [
         part for part in group.parts if isinstance(part, Triple) and iri(part.predicate) == _RESULT

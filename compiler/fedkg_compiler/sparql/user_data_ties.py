@@ -1,11 +1,15 @@
 """Ties every part of a pattern to the user's data.
 
-The store holds the user's graphs and the vocabularies that fedkg loads. A pattern may join both: the unit of a limit
-has a label in a vocabulary. But the parts of a pattern that share no variable are independent of each other, and a
-solution of such a part must have at least one subject that belongs to the user's data. Otherwise the terms of a
+The store holds the user's graphs and the vocabularies that fedkg loads. A pattern may join both:
+the unit of a limit
+has a label in a vocabulary. But the parts of a pattern that share no variable are independent of
+each other, and a
+solution of such a part must have at least one subject that belongs to the user's data. Otherwise
+the terms of a
 vocabulary would be solutions of `?x rdfs:label ?l`.
 
-OPTIONAL, EXISTS and MINUS need a separate tie only if they share no variable with the parts around them.
+OPTIONAL, EXISTS and MINUS need a separate tie only if they share no variable with the parts around
+them.
 A part that names a node itself, as a constant or in VALUES, asks for that node, and needs no tie.
 """
 
@@ -51,7 +55,8 @@ class _Component:
     """Parts of a pattern that share variables.
 
     Attributes:
-        at: the place of its first part. subjects: the variables in subject position, in order of appearance.
+        at: the place of its first part. subjects: the variables in subject position, in order of
+            appearance.
         literals: those of them that a path without steps can bind to a literal.
         named: the variables that VALUES gives nodes. tied: whether it is tied already.
     """
@@ -97,7 +102,9 @@ def tied_parts(parts: Sequence[Part], tied: Names = frozenset()) -> tuple[Part, 
 
 
 def tied_query(text: str, prefixes: Mapping[str, str]) -> str | None:
-    """Return a SELECT, tied to the user's data, without prefixes; None where nothing is to be tied or the text cannot be read."""
+    """Return a SELECT, tied to the user's data, without prefixes; None where nothing is to be tied
+    or the text cannot be read.
+    """
     prologue, form, constants, body = Reader(prefixes).read(text)
     query = QueryText(
         file="", text=text, prologue=prologue, form=form, constants=constants, body=body
@@ -115,7 +122,9 @@ def tied_query(text: str, prefixes: Mapping[str, str]) -> str | None:
 
 
 def _tie(component: _Component, *, may_lack: bool) -> Expr:
-    """At least one of the subjects is a node of the user's data, or none of them has a value (in another alternative)."""
+    """At least one of the subjects is a node of the user's data, or none of them has a value (in
+    another alternative).
+    """
     at = component.at
     function = Const(at=at, token=-1, kind="iri", text=f"<{IS_OWN}>")
     names = [Var(at=at, name=name) for name in component.subjects]
@@ -210,7 +219,9 @@ def _atoms(parts: Iterable[Part]) -> list[_Component]:
 
 
 def _inside(part: Part, seen: Names) -> Part:
-    """A part with its nested groups tied; `seen`: the variables of the groups around them, which are tied already."""
+    """A part with its nested groups tied; `seen`: the variables of the groups around them, which
+    are tied already.
+    """
     match part:
         case Group():
             return replace(part, parts=tuple(_inside(item, seen) for item in part.parts))

@@ -1,4 +1,6 @@
-"""Which variables a pattern has, and which of them always have a value (SPARQL 1.1, section 18.2.1)."""
+"""Which variables a pattern has, and which of them always have a value (SPARQL 1.1, section
+18.2.1).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def variables(node: Node) -> Names:
 
 
 def visible(node: Node) -> Names:
-    """The variables of a part that others may share: those that a sub-select does not give are its own."""
+    """The variables of a part that others may share: those that a sub-select does not give are its
+    own.
+    """
     if isinstance(node, SubSelect):
         return projected(node.query)
     own = frozenset({node.name}) if isinstance(node, Var) else frozenset()
@@ -71,7 +75,9 @@ def projected(query: Query) -> Names:
 
 
 def unbound(query: Query) -> Var | None:
-    """The first variable that is read in a condition, and that nothing anywhere gives a value; None where there is none."""
+    """The first variable that is read in a condition, and that nothing anywhere gives a value; None
+    where there is none.
+    """
     nodes = walk(query)
     given = frozenset().union(
         *(in_scope((node,)) for node in nodes if isinstance(node, Triple | Bind | Values)),

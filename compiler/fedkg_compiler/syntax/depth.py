@@ -10,7 +10,9 @@ MAX_TERMS = 200
 
 
 def too_deep(tree: Branch) -> tuple[Branch, str] | None:
-    """The first branch that is nested deeper than `MAX_NESTING`, or that joins more than `MAX_TERMS` terms, and which of the two."""
+    """The first branch that is nested deeper than `MAX_NESTING`, or that joins more than
+    `MAX_TERMS` terms, and which of the two.
+    """
     waiting: list[tuple[Branch, int, int]] = [(tree, 0, 0)]
     while waiting:
         branch, depth, terms = waiting.pop()

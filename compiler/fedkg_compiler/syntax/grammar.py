@@ -9,7 +9,9 @@ from fedkg_compiler.syntax.table import table
 
 @cache
 def keywords() -> dict[str, str]:
-    """The words and signs of the language (``require``, ``and``, ``..``), by the name of their terminal in the grammar."""
+    """The words and signs of the language (``require``, ``and``, ``..``), by the name of their
+    terminal in the grammar.
+    """
     known = table()
     return {name: word for word, name in known.words.items()} | known.signs
 

@@ -1,6 +1,7 @@
 """Parses one statement: an LALR(1) automaton with a lexer that knows the tokens of each state.
 
-Lark makes the table (`make_table.py`) and has such an automaton too; this one does no more than the rule files need, keeps offsets only,
+Lark makes the table (`make_table.py`) and has such an automaton too; this one does no more than the
+rule files need, keeps offsets only,
 and steps over rules that pass their one part on, which is most of what a chain of precedences does.
 """
 
@@ -22,7 +23,8 @@ class Reading:
     """How far a statement was read.
 
     Attributes:
-        tree: the whole of it, None where it does not parse. tokens: those that could be read. stopped: where the next one begins; None
+        tree: the whole of it, None where it does not parse. tokens: those that could be read.
+            stopped: where the next one begins; None
         where all characters were read, and the statement ends too early.
     """
 

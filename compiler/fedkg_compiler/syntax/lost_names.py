@@ -1,4 +1,6 @@
-"""The names that a broken statement would have declared, so that nobody complains of them a second time."""
+"""The names that a broken statement would have declared, so that nobody complains of them a second
+time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _NAMES = re.compile(r"[^\W\d][\w.]*")
 
 
 def find_lost_names(chunk: Chunk) -> Lost | None:
-    """What a statement that did not parse would have been, as far as its first line tells; None where that is not to be seen."""
+    """What a statement that did not parse would have been, as far as its first line tells; None
+    where that is not to be seen.
+    """
     first = chunk.first_word
     word = first if first in STATEMENT_WORDS else nearest_name(first.lstrip("@"), STATEMENT_WORDS)
     if word is None:

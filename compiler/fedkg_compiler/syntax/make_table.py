@@ -1,4 +1,5 @@
-"""The parser's table from the grammar, by lark: what `table.py` ships with the package, so that no run has to build it.
+"""The parser's table from the grammar, by lark: what `table.py` ships with the package, so that no
+run has to build it.
 
     python -m fedkg_compiler.syntax.make_table
 
@@ -21,7 +22,9 @@ _START = "statement"
 
 
 def build_parser() -> Lark:
-    """Lark's own LALR(1) parser of one statement, with a contextual lexer and places on every branch; takes 0.1 to 0.5 s."""
+    """Lark's own LALR(1) parser of one statement, with a contextual lexer and places on every
+    branch; takes 0.1 to 0.5 s.
+    """
     return Lark(
         grammar_text(),
         parser="lalr",
@@ -35,7 +38,8 @@ def build_parser() -> Lark:
 def make_table() -> dict[str, Any]:
     """The table as JSON holds it (`Any`), in an order that depends on the grammar alone.
 
-    States are numbered as a walk from the start meets them. Terminals are in the order in which lark tries them.
+    States are numbered as a walk from the start meets them. Terminals are in the order in which
+    lark tries them.
     """
     lark: Any = build_parser()
     parsing, lexer = lark.parser.parser._parse_table, lark.parser.lexer

@@ -1,4 +1,6 @@
-"""What the parser makes of a statement, before anything is known of its meaning: tokens, and branches named by the rules of the grammar."""
+"""What the parser makes of a statement, before anything is known of its meaning: tokens, and
+branches named by the rules of the grammar.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Token(str):
 
 
 class Branch:
-    """A rule of the grammar as it was met: its name (or alias), what it is made of, and where it begins and ends in the statement."""
+    """A rule of the grammar as it was met: its name (or alias), what it is made of, and where it
+    begins and ends in the statement.
+    """
 
     __slots__ = ("children", "data", "end_pos", "start_pos")
 

@@ -25,10 +25,12 @@ _MAX_LOST = 1_000
 
 
 def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
-    """The tree of a rule file and its syntax errors, in file order; statements that do not parse are left out and named in ``lost``.
+    """The tree of a rule file and its syntax errors, in file order; statements that do not parse
+    are left out and named in ``lost``.
 
     Args:
-        text: the file's text, with any line ends, with or without byte order mark. file: its name, as places shall show it.
+        text: the file's text, with any line ends, with or without byte order mark. file: its name,
+            as places shall show it.
 
     There are at most `MAX_PROBLEMS` errors, and then one that says how many more there are.
     """
@@ -48,7 +50,9 @@ def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
 
 
 def parse_bytes(body: bytes, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
-    """`parse` for a file as it lies on disk: UTF-8, or UTF-16 with its byte order mark; another encoding is one more error."""
+    """`parse` for a file as it lies on disk: UTF-8, or UTF-16 with its byte order mark; another
+    encoding is one more error.
+    """
     text, problems = decode(body, file)
     tree, more = parse(text, file)
     if any(problem.code == "FKG045" for problem in more):
@@ -77,7 +81,9 @@ class _Reading:
                 self._give_up()
 
     def _statement(self, chunk: Chunk) -> None:
-        """A chunk that begins as a statement does, with the lines below it that have lost their indentation."""
+        """A chunk that begins as a statement does, with the lines below it that have lost their
+        indentation.
+        """
         run = self._run_below()
         if run:
             whole = joined([chunk, *run])
@@ -177,7 +183,9 @@ class _Reading:
 
 
 def _why(chunk: Chunk, *, start: bool = False, continues: bool = False) -> Diagnostic:
-    """Why a statement does not parse, or with `start` does not begin as one does; what tells that is imported with the first."""
+    """Why a statement does not parse, or with `start` does not begin as one does; what tells that
+    is imported with the first.
+    """
     from fedkg_compiler.syntax.explain import explain, explain_start
 
     return explain_start(chunk, continues=continues) if start else explain(chunk)

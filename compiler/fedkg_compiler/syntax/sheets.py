@@ -15,7 +15,9 @@ _READ = 20_000
 
 
 def is_table(text: str, file: str) -> Diagnostic | None:
-    """One error for a whole file that is a table: by its name, or by separators in most lines and no statement; None for anything else."""
+    """One error for a whole file that is a table: by its name, or by separators in most lines and
+    no statement; None for anything else.
+    """
     start = text[:_READ]
     named, separated, rules = (
         file.lower().endswith(TABLE_SUFFIXES),

@@ -1,4 +1,6 @@
-"""A rule file cut into statements: a word at the left edge begins one, every other line belongs to the statement above."""
+"""A rule file cut into statements: a word at the left edge begins one, every other line belongs to
+the statement above.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ _LINE = re.compile(r"^([ \t\u00a0]*)[^\s#]", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The text of one statement, from the beginning of its line, with the blank lines and comments after it.
+    """The text of one statement, from the beginning of its line, with the blank lines and comments
+    after it.
 
     Attributes:
         file: as given to `parse`. line: the line of the file (from 1) on which the text begins.
@@ -80,7 +83,9 @@ def split(text: str, file: str) -> list[Chunk]:
 
 
 def left_edge(text: str) -> str:
-    """The indentation that every line of the text has (a text indented as a whole has its left edge there); mostly ""."""
+    """The indentation that every line of the text has (a text indented as a whole has its left edge
+    there); mostly "".
+    """
     first = _LINE.search(text)
     edge = first[1] if first else ""
     if edge and all(found[1].startswith(edge) for found in _LINE.finditer(text)):

@@ -1,6 +1,8 @@
-"""The parser's table, which ships with the package: building it takes lark half a second, reading it a few thousandths.
+"""The parser's table, which ships with the package: building it takes lark half a second, reading
+it a few thousandths.
 
-A table tells from what it was made. One that does not belong to the grammar beside it (somebody is changing the grammar) is not used:
+A table tells from what it was made. One that does not belong to the grammar beside it (somebody is
+changing the grammar) is not used:
 then lark builds it in memory. It is plain JSON: numbers and texts, nothing that could run.
 """
 
@@ -24,8 +26,10 @@ class Production:
     """A rule of the grammar.
 
     Attributes:
-        origin: what it is a form of. name: of the branch it makes. size: of how many parts it is made.
-        kept: the positions of the parts that stay in the tree; ~i if the children of part i replace it.
+        origin: what it is a form of. name: of the branch it makes. size: of how many parts it is
+            made.
+        kept: the positions of the parts that stay in the tree; ~i if the children of part i replace
+            it.
         single: a single remaining part replaces the branch. passes: its only part replaces it.
     """
 
@@ -39,12 +43,16 @@ class Production:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Table:
-    """An LALR(1) parser and its contextual lexer. The first state is 0; `end` is the one that a whole statement leads to.
+    """An LALR(1) parser and its contextual lexer.
+
+    The first state is 0; `end` is the one that a whole statement leads to.
 
     Attributes:
-        states: for each state the actions by the name of a terminal or rule: the next state, or ~i to reduce by production i.
+        states: for each state the actions by the name of a terminal or rule: the next state, or ~i
+            to reduce by production i.
         patterns: of each terminal except keywords, in the order in which they are tried.
-        words: the terminals of the words of the language, by the word. signs: its signs, by their terminals.
+        words: the terminals of the words of the language, by the word. signs: its signs, by their
+            terminals.
         ignored: the terminals that separate others.
     """
 
@@ -58,7 +66,11 @@ class Table:
     _scanners: dict[int, re.Pattern[str]] = field(default_factory=dict)
 
     def scanner(self, state: int) -> re.Pattern[str]:
-        """What is matched in a state, words of the language apart; the group that matches is the terminal. Made when first needed."""
+        """What is matched in a state, words of the language apart; the group that matches is the
+        terminal.
+
+        Made when first needed.
+        """
         found = self._scanners.get(state)
         if found is None:
             here = self.states[state]

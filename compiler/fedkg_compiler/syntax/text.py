@@ -12,13 +12,17 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1a\x7f]")
 
 
 def plain_text(text: str) -> str:
-    """The text without a byte order mark, its line ends ``\\n`` or ``\\r\\n``; no other character moves."""
+    """The text without a byte order mark, its line ends ``\\n`` or ``\\r\\n``; no other character
+    moves.
+    """
     text = text.removeprefix("\ufeff")
     return re.sub(r"\r(?!\n)", "\n", text) if "\r" in text else text
 
 
 def decode(body: bytes, file: str) -> tuple[str, tuple[Diagnostic, ...]]:
-    """The text of a file: UTF-8, or UTF-16 with its mark; else read as Western European, with an error at the first foreign byte."""
+    """The text of a file: UTF-8, or UTF-16 with its mark; else read as Western European, with an
+    error at the first foreign byte.
+    """
     for mark, encoding in _UTF16.items():
         if body.startswith(mark):
             return plain_text(body[len(mark) :].decode(encoding, errors="replace")), ()
@@ -39,7 +43,9 @@ def decode(body: bytes, file: str) -> tuple[str, tuple[Diagnostic, ...]]:
 
 
 def not_text(text: str, file: str) -> Diagnostic | None:
-    """An error at the first character that no text has (a NUL byte, a control character); None where there is none."""
+    """An error at the first character that no text has (a NUL byte, a control character); None
+    where there is none.
+    """
     found = _UNPRINTABLE.search(text)
     if found is None:
         return None

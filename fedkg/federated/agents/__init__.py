@@ -1,1 +1,3 @@
-"""Agents with feasible sets of their own: personalised constraints (Ebrahimi, Burbano and Yousefian 2026, PC-FedAvg)."""
+"""Agents with personal feasible sets: personalised constraints (Ebrahimi, Burbano and Yousefian
+2026, PC-FedAvg).
+"""

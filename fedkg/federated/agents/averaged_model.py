@@ -1,4 +1,5 @@
-"""The server's step with the running average of its models: what the theorems of PC-FedAvg speak of.
+"""The server's step with the running average of its models: what the theorems of PC-FedAvg speak
+of.
 
 Letters: G models the server holds.
 """
@@ -20,7 +21,11 @@ AVERAGE = "average/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddAndAverage(AddUpdate):
-    """``models + update``, and the mean of the models after each round so far (with one local step: of the iterates 1 .. K)."""
+    """``models + update``, and the mean of the models after each round so far (with one local step:
+    of the iterates 1 ..
+
+    K).
+    """
 
     @override
     def begin(self, models: Params) -> Params:

@@ -1,13 +1,17 @@
-"""PC-FedAvg's joints: every agent works on a vector of blocks, one for each agent, and is bound to a set in its own block alone.
+"""PC-FedAvg's joints: every agent works on a vector of blocks, one for each agent, and is bound to
+a set in its own block alone.
 
-Source: Ebrahimi, Burbano and Yousefian 2026, algorithm 1; the stored text lacks the formulas, the update rule is the gradient of
+Source: Ebrahimi, Burbano and Yousefian 2026, algorithm 1; the stored text lacks the formulas, the
+update rule is the gradient of
 
     F_i(x) = f_i(mean x) + lambda_i / 2 |x_i - mean x|^2 + rho / 2 dist^2(x_i, X_i)
 
-Two forms: with all blocks, as the paper writes it, and with two vectors. The steps of the blocks of others are all the same, so that an
-agent needs no more than its own block and the mean of all, and has no more to say than how both changed.
+Two forms: with all blocks, as the paper writes it, and with two vectors. The steps of the blocks of
+others are all the same, so that an
+agent needs no more than its own block and the mean of all, and has no more to say than how both
+changed.
 
-Letters: m agents, of which C stand in a stack; the server holds one block for each agent, [m, ...].
+Letters: m agents, C of them in a stack; the server holds one block for each agent, [m, ...].
 """
 
 from __future__ import annotations
@@ -31,7 +35,9 @@ if TYPE_CHECKING:
     from fedkg.federated.executors.protocol import Work
 
 OWN, MEAN = "own/", "mean/"
-"""Before the names of parameters in the form with two vectors: an agent's own block, and its estimate of the mean of all blocks."""
+"""Before the names of parameters in the form with two vectors: an agent's own block, and its
+estimate of the mean of all blocks.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,8 @@ class _Steps:
     """What both forms share: the numbers of an agent, and the two parts of its step.
 
     Args:
-        sets: of the agents; None: no agent has one. strengths: lambda_i for each agent, or one for all.
+        sets: of the agents; None: no agent has one. strengths: lambda_i for each agent, or one for
+            all.
     """
 
     sets: AgentSets | None
@@ -97,7 +104,9 @@ class _Steps:
         return {}
 
     def begin(self, setting: Setting, variables: Params) -> Params:
-        """See `LocalUpdate.begin`: who the agents are and how many, lambda_i, rho_r and the step of the round, each [C]."""
+        """See `LocalUpdate.begin`: who the agents are and how many, lambda_i, rho_r and the step of
+        the round, each [C].
+        """
         like, count = next(iter(variables.values())), len(setting.clients)
         every = torch.tensor(self.strengths, dtype=like.dtype, device=like.device)
         held = next(iter(setting.state.models.values())).shape[0]
@@ -117,7 +126,8 @@ class _Steps:
     def _both(
         self, own: Params, average: Params, gradient: Mapping[str, Gradient], carry: Params
     ) -> tuple[Params, Params]:
-        """The descent of every block, ``g / m - lambda_i / m e``, and what comes to it in the own one, ``lambda_i e + rho (x - P(x))``.
+        """The descent of every block, ``g / m - lambda_i / m e``, and what comes to it in the own
+        one, ``lambda_i e + rho (x - P(x))``.
 
         Here ``e = x_i - mean x``, and both are of the point before the step.
         """
@@ -193,7 +203,9 @@ class TwoVectorSteps(_Steps):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockSums:
-    """Sums so far: the changes of all blocks [m, ...], the change common to all [...], and the weights."""
+    """Sums so far: the changes of all blocks [m, ...], the change common to all [...], and the
+    weights.
+    """
 
     blocks: Params
     common: Params

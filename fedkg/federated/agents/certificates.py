@@ -1,8 +1,10 @@
 """PC-FedAvg's theory as numbers: step sizes, what is measured, and what the theorems promise of it.
 
-The constants are our own derivation, checked against simulations: the paper's stand in formulas that are lost to us.
+The constants are our derivation, checked against simulations: the formulas with the paper's
+constants are not legible in our copy.
 
-Letters: m agents, n parameters of each, R rounds, H local steps, L_f smoothness of the losses, lambda_i local regularisation.
+Letters: m agents, n parameters of each, R rounds, H local steps, L_f smoothness of the losses,
+lambda_i local regularisation.
 """
 
 from __future__ import annotations
@@ -22,18 +24,24 @@ ZERO = 1e-4
 
 
 def smoothness(loss: float, penalty: float, strengths: Sequence[float], agents: int) -> float:
-    """L_rho of the penalised objectives F_i: ``L_f / m + rho + lambda_max (1 - 1 / m)`` (after lemma 4.1, with its tighter norms)."""
+    """L_rho of the penalised objectives F_i: ``L_f / m + rho + lambda_max (1 - 1 / m)`` (after
+    lemma 4.1, with its tighter norms).
+    """
     return loss / agents + penalty + max(strengths, default=0.0) * (1 - 1 / agents)
 
 
 def step_size(smoothness: float, local_steps: int) -> float:
-    """The step up to which the theorem holds: ``min(1 / (4 L_rho), 1 / (8 L_rho (H - 1)))``, the second for H > 1 alone."""
+    """The step up to which the theorem holds: ``min(1 / (4 L_rho), 1 / (8 L_rho (H - 1)))``, the
+    second for H > 1 alone.
+    """
     first = 1 / (4 * smoothness)
     return first if local_steps < 2 else min(first, 1 / (8 * smoothness * (local_steps - 1)))
 
 
 def doubts(step: float, smoothness: float, local_steps: int) -> tuple[str, ...]:
-    """Why a step size is too large: it diverges, or the agents drift apart within a round; nothing where it is not."""
+    """Why a step size is too large: it diverges, or the agents drift apart within a round; nothing
+    where it is not.
+    """
     if step > 2 / smoothness:
         return (f"a step of {step:.3g} diverges: above 2 / L = {2 / smoothness:.3g}",)
     if local_steps > 1 and step > step_size(smoothness, local_steps) * (1 + 1e-9):
@@ -51,7 +59,8 @@ class Measured:
     Attributes:
         distance2: float64 [m], ``dist^2(x_i, X_i)``. total: their sum, a^2.
         spread: ``mean |x_i - mean x|^2``. sparsity: the share of numbers below 1e-4 in size.
-        regularised: ``mean lambda_i / 2 |x_i - mean x|^2``, what the objective adds to the mean loss at the average.
+        regularised: ``mean lambda_i / 2 |x_i - mean x|^2``, what the objective adds to the mean
+            loss at the average.
     """
 
     distance2: Tensor
@@ -84,10 +93,12 @@ def measured(models: Params, sets: AgentSets, strengths: Sequence[float]) -> Mea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What holds of the average of the iterates, given how far the penalised objective is from its value at the solution.
+    """What holds of the average of the iterates, given how far the penalised objective is from its
+    value at the solution.
 
     Attributes:
-        upper: ``f - f* <= upper``. infeasibility: ``sqrt(sum_i dist^2) <= infeasibility``. lower: ``f - f* >= lower``.
+        upper: ``f - f* <= upper``. infeasibility: ``sqrt(sum_i dist^2) <= infeasibility``. lower:
+            ``f - f* >= lower``.
     """
 
     upper: float
@@ -96,22 +107,29 @@ class Certificate:
 
 
 def gap(start_distance2: float, step: float, iterations: int) -> float:
-    """D for one local step a round and exact gradients, of the mean of iterates 1 .. K: ``|x^0 - x*|^2 / (2 step K)``, step <= 1 / L."""
+    """D for one local step a round and exact gradients, of the mean of iterates 1 ..
+
+    K: ``|x^0 - x*|^2 / (2 step K)``, step <= 1 / L.
+    """
     return start_distance2 / (2 * step * iterations)
 
 
 def certificate(gap: float, slope: float, penalty: float, agents: int) -> Certificate:
     """The certificate from D and G.
 
-    With ``f - f* >= -G a`` and ``rho / (2 m) a^2 - G a <= D``: ``a <= (m / rho) (G + sqrt(G^2 + 2 rho D / m))`` (after proposition 4.8).
+    With ``f - f* >= -G a`` and ``rho / (2 m) a^2 - G a <= D``: ``a <= (m / rho) (G + sqrt(G^2 + 2
+    rho D / m))`` (after proposition 4.8).
 
     Args:
-        gap: D, a bound of ``F_rho(x) - F_rho(x*)``. slope: G, the length of the gradient of f at the solution. penalty: rho, above 0.
+        gap: D, a bound of ``F_rho(x) - F_rho(x*)``. slope: G, the length of the gradient of f at
+            the solution. penalty: rho, above 0.
     """
     away = agents / penalty * (slope + math.sqrt(slope * slope + 2 * penalty * gap / agents))
     return Certificate(upper=gap, infeasibility=away, lower=-slope * away)
 
 
 def limit_infeasibility(slope: float, penalty: float, agents: int) -> float:
-    """Where a ends for a large penalty: ``m G / rho``, as the penalised minimiser misses each set by ``m |grad_i f(x*)| / rho``."""
+    """Where a ends for a large penalty: ``m G / rho``, as the penalised minimiser misses each set
+    by ``m |grad_i f(x*)| / rho``.
+    """
     return agents * slope / penalty

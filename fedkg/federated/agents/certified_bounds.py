@@ -1,6 +1,7 @@
 """PC-FedAvg's certificates beside what a run came to.
 
-The theorems speak of the solution, which a run does not know. In its place stands the nearest feasible point of the agents' last models, so
+The theorems refer to the solution, which a run does not know. The nearest feasible point of the
+agents' last models replaces it, so
 that the numbers are estimates, exact once the run has converged.
 
 Letters: m agents, P parameters of each.
@@ -30,10 +31,13 @@ class Promised:
     """Measured and promised of the average of the iterates.
 
     Attributes:
-        infeasibility: a, ``sqrt(sum_i dist^2(x_i, X_i))``, measured. slope: G. penalty: rho of the last round.
+        infeasibility: a, ``sqrt(sum_i dist^2(x_i, X_i))``, measured. slope: G. penalty: rho of the
+            last round.
         limit: where a ends for a large penalty, ``m G / rho``.
-        upper, bound, lower: the certificate: how far the objective may lie above the optimum, a, and how far below; NaN where the theorem's
-            D is not known: for more than one local step a round, minibatches of some of the samples, a penalty that grows.
+        upper, bound, lower: the certificate: how far the objective may lie above the optimum, a,
+            and how far below; NaN where the theorem's
+            D is not known: for more than one local step a round, minibatches of some of the
+                samples, a penalty that grows.
     """
 
     infeasibility: float
@@ -46,7 +50,8 @@ class Promised:
 
 
 def promised(work: Work, begun: ServerState, state: ServerState) -> Promised | None:
-    """What the theory promises of a finished PC-FedAvg run; None for another algorithm, or where agents keep to no sets.
+    """What the theory promises of a finished PC-FedAvg run; None for another algorithm, or where
+    agents keep to no sets.
 
     Args:
         begun: the state before the first round. state: the last.
@@ -79,7 +84,9 @@ def promised(work: Work, begun: ServerState, state: ServerState) -> Promised | N
 
 
 def _known(work: Work, everybody: Tensor) -> bool:
-    """Whether the theorem's D is known: one step a round, along the exact gradient of one and the same objective."""
+    """Whether the theorem's D is known: one step a round, along the exact gradient of one and the
+    same objective.
+    """
     before, sizes = work.algorithm.before, work.pool.sizes
     alike = not (isinstance(before, RoundNumbers) and before.schedule.growing)
     return (
@@ -92,7 +99,8 @@ def _known(work: Work, everybody: Tensor) -> bool:
 def _slope(work: Work, blocks: Params, strengths: tuple[float, ...]) -> Tensor:
     """The gradient of the objective at blocks [m, ...], float64 [m, P].
 
-    Of ``f(x) = mean_i f_i(mean x) + lambda_i / 2 |x_i - mean x|^2`` (the specification's equation 1): block j has
+    Of ``f(x) = mean_i f_i(mean x) + lambda_i / 2 |x_i - mean x|^2`` (the specification's equation
+    1): block j has
     ``(mean_i grad f_i(mean x) + lambda_j (x_j - mean x) - mean_i lambda_i (x_i - mean x)) / m``.
     """
     centre = {name: value.mean(0) for name, value in blocks.items()}

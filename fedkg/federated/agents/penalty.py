@@ -1,4 +1,5 @@
-"""The distance to each agent's set as a term of its objective: FedAvg, FedProx and SCAFFOLD in penalised form.
+"""The distance to each agent's set as a term of its objective: FedAvg, FedProx and SCAFFOLD in
+penalised form.
 
 Letters: C clients of a stack.
 """
@@ -21,7 +22,8 @@ class PenaltySchedule:
     """rho_r, how much infeasibility counts in round r = 1, 2, ...
 
     Args:
-        first: rho of the first round, at least 0; None: the root of the number of rounds, in all of them (theorem 3.4).
+        first: rho of the first round, at least 0; None: the root of the number of rounds, in all of
+            them (theorem 3.4).
         growing: ``first * sqrt(r)`` in place of ``first`` throughout.
     """
 
@@ -35,7 +37,7 @@ class PenaltySchedule:
             raise JobError("a growing penalty begins somewhere", expected="first=...")
 
     def at(self, round: int, rounds: int) -> float:
-        """rho of a round, of so many."""
+        """Return rho of a round, given the number of rounds."""
         if self.first is None:
             return math.sqrt(rounds)
         return self.first * math.sqrt(round) if self.growing else self.first
@@ -43,7 +45,8 @@ class PenaltySchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SetPenalty(OfClients):
-    """``rho_r / 2 dist^2(x, X_i)``: what the one shared model misses of client i's set (section 5, the penalised baselines).
+    """``rho_r / 2 dist^2(x, X_i)``: what the one shared model misses of client i's set (section 5,
+    the penalised baselines).
 
     Args:
         sets: of the clients. schedule: of rho_r; its `first` must be given.

@@ -1,4 +1,6 @@
-"""What PC-FedAvg sets anew in each round: how much infeasibility counts, and how long a step may then be."""
+"""What PC-FedAvg sets anew in each round: how much infeasibility counts, and how long a step may
+then be.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,15 @@ class StepWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundNumbers:
-    """rho_r and the step of the round, as ``penalty`` and ``step`` in ``ServerState.joints["before"]``.
+    """rho_r and the step of the round, as ``penalty`` and ``step`` in
+    ``ServerState.joints["before"]``.
 
     Args:
         schedule: of rho_r. strengths: lambda_i.
-        smooth: L_f, how smooth the losses are. With it `by_rule` takes the longest step for which the theorem holds, anew in each round as
-            L grows with rho_r; without `by_rule` the step is the settings' learning rate, and a warning says where that is too long.
+        smooth: L_f, how smooth the losses are. With it `by_rule` takes the longest step for which
+            the theorem holds, anew in each round as
+            L grows with rho_r; without `by_rule` the step is the settings' learning rate, and a
+            warning says where that is too long.
     """
 
     schedule: PenaltySchedule
@@ -72,7 +77,9 @@ class RoundNumbers:
         return replace(state, joints={**state.joints, "before": numbers})
 
     def _warn(self, settings: Settings, smooth: float, agents: int, local_steps: int) -> None:
-        """A StepWarning of the first round whose step is too long: as the penalty grows that need not be round 1."""
+        """Return a StepWarning for the first round with too long a step, which may be after round
+        1.
+        """
         for number in range(1, settings.rounds + 1):
             total = smoothness(
                 smooth, self.schedule.at(number, settings.rounds), self.strengths, agents
@@ -88,7 +95,9 @@ class RoundNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equally(BySamples):
-    """Every agent counts the same, whatever its number of samples: the objective is the mean of the agents' objectives."""
+    """Every agent counts the same, whatever its number of samples: the objective is the mean of the
+    agents' objectives.
+    """
 
     @override
     def weigh(

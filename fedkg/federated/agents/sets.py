@@ -1,6 +1,8 @@
-"""The sets that agents keep their models in: one for each agent, over all parameters or some of them.
+"""The sets that agents keep their models in: one for each agent, over all parameters or some of
+them.
 
-Letters: N agents in all, C of them in a stack, n the numbers of the parameters that a set speaks of, end to end.
+Letters: N agents in all, C of them in a stack, n the numbers of the parameters that a set speaks
+of, end to end.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ Chosen = Callable[[tuple[int, ...]], ProjectionSet]
 """From positions of C agents to one set for points [C, n], theirs in this order."""
 
 KNOWN_STACKS = 256
-"""Stacks of agents whose sets are kept made: the same ones come at every local step."""
+"""Number of stacks with cached sets: every local step uses the same stacks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +42,8 @@ class SetPart:
     """The sets of all agents over some parameters.
 
     Args:
-        chosen: the sets of given agents. names: of the parameters that they speak of, end to end in this order; empty: all of the model's.
+        chosen: the sets of given agents. names: of the parameters that they speak of, end to end in
+            this order; empty: all of the model's.
     """
 
     chosen: Chosen
@@ -57,7 +60,8 @@ class SetPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AgentSets:
-    """What each agent keeps its parameters in: X_i as a product over disjoint parts of the model; everything where there is no part.
+    """The feasible set X_i of each agent: a product over disjoint parts of the model; unrestricted
+    without parts.
 
     Raises:
         JobError: two parts that speak of the same parameter.
@@ -76,13 +80,16 @@ class AgentSets:
             )
 
     def projected(self, params: Params, agents: Tensor) -> Params:
-        """The nearest parameters inside the agents' sets, each [C, ...]; those that no set speaks of stay as they are."""
+        """The nearest parameters inside the agents' sets, each [C, ...]; those that no set speaks
+        of stay as they are.
+        """
         return params | {
             name: params[name] - value for name, value in self.residual(params, agents).items()
         }
 
     def residual(self, params: Params, agents: Tensor) -> Params:
-        """``x_i - P_i(x_i)``, the gradient of half the squared distance, each [C, ...]; nothing for what no set speaks of.
+        """``x_i - P_i(x_i)``, the gradient of half the squared distance, each [C, ...]; nothing for
+        what no set speaks of.
 
         Args:
             params: each [C, ...]. agents: int64 [C], positions of the agents.
@@ -97,7 +104,10 @@ class AgentSets:
         return found
 
     def distance2(self, params: Mapping[str, Tensor], agents: Tensor) -> Tensor:
-        """``dist^2(x_i, X_i)``, [C]: twice `ProjectionSet.distance2`. Differentiable; its gradient is twice the residual."""
+        """``dist^2(x_i, X_i)``, [C]: twice `ProjectionSet.distance2`.
+
+        Differentiable; its gradient is twice the residual.
+        """
         places = tuple(agents.tolist())
         total = next(iter(params.values())).new_zeros(len(places))
         for part in self.parts:
@@ -106,7 +116,8 @@ class AgentSets:
 
 
 def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> AgentSets:
-    """One set for each agent, in their order, over the parameters of these names (all of them where there is none).
+    """One set for each agent, in their order, over the parameters of these names (all of them where
+    there is none).
 
     >>> ball = sets_of([L1Ball(1.0), L1Ball(2.0)])
     >>> ball.distance2({"w": torch.tensor([[3.0], [3.0]])}, torch.tensor([0, 1])).tolist()
@@ -118,14 +129,16 @@ def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> Agent
 def kept_sets(
     pack: Pack, agents: Sequence[str], given: JobNumbers | None = None
 ) -> AgentSets | None:
-    """The sets of a pack that parameters are kept in (``set ... keep parameters in ...``), for these agents; None where it has none.
+    """The sets of a pack that parameters are kept in (``set ... keep parameters in ...``), for
+    these agents; None where it has none.
 
     Args:
         agents: names or nodes, in their order. given: numbers that the rules leave to the job.
 
     Raises:
-        SetError: a set that says nothing of an agent, a number that is given nowhere, or one that no set asks for.
-        JobError: sets of which one speaks of a parameter, another of all.
+        SetError: a set that says nothing of an agent, a number that is given nowhere, or one that
+            no set asks for.
+        JobError: if one set restricts a parameter and another one restricts all parameters.
     """
     together: dict[str, list[Chosen]] = {}
     ours = [kept for kept in pack.manifest.sets if kept.on == "parameters"]

@@ -35,7 +35,9 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "multi_krum": multi_krum,
     "fltrust": fltrust,
 }
-"""Algorithms that a job may name, with what makes them; beside them FedSTL, which is made of what was mined in data, see `fedstl`."""
+"""Algorithms that a job may name, with what makes them; beside them FedSTL, which is made of what
+was mined in data, see `fedstl`.
+"""
 
 __all__ = [
     "ALGORITHMS",

@@ -7,10 +7,15 @@ from fedkg.federated.client.start_points import OwnModel
 
 
 def local_only() -> Algorithm:
-    """Every client trains a model of its own on its own samples; nothing is sent. All begin alike."""
+    """Every client trains a separate model on its samples; nothing is sent.
+
+    All start from the same model.
+    """
     return Algorithm(name="local_only", start=OwnModel())
 
 
 def centralised() -> Algorithm:
-    """One model trained on all samples in one place, as FedAvg of one client; with one client it is FedAvg, to the bit."""
+    """One model trained on all samples in one place, as FedAvg of one client; with one client it is
+    FedAvg, to the bit.
+    """
     return Algorithm(name="centralised", pooled=True)

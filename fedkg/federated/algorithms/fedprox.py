@@ -7,7 +7,8 @@ from fedkg.federated.client.proximal import Proximal
 
 
 def fedprox(*, mu: float = 0.01) -> Algorithm:
-    """FedAvg whose clients are pulled back to the model they received: ``mu / 2 |w - w_received|^2`` is added to their objective.
+    """FedAvg with a proximal term: ``mu / 2 |w - w_received|^2`` is added to the objective of the
+    clients.
 
     Args:
         mu: at least 0; 0 is FedAvg, to the bit.

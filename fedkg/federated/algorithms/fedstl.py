@@ -1,4 +1,7 @@
-"""Personalised federated learning through properties of time series (Z. An, T. T. Johnson and M. Ma, "FedSTL", 2024, algorithm 2)."""
+"""Personalised federated learning through properties of time series (Z.
+
+An, T. T. Johnson and M. Ma, "FedSTL", 2024, algorithm 2).
+"""
 
 from __future__ import annotations
 
@@ -28,21 +31,30 @@ def fedstl(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
 ) -> Algorithm:
-    """FedAvg within clusters of clients that agree in their properties; a teacher corrects what each client forecasts.
+    """FedAvg within clusters of clients that agree in their properties; a teacher corrects what
+    each client forecasts.
 
-    Each sampled client begins at its cluster's shared layers and its own private ones, and trains ``loss + weight * distance to the
-    nearest forecast that satisfies its property``. Clusters average by samples and train on what their members share.
+    Each sampled client begins at its cluster's shared layers and its own private ones, and trains
+    ``loss + weight * distance to the
+    nearest forecast that satisfies its property``. Clusters average by samples and train on what
+    their members share.
 
     Args:
-        inferred: what was mined, see `fedkg.federated.temporal.shared_samples.inferred`; None where there is neither teacher nor cluster.
-        clusters: k. private: prefixes of the names of private parameters, such as ``head.``; they never leave a client.
-        weight: lambda. cluster_epochs: kappa, passes of each cluster after a round (the clients make the settings' `local_epochs`; the
-            paper has 8 and 2 in its appendix, 6 and 4 in its text). cluster_rate: eta_j; None: the clients'.
-        every: rounds between two clusterings. assignment: ``capacity`` or ``argmin``, see `clusters.assigned`.
+        inferred: what was mined, see `fedkg.federated.temporal.shared_samples.inferred`; None where
+            there is neither teacher nor cluster.
+        clusters: k. private: prefixes of the names of private parameters, such as ``head.``; they
+            never leave a client.
+        weight: lambda. cluster_epochs: kappa, passes of each cluster after a round (the clients
+            make the settings' `local_epochs`; the
+            paper has 8 and 2 in its appendix, 6 and 4 in its text). cluster_rate: eta_j; None: the
+            clients'.
+        every: rounds between two clusterings. assignment: ``capacity`` or ``argmin``, see
+            `clusters.assigned`.
         momentum, weight_decay: of gradient descent, by clients and clusters.
 
     Raises:
-        JobError: a teacher, several clusters or their training without properties; numbers out of range.
+        JobError: a teacher, several clusters or their training without properties; numbers out of
+            range.
     """
     start: StartRule = ClusterStart(clusters=clusters, inferred=inferred)
     if private:

@@ -1,4 +1,7 @@
-"""Federated learning with personalised constraints (M. Ebrahimi, D. Burbano and F. Yousefian, "PC-FedAvg", 2026, algorithm 1)."""
+"""Federated learning with personalised constraints (M.
+
+Ebrahimi, D. Burbano and F. Yousefian, "PC-FedAvg", 2026, algorithm 1).
+"""
 
 from __future__ import annotations
 
@@ -31,20 +34,28 @@ def pcfedavg(
     smooth: float | None = None,
     by_rule: bool = False,
 ) -> Algorithm:
-    """``min mean_i f_i(mean x) + lambda_i / 2 |x_i - mean x|^2`` with ``x_i in X_i``, the sets as a penalty in each agent's own block.
+    """``min mean_i f_i(mean x) + lambda_i / 2 |x_i - mean x|^2`` with ``x_i in X_i``, the sets as a
+    penalty in each agent's own block.
 
-    The server holds one model for each agent, its block; the model of agent i is block i. Infeasibility falls as 1 / rounds and is never
-    quite 0: project what you deploy, `AgentSets.projected`. All agents take part in every round. Sets are not sent, but an agent's own
-    block moves apart from the others by its penalty, from which the server can tell where its set lies.
+    The server holds one model for each agent, its block; the model of agent i is block i.
+    Infeasibility falls as 1 / rounds and is never
+    quite 0: project what you deploy, `AgentSets.projected`. All agents take part in every round.
+    Sets are not sent, but an agent's own
+    block moves apart from the others by its penalty, from which the server can tell where its set
+    lies.
 
     Args:
         sets: X_i; None: no constraints. strength: lambda_i, one for all agents or one for each.
-        penalty: rho; None: the root of the number of rounds (theorem 3.4). growing: ``penalty * sqrt(round)``.
-        form: each agent keeps and sends ``two`` vectors, or ``all`` blocks, as the paper writes it: the same result, m / 2 times the bytes.
-        smooth: L_f, how smooth the losses are. by_rule: take the longest step for which the theorem holds in place of the learning rate.
+        penalty: rho; None: the root of the number of rounds (theorem 3.4). growing: ``penalty *
+            sqrt(round)``.
+        form: each agent keeps and sends ``two`` vectors, or ``all`` blocks, as the paper writes it:
+            the same result, m / 2 times the bytes.
+        smooth: L_f, how smooth the losses are. by_rule: take the longest step for which the theorem
+            holds in place of the learning rate.
 
     Raises:
-        JobError: a strength below 0, a smoothness that is not above 0, a rule for steps without one.
+        JobError: a strength below 0, a smoothness that is not above 0, a rule for steps without
+            one.
     """
     strengths = (
         (float(strength),)

@@ -1,4 +1,4 @@
-"""Algorithms that leave clients something of their own: FedRep, Ditto, IFCA."""
+"""Personalised algorithms: FedRep, Ditto, IFCA."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from fedkg.federated.round_steps import StartRule
 
 
 def fedrep(*, private: tuple[str, ...], first: float = 0.5) -> Algorithm:
-    """Shared layers and private ones, trained one after the other (Collins et al. 2021, algorithm 1).
+    """Shared layers and private ones, trained one after the other (Collins et al. 2021, algorithm
+    1).
 
     Args:
-        private: prefixes of the names of the private parameters, such as ``layers.2.``; they never leave a client.
-        first: the share of local steps that train the private layers, before the others train the shared ones.
+        private: prefixes of the names of the private parameters, such as ``layers.2.``; they never
+            leave a client.
+        first: the share of local steps that train the private layers, before the others train the
+            shared ones.
     """
     return Algorithm(
         name="fedrep",
@@ -24,14 +27,18 @@ def fedrep(*, private: tuple[str, ...], first: float = 0.5) -> Algorithm:
 
 
 def ditto(*, strength: float = 0.1, common: StartRule | None = None) -> Algorithm:
-    """FedAvg, and beside it a model of each client's own, pulled towards the common one (Li et al., "Ditto", 2021, algorithm 1).
+    """FedAvg, and beside it a model of each client's own, pulled towards the common one (Li et al.,
+    "Ditto", 2021, algorithm 1).
 
-    Each client trains both in a round, on the same minibatches: the common model as in FedAvg, its own by
-    ``v <- v - rate (g(v) + strength (v - w_received))``. The common model is FedAvg's whatever the strength, to the bit.
+    Each client trains both in a round, on the same minibatches: the common model as in FedAvg, its
+    own by
+    ``v <- v - rate (g(v) + strength (v - w_received))``. The common model is FedAvg's whatever the
+    strength, to the bit.
 
     Args:
-        strength: lambda, at least 0; 0 leaves the clients' own models alone, as if each trained by itself.
-        common: where the common models begin, several with `BestModel`; by default at the one model of the server.
+        strength: lambda, at least 0; 0 trains each personal model independently.
+        common: where the common models begin, several with `BestModel`; by default at the one model
+            of the server.
     """
     start = GlobalStart() if common is None else common
     own = Algorithm(

@@ -12,7 +12,9 @@ def median() -> Algorithm:
 
 
 def trimmed_mean(*, trim: float = 0.1) -> Algorithm:
-    """The mean in each coordinate without the share `trim` of the updates at either end (Yin et al. 2018), see `TrimmedMean`."""
+    """The mean in each coordinate without the share `trim` of the updates at either end (Yin et al.
+    2018), see `TrimmedMean`.
+    """
     return Algorithm(name="trimmed_mean", aggregate=TrimmedMean(trim=trim))
 
 
@@ -22,10 +24,14 @@ def krum(*, attackers: int = 1) -> Algorithm:
 
 
 def multi_krum(*, attackers: int = 1, keep: int | None = None) -> Algorithm:
-    """The mean of the updates that lie closest to their neighbours (Blanchard et al. 2017), see `Krum`."""
+    """The mean of the updates that lie closest to their neighbours (Blanchard et al. 2017), see
+    `Krum`.
+    """
     return Algorithm(name="multi_krum", aggregate=Krum(attackers=attackers, keep=keep))
 
 
 def fltrust() -> Algorithm:
-    """Updates weighted by how far they point where one made by the server does (Cao et al. 2021), see `TrustedMean`."""
+    """Updates weighted by how far they point where one made by the server does (Cao et al. 2021),
+    see `TrustedMean`.
+    """
     return Algorithm(name="fltrust", aggregate=TrustedMean())

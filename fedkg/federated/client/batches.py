@@ -1,6 +1,8 @@
-"""Which samples each client of a stack sees at each of its local steps, planned for the whole round in a few tensor operations.
+"""Which samples each client of a stack sees at each of its local steps, planned for the whole round
+in a few tensor operations.
 
-Letters: C clients of a stack, S most steps of any of them, B widest batch, E epochs begun (or fresh draws).
+Letters: C clients of a stack, S most steps of any of them, B widest batch, E epochs begun (or fresh
+draws).
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from fedkg.models.noise import above_zero, fold
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batches:
-    """The plan of a stack whose clients are ordered by falling number of steps.
+    """The plan of a stack of clients in decreasing order of their numbers of steps.
 
     Attributes:
-        index: int64 [S, C, B], rows of the pool; `padding` where there is no sample. May be a view.
+        index: int64 [S, C, B], rows of the pool; `padding` for missing samples. May be a view.
         counts: int64 [C, S], how many samples each minibatch has: the first ones of its B.
         steps: int64 [C].
-        expected: float64 [C], the samples expected in a minibatch to which each belongs by chance; None where a minibatch is what it is.
+        expected: float64 [C], the samples expected in a minibatch to which each belongs by chance;
+            None where a minibatch is what it is.
     """
 
     index: Tensor
@@ -62,7 +65,9 @@ class Batches:
         ]
 
     def blocks(self, batches: int) -> Iterator[range]:
-        """The steps in runs of equally many working clients, each of at least one step and at most `batches` minibatches."""
+        """The steps in runs of equally many working clients, each of at least one step and at most
+        `batches` minibatches.
+        """
         first = 0
         while first < len(self.active):
             active = self.active[first]
@@ -74,7 +79,9 @@ class Batches:
 
 
 def steps_of(sizes: Tensor, settings: Settings, limit: int | None = None) -> Tensor:
-    """Number of local steps of clients with these numbers of samples, int64 [C]: epochs times batches, or as the settings say."""
+    """Number of local steps of clients with these numbers of samples, int64 [C]: epochs times
+    batches, or as the settings say.
+    """
     if settings.local_steps is not None:
         steps = torch.full_like(sizes, settings.local_steps)
     else:
@@ -94,13 +101,18 @@ def plan(
 ) -> Batches:
     """The plan of a stack.
 
-    In passes a client goes through its samples in a new random order each epoch, `batch` at a time (the last batch of an epoch may be
-    smaller), until its steps are done. Otherwise each step draws `batch` of its samples afresh (all, if it has fewer), without
-    replacement within the batch. What a client sees depends on its own key, size and steps alone, whoever is stacked beside it.
+    In passes a client goes through its samples in a new random order each epoch, `batch` at a time
+    (the last batch of an epoch may be
+    smaller), until its steps are done. Otherwise each step draws `batch` of its samples afresh
+    (all, if it has fewer), without
+    replacement within the batch. The samples of a client depend only on its key, size and steps,
+    not on the other clients of the stack.
 
     Args:
-        keys: int64 [C], see `randomness.permutations`. sizes, offsets: int64 [C], of the clients' rows in the pool.
-        steps: int64 [C], falling. batch: one number for all, or int64 [C]. padding: the row that stands in where there is no sample.
+        keys: int64 [C], see `randomness.permutations`. sizes, offsets: int64 [C], of the clients'
+            rows in the pool.
+        steps: int64 [C], falling. batch: one number for all, or int64 [C]. padding: the row for
+            missing samples.
     """
     batch = torch.as_tensor(batch, device=keys.device).expand(len(keys))
     if keys.device.type == "cpu":
@@ -152,10 +164,13 @@ def by_chance(
     *,
     padding: int,
 ) -> Batches:
-    """The plan of a stack in which each sample belongs to each minibatch with chance ``batch / n_k`` (1 for fewer samples than that).
+    """The plan of a stack in which each sample belongs to each minibatch with chance ``batch /
+    n_k`` (1 for fewer samples than that).
 
-    All these chances are independent, as accountants of privacy assume: a minibatch has `batch` samples on average, and may have none.
-    The samples of one are found by the gaps between them, which are geometric: gap = 1 + floor(log u / log(1 - chance)).
+    All these chances are independent, as accountants of privacy assume: a minibatch has `batch`
+    samples on average, and may have none.
+    The samples of one are found by the gaps between them, which are geometric: gap = 1 + floor(log
+    u / log(1 - chance)).
     Arguments as of `plan`, and what a client sees depends on its own as there.
     """
     most, expected = (

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from fedkg.federated.executors.protocol import Work
 
 KEPT = 8
-"""Federations whose clients' numbers are kept made; the same ones come with every stack."""
+"""Number of federations with cached client settings: every stack uses the same ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Paces:
-    """Numbers of all clients: the rate as a share of the common one, float64 [N]; epochs, int64 [N], or None where steps are counted
+    """Numbers of all clients: the rate as a share of the common one, float64 [N]; epochs, int64
+    [N], or None where steps are counted
     otherwise; batch, int64 [N]."""
 
     rate: Tensor
@@ -56,13 +57,17 @@ def batch_for(work: Work, clients: Tensor) -> int | Tensor:
 
 
 def rate_for(work: Work, round: int, clients: Tensor) -> float | Tensor:
-    """The learning rate of a round: one number for all, or those of the clients (int64 [C]), float64 [C]."""
+    """The learning rate of a round: one number for all, or those of the clients (int64 [C]),
+    float64 [C].
+    """
     paces, rate = _paces(work), work.settings.rate(round)
     return rate if paces is None else rate * paces.rate.to(clients.device)[clients]
 
 
 def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings) -> None:
-    """Raise JobError where settings of single clients name nobody, or the algorithm counts on equal ones."""
+    """Raise JobError where settings of single clients name nobody, or the algorithm counts on equal
+    ones.
+    """
     if not settings.own:
         return
     stranger = next((name for name in settings.own if name not in set(names)), None)
@@ -75,7 +80,7 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
     from fedkg.federated.agents.block_steps import AllBlockSteps, TwoVectorSteps
 
     against = {
-        "all samples are gathered at one place: no client trains by itself": algorithm.pooled,
+        "all samples are in one place: clients do not train separately": algorithm.pooled,
         "PC-FedAvg sets the steps of all agents together": isinstance(
             algorithm.local, AllBlockSteps | TwoVectorSteps
         ),
@@ -89,7 +94,7 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
     for why, there in against.items():
         if there:
             raise JobError(
-                "clients cannot have settings of their own here",
+                "clients cannot have individual settings here",
                 received=", ".join(settings.own),
                 help=why,
             )

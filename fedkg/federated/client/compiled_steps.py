@@ -1,11 +1,16 @@
-"""Local training all of whose parts are of known forms, done as one compiled loop.
+"""Local training as one compiled loop, if every part of it has a supported form.
 
-It is what the steps of an executor come to, up to rounding, for a perceptron or a convolutional network under one of the losses of this
-package, plain descent with or without control variates, no terms but proximal ones, and gradients that are means, or sums clipped sample by
-sample and noised. Whether it is taken depends on the work alone, not on who is stacked with whom, so that a client gets the same bits in
-every stack. All that the neutral settings of an algorithm leave has the same form: these stay FedAvg to the bit.
+It equals the steps of an executor up to rounding, for a perceptron or a convolutional network with
+one of the losses of this
+package, plain descent with or without control variates, no terms but proximal ones, and gradients
+that are means, or sums clipped sample by
+sample and noised. Whether it is taken depends on the work alone, not on who is stacked with whom,
+so that a client gets the same bits in
+every stack. All that the neutral settings of an algorithm leave has the same form: these stay
+FedAvg to the bit.
 
-Letters: C clients of a stack, S most steps of any of them, B widest batch, P parameters of a model, O outputs.
+Letters: C clients of a stack, S most steps of any of them, B widest batch, P parameters of a model,
+O outputs.
 """
 
 from __future__ import annotations
@@ -70,7 +75,9 @@ class Known:
 
 
 def known(work: Work) -> Known | None:
-    """The parts of the work where the compiled loop knows them all, and their data are such as it may read unchecked; else None."""
+    """The parts of the work where the compiled loop knows them all, and their data are such as it
+    may read unchecked; else None.
+    """
     algorithm, problem, pool = work.algorithm, work.problem, work.pool
     model, loss, local, differentiation = (
         problem.model,
@@ -111,7 +118,9 @@ def known(work: Work) -> Known | None:
 
 
 def _fits(loss: Loss, y: Tensor, x: Tensor, outputs: int) -> bool:
-    """Whether targets are what the loss reads: classes that are there, or as many numbers of the samples' type as there are outputs."""
+    """Whether targets are what the loss reads: classes that are there, or as many numbers of the
+    samples' type as there are outputs.
+    """
     match loss:
         case CrossEntropy():
             return y.dtype == torch.int64 and y.dim() == 1
@@ -128,7 +137,8 @@ class Stack:
     """Parameters of all clients side by side.
 
     Attributes:
-        flat: [C, P]. views: its parts by name, each [C, ...]. origin: [1, P], where all begin at one model and descend plainly: `flat` is
+        flat: [C, P]. views: its parts by name, each [C, ...]. origin: [1, P], where all begin at
+            one model and descend plainly: `flat` is
             then filled, and becomes the change since the start, client by client around the loop.
     """
 
@@ -138,7 +148,7 @@ class Stack:
 
 
 def side_by_side(known: Known, params: Params) -> Stack:
-    """Parameters that local steps begin with, each [C, ...], as a stack of their own."""
+    """Return a separate stack [C, ...] of the parameters at the start of local training."""
     clients = len(next(iter(params.values())))
     one = all(value.stride(0) == 0 for value in params.values())
     flat = torch.cat([(value[:1] if one else value).flatten(1) for value in params.values()], 1)
@@ -166,7 +176,9 @@ def descended(
     batches: Batches,
     noise_keys: Tensor,
 ) -> Tensor:
-    """The sum over the steps of each client's objective, [C], NaN where gradients are clipped; the stack becomes where steps lead."""
+    """The sum over the steps of each client's objective, [C], NaN where gradients are clipped; the
+    stack becomes where steps lead.
+    """
     flat = stack.flat
     told, loss, pool, local, clipped = (
         layout_of(known.model),
@@ -247,7 +259,9 @@ def descended(
 def _of_sums(
     clipped: ClippedGradient | None, batches: Batches, flat: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What a sample counts in the sum of a minibatch, and the standard deviation of that sum's noise, each [C]; else anything."""
+    """What a sample counts in the sum of a minibatch, and the standard deviation of that sum's
+    noise, each [C]; else anything.
+    """
     if clipped is None:
         return flat, flat
     expected = clipped.expected(batches.expected)
@@ -277,7 +291,9 @@ def loops(dtype: torch.dtype) -> Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Pulls:
-    """What moves parameters besides the loss: strength [P] towards the anchor [C or 1, P], and drift [C, P], where there are such."""
+    """What moves parameters besides the loss: strength [P] towards the anchor [C or 1, P], and
+    drift [C, P], where there are such.
+    """
 
     strength: Tensor | None
     anchor: Tensor

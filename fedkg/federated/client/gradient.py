@@ -19,8 +19,10 @@ from fedkg.models.model_protocols import DifferentiatedModel, Gradient, OuterPro
 class MeanGradient:
     """The gradient of each client's mean loss over its minibatch, plus its terms.
 
-    Where the step allows it, the model's own derivative is used if it has one and all terms know theirs: the same numbers up to rounding,
-    in a fraction of the time; not in mixed precision, where all executors differentiate automatically.
+    Where the step allows it, the model's own derivative is used if it has one and all terms know
+    theirs: the same numbers up to rounding,
+    in a fraction of the time; not in mixed precision, where all executors differentiate
+    automatically.
     """
 
     @property
@@ -82,7 +84,8 @@ def _automatic(step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str
         step = replace(step, output=output)
         for term in terms:
             value = value + term.value(step)
-        # Clients share no parameter, so the gradient of the sum over clients is each client's own gradient.
+        # Clients share no parameter, so the gradient of the sum over clients is each client's own
+        # gradient.
         # A module may have parameters that its answer does not use: their gradient is 0.
         slopes = torch.autograd.grad(
             value.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True
@@ -91,7 +94,9 @@ def _automatic(step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str
 
 
 def answer_of(step: Step, params: Params) -> Tensor:
-    """The model's answer to a step's samples, in the parameters' type; computed in mixed precision where the step says so."""
+    """The model's answer to a step's samples, in the parameters' type; computed in mixed precision
+    where the step says so.
+    """
     if step.autocast is None:
         return step.model.apply(params, step.x, step.noise)
     with torch.autocast(step.x.device.type, dtype=step.autocast):

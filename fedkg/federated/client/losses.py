@@ -1,4 +1,5 @@
-"""Task losses: per sample, over a stack of clients, each with its derivative by the model's outputs.
+"""Task losses: per sample, over a stack of clients, each with its derivative by the model's
+outputs.
 
 Letters: C clients of a stack, B batch, H outputs.
 """
@@ -30,10 +31,12 @@ class Loss(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinaryCrossEntropy:
-    """Cross entropy of one logit (H = 1) against a target in 0 .. 1, [C, B]: ``-(w t log p + (1 - t) log(1 - p))``.
+    """Cross entropy of one logit (H = 1) against a target in 0 .. 1, [C, B]: ``-(w t log p + (1 -
+    t) log(1 - p))``.
 
     Args:
-        pos_weight: w, how much more a positive sample counts; for rare failures, negatives per positive or its root.
+        pos_weight: w, how much more a positive sample counts; for rare failures, negatives per
+            positive or its root.
     """
 
     pos_weight: float = 1.0
@@ -71,7 +74,8 @@ class CrossEntropy:
 
     def value_and_slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """See `Loss.value_and_slope`; the derivative is softmax minus one-hot."""
-        # Written out, because the library's softmax is several times slower over a last dimension of a few classes.
+        # Written out, because the library's softmax is several times slower over a last dimension
+        # of a few classes.
         shifted = output - output.amax(-1, keepdim=True)
         place = target.unsqueeze(-1)
         chosen = shifted.gather(-1, place)
@@ -98,7 +102,8 @@ class SquaredError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSquaredError:
-    """Mean of the squared error over the outputs whose target is known; targets as `SquaredError` has them, NaN where unknown.
+    """Mean of the squared error over the outputs with a known target; targets as `SquaredError` has
+    them, NaN where unknown.
 
     A sample without any known target has loss 0 and no derivative.
     """
@@ -109,7 +114,9 @@ class KnownSquaredError:
         return error.square().sum(-1) / known
 
     def value_and_slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Loss.value_and_slope`; the derivative is ``2 (output - target) / known``, 0 where the target is unknown."""
+        """See `Loss.value_and_slope`; the derivative is ``2 (output - target) / known``, 0 where
+        the target is unknown.
+        """
         error, known = self._error(output, target)
         return error.square().sum(-1) / known, error * (2.0 / known.unsqueeze(-1))
 

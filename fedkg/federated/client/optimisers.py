@@ -90,7 +90,8 @@ class Adam:
     by one minus their beta to the power of the number of steps.
 
     Args:
-        beta1, beta2: at least 0 and below 1. tau: above 0, keeps small gradients from being blown up.
+        beta1, beta2: at least 0 and below 1. tau: above 0, keeps small gradients from being blown
+            up.
     """
 
     beta1: float = 0.9
@@ -155,13 +156,15 @@ class Adam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateFirst:
-    """Gradient descent in two phases (FedRep: Collins et al., "Exploiting shared representations", 2021, algorithm 1).
+    """Gradient descent in two phases (FedRep: Collins et al., "Exploiting shared representations",
+    2021, algorithm 1).
 
     The first steps of a client move its private layers alone, the others the shared ones alone.
 
     Args:
         private: which parameters are private: prefixes of their names.
-        share: how many of a client's steps are the first phase, 0 .. 1, rounded to whole steps (half up).
+        share: how many of a client's steps are the first phase, 0 .. 1, rounded to whole steps
+            (half up).
     """
 
     private: tuple[str, ...]
@@ -184,7 +187,9 @@ class PrivateFirst:
         return {}
 
     def begin(self, setting: Setting, variables: Params) -> Params:
-        """See `LocalUpdate.begin`: how many steps of the first phase each client still has to make, int64 [C]."""
+        """See `LocalUpdate.begin`: how many steps of the first phase each client still has to make,
+        int64 [C].
+        """
         return {
             "first": (self.share * setting.steps.to(torch.float64) + 0.5).floor().to(torch.int64)
         }
@@ -233,7 +238,9 @@ def change(setting: Setting, variables: Params) -> Outcome:
 
 
 def descend(value: Tensor, slope: Gradient, rate: float | Tensor) -> None:
-    """value -= rate * slope, the rate one for all or [C]; a factored slope is multiplied out straight into the value."""
+    """value -= rate * slope, the rate one for all or [C]; a factored slope is multiplied out
+    straight into the value.
+    """
     if isinstance(rate, Tensor):
         slope = (
             OuterProduct(slope.left * per_client(rate, slope.left), slope.right)

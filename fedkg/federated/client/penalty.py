@@ -1,6 +1,7 @@
 """The constraint penalty as a term of the clients' objective.
 
-Letters: C clients of a stack, B batch, T steps of a window, F features, H outputs, V runs of the model, R rows of the pack.
+Letters: C clients of a stack, B batch, T steps of a window, F features, H outputs, V runs of the
+model, R rows of the pack.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from fedkg.federated.round_steps import Step
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConstraintPenalty:
-    """``weight`` times what a client's model misses of the rules on its own minibatch, as `ConstraintReport.penalty` measures it.
+    """``weight`` times the violation of the rules by a client's model on its minibatch
+    (`ConstraintReport.penalty`).
 
-    The model is judged as it will be used: without dropout. Rules that compare a row with the one before it, and rules over time, do not
-    apply to a minibatch of rows, which is in no order; they do to a minibatch of windows. Rules that select rows by category read
+    The model is judged as it will be used: without dropout. Rules that compare a row with the one
+    before it, and rules over time, do not
+    apply to a minibatch of rows, which is in no order; they do to a minibatch of windows. Rules
+    that select rows by category read
     `Clients.keys`.
 
     Args:
@@ -41,7 +45,9 @@ class ConstraintPenalty:
 
     @property
     def reads(self) -> Literal["samples"]:
-        """See `KnownTerm.reads`: rules that compare rows with each other do not apply to a minibatch."""
+        """See `KnownTerm.reads`: rules that compare rows with each other do not apply to a
+        minibatch.
+        """
         return "samples"
 
     def value(self, step: Step) -> Tensor:
@@ -49,7 +55,9 @@ class ConstraintPenalty:
         clients, batch = step.x.shape[:2]
 
         def answers(x: Tensor) -> Tensor:
-            """The stacked model on rows (or windows) of all clients, [V * C * B, F] to [V * C * B, H]."""
+            """The stacked model on rows (or windows) of all clients, [V * C * B, F] to [V * C * B,
+            H].
+            """
             runs = x.shape[0] // (clients * batch)
             own = (
                 x.reshape(runs, clients, batch, *x.shape[1:])

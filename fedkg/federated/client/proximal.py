@@ -18,11 +18,15 @@ from fedkg.models.model_protocols import Params
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proximal:
-    """``strength / 2 * |w - a|^2`` for each client, a the anchor of its start: the model that it received.
+    """``strength / 2 * |w - a|^2`` for each client, a the anchor of its start: the model that it
+    received.
 
-    FedProx's term (Li et al., "Federated optimization in heterogeneous networks", 2020, equation 2), and Ditto's pull of the personal
-    model towards the common one. What a client did not receive is left alone: private layers (`PrivateLayers`) have no common value to be
-    pulled to, and a pull to where they were at the start of the round would only slow them down. FedProx has no such layers, FedRep
+    FedProx's term (Li et al., "Federated optimization in heterogeneous networks", 2020, equation
+    2), and Ditto's pull of the personal
+    model towards the common one. Parameters that a client did not receive have no such term:
+    private layers (`PrivateLayers`) have no common value to be
+    pulled to, and a pull to where they were at the start of the round would only slow them down.
+    FedProx has no such layers, FedRep
     (Collins et al. 2021) trains them to their own optimum.
 
     Args:

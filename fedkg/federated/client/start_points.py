@@ -54,12 +54,14 @@ class GlobalStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateLayers:
-    """Some layers are each client's own: they begin as the server's do, never leave the client, and it goes on from them.
+    """Some layers are each client's own: they begin as the server's do, never leave the client, and
+    it goes on from them.
 
     Proximal terms pull the others alone.
 
     Args:
-        private: which parameters: prefixes of their names, such as those of a model's head (`PartitionedModel`).
+        private: which parameters: prefixes of their names, such as those of a model's head
+            (`PartitionedModel`).
         common: where the others begin: at the one model of the server, or at one of several.
     """
 
@@ -113,10 +115,12 @@ class PrivateLayers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnModel:
-    """Everybody goes on from a model of its own, which begins as the server's does; nothing is sent.
+    """Every client continues from its personal model, which starts as the server's model; nothing
+    is sent.
 
     Args:
-        room: under which name it is remembered: ``start`` where it is the algorithm's model, another where it is trained beside one.
+        room: under which name it is remembered: ``start`` where it is the algorithm's model,
+            another where it is trained beside one.
         common: where the models that are sent begin: what proximal terms pull to.
     """
 
@@ -132,7 +136,9 @@ class OwnModel:
         return _copies(models, population, self.room)
 
     def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `StartRule.place_clients`; the anchor is what the client received of the common start."""
+        """See `StartRule.place_clients`; the anchor is what the client received of the common
+        start.
+        """
         point = self.common.place_clients(work, state, clients)
         own = {name: state.clients[f"{self.room}/{name}"][clients] for name in state.models}
         return replace(point, variables=own, anchor=point.pull)
@@ -148,9 +154,11 @@ class OwnModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestModel:
-    """Everybody begins at that of the server's models which has the least loss on its own samples (IFCA).
+    """Everybody begins at that of the server's models which has the least loss on its own samples
+    (IFCA).
 
-    Ghosh et al., "An efficient framework for clustered federated learning", 2020, algorithm 1, with averaged models. All G models are
+    Ghosh et al., "An efficient framework for clustered federated learning", 2020, algorithm 1, with
+    averaged models. All G models are
     sent to each client. Of equal ones the first is taken, and where all losses are NaN.
 
     Args:

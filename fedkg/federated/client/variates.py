@@ -1,6 +1,8 @@
-"""Local steps corrected by control variates: what a client's gradient differs by from everybody's is taken off it.
+"""Local steps corrected by control variates: what a client's gradient differs by from everybody's
+is taken off it.
 
-Letters: N clients in all, C clients of a stack, S steps of a client, G models the server holds (here 1).
+Letters: N clients in all, C clients of a stack, S steps of a client, G models the server holds
+(here 1).
 """
 
 from __future__ import annotations
@@ -20,11 +22,15 @@ from fedkg.models.model_protocols import Gradient, Params
 
 @dataclass(frozen=True, slots=True)
 class ControlVariates:
-    """SCAFFOLD's local steps (Karimireddy et al., "SCAFFOLD", 2020, algorithm 1 with option II): ``w <- w - rate (g - c_k + c)``.
+    """SCAFFOLD's local steps (Karimireddy et al., "SCAFFOLD", 2020, algorithm 1 with option II):
+    ``w <- w - rate (g - c_k + c)``.
 
-    After its S steps from x to w a client keeps ``c_k <- c_k - c + (x - w) / (S rate)`` and sends the change; the server adds
-    ``sum_k p_k (change of c_k)`` over the round's clients to c. Here p_k is n_k / n, so that c stays the mean of all c_k in the weights
-    of the common objective; the paper has equal weights 1 / N. All variates begin at 0, so that the first round is that of plain steps.
+    After its S steps from x to w a client keeps ``c_k <- c_k - c + (x - w) / (S rate)`` and sends
+    the change; the server adds
+    ``sum_k p_k (change of c_k)`` over the round's clients to c. Here p_k is n_k / n, so that c
+    stays the mean of all c_k in the weights
+    of the common objective; the paper has equal weights 1 / N. All variates begin at 0, so that the
+    first round is that of plain steps.
     A client sends twice as much as in FedAvg, and so does the server.
     """
 
@@ -80,16 +86,23 @@ class ControlVariates:
 
 @dataclass(frozen=True, slots=True)
 class ProxSkip:
-    """Scaffnew's local steps (Mishchenko et al., "ProxSkip", 2022, algorithm 2): ``w <- w - rate (g - h_k)``.
+    """Scaffnew's local steps (Mishchenko et al., "ProxSkip", 2022, algorithm 2): ``w <- w - rate (g
+    - h_k)``.
 
-    Once the server has averaged the clients' w_k to x, a client does ``h_k <- h_k + (x - w_k) / (S rate)``; it does so when it receives x,
-    at its next round. The h_k are never sent: a client sends as much as in FedAvg. The paper averages with probability p after each
-    step; here the S steps of a round are counted instead, with p = 1 / S. The h_k add up to 0 in the weights of the average only while
-    all clients take part with equally many steps; a client whose update was not usable puts them off until the end of the run.
+    Once the server has averaged the clients' w_k to x, a client does ``h_k <- h_k + (x - w_k) / (S
+    rate)``; it does so when it receives x,
+    at its next round. The h_k are never sent: a client sends as much as in FedAvg. The paper
+    averages with probability p after each
+    step; here the S steps of a round are counted instead, with p = 1 / S. The h_k add up to 0 in
+    the weights of the average only while
+    all clients take part with equally many steps; a client with an unusable update invalidates them
+    until the end of the run.
     """
 
     def initial_memory(self, models: Params, population: int) -> Params:
-        """See `LocalUpdate.initial_memory`: h_k before the last average, where the client ended, and 1 / (S rate) of its last round, at first 0."""
+        """See `LocalUpdate.initial_memory`: h_k before the last average, where the client ended,
+        and 1 / (S rate) of its last round, at first 0.
+        """
         first = next(iter(models.values()))
         row = {
             f"local/{part}/{name}": torch.zeros_like(value[:1])

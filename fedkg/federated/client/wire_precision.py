@@ -18,9 +18,11 @@ TYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def sent(updates: Updates, wire: Wire | None) -> Updates:
-    """The updates as the server reads them: each number rounded to the nearest (to even) of what travels, then in the models' type again.
+    """The updates as the server reads them: each number rounded to the nearest (to even) of what
+    travels, then in the models' type again.
 
-    Sums are taken in the models' type. A number beyond what float16 can hold becomes infinite, which the guard finds.
+    Sums are taken in the models' type. A number beyond what float16 can hold becomes infinite,
+    which the guard finds.
     """
     if wire is None:
         return updates

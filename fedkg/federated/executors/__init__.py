@@ -1,7 +1,11 @@
-"""Executors: how the local work of a round is carried out. All of them give the same result within float tolerance.
+"""Executors: how the local work of a round is carried out.
 
-Clients draw the same batches and dropout masks in each of them, so what differs is the order of float sums. In float32 that can put a
-ReLU unit that is within rounding of zero on the other side; then, and only then, runs differ by more than rounding.
+All of them give the same result within float tolerance.
+
+Clients draw the same batches and dropout masks in each of them, so what differs is the order of
+float sums. In float32 that can put a
+ReLU unit that is within rounding of zero on the other side; then, and only then, runs differ by
+more than rounding.
 """
 
 from fedkg.federated.executors.processes import Processes
@@ -21,7 +25,8 @@ def executor_of(
 ) -> Executor:
     """The executor that was chosen, in each of the ranks where there are several.
 
-    Without worker processes the stacked one takes the place of theirs, which comes to the same to the bit.
+    Without worker processes the stacked one takes the place of theirs, which comes to the same to
+    the bit.
     """
     if ranks is not None:
         return Shared(

@@ -24,28 +24,36 @@ STEPS = 6
 """Local steps that are timed; as many are run before, to warm up."""
 
 CHUNKS = (1, 4, 16, 64)
-"""Stacks that are tried besides the largest one that fits, as far as they are at most half of it."""
+"""Stacks that are tried besides the largest one that fits, as far as they are at most half of it.
+"""
 
 MARGIN = 0.85
-"""The largest stack is taken unless another way needs less than this share of its time: measurements swing, results should not."""
+"""The largest stack is taken unless another way needs less than this share of its time:
+measurements swing, results should not.
+"""
 
 WORTH = 30.0
-"""Seconds that worker processes must promise to save over all rounds before they are started to be measured, which takes some seconds."""
+"""Seconds that worker processes must promise to save over all rounds before they are started to be
+measured, which takes some seconds.
+"""
 
 
 def choose(
     work: Work, state: ServerState, crew: WorkerPool | None = None, ranks: int = 1
 ) -> Choice:
-    """The executor that the settings name, or the fastest on this machine for this job; with the reason in words.
+    """The executor that the settings name, or the fastest on this machine for this job; with the
+    reason in words.
 
-    Worker processes are measured where a crew is given and half of what one process needs, or whatever share its workers could come to,
+    Worker processes are measured if a worker pool exists and half of the time of one process, or
+    the share that its workers can reach,
     promises to save `WORTH`.
 
     Args:
         ranks: how many processes like this one share the cohort.
 
     Raises:
-        JobError: when worker processes are named and the data are on an accelerator, or the work cannot be sent to them.
+        JobError: when worker processes are named and the data are on an accelerator, or the work
+            cannot be sent to them.
     """
     settings = work.settings
     size = settings.sampled(len(work.problem.clients.names))
@@ -110,7 +118,7 @@ def _quickest(found: list[_Estimate], settled: _Estimate) -> _Estimate:
 
 
 def _shared(work: Work, state: ServerState, clients: Tensor, workers: int) -> int:
-    """Most clients in a stack of one of so many workers: each of them gets one, and they share the memory."""
+    """Return the maximum stack size for a number of workers, which share the memory."""
     settings = work.settings
     return max(
         1,
@@ -177,7 +185,9 @@ def _beside(
 
 
 def _side_by_side(work: Work, state: ServerState, clients: Tensor, executor: Processes) -> float:
-    """A round's seconds by the first steps of as many stacks as there are workers, the sending of their updates included."""
+    """A round's seconds by the first steps of as many stacks as there are workers, the sending of
+    their updates included.
+    """
     steps, order = steps_for(work, clients).sort(descending=True, stable=True)
     few = clients[order[: executor.chunk * executor.crew.size]]
     of_stacks = steps[:: executor.chunk]
@@ -198,7 +208,9 @@ def _sequential(work: Work, state: ServerState, clients: Tensor) -> _Estimate:
 
 
 def _stacked(work: Work, state: ServerState, clients: Tensor, chunk: int) -> _Estimate:
-    """Sum over all steps of all stacks, the cost of a step taken as linear between a stack of one and a full one."""
+    """Sum over all steps of all stacks, the cost of a step taken as linear between a stack of one
+    and a full one.
+    """
     steps, order = steps_for(work, clients).sort(descending=True, stable=True)
     executor = Stacked(chunk=chunk)
     full = _seconds_per_step(work, state, executor, clients[order[:chunk]])

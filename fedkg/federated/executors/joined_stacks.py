@@ -1,4 +1,5 @@
-"""Small stacks of updates in one: the server's work on a stack takes as long for one client as for many.
+"""Small stacks of updates in one: the server's work on a stack takes as long for one client as for
+many.
 
 Letters: K sampled clients, C clients of a stack.
 """
@@ -18,7 +19,9 @@ ENOUGH = 1 << 20
 
 
 def join_small_stacks(stacks: Iterator[Updates], clients: int) -> Iterator[Updates]:
-    """The same updates, in their order, stacks of less than `ENOUGH` bytes joined; `clients`: K, after which no more is waited for."""
+    """The same updates, in their order, stacks of less than `ENOUGH` bytes joined; `clients`: K,
+    after which no more is waited for.
+    """
     kept: list[Updates] = []
     held = seen = 0
     for updates in stacks:
@@ -36,9 +39,10 @@ def join_small_stacks(stacks: Iterator[Updates], clients: int) -> Iterator[Updat
 
 
 def by_client(stacks: Iterator[Updates]) -> Iterator[Updates]:
-    """All updates of a round in one stack, in the order of the clients' positions; nothing where there is no update.
+    """Yield all updates of a round as one stack in the order of the clients' positions, or nothing.
 
-    Executors give stacks in an order of their own. A rule that breaks ties by the order of the clients needs one that is the same in all.
+    Executors return stacks in different orders. A rule that breaks ties by the order of the clients
+    needs one that is the same in all.
     """
     parts = [_copied(updates) for updates in stacks]
     if not parts:

@@ -1,7 +1,9 @@
 """Stacks of clients trained side by side in worker processes of one thread each.
 
-The stacks are those of the stacked executor in its order, and their updates are handed on in that order whichever is done first: what a
-round leads to is that of the stacked executor with the same chunk, to the bit, for any number of workers.
+The stacks are those of the stacked executor in its order, and their updates are handed on in that
+order whichever is done first: what a
+round leads to is that of the stacked executor with the same chunk, to the bit, for any number of
+workers.
 
 Letters: K sampled clients, C clients of a stack.
 """
@@ -25,7 +27,10 @@ from fedkg.models.model_protocols import Params
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """Stacks of at most `chunk` clients in the processes of a crew. Where there is one stack only, it is trained in this process."""
+    """Stacks of at most `chunk` clients in the processes of a crew.
+
+    Where there is one stack only, it is trained in this process.
+    """
 
     chunk: int
     crew: WorkerPool

@@ -28,7 +28,9 @@ class Work:
     pool: Pool
 
     def beside(self) -> Self | None:
-        """The same work for the model that each client trains beside the one it sends; None where there is none."""
+        """The same work for the model that each client trains beside the one it sends; None where
+        there is none.
+        """
         other = self.algorithm.beside
         return None if other is None else replace(self, algorithm=other)
 
@@ -38,11 +40,14 @@ class Updates:
     """The updates of a stack of clients, as they arrive at the server.
 
     Attributes:
-        clients: int64 [C], positions in the population. groups: int64 [C], the models they started from.
+        clients: int64 [C], positions in the population. groups: int64 [C], the models they started
+            from.
         start: where they started, each [C, ...] (views). update: what they send, each [C, ...].
-        loss: [C], mean objective over their local steps. remembered: new rows for `ServerState.clients`, each [C, ...].
+        loss: [C], mean objective over their local steps. remembered: new rows for
+            `ServerState.clients`, each [C, ...].
         shared: sent as well, see `Outcome.shared`, each [C, ...].
-        rejected: clients that sent something unusable, by position, with the reason; they are in none of the above.
+        rejected: clients that sent something unusable, by position, with the reason; they are in
+            none of the above.
     """
 
     clients: Tensor
@@ -61,8 +66,10 @@ class Executor(Protocol):
     def train(
         self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
     ) -> Iterator[Updates]:
-        """The updates of the clients (int64 [K]) in round ``state.round + 1``, in one or more stacks, in any order.
+        """The updates of the clients (int64 [K]) in round ``state.round + 1``, in one or more
+        stacks, in any order.
 
-        The tensors of a stack hold until the next one is asked for. `limit` stops every client after so many steps; for measuring.
+        The tensors of a stack hold until the next one is asked for. `limit` stops every client
+        after this number of steps; for measurements.
         """
         ...

@@ -1,9 +1,13 @@
-"""Several processes, on one host or many, that train one federation together through `torch.distributed`.
+"""Several processes, on one host or many, that train one federation together through
+`torch.distributed`.
 
-Every rank runs the same program on the same problem and holds the whole server; the stacks of a cohort are dealt out to the ranks in turn
-and their updates are sent to all of them, in the order of the stacks. So every rank folds the same numbers in the same order: the result
-is that of one process with the same chunk to the bit where the ranks' machines compute alike, and aggregates that must see every update
-(medians, Krum) work like all others. What is sent to each rank in a round is what the clients send, once.
+Every rank runs the same program on the same problem and holds the whole server; the stacks of a
+cohort are dealt out to the ranks in turn
+and their updates are sent to all of them, in the order of the stacks. So every rank folds the same
+numbers in the same order: the result
+is that of one process with the same chunk to the bit where the ranks' machines compute alike, and
+aggregates that must see every update
+(medians, Krum) work like all others. Each rank receives the updates of the clients once per round.
 
 Letters: K sampled clients, C clients of a stack.
 """
@@ -61,7 +65,9 @@ class Ranks:
         return said
 
     def shared(self, own: Updates | None, like: Tensor) -> list[Updates | None]:
-        """The updates of each rank, by rank; None where it has none. They are on the device of `like`.
+        """The updates of each rank, by rank; None where it has none.
+
+        They are on the device of `like`.
 
         Raises:
             JobError: when a rank is gone, or says that it met an error.
@@ -104,10 +110,12 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """The stacks of a cohort, dealt out to the ranks: the first to rank 0, the second to rank 1, and so on.
+    """The stacks of a cohort, dealt out to the ranks: the first to rank 0, the second to rank 1,
+    and so on.
 
     Attributes:
-        executor: what carries out this rank's part. chunk: most clients in a stack. sorted: whether the executor orders clients by falling
+        executor: what carries out this rank's part. chunk: most clients in a stack. sorted: whether
+            the executor orders clients by falling
             number of steps, as all but the sequential one do.
     """
 
@@ -141,7 +149,7 @@ class Shared:
 
 @contextmanager
 def joined() -> Iterator[Ranks | None]:
-    """This process's place among those that `torchrun` started, for as long as the block lasts; None where it stands alone.
+    """Yield the rank of this process among those of `torchrun`, or None if it is the only process.
 
     Raises:
         JobError: when the others cannot be reached.

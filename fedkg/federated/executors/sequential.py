@@ -1,4 +1,5 @@
-"""The reference executor: one client after the other, in the most obvious form, with automatic differentiation.
+"""The reference executor: one client after the other, in the most obvious form, with automatic
+differentiation.
 
 Letters: B batch, F features.
 """
@@ -22,7 +23,10 @@ from fedkg.models.noise import Noise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequential:
-    """One client after the other; batches hold samples only, never padding. `chunk` is accepted and means nothing here."""
+    """One client after the other; batches hold samples only, never padding.
+
+    `chunk` is accepted and means nothing here.
+    """
 
     chunk: int = 1
 

@@ -1,7 +1,10 @@
-"""Tensors that several processes see at one place: files that are mapped into the memory of each of them.
+"""Tensors that several processes see at one place: files that are mapped into the memory of each of
+them.
 
-What is written through one map is read through another without a copy, and nothing but names and places goes through a pipe. Ordinary
-files are used rather than the system's shared memory, which is often no larger than 64 MiB in a container.
+Writes through one map are visible through another without a copy, and nothing but names and places
+goes through a pipe. Ordinary
+files are used rather than the system's shared memory, which is often no larger than 64 MiB in a
+container.
 """
 
 from __future__ import annotations
@@ -17,10 +20,10 @@ from fedkg.federated.mapped_tensors import mapped, reserve
 from fedkg.models.model_protocols import Params
 
 LINE = 64
-"""Bytes to whose multiples tensors are moved, the length of a line of a processor's cache."""
+"""Alignment of tensors in bytes: the length of a cache line."""
 
 GRAIN = 1 << 20
-"""Bytes to whose multiples a file grows."""
+"""Files grow in multiples of this number of bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +32,8 @@ class Place:
 
     Attributes:
         begin: its first byte. shape: its dimensions. dtype: of its numbers.
-        repeated: whether its first dimension is one row seen many times (`Tensor.expand`); then that row alone is there.
+        repeated: whether its first dimension is one row seen many times (`Tensor.expand`); then
+            that row alone is there.
     """
 
     begin: int
@@ -56,7 +60,8 @@ Plan = dict[str, Place]
 
 
 class Room:
-    """One mapped file, which one process writes and others read; it grows as needed and never shrinks.
+    """One mapped file, which one process writes and others read; it grows as needed and never
+    shrinks.
 
     Args:
         path: the file. It is made when something is written.

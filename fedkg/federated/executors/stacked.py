@@ -1,7 +1,10 @@
-"""All clients of a stack as one tensor program: parameters [C, ...], batched matrix products, unequal sizes by masking.
+"""All clients of a stack as one tensor program: parameters [C, ...], batched matrix products,
+unequal sizes by masking.
 
-The clients of a stack are ordered by their number of steps, so that the stack narrows as clients finish: nothing is computed for those
-that are done. A cohort that would not fit the memory budget is cut into several stacks of clients of similar size.
+The clients of a stack are ordered by their number of steps, so that the stack narrows as clients
+finish: nothing is computed for those
+that are done. A cohort that would not fit the memory budget is cut into several stacks of clients
+of similar size.
 
 Letters: K sampled clients, C clients of a stack, B batch, F features.
 """
@@ -27,13 +30,19 @@ from fedkg.models.model_protocols import DifferentiatedModel, Params
 from fedkg.models.noise import Noise
 
 GATHERED = 1 << 20
-"""Numbers of the pool's rows that are gathered at once: enough to hide the calls, few enough to stay in a cache."""
+"""Numbers of the pool's rows that are gathered at once: enough to hide the calls, few enough to
+stay in a cache.
+"""
 
 FREED = 31 << 20
-"""Bytes freed once so that memory is reused from round to round, just below the largest size that the C library learns from."""
+"""Bytes freed once so that memory is reused from round to round, just below the largest size that
+the C library learns from.
+"""
 
 CLOSED, TRACED = 4, 6
-"""Copies of the parameters that a client takes while it is trained, by a derivative in closed form and by automatic differentiation."""
+"""Copies of the parameters that a client takes while it is trained, by a derivative in closed form
+and by automatic differentiation.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +74,18 @@ class Stacked:
 def _reuse_memory() -> None:
     """Keep what a round frees for the next: at most 62 MiB, once in a process.
 
-    The GNU C library gives freed memory back to the system where it exceeds twice the largest mapped block that was ever freed. A stack of
-    small models exceeds that in every round, and fetching the pages anew takes a third of the round. Elsewhere this does nothing.
+    The GNU C library gives freed memory back to the system where it exceeds twice the largest
+    mapped block that was ever freed. A stack of
+    small models exceeds that in every round, and fetching the pages anew takes a third of the
+    round. Elsewhere this does nothing.
     """
     torch.empty(FREED, dtype=torch.uint8)
 
 
 def fitting(work: Work, state: ServerState) -> int:
-    """How many clients a stack may hold within the settings' memory, judged by the largest client; at least 1."""
+    """How many clients a stack may hold within the settings' memory, judged by the largest client;
+    at least 1.
+    """
     settings, x = work.settings, work.pool.x
     variables = work.algorithm.start.place_clients(
         work, state, torch.zeros(1, dtype=torch.int64, device=x.device)
@@ -155,7 +168,9 @@ def _stepped(
     batches: Batches,
     noise_keys: Tensor,
 ) -> Tensor:
-    """The sum over the steps of each client's objective, [C]; `variables` and `carry` are written over with where the steps lead."""
+    """The sum over the steps of each client's objective, [C]; `variables` and `carry` are written
+    over with where the steps lead.
+    """
     algorithm, pool, clients = work.algorithm, work.pool, setting.clients
     total = torch.zeros(len(clients), dtype=pool.x.dtype, device=pool.x.device)
     for block in batches.blocks(GATHERED // (batches.index.shape[2] * pool.x[0].numel())):
@@ -213,7 +228,9 @@ def _steps(
 
 
 def _shares(batches: Batches, block: range, active: int, dtype: torch.dtype) -> Tensor | None:
-    """What each sample counts in its client's mean, [steps, active, B]; None when all batches of the block are full."""
+    """What each sample counts in its client's mean, [steps, active, B]; None when all batches of
+    the block are full.
+    """
     if batches.expected is not None:
         return batches.valid[block.start : block.stop, :active].to(dtype) / batches.expected[
             :active

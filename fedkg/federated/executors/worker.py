@@ -1,4 +1,5 @@
-"""A worker process: trains stacks of clients with one thread and puts what comes of them where the parent process sees it.
+"""A worker process: trains stacks of clients with one thread and puts what comes of them where the
+parent process sees it.
 
 Letters: C clients of a stack.
 """
@@ -35,10 +36,11 @@ from fedkg.models.model_protocols import Model, Params
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Posted:
-    """What a training consists of, as far as clients' local steps need it; the data are in a room of their own.
+    """The parts of a training that local steps of clients need; the data are in a separate room.
 
     Attributes:
-        data: file and plan of the pool: ``x``, ``y``, ``sizes``, ``offsets``, and ``key/`` before the names of categories.
+        data: file and plan of the pool: ``x``, ``y``, ``sizes``, ``offsets``, and ``key/`` before
+            the names of categories.
     """
 
     model: Model
@@ -79,7 +81,9 @@ class Posted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A round as workers see it: its number, and the plan of the server's models (``models/``) and joints (``joints/JOINT/``)."""
+    """A round as workers see it: its number, and the plan of the server's models (``models/``) and
+    joints (``joints/JOINT/``).
+    """
 
     round: int
     plan: Plan
@@ -90,8 +94,10 @@ class Task:
     """One stack of clients.
 
     Attributes:
-        turn: which of the parent's calls it belongs to, and its place in it. slot: number of the rooms of question and answer.
-        asked: the plan of ``clients``, their positions in the population, and of what is remembered of them (``rows/``).
+        turn: which of the parent's calls it belongs to, and its place in it. slot: number of the
+            rooms of question and answer.
+        asked: the plan of ``clients``, their positions in the population, and of what is remembered
+            of them (``rows/``).
         limit: see `Executor`.
     """
 
@@ -103,7 +109,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of the task of a turn and slot: its plan, or the error that it ended with, itself where it can be sent, and its text."""
+    """What came of the task of a turn and slot: its plan, or the error that it ended with, itself
+    where it can be sent, and its text.
+    """
 
     turn: tuple[int, int]
     slot: int
@@ -115,7 +123,8 @@ class Answer:
 def serve(connection: Connection, folder: Path) -> None:
     """Do as the parent process says until it hangs up; what a worker process runs.
 
-    What comes: the name of a file with `Posted` in it, `Begun`, `Task`. What goes: True when the process has begun, and an `Answer` to
+    What comes: the name of a file with `Posted` in it, `Begun`, `Task`. What goes: True when the
+    process has begun, and an `Answer` to
     each task.
     """
     signal.signal(
@@ -230,7 +239,8 @@ def _sendable(error: Exception) -> Exception | None:
 def _listen(connection: Connection, inbox: SimpleQueue[object], folder: Path) -> None:
     """Take what the parent process sends as soon as it does, so that it never waits.
 
-    When the parent hangs up or dies, this process ends, and the files with it: nobody else may be there to remove them.
+    When the parent hangs up or dies, this process ends, and the files with it: nobody else may be
+    there to remove them.
     """
     while True:
         try:

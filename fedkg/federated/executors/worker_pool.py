@@ -1,6 +1,7 @@
 """Worker processes of one machine: started once, told by pipes, ended together.
 
-They are started afresh (spawned), never forked: a process that computes with several threads cannot be forked safely.
+They are started afresh (spawned), never forked: a process that computes with several threads cannot
+be forked safely.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ AHEAD = 2
 """Tasks that a worker has at most: one that it works at and one that waits in its pipe."""
 
 GRACE = 5
-"""Seconds that a worker has to end when it is told to; then it is killed."""
+"""Seconds until a worker that was asked to end is killed."""
 
 
 SERVE = "fedkg.federated.executors.worker:serve"
-"""What a worker runs; by its name, because importing it takes seconds, in which a worker already watches its parent."""
+"""What a worker runs; by its name, because importing it takes seconds, in which a worker already
+watches its parent.
+"""
 
 
 def cores() -> int:
@@ -49,7 +52,9 @@ def cores() -> int:
 
 @contextmanager
 def ignore_sigint() -> Iterator[None]:
-    """Ctrl-C goes to all processes of a terminal: one that is begun in here does not hear it, from its first moment on (`worker.serve`)."""
+    """Ctrl-C goes to all processes of a terminal: one that is begun in here does not hear it, from
+    its first moment on (`worker.serve`).
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -84,7 +89,9 @@ class _Worker:
 
 
 class WorkerPool:
-    """So many worker processes, started when the first work comes. Leave the ``with`` block and they are gone, with their files.
+    """A number of worker processes, started with the first work.
+
+    They end with the ``with`` block, and their files are removed.
 
     Args:
         size: how many; None: as many as there are processors.
@@ -121,15 +128,17 @@ class WorkerPool:
         return [worker.process.pid for worker in self._workers if worker.process.pid is not None]
 
     def begin(self, work: Work, round: int, shown: Mapping[str, Tensor]) -> tuple[int, list[int]]:
-        """Tell all workers what is trained, where that is new, and where the server stands; a number for this call, and the free slots.
+        """Send new work and the state of the server to all workers; return a number for this call,
+        and the free slots.
 
-        Slots of tasks that an earlier call has left undone are not among them until they are answered.
+        Slots of unfinished tasks of an earlier call become free after their answers.
 
         Args:
             round: rounds done. shown: the server's tensors, see `Begun`.
 
         Raises:
-            JobError: when a part of the work cannot be sent to another process, or no process can be started.
+            JobError: when a part of the work cannot be sent to another process, or no process can
+                be started.
         """
         if self._work is not work:
             posted = _posted(work)
@@ -163,7 +172,7 @@ class WorkerPool:
         """Answers that have come; waits until there is one.
 
         Raises:
-            JobError: when a worker has ended. What a task raises is in its answer.
+            JobError: when a worker has ended. Exceptions of a task are in its answer.
         """
         pipes = {worker.connection: worker for worker in self._workers}
         ends = {worker.process.sentinel: worker for worker in self._workers}
@@ -185,7 +194,8 @@ class WorkerPool:
         """The tensors of an answer, which hold until another task is given with its slot.
 
         Raises:
-            JobError: when the task ended with an error that cannot be sent; any other that it ended with.
+            JobError: when the task ended with an error that cannot be sent; any other that it ended
+                with.
         """
         if answer.error is not None:
             answer.error.add_note(f"in a worker process:\n{answer.text}")
@@ -195,7 +205,10 @@ class WorkerPool:
         return self._slots[answer.slot][1].read(answer.plan)
 
     def close(self) -> None:
-        """End all workers and remove the files. A crew that was closed begins anew when work comes."""
+        """End all workers and remove the files.
+
+        A crew that was closed begins anew when work comes.
+        """
         workers, self._workers, self._work = self._workers, [], None
         for worker in workers:
             worker.connection.close()
@@ -214,7 +227,7 @@ class WorkerPool:
     def _start(self) -> None:
         if multiprocessing.current_process().daemon:
             raise JobError(
-                "a worker process of another program cannot have workers of its own",
+                "a worker process of another program cannot start workers",
                 help="take another executor here",
             )
         context = multiprocessing.get_context("spawn")

@@ -1,1 +1,1 @@
-"""Models whose answers obey what is known."""
+"""Models with outputs that satisfy rules and knowledge."""

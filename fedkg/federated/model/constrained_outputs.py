@@ -1,4 +1,5 @@
-"""Models whose answers are bent to what is known, as models themselves: under any algorithm, in training and in use alike.
+"""Models with outputs that satisfy rules and knowledge, in training and in use, under any
+algorithm.
 
 Letters: C clients of a stack, B batch, F features, H outputs, K classes.
 """
@@ -19,7 +20,9 @@ from fedkg.models.model_protocols import Model, Params, PartitionedModel
 from fedkg.models.noise import Noise
 
 CERTAIN = 800.0
-"""Logit of an answer that rules make certain: its probability is 0 or 1 to the last bit, and its loss is finite."""
+"""Logit of an answer that rules make certain: its probability is 0 or 1 to the last bit, and its
+loss is finite.
+"""
 
 EXCLUDED = -10_000.0
 """Logarithm of the probability of a class that is ruled out: 0 to the last bit, and finite."""
@@ -27,14 +30,17 @@ EXCLUDED = -10_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Projected:
-    """A model whose answers are the nearest ones that keep what linear rules say of each row (`ConstraintModule.project`).
+    """A model with outputs projected onto the linear rules of each row
+    (`ConstraintModule.project`).
 
-    The projection is part of the model: the gradient goes through it, rules and losses see what comes out of it. Where it moves an answer
+    The projection is part of the model: the gradient goes through it, rules and losses see what
+    comes out of it. Where it moves an answer
     to a bound, that answer's loss has no gradient.
 
     Args:
         model: any. rules: the pack over the layout of the rows and of the model's raw outputs.
-        keys: categories that rules read and the layout of the rows does not have: their codes are the last columns of every row.
+        keys: categories that rules read and the layout of the rows does not have: their codes are
+            the last columns of every row.
 
     Raises:
         JobError: when rules read another category that the layout does not have.
@@ -86,16 +92,22 @@ class Projected:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Informed:
-    """A model with knowledge built into its answers (Fan et al. 2022, definition 5.1), as `fedkg.inject` builds it into a module.
+    """A model with knowledge built into its answers (Fan et al. 2022, definition 5.1), as
+    `fedkg.inject` builds it into a module.
 
-    The outputs are the logarithms of the answer's probabilities, so that `CrossEntropy` is that of the answer; a class that is ruled out
-    has probability 0 whatever the parameters. A label that is ruled out costs 10,000 and teaches nothing. Of knowledge that contradicts
-    itself on a row, nothing is used there: a range without a class, a prediction outside of the range.
+    The outputs are the logarithms of the answer's probabilities, so that `CrossEntropy` is that of
+    the answer; a class that is ruled out
+    has probability 0 whatever the parameters. A label that is ruled out costs 10,000 and teaches
+    nothing. Of knowledge that contradicts
+    itself on a row, nothing is used there: a range without a class, a prediction outside of the
+    range.
 
     Args:
         model: with one logit for each of K classes.
-        range: which classes are allowed, bool [B, K] from rows [B, F]; None: all. prediction: which is predicted, int64 [B], -1 for none;
-            None: never any. Both must give an answer for a row of zeros too, by which short batches are filled up.
+        range: which classes are allowed, bool [B, K] from rows [B, F]; None: all. prediction: which
+            is predicted, int64 [B], -1 for none;
+            None: never any. Both must give an answer for a row of zeros too, by which short batches
+                are filled up.
         trust: how far a prediction is followed, 0 .. 1.
 
     Raises:
@@ -143,11 +155,14 @@ class Informed:
         return torch.where(allowed, own.clamp(min=EXCLUDED), EXCLUDED)
 
     def _believing(self, own: Tensor, allowed: Tensor, predicted: Tensor) -> Tensor:
-        """The logarithm of ``(1 - trust) s + trust e`` from that of s, where something that is allowed is predicted."""
+        """The logarithm of ``(1 - trust) s + trust e`` from that of s, where something that is
+        allowed is predicted.
+        """
         said = predicted.unsqueeze(-1) == torch.arange(own.shape[-1], device=own.device)
         believed = ((predicted != NOTHING).unsqueeze(-1) & said & allowed).any(-1, keepdim=True)
         weight = own.new_tensor(self.trust)
-        # Where nothing is allowed the logarithm is minus infinity and is not used: a finite number there keeps gradients finite.
+        # Where nothing is allowed the logarithm is minus infinity and is not used: a finite number
+        # there keeps gradients finite.
         less = torch.where(allowed, own, 0.0) + torch.log1p(-weight).clamp(min=EXCLUDED)
         more = torch.logaddexp(less, weight.log())
         if self.trust >= 0.5:

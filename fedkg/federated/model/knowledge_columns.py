@@ -1,6 +1,8 @@
-"""Models whose samples tell what is known of their answers: knowledge is worked out once for a data set and goes along as last columns.
+"""Models that read knowledge from extra columns: knowledge is evaluated once per data set and
+appended to the samples.
 
-Letters: C clients of a stack, B batch, T steps of a window, F features, K classes, P steps of a forecast, O numbers of each step.
+Letters: C clients of a stack, B batch, T steps of a window, F features, K classes, P steps of a
+forecast, O numbers of each step.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ def informed(model: Model, width: int, classes: int, trust: float) -> Informed:
 
     Args:
         model: of the first `width` features, answering one logit a class.
-        classes: K; after the features come K columns that are 1 where a class is allowed, and one with the number of the predicted class
+        classes: K; after the features come K columns that are 1 where a class is allowed, and one
+            with the number of the predicted class
             plus 1, 0 where nothing is predicted.
         trust: in 0 .. 1, as in `Informed`.
     """
@@ -69,18 +72,24 @@ def informed(model: Model, width: int, classes: int, trust: float) -> Informed:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bounded:
-    """A model of numbers whose answers lie in the interval that is known of them, and follow what is predicted.
+    """A regression model with outputs in the known interval that follow the prediction of the
+    knowledge.
 
-    What definition 5.1 (Fan et al. 2022) says of the distribution of an answer is kept for the answer itself: it is brought to the nearest
-    end of the interval, and a share of it, the trust, is the predicted number: ``(1 - trust) clamp(y, low, high) + trust g``. Of knowledge
-    that contradicts itself nothing is used: an interval without a number, a prediction outside of its interval. An answer outside of its
+    What definition 5.1 (Fan et al. 2022) says of the distribution of an answer is kept for the
+    answer itself: it is brought to the nearest
+    end of the interval, and a share of it, the trust, is the predicted number: ``(1 - trust)
+    clamp(y, low, high) + trust g``. Of knowledge
+    that contradicts itself nothing is used: an interval without a number, a prediction outside of
+    its interval. An answer outside of its
     interval has no gradient.
 
     Args:
         model: of the first `width` features. width: F.
-        numbers: O; after the features come for each number its lowest and highest value and the predicted one, in the scale of the answers,
+        numbers: O; after the features come for each number its lowest and highest value and the
+            predicted one, in the scale of the answers,
             or `UNKNOWN`.
-        windows: whether samples are windows, of which the last step tells, for all steps of the forecast. trust: in 0 .. 1.
+        windows: whether samples are windows; the last step holds the knowledge for all steps of the
+            forecast. trust: in 0 .. 1.
 
     Raises:
         KnowledgeError: a trust outside of 0 .. 1.
@@ -128,14 +137,18 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BoundedChance:
-    """A model of one probability (its answer is the logit) that lies in the interval that is known of it, and follows what is predicted.
+    """A model of one probability (its answer is the logit) that lies in the interval that is known
+    of it, and follows what is predicted.
 
-    ``(1 - trust) clamp(p, low, high) + trust g``, worked out in logits, so that it holds at 0 and 1. Of knowledge that contradicts itself
-    nothing is used, as in `Bounded`. A probability that is certain has the logit `CERTAIN`; outside of its interval it has no gradient.
+    ``(1 - trust) clamp(p, low, high) + trust g``, worked out in logits, so that it holds at 0 and
+    1. Of knowledge that contradicts itself
+    nothing is used, as in `Bounded`. A probability that is certain has the logit `CERTAIN`; outside
+    of its interval it has no gradient.
 
     Args:
-        model: of the first `width` features. width: F; after the features come lowest, highest and predicted probability, or `UNKNOWN`.
-        windows: whether samples are windows, of which the last step tells. trust: in 0 .. 1.
+        model: of the first `width` features. width: F; after the features come lowest, highest and
+            predicted probability, or `UNKNOWN`.
+        windows: whether samples are windows; the last step holds the knowledge. trust: in 0 .. 1.
 
     Raises:
         KnowledgeError: a trust outside of 0 .. 1.
@@ -162,7 +175,10 @@ class BoundedChance:
         return self.model.init(seed, dtype)
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
-        """See `Model.apply`; x [C, B, F + 3] or [C, B, T, F + 3], or without C, shared. Answers [C, B, 1]."""
+        """See `Model.apply`; x [C, B, F + 3] or [C, B, T, F + 3], or without C, shared.
+
+        Answers [C, B, 1].
+        """
         answer = self.model.apply(params, x[..., : self.width], noise)
         said = (x[..., -1, self.width :] if self.windows else x[..., self.width :]).expand(
             *answer.shape[:2], 3
@@ -194,7 +210,8 @@ class BoundedChance:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Laid:
-    """A model of windows (or images) that takes them laid out as rows, one step after the other: for rules that read rows.
+    """A model of windows (or images) that takes them laid out as rows, one step after the other:
+    for rules that read rows.
 
     Args:
         model: of samples [T, F] (or any shape). shape: of one sample.

@@ -1,4 +1,5 @@
-"""What a protected training spends of its budget: known before the first round, because who takes part and how often is chance of the seed.
+"""What a protected training spends of its budget: known before the first round, because who takes
+part and how often is chance of the seed.
 
 Letters: N clients in all, T rounds.
 """
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 Unit = Literal["example", "client"]
 
 DISTINCT = 32
-"""Ledgers that are compared as they are; of more, similar ones are taken together, with the largest rate and the most releases of them."""
+"""Ledgers that are compared as they are; of more, similar ones are taken together, with the largest
+rate and the most releases of them.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +39,12 @@ class Budget:
 
     Attributes:
         unit: ``example``, the samples of each client, or ``client``, all that a client has.
-        clip: the norm that is kept. noise: standard deviation in clips. delta: of the guarantee. accountant: see `fedkg.privacy`.
+        clip: the norm that is kept. noise: standard deviation in clips. delta: of the guarantee.
+            accountant: see `fedkg.privacy`.
         epsilon: what may be spent; None: no limit.
         rates: chance to be in a sum; of each client's samples, [N], or of a client, [1].
-        releases: sums in a round that a client takes part in, [N]; of clients one in every round, [1].
+        releases: sums in a round that a client takes part in, [N]; of clients one in every round,
+            [1].
         spent: what was released of each unit before the training.
     """
 
@@ -54,7 +59,8 @@ class Budget:
     spent: tuple[Spent, ...] = ()
 
     def begin(self) -> Params:
-        """What the server's state remembers: the sums released of each client's samples (or of clients) so far, the noise on them, and the
+        """What the server's state remembers: the sums released of each client's samples (or of
+        clients) so far, the noise on them, and the
         chance to be in one."""
         return {
             "releases": torch.zeros(len(self.rates), dtype=torch.int64),
@@ -79,7 +85,7 @@ class Budget:
         return Ledger(unit=unit, entries=(*self.spent, entry))
 
     def epsilon_after(self, releases: Sequence[int], accountant: str | None = None) -> float:
-        """What the unit that is worst off has spent after so many sums of each."""
+        """Return the privacy loss of the most exposed unit after the given numbers of sums."""
         return max(
             (
                 epsilon_of(
@@ -91,7 +97,9 @@ class Budget:
         )
 
     def calibrated(self, releases: Sequence[int]) -> Budget:
-        """The budget with the least noise at which no unit has spent more than it may after so many sums of each."""
+        """Return the budget with the least noise that no unit exceeds after the given numbers of
+        sums.
+        """
         assert self.epsilon is not None
         noise = 0.0
         for rate, count in _front(self.rates, releases):
@@ -162,7 +170,9 @@ def affordable(budget: Budget, sampling: SamplingRule, settings: Settings, popul
 
 
 def ledgers(budget: Budget, state: ServerState, names: Sequence[str]) -> list[Ledger]:
-    """The ledger of each unit in a state of the training: of a sample of each client, or of a client."""
+    """The ledger of each unit in a state of the training: of a sample of each client, or of a
+    client.
+    """
     releases = state.joints["privacy"]["releases"].tolist()
     if budget.unit == "client":
         return [budget.ledger("a client", budget.rates[0], releases[0])]
@@ -175,7 +185,9 @@ def ledgers(budget: Budget, state: ServerState, names: Sequence[str]) -> list[Le
 def check_same(
     budget: Budget, state: ServerState, sampling: SamplingRule, settings: Settings, population: int
 ) -> None:
-    """Raises JobError when a state has spent otherwise than a training that is to go on with it has planned and would price."""
+    """Raises JobError when a state has spent otherwise than a training that is to go on with it has
+    planned and would price.
+    """
     memory = state.joints.get("privacy")
     if memory is None or len(memory["releases"]) != len(budget.rates):
         raise JobError(
@@ -218,7 +230,9 @@ def _unlike(planned: float, found: float) -> dict[str, str]:
 
 
 def _front(rates: Sequence[float], releases: Sequence[int]) -> list[tuple[float, int]]:
-    """Rates and releases of those that nobody exceeds in both, the most expensive (roughly) first; never less than what is asked for."""
+    """Rates and releases of those that nobody exceeds in both, the most expensive (roughly) first;
+    never less than what is asked for.
+    """
     found: list[tuple[float, int]] = []
     for rate, count in sorted(set(zip(rates, releases, strict=True)), reverse=True):
         if count and (not found or count > found[-1][1]):

@@ -1,6 +1,8 @@
-"""Gradients of minibatches under example-level differential privacy: clipped sample by sample, and noised (DP-SGD, Abadi and others 2016).
+"""Gradients of minibatches under example-level differential privacy: clipped sample by sample, and
+noised (DP-SGD, Abadi and others 2016).
 
-Letters: C clients of a stack, B batch, H outputs, D parameters of a model, P of all its tensors together.
+Letters: C clients of a stack, B batch, H outputs, D parameters of a model, P of all its tensors
+together.
 """
 
 from __future__ import annotations
@@ -27,17 +29,23 @@ WRITTEN_OUT = 1 << 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedGradient:
-    """``(sum_b clip(g_b) + clip * noise * N(0, 1)) / expected``, g_b the gradient of sample b's own loss by all parameters together.
+    """``(sum_b clip(g_b) + clip * noise * N(0, 1)) / expected``, g_b the gradient of sample b's own
+    loss by all parameters together.
 
-    A minibatch holds each sample by chance, and its sum is divided by the number that is expected in it, so that what a sample can change
-    is known: ``clip / expected``. Terms that read each sample alone are part of g_b; terms that read the parameters alone come to it
-    afterwards as they are. With a closed form (`SampleDifferentiatedModel`) no gradient of a sample is written out; otherwise each sample is
-    made a client of its own, in parts. How the objective stands is not told: it is no part of what is noised.
+    A minibatch holds each sample by chance, and its sum is divided by the number that is expected
+    in it, so that what a sample can change
+    is known: ``clip / expected``. Terms that read each sample alone are part of g_b; terms that
+    read only the parameters are added
+    afterwards as they are. With a closed form (`SampleDifferentiatedModel`) no gradient of a sample
+    is written out; otherwise each sample is
+    treated as a separate client, in parts. The objective is not reported, because it is not noised.
 
-    A sample whose gradient is no number counts nothing: were it let through, the update would be left out, which tells of that sample.
+    A sample with a non-finite gradient counts as zero: otherwise the update would be rejected,
+    which reveals the sample.
 
     Args:
-        clip: the largest norm a sample's gradient keeps. noise: standard deviation in clips; 0 clips only.
+        clip: the largest norm a sample's gradient keeps. noise: standard deviation in clips; 0
+            clips only.
     """
 
     clip: float
@@ -133,7 +141,10 @@ class ClippedGradient:
         return squared_norms.rsqrt().mul_(self.clip).clamp_(max=1.0).mul_(share)
 
     def expected(self, samples: Tensor | None) -> Tensor:
-        """The samples expected in a minibatch, [C]. Raises JobError where minibatches are not drawn by chance."""
+        """The samples expected in a minibatch, [C].
+
+        Raises JobError where minibatches are not drawn by chance.
+        """
         if samples is None:
             _refuse_plan()
         return samples
@@ -171,18 +182,19 @@ def parted(terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]
     """The terms that read samples one by one, and those that read the parameters alone.
 
     Raises:
-        JobError: naming a term that may couple samples: what one sample changes is then no longer its own gradient.
+        JobError: naming a term that may couple samples: what one sample changes is then no longer
+            its own gradient.
     """
     for term in terms:
         if isinstance(term, KnownTerm) and term.reads == "client":
             raise JobError(
                 f"{type(term).__name__} holds each sample to what was found in all samples of its client, which clipping does not cover",
-                help="find it by fedkg.mining.private, whose cost is then added to the ledger",
+                help="find it by fedkg.mining.private; its privacy cost is then added to the ledger",
             )
         if not isinstance(term, KnownTerm):
             raise JobError(
                 f"{type(term).__name__} does not say that it reads samples one by one",
-                help="clipping needs terms whose `reads` is `samples` or `parameters`: what couples samples is not covered",
+                help="clipping needs terms with `reads` of `samples` or `parameters`: terms that couple samples are not supported",
             )
     known = [term for term in terms if isinstance(term, KnownTerm)]
     inside = tuple(term for term, own in zip(terms, known, strict=True) if own.reads == "samples")
@@ -193,10 +205,12 @@ def parted(terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _NoiseOfSamples(Noise):
-    """The randomness of a minibatch whose samples stand as clients: sample b of client c has the values that it has in the minibatch.
+    """The randomness of a minibatch with its samples as clients: sample b of client c has the same
+    values as in the minibatch.
 
     Attributes:
-        own: the minibatch's, of C clients. first: of how many samples before. count: samples of each client here.
+        own: the minibatch's, of C clients. first: of how many samples before. count: samples of
+            each client here.
     """
 
     own: Noise
@@ -277,7 +291,9 @@ def _pull(term: Term, step: Step) -> Params:
 
 @lru_cache
 def _knows_each(kind: type) -> bool:
-    """Whether models of a type are `SampleDifferentiatedModel`; asked in every step, and a check against a protocol takes long."""
+    """Whether models of a type are `SampleDifferentiatedModel`; asked in every step, and a check
+    against a protocol takes long.
+    """
     return hasattr(kind, "sample_gradients")
 
 

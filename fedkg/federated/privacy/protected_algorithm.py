@@ -1,4 +1,5 @@
-"""An algorithm under differential privacy: which joints change, and how much noise the budget asks for.
+"""An algorithm under differential privacy: which joints change, and how much noise the budget asks
+for.
 
 Letters: N clients in all, m clients expected in a round.
 """
@@ -34,11 +35,14 @@ class Protection:
     """What a training promises.
 
     Attributes:
-        unit: whose presence the result must not tell: one sample's (``example``) or one client's with all it has (``client``).
+        unit: the protected unit: one sample (``example``) or one client with all its samples
+            (``client``).
         clip: the norm that a sample's gradient, or a client's update, keeps.
         delta: of the guarantee; well below one over the number of units.
-        noise: standard deviation of the noise in clips; None: as much as `epsilon` asks for over all rounds.
-        epsilon: what may be spent; the training ends before the round that would exceed it. None: as much as it takes.
+        noise: standard deviation of the noise in clips; None: as much as `epsilon` asks for over
+            all rounds.
+        epsilon: what may be spent; the training ends before the round that would exceed it. None:
+            as much as it takes.
         accountant: how releases are composed, see `fedkg.privacy`.
         spent: what was released of each unit before, such as mined parameters.
 
@@ -81,13 +85,16 @@ class Protection:
 def protected(
     algorithm: Algorithm, protection: Protection, samples: Sequence[int], settings: Settings
 ) -> Algorithm:
-    """The algorithm under a protection; with its own joints otherwise, so that whatever the server does with what it receives stays.
+    """The algorithm under a protection; with its own joints otherwise, so that whatever the server
+    does with what it receives stays.
 
     Args:
-        samples: n_k of each client, which are taken to be known. settings: those that the training is run with.
+        samples: n_k of each client, which are taken to be known. settings: those that the training
+            is run with.
 
     Raises:
-        JobError: when a term couples samples, an aggregate has no bound for one client's share, or no noise keeps the epsilon.
+        JobError: when a term couples samples, an aggregate has no bound for one client's share, or
+            no noise keeps the epsilon.
     """
     if protection.unit == "example":
         spent = _known(algorithm, protection)
@@ -124,7 +131,10 @@ def protected(
 
 
 def _known(algorithm: Algorithm, protection: Protection) -> tuple[Spent, ...]:
-    """What was released before, with the properties that teach and cluster clients. Raises JobError for terms that couple samples."""
+    """What was released before, with the properties that teach and cluster clients.
+
+    Raises JobError for terms that couple samples.
+    """
     parted(algorithm.terms)
     mined = tuple(
         Spent(
@@ -152,9 +162,11 @@ def _of_clients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtMostOne:
-    """Weights of another kind for clients of equal size, at most 1 each: a client's own matter, and bounded.
+    """Weights of another kind for clients of equal size, at most 1 each: a client's own matter, and
+    bounded.
 
-    The rules' score of an update depends on that update alone, so that SCFA's weights stay within what is noised.
+    The rules' score of an update depends on that update alone, so that SCFA's weights stay within
+    what is noised.
 
     Args:
         inner: by which clients are weighted.
@@ -164,7 +176,9 @@ class AtMostOne:
 
     @property
     def on_all_invalid(self) -> OnAllInvalid:
-        """See `WeightingRule.on_all_invalid`: a sum of nothing is noised like any other, and nothing else tells that it was one."""
+        """See `WeightingRule.on_all_invalid`: a sum of nothing is noised like any other, and
+        nothing else tells that it was one.
+        """
         return "skip"
 
     @property
@@ -182,7 +196,8 @@ class AtMostOne:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedMean(WeightedMean):
-    """``sum_k w_k update_k / m`` with m fixed before: the sum of weights would tell of clients, too.
+    """``sum_k w_k update_k / m`` with m fixed before: the sum of weights would tell of clients,
+    too.
 
     Args:
         expected: m.

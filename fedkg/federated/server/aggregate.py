@@ -25,7 +25,9 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class WeightedMean:
-    """``sum_k w_k update_k / sum_k w_k`` in each group; one pass over the updates, none of them kept."""
+    """``sum_k w_k update_k / sum_k w_k`` in each group; one pass over the updates, none of them
+    kept.
+    """
 
     @property
     def needs_root(self) -> bool:

@@ -1,4 +1,4 @@
-"""Whose updates are aggregated together."""
+"""Groups of clients: updates of one group are aggregated together."""
 
 from __future__ import annotations
 

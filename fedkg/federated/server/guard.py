@@ -1,4 +1,5 @@
-"""What stands between the clients and the global model: unusable updates are left out, by name and with the reason.
+"""The check of updates before aggregation: unusable updates are left out, by name and with the
+reason.
 
 Letters: C clients of a stack.
 """
@@ -19,7 +20,8 @@ from fedkg.models.model_protocols import Params
 
 
 def usable(updates: Updates) -> Updates:
-    """The updates without those that hold NaN or an infinity; these stand in `rejected` with the parameter where it was found.
+    """Return the updates without those that contain NaN or infinity; `rejected` lists these with
+    the parameter.
 
     A client that would remember such a value is left out too: it keeps what it remembered before.
     """
@@ -59,7 +61,9 @@ def finite(params: Params) -> bool:
 
 
 def _sums(stack: Params, clients: int, device: torch.device) -> Tensor:
-    """A number for each client, [C], which is finite when all of its values are, unless they overflow: one that is not raises suspicion."""
+    """A number for each client, [C], which is finite when all of its values are, unless they
+    overflow: one that is not raises suspicion.
+    """
     values = list(stack.values())
     if values and all(
         has_compiled_loops(value) and value.dtype == values[0].dtype for value in values
@@ -74,9 +78,11 @@ def _sums(stack: Params, clients: int, device: torch.device) -> Tensor:
 
 
 def untold(updates: Updates, before: Mapping[str, ClientRows]) -> Updates:
-    """The updates, and where what a client would remember is no number, what it remembered before: under privacy it must not show.
+    """Return the updates; non-finite client memory is replaced by the previous memory, because
+    under privacy it must not show.
 
-    What is trained beside a protected model (Ditto's own) is not noised: an update that were left out for it would tell of the data.
+    What is trained beside a protected model (Ditto's own) is not noised: an update that were left
+    out for it would tell of the data.
     """
     wrong = torch.zeros(len(updates.clients), dtype=torch.bool, device=updates.clients.device)
     for value in updates.client_memory.values():
@@ -100,7 +106,8 @@ def stack(
         sent: the position of each client and what it sent.
 
     Returns:
-        The positions of the clients in the stack, the stack (each [C, ...]), and why others are not in it.
+        The positions of the clients in the stack, the stack (each [C, ...]), and why others are not
+        in it.
     """
     rejected = {client: reason for client, update in sent if (reason := _misfit(like, update))}
     good = [(client, update) for client, update in sent if client not in rejected]

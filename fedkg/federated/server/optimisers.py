@@ -37,7 +37,8 @@ Memory = Literal["adam", "yogi", "adagrad"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveStep:
-    """The server's update d taken as a gradient by an adaptive optimiser (Reddi et al., "Adaptive federated optimization", algorithm 2).
+    """The server's update d taken as a gradient by an adaptive optimiser (Reddi et al., "Adaptive
+    federated optimization", algorithm 2).
 
     ``m <- beta1 m + (1 - beta1) d;  model <- model + rate m / (sqrt(v) + tau)``, where v begins at tau^2 and becomes
 
@@ -45,11 +46,13 @@ class AdaptiveStep:
     - yogi: ``v - (1 - beta2) d^2 sign(v - d^2)``
     - adagrad: ``v + d^2``
 
-    With beta1 = 0, beta2 = 1, tau = 1/2 and rate 1, adam and yogi add d itself; so does adagrad in the limit of a large tau and
+    With beta1 = 0, beta2 = 1, tau = 1/2 and rate 1, adam and yogi add d itself; so does adagrad in
+    the limit of a large tau and
     rate = 2 tau.
 
     Args:
-        memory: how v is kept. rate: of the server, above 0. beta1: at least 0 and below 1. beta2: 0 .. 1. tau: above 0; how adaptive the
+        memory: how v is kept. rate: of the server, above 0. beta1: at least 0 and below 1. beta2: 0
+            .. 1. tau: above 0; how adaptive the
             step is: the smaller, the more.
 
     Raises:

@@ -1,6 +1,7 @@
 """A constraint pack as the server's judge of updates.
 
-Letters: C clients of a stack, P probe rows, V runs of the model, F features, H outputs, M constraints.
+Letters: C clients of a stack, P probe rows, V runs of the model, F features, H outputs, M
+constraints.
 """
 
 from __future__ import annotations
@@ -21,21 +22,26 @@ from fedkg.models.footprint import Footprint, footprint
 from fedkg.models.mlp import MLP
 from fedkg.models.model_protocols import Model, Params
 
-SINGLE_ROWS = "it compares rows, and each probe row stands alone"
+SINGLE_ROWS = "it compares rows, and probe rows are independent"
 """Why a rule about several rows or steps is not evaluated on a probe."""
 
 MEMORY = 256 << 20
-"""Bytes that the model's hidden values may take when it runs on the probe rows for a stack of clients."""
+"""Bytes that the model's hidden values may take when it runs on the probe rows for a stack of
+clients.
+"""
 
 
 class PackScorer:
-    """Scores stacked models by a pack's rules on probe rows that the server holds (never a client's data); see `Scorer`.
+    """Scores stacked models by a pack's rules on probe rows that the server holds (never a client's
+    data); see `Scorer`.
 
-    Only constraints that touch an output are scored: rules over inputs alone are checks of data and would dilute the score. Rules over time
+    Only constraints that touch an output are scored: rules over inputs alone are checks of data and
+    would dilute the score. Rules over time
     are not evaluated, because a probe row is not a step of a trace.
 
     Args:
-        model: whose parameters are scored. Its raw outputs are what the rules' layout announces: for a probability, ``fedkg.logit``.
+        model: the model of the scored parameters. Its raw outputs match the layout of the rules:
+            for a probability, ``fedkg.logit``.
         rules: the pack over the layout of the model's inputs and outputs.
         x: probe rows [P, F], unlabelled; converted to the parameters' type.
         keys, previous: of the probe rows, as in `ConstraintModule.forward`.
@@ -110,7 +116,8 @@ class PackScorer:
 
 
 def scored_rows(rules: ConstraintModule, inactive: Mapping[str, str] | None = None) -> ScoredRows:
-    """What the pack says of the constraints that are scored, in the probe's order: banks in pack order, those on outputs.
+    """What the pack says of the constraints that are scored, in the probe's order: banks in pack
+    order, those on outputs.
 
     `inactive` gives, for the name of a rule that no probe row can decide, the reason.
     """

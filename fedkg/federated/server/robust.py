@@ -1,8 +1,11 @@
-"""Aggregates that a few clients cannot pull where they like. They count clients, not samples: a number of samples is a claim.
+"""Aggregates that a few clients cannot pull where they like.
+
+They count clients, not samples: a number of samples is a claim.
 
 All but `TrustedMean` must see the updates of a round together and keep them until it is over.
 
-Letters: C clients of a stack, K clients of a group in a round, P parameters, G groups (models the server holds).
+Letters: C clients of a stack, K clients of a group in a round, P parameters, G groups (models the
+server holds).
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ from fedkg.models.model_protocols import Params
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kept:
-    """The updates of a round so far: stacks of them with their groups int64 [C], for the server's models [G, ...]."""
+    """The updates of a round so far: stacks of them with their groups int64 [C], for the server's
+    models [G, ...].
+    """
 
     models: Params
     updates: tuple[Params, ...] = ()
@@ -41,7 +46,9 @@ class Kept:
 
 
 class _Together(ABC):
-    """An aggregate that keeps the updates of a round until all are there, and then in each group averages what it chooses of them."""
+    """An aggregate that keeps the updates of a round until all are there, and then in each group
+    averages what it chooses of them.
+    """
 
     __slots__ = ()
 
@@ -59,7 +66,9 @@ class _Together(ABC):
         return fold.joined(update, groups)
 
     def finish(self, fold: Kept) -> Params:
-        """See `AggregationRule.finish`: the plain mean of what is chosen; zeros for a group without updates."""
+        """See `AggregationRule.finish`: the plain mean of what is chosen; zeros for a group without
+        updates.
+        """
         groups, updates = _together(fold)
         mean = WeightedMean()
         result = {name: torch.zeros_like(value) for name, value in fold.models.items()}
@@ -77,15 +86,20 @@ class _Together(ABC):
 
     @abstractmethod
     def _chosen(self, update: Params) -> tuple[Params, Tensor]:
-        """What is averaged of a group's updates [K, ...], and as many True, bool [K], as there are values of it in each coordinate."""
+        """What is averaged of a group's updates [K, ...], and as many True, bool [K], as there are
+        values of it in each coordinate.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimmedMean(_Together):
-    """In each coordinate the mean of what is left when the largest and the smallest values are taken away.
+    """In each coordinate the mean of what is left when the largest and the smallest values are
+    taken away.
 
-    Yin et al., "Byzantine-robust distributed learning", 2018, definitions 1 and 2. Where K updates are at hand, ``floor(trim K)`` are taken
-    away at either end, but at least one value is left, of an even number two: a trim of 1/2 is the coordinate-wise median. With a trim of
+    Yin et al., "Byzantine-robust distributed learning", 2018, definitions 1 and 2. Where K updates
+    are at hand, ``floor(trim K)`` are taken
+    away at either end, but at least one value is left, of an even number two: a trim of 1/2 is the
+    coordinate-wise median. With a trim of
     0 and equally many samples it is FedAvg's mean, to the bit if all clients are in one stack.
 
     Args:
@@ -103,7 +117,9 @@ class TrimmedMean(_Together):
             )
 
     def counted(self, fold: Kept) -> Tensor | None:
-        """See `AggregationRule.counted`: each client alike, since which values are taken away differs from coordinate to coordinate."""
+        """See `AggregationRule.counted`: each client alike, since which values are taken away
+        differs from coordinate to coordinate.
+        """
         return torch.ones(sum(len(groups) for groups in fold.groups), dtype=torch.float64)
 
     @override
@@ -121,13 +137,16 @@ class TrimmedMean(_Together):
 class Krum(_Together):
     """The mean of the updates that lie closest to their neighbours.
 
-    Blanchard et al., "Machine learning with adversaries", 2017, section 4: an update's score is the sum of its squared distances to the
-    ``K - attackers - 2`` others nearest to it (at least one); those with the least scores are averaged. Of equal scores the first
+    Blanchard et al., "Machine learning with adversaries", 2017, section 4: an update's score is the
+    sum of its squared distances to the
+    ``K - attackers - 2`` others nearest to it (at least one); those with the least scores are
+    averaged. Of equal scores the first
     client's counts as the least, as in the paper. Proven for at least ``2 attackers + 3`` clients.
 
     Args:
         attackers: f, how many of the clients in a round may be corrupt.
-        keep: m, how many updates are averaged: 1 is Krum, more multi-Krum; None is ``K - attackers``.
+        keep: m, how many updates are averaged: 1 is Krum, more multi-Krum; None is ``K -
+            attackers``.
     """
 
     attackers: int
@@ -177,10 +196,13 @@ class Trusted:
 
 @dataclass(frozen=True, slots=True)
 class TrustedMean:
-    """The mean of updates of one length, weighted by how far they point where the server's own update does (FLTrust).
+    """The mean of updates of one length, weighted by how far they point where the server's own
+    update does (FLTrust).
 
-    Cao et al., "FLTrust", 2021, equations 2 to 4: ``sum_k t_k (|r| / |u_k|) u_k / sum_k t_k`` with r the update that the server makes on
-    labelled rows of its own, and the trust ``t_k = max(0, cos(u_k, r))``. Where nobody is trusted, the model stays as it is.
+    Cao et al., "FLTrust", 2021, equations 2 to 4: ``sum_k t_k (|r| / |u_k|) u_k / sum_k t_k`` with
+    r the update that the server makes on
+    labelled rows, and the trust ``t_k = max(0, cos(u_k, r))``. Where nobody is trusted, the model
+    stays as it is.
     """
 
     @property
@@ -227,7 +249,8 @@ def _sorted(value: Tensor) -> Tensor:
     """The values [K, ...] of each coordinate in rising order."""
     if value.device.type != "cpu":
         return value.sort(0).values
-    # NumPy sorts short rows side by side in vector registers: ten times as fast as the tensor library does the columns.
+    # NumPy sorts short rows side by side in vector registers: ten times as fast as the tensor
+    # library does the columns.
     rows = np.sort(np.ascontiguousarray(value.flatten(1).numpy().T), axis=1)
     return torch.from_numpy(rows).t().reshape(value.shape)
 
@@ -244,12 +267,14 @@ def _squared_distances(update: Params) -> Tensor:
     total: Tensor | None = None
     for value in update.values():
         flat = value.flatten(1)
-        # What all have in common would only cost digits. Not the mean: one huge update would move it, and blur how far others are apart.
+        # What all have in common would only cost digits. Not the mean: one huge update would move
+        # it, and blur how far others are apart.
         flat = flat.to(torch.float64) - _sorted(flat)[len(flat) // 2].to(torch.float64)
         part = flat @ flat.t()
         total = part if total is None else total + part
     assert total is not None
-    # A matrix product rounds the two halves differently, and clients that tie must tie exactly: then the first one is taken.
+    # A matrix product rounds the two halves differently, and clients that tie must tie exactly:
+    # then the first one is taken.
     total = (total + total.t()) / 2
     square = total.diagonal()
     return (square.unsqueeze(0) + square.unsqueeze(1) - 2 * total).clamp_(min=0)

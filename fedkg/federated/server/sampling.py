@@ -23,7 +23,8 @@ class UniformSampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoissonSampling:
-    """Each client by chance, independently of all others, as accountants of privacy assume: rounds differ in size, and may be empty.
+    """Each client by chance, independently of all others, as accountants of privacy assume: rounds
+    differ in size, and may be empty.
 
     Args:
         rate: the chance, above 0 up to 1.

@@ -1,4 +1,5 @@
-"""The share of constraints that models keep, from their violation shares: one loop, called with tensors on a processor.
+"""The share of constraints that models keep, from their violation shares: one loop, called with
+tensors on a processor.
 
 Letters: C clients, M constraints.
 """
@@ -23,9 +24,11 @@ def weigh_kept(
     first: int, last: int, count: int, hard_tolerance: Double, soft_tolerance: Double, shares: Doubles, hard: Bools,
     weight: Doubles, kept: Doubles,
 ) -> None:  # fmt: skip
-    """The weight of what clients `first` to before `last` satisfy, over that of all evaluated: [C]; see `scoring.validity`.
+    """The weight of what clients `first` to before `last` satisfy, over that of all evaluated: [C];
+    see `scoring.validity`.
 
-    Both sums add the same numbers in the same order where all is kept, so that it is exactly 1 there.
+    Both sums add the same numbers in the same order where all is kept, so that it is exactly 1
+    there.
 
     Args:
         count: M. shares: [C, M]. hard, weight: [M].
@@ -51,7 +54,9 @@ def _library() -> Library:
 def kept_share(
     shares: Tensor, hard: Tensor, weight: Tensor, *, hard_tolerance: float, soft_tolerance: float
 ) -> Tensor:
-    """Validity [C] of violation shares, float64 [C, M] with M > 0; hard bool [M], weight float64 [M]."""
+    """Validity [C] of violation shares, float64 [C, M] with M > 0; hard bool [M], weight float64
+    [M].
+    """
     shares, hard, weight = shares.contiguous(), hard.contiguous(), weight.contiguous()
     clients, count = shares.shape
     kept, loop = torch.empty(clients, dtype=torch.float64, device="cpu"), _library().weigh_kept

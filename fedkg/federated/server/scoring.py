@@ -1,6 +1,7 @@
 """Validity of updates under the rules, as pure functions: from violation shares to scores, weights.
 
-After J. Arafat, "Semantic-Constrained Federated Aggregation" (SCFA), algorithm 1. A parameter vector alone breaks no rule, so each update
+After J. Arafat, "Semantic-Constrained Federated Aggregation" (SCFA), algorithm 1. A parameter
+vector alone violates no rule, so each update
 is judged by the predictions of the model it leads to, on probe rows that the server holds.
 
 Letters: C clients, M constraints (bound rows of rules that touch an output), R rules.
@@ -48,7 +49,8 @@ class ProbeScores:
     """How the stacked models fare on the probe rows.
 
     Attributes:
-        violation: [C, M], violated probe rows as a share of those to which the constraint applies; NaN where it applies to none: the
+        violation: [C, M], violated probe rows as a share of those to which the constraint applies;
+            NaN where it applies to none: the
             constraint is then not evaluated, neither satisfied nor violated.
     """
 
@@ -56,11 +58,13 @@ class ProbeScores:
 
 
 class Weighed(NamedTuple):
-    """How much updates count, and what their models keep of the rules.
+    """The weights of updates, and how far their models satisfy the rules.
 
     Attributes:
-        weights: raw weights, float64 [C], at least 0; they are divided by their sum over the round afterwards.
-        validity: s, float64 [C] in 0 .. 1, the weighted share of the evaluated constraints that each client's model satisfies; NaN where
+        weights: raw weights, float64 [C], at least 0; they are divided by their sum over the round
+            afterwards.
+        validity: s, float64 [C] in 0 .. 1, the weighted share of the evaluated constraints that
+            each client's model satisfies; NaN where
             none was evaluated for a client; None where nothing was scored.
     """
 
@@ -86,13 +90,15 @@ class ScoreOptions:
     """How violation shares become a score.
 
     Attributes:
-        combine: ``mean`` over all constraints (the paper's), or per family first and then ``product`` or ``min`` over the families: a
-            client that breaks one rule of thousands keeps nearly all its weight under the mean.
+        combine: ``mean`` over all constraints (the paper's), or per family first and then
+            ``product`` or ``min`` over the families: a
+            client that violates one rule of thousands retains nearly all its weight under the mean.
         beta: the score is raised to this power, at least 1; 1 is the paper's.
         graded: the weight of an update counts each constraint by its satisfied share instead of as
             kept or broken; off in the paper. The reported validity, violation rates and zone do not
             depend on it.
-        hard_tolerance, soft_tolerance: violation share up to which a hard, a soft rule counts as kept.
+        hard_tolerance, soft_tolerance: violation rate up to which a hard or a soft rule counts as
+            satisfied.
     """
 
     combine: ScoreMode = "mean"
@@ -103,7 +109,9 @@ class ScoreOptions:
 
 
 def kept(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
-    """v [C, M], float64: 1 where the violation share is within the rule's tolerance, else 0; NaN as given."""
+    """v [C, M], float64: 1 where the violation share is within the rule's tolerance, else 0; NaN as
+    given.
+    """
     violation = violation.to(torch.float64)
     hardest, softest = (
         violation.new_tensor(value) for value in (options.hard_tolerance, options.soft_tolerance)
@@ -118,9 +126,11 @@ def satisfied(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
 
 
 def validity(v: Tensor, weight: Tensor) -> Tensor:
-    """s [C] = sum_j w_j v_j / sum_j w_j in 0 .. 1, over the constraints j that are evaluated (v_j is not NaN).
+    """s [C] = sum_j w_j v_j / sum_j w_j in 0 .. 1, over the constraints j that are evaluated (v_j
+    is not NaN).
 
-    It is exactly 1 where all v are 1, exactly 0 where all are 0, 1 where M or all w are 0, and NaN where no constraint is evaluated.
+    It is exactly 1 where all v are 1, exactly 0 where all are 0, 1 where M or all w are 0, and NaN
+    where no constraint is evaluated.
     """
     if v.shape[1] == 0:
         return torch.ones(v.shape[0], dtype=torch.float64, device=v.device)
@@ -147,7 +157,9 @@ def kept_share(violation: Tensor, rows: ScoredRows, options: ScoreOptions) -> Te
 
 
 def by_family(v: Tensor, rows: ScoredRows) -> dict[str, Tensor]:
-    """Validity [C] over the constraints of each family alone, families in order of first appearance."""
+    """Validity [C] over the constraints of each family alone, families in order of first
+    appearance.
+    """
     scores: dict[str, Tensor] = {}
     for family in dict.fromkeys(rows.families):
         members = torch.tensor(
@@ -158,9 +170,11 @@ def by_family(v: Tensor, rows: ScoredRows) -> dict[str, Tensor]:
 
 
 def score(violation: Tensor, rows: ScoredRows, options: ScoreOptions, plain: Tensor) -> Tensor:
-    """The number [C] in 0 .. 1 by which SCFA scales a client's weight; the `plain` validity s [C] under the paper's options.
+    """The number [C] in 0 .. 1 by which SCFA scales a client's weight; the `plain` validity s [C]
+    under the paper's options.
 
-    A family without an evaluated constraint does not count. NaN where `plain` is NaN: a client without any evaluated constraint.
+    A family without an evaluated constraint does not count. NaN where `plain` is NaN: a client
+    without any evaluated constraint.
     """
     if rows.count == 0 or (options.combine == "mean" and not options.graded):
         result = plain
@@ -176,7 +190,9 @@ def score(violation: Tensor, rows: ScoredRows, options: ScoreOptions, plain: Ten
 
 
 def alpha(weights: Tensor) -> Tensor:
-    """Aggregation weights [K] that sum to 1, from raw ones such as n_k s_k; all 0 when the raw ones are."""
+    """Aggregation weights [K] that sum to 1, from raw ones such as n_k s_k; all 0 when the raw ones
+    are.
+    """
     weights = weights.to(torch.float64)
     total = weights.sum()
     return weights / total if total > 0 else torch.zeros_like(weights)

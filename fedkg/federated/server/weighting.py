@@ -44,7 +44,8 @@ class ByValidity:
     """n_k s_k, as in SCFA: an update counts by the share of constraints its model keeps.
 
     A client for which no constraint was evaluated has no score; its update counts by n_k.
-    Weights are relative: a client can gain weight when the others break more rules, and where all are equally invalid this is FedAvg.
+    Weights are relative: a client can gain weight if the others violate more rules; if all are
+    equally invalid, this is FedAvg.
 
     Raises:
         JobError: when an option is out of its range.

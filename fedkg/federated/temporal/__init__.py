@@ -1,1 +1,3 @@
-"""Properties of time series, mined from each client's data, in federated training (An, Johnson and Ma 2024, FedSTL)."""
+"""Properties of time series, mined from each client's data, in federated training (An, Johnson and
+Ma 2024, FedSTL).
+"""

@@ -1,4 +1,5 @@
-"""After a round each cluster trains its model on what its members share, under the property of all of them (equation 4).
+"""After a round each cluster trains its model on what its members share, under the property of all
+of them (equation 4).
 
 Letters: N clients in all, K sampled in a round, G clusters with members in it.
 """
@@ -35,13 +36,16 @@ class ClusterWarning(UserWarning):
 class ClusterTraining:
     """Passes of gradient descent on the models of clusters that had members in the round.
 
-    A cluster whose training ends at NaN or an infinity keeps its model, with a `ClusterWarning`.
+    If the training of a cluster ends at NaN or infinity, its model is unchanged, with a
+    `ClusterWarning`.
 
-    The members' private layers never come to the server: its models have layers of their own in their place, which are trained here and
+    The members' private layers never reach the server: its models have separate layers for them,
+    which are trained here and
     stay there.
 
     Args:
-        inferred: what was mined. epochs: kappa, 0 for none. weight: lambda. rate: eta_j; None: that of the clients in the round.
+        inferred: what was mined. epochs: kappa, 0 for none. weight: lambda. rate: eta_j; None: that
+            of the clients in the round.
     """
 
     inferred: Inferred
@@ -104,7 +108,7 @@ class ClusterTraining:
     def _work(
         self, work: Work, state: ServerState, active: list[int], together: list[list[int]]
     ) -> Work:
-        """The clusters as the clients of a training of their own."""
+        """Return the clusters as the clients of a separate training."""
         shared, own = self.inferred.shared, self.inferred.own
         data = Clients(
             names=tuple(f"cluster {cluster}" for cluster in active),

@@ -1,6 +1,8 @@
-"""Clusters of clients whose properties the same model keeps (An, Johnson and Ma 2024, algorithm 1).
+"""Clusters of clients with properties that one model satisfies (An, Johnson and Ma 2024, algorithm
+1).
 
-Letters: N clients in all, K sampled in a round, C of them in a stack, k clusters, M samples that the K clients share, T steps, V channels.
+Letters: N clients in all, K sampled in a round, C of them in a stack, k clusters, M samples that
+the K clients share, T steps, V channels.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 
 Assignment = Literal["capacity", "argmin"]
 CLUSTER = "start/cluster"
-"""Which cluster each client was put into last, in `ServerState.clients`; -1 for one that was never sampled."""
+"""Which cluster each client was put into last, in `ServerState.clients`; -1 for one that was never
+sampled.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,7 +37,8 @@ class ClusterStart:
     """Everybody begins at the model of its cluster.
 
     Args:
-        clusters: k, how many models the server holds. inferred: for clients that are in no cluster yet, where there are several.
+        clusters: k, how many models the server holds. inferred: for clients that are in no cluster
+            yet, where there are several.
     """
 
     clusters: int
@@ -64,7 +69,9 @@ class ClusterStart:
         return outcome
 
     def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `StartRule.site_models`: a client that was never sampled uses the cluster that keeps its property best."""
+        """See `StartRule.site_models`: a client that was never sampled uses the cluster that keeps
+        its property best.
+        """
         groups = cluster_of(work, state, clients, self.inferred)
         return {name: value[groups] for name, value in state.models.items()}
 
@@ -72,7 +79,9 @@ class ClusterStart:
 def cluster_of(
     work: Work, state: ServerState, clients: Tensor, inferred: Inferred | None
 ) -> Tensor:
-    """The cluster int64 [C] of clients: the one they are in, or else the one that keeps their property best."""
+    """The cluster int64 [C] of clients: the one they are in, or else the one that keeps their
+    property best.
+    """
     groups = state.clients[CLUSTER][clients].clone()
     new = torch.nonzero(groups < 0).squeeze(1)
     if len(new):
@@ -87,7 +96,8 @@ def cluster_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ByProperty:
-    """CLUSTER_ID: every `every` rounds the sampled clients are put into clusters by the loss of each cluster's model on their property.
+    """CLUSTER_ID: every `every` rounds the sampled clients are put into clusters by the loss of
+    each cluster's model on their property.
 
     In the rounds between, only clients that are in no cluster yet are put into one.
 
@@ -102,7 +112,7 @@ class ByProperty:
     def __post_init__(self) -> None:
         if self.every < 1:
             raise JobError(
-                "clients are clustered every so many rounds",
+                "the number of rounds between clusterings",
                 expected="at least 1",
                 received=str(self.every),
             )
@@ -141,8 +151,10 @@ def losses(work: Work, state: ServerState, clients: Tensor, inferred: Inferred) 
 def assigned(losses: Tensor, assignment: Assignment) -> Tensor:
     """The cluster of each client, int64 [K], from losses [k, K].
 
-    ``capacity``: again and again the smallest loss that is left, as long as its client is in no cluster and its cluster has fewer than
-    ``ceil(K / k)`` members; each client once. ``argmin``: each client its best cluster, which may leave clusters empty. The paper's
+    ``capacity``: again and again the smallest loss that is left, as long as its client is in no
+    cluster and its cluster has fewer than
+    ``ceil(K / k)`` members; each client once. ``argmin``: each client its best cluster, which may
+    leave clusters empty. The paper's
     algorithm lets a client be in several clusters or in none.
     """
     table = torch.where(losses.isnan(), torch.inf, losses)

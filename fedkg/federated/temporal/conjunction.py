@@ -15,7 +15,8 @@ from fedkg.pack.walk import Renumbering, renumbered, sides
 
 
 def conjunction(banks: Sequence[Bank]) -> Bank:
-    """The bank whose one row asks all that the given ones of one row ask; its parameters are theirs, one after the other.
+    """Return a bank with one row: the conjunction of several one-row banks with concatenated
+    parameters.
 
     Raises:
         KnowledgeError: nothing to join, or conditions over members.
@@ -51,9 +52,11 @@ def conjunction(banks: Sequence[Bank]) -> Bank:
 
 
 def is_convex(formula: Formula) -> bool:
-    """Whether the traces that satisfy a formula are a convex set whatever its numbers: linear comparisons, `and`, `always`, `historically`.
+    """Whether the traces that satisfy a formula are a convex set whatever its numbers: linear
+    comparisons, `and`, `always`, `historically`.
 
-    Then the distance to it is convex in the trace (lemma 1). That the objective is convex in the model's parameters too needs more than the
+    Then the distance to it is convex in the trace (lemma 1). That the objective is convex in the
+    model's parameters too needs more than the
     theorem says: outputs that are affine in them, which those of a recurrent network are not.
     """
     return _convex(formula, True)
@@ -87,8 +90,10 @@ def _convex(formula: Formula, positive: bool) -> bool:
 
 
 def sufficient_steps(constant: float, error: float) -> float:
-    """tau, after how many steps of gradient descent the expected loss is at most `error` (lemma 2): ``(2 C_1 / error)^2``.
+    """tau, after how many steps of gradient descent the expected loss is at most `error` (lemma 2):
+    ``(2 C_1 / error)^2``.
 
-    From ``E f - f* <= C_1 (1 + log tau) / tau`` for strongly convex objectives whose least loss is 0, as ``1 + log tau <= 2 sqrt(tau)``.
+    From ``E f - f* <= C_1 (1 + log tau) / tau`` for strongly convex objectives with minimum 0, as
+    ``1 + log tau <= 2 sqrt(tau)``.
     """
     return (2 * constant / error) ** 2

@@ -25,7 +25,8 @@ from fedkg.pack.formulas import Initially, Temporal
 from fedkg.teacher import Teacher
 
 ROUNDING = 8 * torch.finfo(torch.float32).eps
-"""Share of its size by which a number misses itself after it was scaled in float32 and scaled back."""
+"""Share of its size by which a number misses itself after it was scaled in float32 and scaled back.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +47,9 @@ class ExpertRule:
     teacher: Teacher
 
     def satisfied(self, traces: Tensor, layout: InputLayout) -> Tensor:
-        """Which traces [B, T, V], finite and in the units of the rules, satisfy the rule up to the rounding of the scaling: bool [B]."""
+        """Which traces [B, T, V], finite and in the units of the rules, satisfy the rule up to the
+        rounding of the scaling: bool [B].
+        """
         held = traces[..., list(self.channels)]
         size = held.abs()
         if layout.mean is not None:
@@ -68,7 +71,9 @@ class Unreadable:
 def expert_rules(
     pack: Pack, layout: InputLayout, steps: int
 ) -> tuple[tuple[ExpertRule, ...], tuple[Unreadable, ...]]:
-    """The rules of a pack that touch an output, as formulas over forecasts of T steps and the channels of a layout."""
+    """The rules of a pack that touch an output, as formulas over forecasts of T steps and the
+    channels of a layout.
+    """
     found: list[ExpertRule] = []
     left: dict[str, Unreadable] = {}
     for bank in pack.banks:
@@ -89,7 +94,8 @@ def expert_rules(
 def teacher_of(
     pack: Pack, banks: Sequence[Bank], steps: int, params: Tensor | None = None
 ) -> tuple[Teacher, Bank]:
-    """The teacher of several formulas together, judged at the first step, and the bank that joins them.
+    """The teacher of several formulas together, judged at the first step, and the bank that joins
+    them.
 
     Args:
         params: of the joined bank for each client, float64 [C, P]; None: the bank's own.
@@ -104,7 +110,8 @@ def teacher_of(
 
 
 def in_model_units(bank: Bank, mean: Sequence[float], std: Sequence[float]) -> Bank:
-    """The bank of one row over channels as a model scales them: each slot becomes ``slot * std + mean``.
+    """The bank of one row over channels as a model scales them: each slot becomes ``slot * std +
+    mean``.
 
     Args:
         mean, std: of each slot.
@@ -118,7 +125,7 @@ def in_model_units(bank: Bank, mean: Sequence[float], std: Sequence[float]) -> B
 
 
 def _rule(pack: Pack, bank: Bank, layout: InputLayout, steps: int) -> ExpertRule:
-    """Raises SetError, HorizonError, LayoutError: why no teacher keeps the rule."""
+    """Raises SetError, HorizonError, LayoutError: if the teacher cannot enforce the rule."""
     contract = pack.manifest.contract
     columns, views = contract.columns, contract.views
     if bank.members:
@@ -141,7 +148,7 @@ def _rule(pack: Pack, bank: Bank, layout: InputLayout, steps: int) -> ExpertRule
 
 
 def _throughout(bank: Bank) -> Bank:
-    """The bank of one row whose formula asks at the first step that the given one holds at every step."""
+    """Return a one-row bank with the formula `always` of another one-row bank at the first step."""
     if isinstance(bank.skeleton, Initially):
         return bank
     place = bank.params.shape[1]
@@ -154,7 +161,10 @@ def _throughout(bank: Bank) -> Bank:
 
 
 def _unscaled(node: Any, before: int, slots: int) -> Any:
-    """A dumped formula with each slot unscaled by the parameters after the first `before`. `Any`: what a formula is dumped as."""
+    """A dumped formula with each slot unscaled by the parameters after the first `before`.
+
+    `Any`: what a formula is dumped as.
+    """
     if isinstance(node, dict):
         if node.get("kind") == "slot":
             gain = {"kind": "param", "index": before + node["index"]}

@@ -1,6 +1,8 @@
-"""Rules on forecasts: a forecast is a trace, and rules over time are judged on it, as a penalty in training and as a score at the server.
+"""Rules on forecasts: a forecast is a trace, and rules over time are judged on it, as a penalty in
+training and as a score at the server.
 
-Letters: C clients of a stack, B batch, W windows of a probe, T steps of the history, F features, P steps of the forecast, V channels,
+Letters: C clients of a stack, B batch, W windows of a probe, T steps of the history, F features, P
+steps of the forecast, V channels,
 M constraints that touch an output.
 """
 
@@ -27,19 +29,23 @@ from fedkg.models.model_protocols import Model, Params
 from fedkg.pack import Pack
 
 MEMORY = 256 << 20
-"""Bytes that the model's hidden values may take when it forecasts the probe's windows for a stack of clients."""
+"""Bytes that the model's hidden values may take when it forecasts the probe's windows for a stack
+of clients.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForecastRules:
     """A pack over forecasts of V channels.
 
-    An output of the rules is a channel of the forecast. ``past x`` is the step before: of the first step what was observed last, of all
+    An output of the rules is a channel of the forecast. ``past x`` is the step before: of the first
+    step what was observed last, of all
     others the forecast itself, held.
 
     Attributes:
         module: the rules that touch an output, over the layout of the channels.
-        steps: P. last: the places of the channels among the F features; None where the history does not have them.
+        steps: P. last: the places of the channels among the F features; None where the history does
+            not have them.
         factor, offset: [V], from a feature's scaling to that of its channel.
     """
 
@@ -55,7 +61,9 @@ class ForecastRules:
         return len(self.module.plan.x.names)
 
     def report(self, output: Tensor, x: Tensor) -> ConstraintReport:
-        """What the rules say of forecasts [B, P * V] for windows x [B, T, F]; one verdict for each forecast."""
+        """What the rules say of forecasts [B, P * V] for windows x [B, T, F]; one verdict for each
+        forecast.
+        """
         traces = as_traces(output, self.steps, self.channels)
         held = traces.detach()
         before = held.new_full((len(held), 1, self.channels), torch.nan)
@@ -71,10 +79,10 @@ class ForecastRules:
 
 
 def forecast_rules(pack: Pack, channels: InputLayout, steps: int) -> ForecastRules:
-    """The rules of a pack that touch an output, over forecasts whose channels are called and scaled so.
+    """The rules of a pack that read an output, over forecasts with these channel names and scales.
 
     Raises:
-        LayoutError: when such a rule reads a column or an output that is no channel.
+        LayoutError: if a rule reads a column or an output that is not a channel.
     """
     own = about_outputs(pack)
     contract = own.manifest.contract
@@ -111,7 +119,8 @@ def about_outputs(pack: Pack) -> Pack:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForecastPenalty:
-    """``weight`` times what a client's forecasts miss of the rules, as `ConstraintReport.penalty` measures it, windows as traces.
+    """``weight`` times what a client's forecasts miss of the rules, as `ConstraintReport.penalty`
+    measures it, windows as traces.
 
     Args:
         rules: over the model's forecasts. weight: at least 0.
@@ -129,7 +138,7 @@ class ForecastPenalty:
 
     @property
     def reads(self) -> Literal["samples"]:
-        """See `KnownTerm.reads`: a forecast is a trace of its own."""
+        """See `KnownTerm.reads`: a forecast is a separate trace."""
         return "samples"
 
     def value(self, step: Step) -> Tensor:
@@ -159,10 +168,12 @@ class ForecastPenalty:
 
 
 class ForecastScorer:
-    """Scores stacked models by the rules on the forecasts of windows that the server holds; see `Scorer`.
+    """Scores stacked models by the rules on the forecasts of windows that the server holds; see
+    `Scorer`.
 
     Args:
-        model: whose parameters are scored. rules: over its forecasts. x: the probe's windows [W, T, F].
+        model: the model of the scored parameters. rules: over its forecasts. x: the probe's windows
+            [W, T, F].
     """
 
     def __init__(self, model: Model, rules: ForecastRules, x: Tensor) -> None:
@@ -179,7 +190,7 @@ class ForecastScorer:
         return self._rows
 
     def score(self, params: Params) -> ProbeScores:
-        """See `Scorer.score`; a forecast with a number that is not finite keeps no rule."""
+        """See `Scorer.score`; a forecast with a non-finite number satisfies no rule."""
         first = next(iter(params.values()))
         x = self._x.to(first.dtype)
         held = footprint(self._model, params, x)
@@ -203,7 +214,9 @@ class ForecastScorer:
 
 
 def judged_forecasts(rules: ForecastRules, output: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Which forecasts [B, P * V] break each constraint, and to which it applies and is known: bool [B, M] each."""
+    """Which forecasts [B, P * V] break each constraint, and to which it applies and is known: bool
+    [B, M] each.
+    """
     report = rules.report(torch.nan_to_num(output), x)
     lost = ~torch.isfinite(output).all(1, keepdim=True)
     known = report.fired & ~report.unknown

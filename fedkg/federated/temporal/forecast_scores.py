@@ -1,4 +1,5 @@
-"""How well forecasts are, and how often they satisfy the properties of their clients (An, Johnson and Ma 2024, table 2).
+"""How well forecasts are, and how often they satisfy the properties of their clients (An, Johnson
+and Ma 2024, table 2).
 
 Letters: N clients, S test samples of one, T steps, V channels.
 """
@@ -25,9 +26,11 @@ class Kept:
     """The forecasts of all clients by one kind of model; float64 [N] each.
 
     Attributes:
-        mse: mean squared error, in the units of the model, of what is known of the truth. sequences: the share of forecasts that satisfy
+        mse: mean squared error, in the units of the model, of what is known of the truth.
+            sequences: the share of forecasts that satisfy
             the property; of the truth: of those that are known throughout.
-        steps: the share of steps that stay where they are in the nearest satisfying trace. For ranges the paper's code counts upper and
+        steps: the share of steps that stay where they are in the nearest satisfying trace. For
+            ranges the paper's code counts upper and
             lower bounds apart, and so (1 + this) / 2.
     """
 
@@ -36,7 +39,9 @@ class Kept:
     steps: Tensor
 
     def mean(self) -> dict[str, tuple[float, float]]:
-        """Of each the mean over clients, and the half width of its 95 % interval, ``1.96 std / sqrt(N)``."""
+        """Of each the mean over clients, and the half width of its 95 % interval, ``1.96 std /
+        sqrt(N)``.
+        """
         found = {}
         for name, values in (
             ("mse", self.mse),
@@ -50,10 +55,12 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judged:
-    """The same forecasts three ways, and the truth: a property mined in training data excludes what was never seen there, even if it comes.
+    """The same forecasts three ways, and the truth: a property mined in training data excludes what
+    was never seen there, even if it comes.
 
     Attributes:
-        client: by each client's own model. cluster: by the model of its cluster (-S). teacher: the client's, corrected by its property
+        client: by each client's own model. cluster: by the model of its cluster (-S). teacher: the
+            client's, corrected by its property
             (-T): satisfied by construction, but not nearer to the truth for that. truth: what came.
     """
 
@@ -67,10 +74,11 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
     """The forecasts of a training's clients for test samples of theirs.
 
     Args:
-        work, state: of the training. inferred: what was mined before it. test: the same clients with other samples.
+        work, state: of the training. inferred: what was mined before it. test: the same clients
+            with other samples.
 
     Raises:
-        JobError: targets that are no traces.
+        JobError: if the targets are not traces.
     """
     properties = inferred.own
     everybody = torch.arange(len(test.names), device=work.pool.x.device)
@@ -130,7 +138,9 @@ def _forecast(work: Work, params: Params, x: Tensor, properties: Properties) -> 
 def _numbers(
     properties: Properties, traces: Tensor, source: Tensor, truth: Tensor, client: Tensor
 ) -> tuple[float, float, float]:
-    """Squared error of traces, and how much of them, in source units, satisfies the property; unknown ones are left out."""
+    """Squared error of traces, and how much of them, in source units, satisfies the property;
+    unknown ones are left out.
+    """
     whole = ~source.isnan().flatten(1).any(1)
     source, client = source[whole], client[whole]
     unmoved = (properties.nearest(source, client) == source).all(-1)

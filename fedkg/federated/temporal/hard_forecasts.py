@@ -1,4 +1,4 @@
-"""Models whose forecasts satisfy every hard rule, in training and in use, under any algorithm.
+"""Models with forecasts that satisfy every hard rule, in training and in use, under any algorithm.
 
 Letters: C clients of a stack, B batch, T steps of a forecast, V channels.
 """
@@ -24,14 +24,18 @@ from fedkg.teacher import Teacher
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HardForecasts:
-    """A model whose forecasts are moved to the nearest trace that satisfies all hard rules, in L1 and in the model's units.
+    """A model with forecasts moved to the nearest trace that satisfies all hard rules, in L1 and in
+    the model's units.
 
-    The move is part of the model: losses, rules and teachers see what comes out of it. A number that it moves has no gradient; a
+    The move is part of the model: losses, rules and teachers see what comes out of it. A number
+    that it moves has no gradient; a
     forecast with a number that is not finite stays as it is.
 
     Args:
-        model: with outputs [C, B, T * V]. teacher: of the hard rules, over traces in the model's units.
-        channels: the place among the V channels of each channel of the teacher. count: V. names: of the hard rules.
+        model: with outputs [C, B, T * V]. teacher: of the hard rules, over traces in the model's
+            units.
+        channels: the place among the V channels of each channel of the teacher. count: V. names: of
+            the hard rules.
     """
 
     model: Model
@@ -71,13 +75,15 @@ class HardForecasts:
 
 
 def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -> Model:
-    """The model with the pack's hard rules built into its forecasts; the model itself where there are none.
+    """The model with the pack's hard rules built into its forecasts; the model itself where there
+    are none.
 
     Args:
         layout: of the V channels of a forecast. steps: T.
 
     Raises:
-        JobError: naming a hard rule that no forecast can be moved onto, or hard rules that contradict each other.
+        JobError: naming a hard rule that no forecast can be moved onto, or hard rules that
+            contradict each other.
     """
     readable, others = expert_rules(pack, layout, steps)
     for one in others:
@@ -111,7 +117,7 @@ def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -
         ) from error
     if teacher.by_program:
         raise JobError(
-            "the hard rules together are too large to be built into forecasts: one channel stands in several sums, or their windows "
+            "the hard rules together are too large to be built into forecasts: one channel is part of several sums, or their windows "
             "have too many states",
             received=", ".join(names),
             help="leave `hard` out of one of them (it is then a penalty and a check)",

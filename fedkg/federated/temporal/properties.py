@@ -1,6 +1,8 @@
-"""Properties of clients: what `infer` leaves open, found in their traces, as one formula for each of them, with its nearest trace.
+"""Properties of clients: what `infer` leaves open, found in their traces, as one formula for each
+of them, with its nearest trace.
 
-Letters: C clients (or clusters), S traces of each, T steps, V channels, B traces of any of them, P parameters of an inference.
+Letters: C clients (or clusters), S traces of each, T steps, V channels, B traces of any of them, P
+parameters of an inference.
 """
 
 from __future__ import annotations
@@ -27,8 +29,10 @@ class _Alike:
     """The clients for whom the same properties are determined, with the same bounds of windows.
 
     Attributes:
-        place: int64 [C], their place in the teacher; -1 for others. channels: of the traces, in the order of the teacher's.
-        mined: whether what was mined is part of the formula. rules: the places of the expert's rules that are.
+        place: int64 [C], their place in the teacher; -1 for others. channels: of the traces, in the
+            order of the teacher's.
+        mined: whether what was mined is part of the formula. rules: the places of the expert's
+            rules that are.
     """
 
     teacher: Teacher
@@ -40,16 +44,22 @@ class _Alike:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Properties:
-    """One formula for each client: all inferences, each with the client's own values, and the expert's rules about forecasts.
+    """One formula for each client: all inferences, each with the client's own values, and the
+    expert's rules about forecasts.
 
-    An inference that a client's traces leave open is not part of its formula. Hard rules always are; a soft rule is not where no
-    trace satisfies it together with what was mined (`notes` says so). What was mined is not where it contradicts the hard rules.
+    An inference that a client's traces leave open is not part of its formula. Hard rules always
+    are; a soft rule is not where no
+    trace satisfies it together with what was mined (`notes` says so). Mined conditions that
+    contradict the hard rules are left out.
 
     Args:
-        pack, inferences: what was mined. values: float64 [C, P] of each inference; NaN where not determined.
-        layout: of the channels. Traces come scaled as it says; they are judged and moved in source units.
+        pack, inferences: what was mined. values: float64 [C, P] of each inference; NaN where not
+            determined.
+        layout: of the channels. Traces come scaled as it says; they are judged and moved in source
+            units.
         steps: T.
-        epsilon: what each trace has spent of its privacy for all values together; None: they were found without.
+        epsilon: what each trace has spent of its privacy for all values together; None: they were
+            found without.
     """
 
     pack: Pack
@@ -131,7 +141,9 @@ class Properties:
         return tuple(found)
 
     def _groups(self, members: list[int], used: tuple[int, ...]) -> list[_Alike]:
-        """The groups of clients in whose formulas the same inferences and rules stand; `used`: the inferences with values."""
+        """Return the groups of clients with the same inferences and rules in their formulas;
+        `used`: the inferences with values.
+        """
         parts: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
         for some, kept, rules in self._joined(members, used):
             parts.setdefault((kept, rules), []).extend(some)
@@ -162,7 +174,9 @@ class Properties:
         return [(members, kept, tuple(sorted(chosen)))]
 
     def _possible(self, members: list[int], used: tuple[int, ...], rules: tuple[int, ...]) -> bool:
-        """Whether traces satisfy these inferences and rules together, and the rules do not make the teacher slow."""
+        """Whether traces satisfy these inferences and rules together, and the rules do not make the
+        teacher slow.
+        """
         if not used and not rules:
             return True
         try:
@@ -205,9 +219,12 @@ class Properties:
         return values * values.new_tensor(self.layout.std) + values.new_tensor(self.layout.mean)
 
     def nearest(self, traces: Tensor, client: Tensor) -> Tensor:
-        """The nearest satisfying traces, [B, T, V], of traces in source units; client: int64 [B]. No gradient goes through them.
+        """The nearest satisfying traces, [B, T, V], of traces in source units; client: int64 [B].
 
-        Traces with a number that is unknown or infinite, as models give that have diverged, stay as they are.
+        No gradient goes through them.
+
+        Traces with a number that is unknown or infinite, as models give that have diverged, stay as
+        they are.
         """
         result = traces.detach().clone()
         known = result.isfinite().flatten(1).all(1)
@@ -225,7 +242,9 @@ class Properties:
         return result
 
     def corrected(self, traces: Tensor, client: Tensor) -> Tensor:
-        """The same for traces that are scaled as the layout says, scaled again: what a student learns from."""
+        """The same for traces that are scaled as the layout says, scaled again: what a student
+        learns from.
+        """
         if self.layout.mean is None or self.layout.std is None:
             return self.nearest(traces, client)
         source = self.nearest(self.source(traces), client)
@@ -251,7 +270,9 @@ class Properties:
         return result
 
     def _parts(self) -> tuple[Tensor, Tensor]:
-        """Of which clients' formulas what was mined, bool [C], and each of R rules, bool [C, R], is a part."""
+        """Return which clients' formulas contain the mined conditions, bool [C], and each of R
+        rules, bool [C, R].
+        """
         mined = torch.zeros(self.clients, dtype=torch.bool)
         joined = torch.zeros((self.clients, len(self._rules)), dtype=torch.bool)
         for one in self._alike:
@@ -269,15 +290,20 @@ def mined(
     inferences: Sequence[Inference] | None = None,
     pick: Pick = least,
 ) -> Properties:
-    """The properties of clients, each with traces [S, T, V] of its own; those ``per run`` are found in the traces of all.
+    """Mine the properties of clients from their traces [S, T, V]; those ``per run`` are mined from
+    the traces of all.
 
     Args:
-        pack: with `infer` statements. layout: of the V channels. inferences: which to find; None: all ``per client`` and ``per run``.
-        pick: how the levels of traces become that of a client: the least, a quantile, a private one. Private values are noise where traces
-            are few: an inference whose values no trace satisfies is no part of the client's formula then.
+        pack: with `infer` statements. layout: of the V channels. inferences: which to find; None:
+            all ``per client`` and ``per run``.
+        pick: how the levels of traces become that of a client: the least, a quantile, a private
+            one. Private values are noise where traces
+            are few: an inference with values that no trace satisfies is then left out of the
+                client's formula.
 
     Raises:
-        KnowledgeError: the pack infers nothing for clients. LayoutError: the traces do not fit the layout.
+        KnowledgeError: the pack infers nothing for clients. LayoutError: the traces do not fit the
+            layout.
     """
     chosen = (
         tuple(one for one in pack.manifest.inferences if one.per != "cluster")
@@ -330,7 +356,9 @@ def _sound(
     layout: InputLayout,
     steps: int,
 ) -> list[Tensor]:
-    """Values [C, P] of each inference without those that no trace satisfies; told by the values alone, so that it costs no privacy."""
+    """Values [C, P] of each inference without those that no trace satisfies; told by the values
+    alone, so that it costs no privacy.
+    """
     each = [
         torch.where(_satisfiable(pack, [one], [own], layout, steps).unsqueeze(1), own, torch.nan)
         for one, own in zip(inferences, values, strict=True)
@@ -346,7 +374,9 @@ def _satisfiable(
     layout: InputLayout,
     steps: int,
 ) -> Tensor:
-    """bool [C], whether some trace satisfies each client's formula: the one nearest to nothing but zeros."""
+    """bool [C], whether some trace satisfies each client's formula: the one nearest to nothing but
+    zeros.
+    """
     count, device = len(values[0]), values[0].device
     try:
         own = Properties(
@@ -370,5 +400,7 @@ def _satisfiable(
 
 
 def as_traces(flat: Tensor, steps: int, channels: int) -> Tensor:
-    """Outputs or targets [..., T * V], or [..., T, V] already, step after step, as traces [rows, T, V]."""
+    """Outputs or targets [..., T * V], or [..., T, V] already, step after step, as traces [rows, T,
+    V].
+    """
     return flat.reshape(-1, steps, channels)

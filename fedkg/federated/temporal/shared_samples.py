@@ -1,4 +1,5 @@
-"""What each client shares for clustering: a small part of its training data, and what is mined in it.
+"""What each client shares for clustering: a small part of its training data, and what is mined in
+it.
 
 Letters: C clients, S samples, T steps of a forecast, V channels.
 """
@@ -29,9 +30,11 @@ class Inferred:
     """All that is mined before training.
 
     Attributes:
-        own: phi_i, of each client's training targets. shared: D_i^s, the samples that each client shares. sample: phi_i^s, of those alone.
+        own: phi_i, of each client's training targets. shared: D_i^s, the samples that each client
+            shares. sample: phi_i^s, of those alone.
         pick: how levels become a client's value, as in `mined`.
-        public: whether the samples in `shared` are nobody's: rows of the server, by which it judges its models for each client.
+        public: whether the samples in `shared` are nobody's: rows of the server, by which it judges
+            its models for each client.
     """
 
     own: Properties
@@ -54,9 +57,12 @@ def inferred(
     """What FedSTL mines in the clients' training targets.
 
     Args:
-        pack: with `infer` statements. layout: of the V channels of a forecast. steps: T; targets are [S, T * V] or [S, T, V].
-        share: of its samples that a client shares for clustering and the training of its cluster, at least one sample. These samples, and
-            the bounds of properties (least and greatest values), are seen by the server: take a private `pick` where that must not be.
+        pack: with `infer` statements. layout: of the V channels of a forecast. steps: T; targets
+            are [S, T * V] or [S, T, V].
+        share: of its samples that a client shares for clustering and the training of its cluster,
+            at least one sample. These samples, and
+            the bounds of properties (least and greatest values), are seen by the server: take a
+            private `pick` where that must not be.
         seed: which samples they are.
 
     Raises:
@@ -89,17 +95,23 @@ def inferred_privately(
     share: float = 0.9,
     seed: int = 0,
 ) -> Inferred:
-    """The same under differential privacy of samples: no client shares one, and its property is mined by private quantiles.
+    """The same under differential privacy of samples: no client shares one, and its property is
+    mined by private quantiles.
 
-    What the server then knows of a client, and clusters it by, is made of that property and of rows of its own: clusters cost nothing more.
+    What the server then knows of a client, and clusters it by, is derived from that property and
+    the server's rows: clusters have no further privacy cost.
     Args:
-        pack, clients, layout, steps: as of `inferred`; each parameter needs a declared span, in which it is looked for.
-        x, y: samples [S, ...] of the server, on which each cluster's model is asked how well it keeps a client's property.
-        epsilon: what all values together cost a sample of a client; parameters share it evenly. share: of the traces that should satisfy
+        pack, clients, layout, steps: as of `inferred`; each parameter needs a declared span, in
+            which it is looked for.
+        x, y: samples [S, ...] of the server, on which each cluster's model is asked how well it
+            keeps a client's property.
+        epsilon: what all values together cost a sample of a client; parameters share it evenly.
+            share: of the traces that should satisfy
             each end of a property. seed: of the noise.
 
     Raises:
-        KnowledgeError: a parameter that cannot be found privately (no span, a bound of a window, a trigger); numbers out of range.
+        KnowledgeError: a parameter that cannot be found privately (no span, a bound of a window, a
+            trigger); numbers out of range.
     """
     counted = sum(len(one.parameters) for one in pack.manifest.inferences if one.per != "cluster")
     stream = torch.Generator().manual_seed(int(root(seed, MINED)) & 0x7FFF_FFFF_FFFF_FFFF)
@@ -138,11 +150,11 @@ def traces_of(clients: Clients, steps: int, channels: int) -> list[torch.Tensor]
     """The targets of each client as traces [S, T, V].
 
     Raises:
-        JobError: targets that are no traces of so many steps and channels.
+        JobError: if the targets are not traces with these steps and channels.
     """
     if clients.y[0][0].numel() != steps * channels:
         raise JobError(
-            "the targets are no traces of these steps and channels",
+            "the targets are not traces with these steps and channels",
             expected=f"{steps} steps of {channels} channels",
             received=str(list(clients.y[0].shape[1:])),
         )

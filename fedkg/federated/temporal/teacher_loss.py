@@ -1,4 +1,5 @@
-"""The teacher's term of the objective: how far a forecast is from the nearest trace that satisfies its client's property.
+"""The teacher's term of the objective: how far a forecast is from the nearest trace that satisfies
+its client's property.
 
 Letters: C clients of a stack, B batch, T steps of a forecast, V channels, H = T * V outputs.
 """
@@ -18,9 +19,11 @@ from fedkg.federated.temporal.properties import Properties, as_traces
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TeacherLoss(OfClients):
-    """``weight * mean |y - y*|`` over samples, steps and channels, y* the nearest satisfying trace, which is held (equation 2).
+    """``weight * mean |y - y*|`` over samples, steps and channels, y* the nearest satisfying trace,
+    which is held (equation 2).
 
-    The distance is L1 in the units of the model, y* the nearest in source units; with channels of different scale the two nearest differ.
+    The distance is L1 in the units of the model, y* the nearest in source units; with channels of
+    different scale the two nearest differ.
 
     Args:
         properties: of the clients. weight: lambda, at least 0.
@@ -37,7 +40,9 @@ class TeacherLoss(OfClients):
 
     @property
     def reads(self) -> Literal["samples", "client"]:
-        """See `KnownTerm.reads`: a property that was mined without privacy tells of all samples of a client."""
+        """See `KnownTerm.reads`: a property that was mined without privacy tells of all samples of
+        a client.
+        """
         return "client" if self.properties.epsilon is None else "samples"
 
     def value(self, step: Step) -> Tensor:

@@ -1,4 +1,6 @@
-"""Which mined properties a training uses, wherever among its joints they stand; what privacy they cost is counted once."""
+"""The mined properties that a training uses in any of its steps; their privacy cost is counted
+once.
+"""
 
 from __future__ import annotations
 

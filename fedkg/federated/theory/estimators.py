@@ -12,7 +12,8 @@ from torch import Tensor
 
 
 def heterogeneity(gradients: Tensor, share: Tensor | None = None) -> float:
-    """D^2 = mean over clients of ``|grad F_k - grad F|^2``, from full gradients [K, P] at one point.
+    """D^2 = mean over clients of ``|grad F_k - grad F|^2``, from full gradients [K, P] at one
+    point.
 
     Args:
         share: n_k / n [K], in which grad F is the mean of theirs; None: clients of equal size.
@@ -22,7 +23,9 @@ def heterogeneity(gradients: Tensor, share: Tensor | None = None) -> float:
 
 
 def constrained_heterogeneity(gradients: Tensor, alpha: Tensor) -> float:
-    """D_c^2 = ``sum_k alpha_k |grad F_k - sum_i alpha_i grad F_i|^2``, with SCFA's weights alpha [K]."""
+    """D_c^2 = ``sum_k alpha_k |grad F_k - sum_i alpha_i grad F_i|^2``, with SCFA's weights alpha
+    [K].
+    """
     weights = alpha.to(gradients.dtype)
     return float(weights @ (gradients - weights @ gradients).square().sum(1))
 
@@ -34,7 +37,9 @@ def reduction(gradients: Tensor, alpha: Tensor, share: Tensor | None = None) -> 
 
 
 def smoothness(points: Tensor, gradients: Tensor) -> float:
-    """A lower bound of L: the largest ``|grad F(w) - grad F(w')| / |w - w'|`` over consecutive iterates, both [I, P]."""
+    """A lower bound of L: the largest ``|grad F(w) - grad F(w')| / |w - w'|`` over consecutive
+    iterates, both [I, P].
+    """
     steps = (points[1:] - points[:-1]).norm(dim=1)
     turns = (gradients[1:] - gradients[:-1]).norm(dim=1)
     moved = steps > 0
@@ -42,17 +47,23 @@ def smoothness(points: Tensor, gradients: Tensor) -> float:
 
 
 def gradient_variance(gradients: Tensor) -> float:
-    """sigma^2 = mean over minibatches of ``|g_b - mean g|^2``, from minibatch gradients [B, P] at one point."""
+    """sigma^2 = mean over minibatches of ``|g_b - mean g|^2``, from minibatch gradients [B, P] at
+    one point.
+    """
     return float((gradients - gradients.mean(0)).square().sum(1).mean())
 
 
 def gradient_bound(gradients: Tensor, valid: Tensor) -> float:
-    """L_c: the largest gradient norm over iterates [I, P] at which all constraints hold (valid: bool [I]); 0 without any."""
+    """L_c: the largest gradient norm over iterates [I, P] at which all constraints hold (valid:
+    bool [I]); 0 without any.
+    """
     return float(gradients[valid].norm(dim=1).max()) if bool(valid.any()) else 0.0
 
 
 def hypothesis_share(valid: Tensor) -> tuple[float, tuple[float, float]]:
-    """theta: the share of sampled parameter vectors at which all constraints hold (bool [I]), with Wilson's 95 % interval."""
+    """theta: the share of sampled parameter vectors at which all constraints hold (bool [I]), with
+    Wilson's 95 % interval.
+    """
     count = len(valid)
     share, z = float(valid.to(torch.float64).mean()), 1.959963984540054
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
@@ -65,7 +76,9 @@ def hypothesis_share(valid: Tensor) -> tuple[float, tuple[float, float]]:
 
 
 def divergence(updates: Tensor) -> float:
-    """``mean_k |update_k - mean|^2 / |mean|^2`` of one round's updates [K, P], a squared quantity; infinite when the mean is 0."""
+    """``mean_k |update_k - mean|^2 / |mean|^2`` of one round's updates [K, P], a squared quantity;
+    infinite when the mean is 0.
+    """
     mean = updates.mean(0)
     length = float(mean.square().sum())
     return float((updates - mean).square().sum(1).mean()) / length if length > 0 else math.inf

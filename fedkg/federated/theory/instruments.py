@@ -1,6 +1,8 @@
-"""SCFA's constants as a run shows them: full gradients of all clients where a round began, and what follows from them.
+"""SCFA's constants as a run shows them: full gradients of all clients where a round began, and what
+follows from them.
 
-After J. Arafat, "Semantic-Constrained Federated Aggregation", section 4; how each constant is estimated is our reading where the paper is
+After J. Arafat, "Semantic-Constrained Federated Aggregation", section 4; how each constant is
+estimated is our reading where the paper is
 silent. Gradients are of the task's loss alone, in evaluation (no dropout), as the theorems have it.
 
 Letters: K clients, P parameters, R probe models.
@@ -26,10 +28,12 @@ from fedkg.federated.theory.estimators import hypothesis_share
 from fedkg.models.model_protocols import Params
 
 ROWS = 8192
-"""Samples whose gradient is taken at once."""
+"""Number of samples per gradient evaluation."""
 
 MINIBATCHES = 4
-"""Minibatches of each client from which the variance of gradients is estimated: the first ones of the round."""
+"""Minibatches of each client from which the variance of gradients is estimated: the first ones of
+the round.
+"""
 
 STACK = 64
 """Probe models that are judged at once."""
@@ -41,13 +45,17 @@ class Sight:
 
     Attributes:
         round: the round that began there.
-        objective: F(w), the clients' mean losses weighted by samples. gradient2: ``|grad F(w)|^2``, weighted alike.
+        objective: F(w), the clients' mean losses weighted by samples. gradient2: ``|grad F(w)|^2``,
+            weighted alike.
         heterogeneity: D^2, ``mean_k |grad F_k - grad F|^2``.
-        constrained: D_c^2, ``sum_k alpha_k |grad F_k - sum_i alpha_i grad F_i|^2`` with the round's weights; NaN where no update had
+        constrained: D_c^2, ``sum_k alpha_k |grad F_k - sum_i alpha_i grad F_i|^2`` with the round's
+            weights; NaN where no update had
             weight. gamma: ``1 - D_c^2 / D^2``.
         variance: sigma^2 of minibatch gradients, mean over clients.
-        smoothness: ``|grad F(w') - grad F(w)| / |w' - w|`` with the model w' after the round; NaN where it is the same. Below L.
-        steepest: ``max_k |grad F_k(w)|``. valid: whether the model w keeps all rules on the probe; None without rules.
+        smoothness: ``|grad F(w') - grad F(w)| / |w' - w|`` with the model w' after the round; NaN
+            where it is the same. Below L.
+        steepest: ``max_k |grad F_k(w)|``. valid: whether the model w satisfies all rules on the
+            probe; None without rules.
     """
 
     round: int
@@ -68,7 +76,8 @@ def sight(
     """What a round shows.
 
     Args:
-        options: from when on a rule counts as kept. before, after: the server's one model at the round's begin and end (no client
+        options: when a rule counts as satisfied. before, after: the server's one model at the
+            round's begin and end (no client
             dimension). record: of the round.
     """
     problem = work.problem
@@ -95,10 +104,11 @@ def sight(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Theta:
-    """theta: which share of models near the last one keeps all rules.
+    """theta: the share of models near the last one that satisfy all rules.
 
     Attributes:
-        share: of the drawn models, with its Wilson 95 % `interval`. draws: how many. radius: of the Gaussian they are drawn from, the root
+        share: of the drawn models, with its Wilson 95 % `interval`. draws: how many. radius: of the
+            Gaussian they are drawn from, the root
             of its expected squared distance from the last model.
     """
 
@@ -118,10 +128,12 @@ def theta(
     radius: float | None,
     seed: int,
 ) -> Theta:
-    """The share of parameter vectors around the last model that keep all rules.
+    """Return the share of parameter vectors around the last model that satisfy all rules.
 
-    The reference distribution is a Gaussian around the last model; without a radius it reaches as far as the model has gone, ``|w_T -
-    w_0|``. The share says nothing without the distribution: a smaller radius has more models like the last one in it.
+    The reference distribution is a Gaussian around the last model; without a radius it reaches as
+    far as the model has gone, ``|w_T -
+    w_0|``. The share says nothing without the distribution: a smaller radius has more models like
+    the last one in it.
     """
     far = float(_flat(last).sub(_flat(first)).norm()) if radius is None else radius
     if not far > 0:
@@ -148,9 +160,10 @@ def theta(
 
 
 def client_gradients(problem: Problem, params: Params) -> Iterator[tuple[float, Tensor]]:
-    """Per client its mean loss and the gradient of it, float64 [P], at one model (no client dimension), over all its samples.
+    """Per client its mean loss and the gradient of it, float64 [P], at one model (no client
+    dimension), over all its samples.
 
-    Parameters stand end to end in the order of their names.
+    Parameters are concatenated in the order of their names.
     """
     for x, y in zip(problem.clients.x, problem.clients.y, strict=True):
         loss, total = (
@@ -187,7 +200,9 @@ def _gradient(problem: Problem, params: Params, x: Tensor, y: Tensor) -> tuple[f
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Moments:
-    """Sums over the clients' gradients, from which all spreads follow; no more than a few gradients are held at once."""
+    """Sums over the clients' gradients, from which all spreads follow; no more than a few gradients
+    are held at once.
+    """
 
     objective: float
     mean_by_samples: Tensor
@@ -199,8 +214,10 @@ class _Moments:
 def _moments(problem: Problem, params: Params, alpha: Tensor | None) -> _Moments:
     """The moments at a model; alpha: float64 [K], None for no weights.
 
-    Spreads are ``E |g|^2 - |E g|^2``, of gradients less that of the first client, so that nearly equal ones lose no digits; that of D^2 is
-    around the gradient of F, whose clients count by their samples, and so has the square of what lies between the two means, too.
+    Spreads are ``E |g|^2 - |E g|^2``, of gradients less that of the first client, so that nearly
+    equal ones lose no digits; that of D^2 is
+    around the gradient of F with clients weighted by samples; the squared difference of the two
+    means is included.
     """
     samples = torch.tensor(problem.clients.samples, dtype=torch.float64)
     share = samples / samples.sum()
@@ -230,7 +247,9 @@ def _moments(problem: Problem, params: Params, alpha: Tensor | None) -> _Moments
 
 
 def _alpha(problem: Problem, record: RoundRecord) -> Tensor | None:
-    """The round's weights over all clients, 0 for those that were not sampled; None where no update had any."""
+    """The round's weights over all clients, 0 for those that were not sampled; None where no update
+    had any.
+    """
     if not sum(record.alpha) > 0:
         return None
     place = {name: k for k, name in enumerate(problem.clients.names)}
@@ -241,7 +260,9 @@ def _alpha(problem: Problem, record: RoundRecord) -> Tensor | None:
 
 
 def _variance(work: Work, params: Params, number: int) -> float:
-    """sigma^2: ``mean_k mean_b |g_kb - mean_b g_kb|^2 B / (B - 1)`` over the first minibatches B of the round; 0 where a client has one."""
+    """sigma^2: ``mean_k mean_b |g_kb - mean_b g_kb|^2 B / (B - 1)`` over the first minibatches B of
+    the round; 0 where a client has one.
+    """
     clients, settings = work.problem.clients, work.settings
     keys = client_keys(settings.seed, number, ORDER, torch.arange(len(clients.names)))
     found = []
@@ -262,7 +283,9 @@ def _variance(work: Work, params: Params, number: int) -> float:
 
 
 def _all_kept(scorer: Scorer, options: ScoreOptions, models: Params) -> Tensor:
-    """Bool [R]: which of the models [R, ...] satisfy every rule that is evaluated on the probe; False where none is."""
+    """Bool [R]: which of the models [R, ...] satisfy every rule that is evaluated on the probe;
+    False where none is.
+    """
     exact = ScoreOptions(
         hard_tolerance=options.hard_tolerance, soft_tolerance=options.soft_tolerance
     )

@@ -1,9 +1,13 @@
-"""SCFA's theory as instruments: the numbers of its theorems for a run, and fits of what a run shows.
+"""SCFA's theory as instruments: the numbers of its theorems for a run, and fits of what a run
+shows.
 
-After J. Arafat, "Semantic-Constrained Federated Aggregation": theorem 1 (bound), corollary 2 (when constraints help), theorem 3
-(privacy), proposition 4 (violations). Where a printed formula does not support the claim made with it, both are given.
+After J. Arafat, "Semantic-Constrained Federated Aggregation": theorem 1 (bound), corollary 2 (when
+constraints help), theorem 3
+(privacy), proposition 4 (violations). Where a printed formula does not support the claim made with
+it, both are given.
 
-Letters: T rounds, E local steps of a round, K clients, L smoothness, D heterogeneity, rho violation rate.
+Letters: T rounds, E local steps of a round, K clients, L smoothness, D heterogeneity, rho violation
+rate.
 """
 
 from __future__ import annotations
@@ -25,7 +29,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The four terms of theorem 1's bound on ``min_t E |grad F|^2`` and whether its condition on the step size holds."""
+    """The four terms of theorem 1's bound on ``min_t E |grad F|^2`` and whether its condition on
+    the step size holds.
+    """
 
     optimisation: float
     variance: float
@@ -52,13 +58,16 @@ def bound(
     rho: float,
     gradient_bound: float,
 ) -> Bound:
-    """Theorem 1: ``2 gap / (eta T) + 2 L eta E^2 sigma^2 / K + 2 L^2 eta^2 E^2 D^2 + rho L_c D``, valid for ``eta <= 1 / (L E)``.
+    """Theorem 1: ``2 gap / (eta T) + 2 L eta E^2 sigma^2 / K + 2 L^2 eta^2 E^2 D^2 + rho L_c D``,
+    valid for ``eta <= 1 / (L E)``.
 
     The first term follows the paper; local SGD's usual bound has E in its denominator as well.
 
     Args:
-        gap: F(w0) - F*. rate: eta. rounds: T. smoothness: L. local_steps: E. variance: sigma^2. clients: K.
-        heterogeneity: D (not squared). rho: worst violation rate over the rounds. gradient_bound: L_c.
+        gap: F(w0) - F*. rate: eta. rounds: T. smoothness: L. local_steps: E. variance: sigma^2.
+            clients: K.
+        heterogeneity: D (not squared). rho: worst violation rate over the rounds. gradient_bound:
+            L_c.
     """
     return Bound(
         optimisation=2 * gap / (rate * rounds),
@@ -71,7 +80,11 @@ def bound(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benefit:
-    """Corollary 2. `quantity` is not a ratio of rounds, though it is read so in the paper: it was 10.2 where 22 % were saved."""
+    """Corollary 2.
+
+    `quantity` is not a ratio of rounds, though it is read so in the paper: it was 10.2 where 22 %
+    were saved.
+    """
 
     quantity: float
     threshold: float
@@ -92,7 +105,8 @@ def benefit(
 
 
 def noise_scale(epsilon: float, delta: float = 1e-5) -> float:
-    """sigma = sqrt(2 ln(1.25 / delta)) / epsilon of the Gaussian mechanism; the noise on each coordinate is sigma times the clip norm.
+    """sigma = sqrt(2 ln(1.25 / delta)) / epsilon of the Gaussian mechanism; the noise on each
+    coordinate is sigma times the clip norm.
 
     Proven for epsilon below 1 and a single release only: runs must account for composition.
     """
@@ -106,7 +120,9 @@ def noise_scale(epsilon: float, delta: float = 1e-5) -> float:
 
 
 def signal_to_noise(signal: float, *, sigma: float, clip: float, dimensions: int) -> float:
-    """|clipped mean gradient| over the expected length of the noise, ``sigma clip sqrt(2) Gamma((d + 1) / 2) / Gamma(d / 2)``."""
+    """|clipped mean gradient| over the expected length of the noise, ``sigma clip sqrt(2) Gamma((d
+    + 1) / 2) / Gamma(d / 2)``.
+    """
     length = math.sqrt(2) * math.exp(
         math.lgamma((dimensions + 1) / 2) - math.lgamma(dimensions / 2)
     )
@@ -115,9 +131,11 @@ def signal_to_noise(signal: float, *, sigma: float, clip: float, dimensions: int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyLoss:
-    """Theorem 3's loss without constraints, the paper's claim for constraints, and what its printed formula gives for them.
+    """Theorem 3's loss without constraints, the paper's claim for constraints, and what its printed
+    formula gives for them.
 
-    The formula divides by the size of the hypothesis space; a smaller space makes it larger, not smaller. The claim does not follow.
+    The formula divides by the size of the hypothesis space; a smaller space makes it larger, not
+    smaller. The claim does not follow.
     """
 
     unconstrained: float
@@ -142,7 +160,9 @@ def violation_model(rho: float, *, best: float, optimisation_error: float, slope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFit:
-    """``f(t) = a / sqrt(t) + b rho``: a, b (0 when rho is), R^2 and its 95 % bootstrap interval, if asked for."""
+    """``f(t) = a / sqrt(t) + b rho``: a, b (0 when rho is), R^2 and its 95 % bootstrap interval, if
+    asked for.
+    """
 
     a: float
     b: float
@@ -158,10 +178,12 @@ def rate_fit(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> RateFit:
-    """Least-squares fit of values at `rounds` (None: 1, 2, ...); without violations (rho = 0) there is no constant term.
+    """Least-squares fit of values at `rounds` (None: 1, 2, ...); without violations (rho = 0) the
+    constant term is absent.
 
     Args:
-        bootstrap: how many times the rounds are drawn anew, with replacement, for the interval of R^2; 0 for none.
+        bootstrap: how many times the rounds are drawn anew, with replacement, for the interval of
+            R^2; 0 for none.
     """
     y = np.asarray(values, np.float64)
     if len(y) < 3:
@@ -185,10 +207,12 @@ def rate_fit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViolationFit:
-    """``F1 = intercept - rho slope`` up to the critical rate: intercept is F* - epsilon_opt, slope Delta_max.
+    """``F1 = intercept - rho slope`` up to the critical rate: intercept is F* - epsilon_opt, slope
+    Delta_max.
 
     Attributes:
-        residual_above: mean of F1 minus the line beyond the critical rate; None without such points.
+        residual_above: mean of F1 minus the line beyond the critical rate; None without such
+            points.
     """
 
     intercept: float
@@ -206,7 +230,9 @@ def violation_fit(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> ViolationFit:
-    """Proposition 4 fitted to F1 scores at violation rates, by least squares over the rates up to `critical`."""
+    """Proposition 4 fitted to F1 scores at violation rates, by least squares over the rates up to
+    `critical`.
+    """
     y, rho = np.asarray(scores, np.float64), np.asarray(rhos, np.float64)
     inside = rho <= critical
     if len(np.unique(rho[inside])) < 2:
@@ -235,7 +261,9 @@ def _least_squares(design: Floats, y: Floats) -> tuple[Floats, float]:
 
 
 def _interval(design: Floats, y: Floats, draws: int, seed: int) -> tuple[float, float] | None:
-    """95 % interval of R^2 over fits to rounds drawn with replacement; draws that do not determine the fit are left out."""
+    """95 % interval of R^2 over fits to rounds drawn with replacement; draws that do not determine
+    the fit are left out.
+    """
     if draws < 1:
         return None
     generator = np.random.default_rng(seed)

@@ -10,5 +10,7 @@ from fedkg_compiler.syntax.tree import Statement
 
 
 def construct(at: StatementAt, branch: Branch) -> Statement:
-    """The typed node of a statement; what is wrong with it beyond the grammar goes into ``at.problems``."""
+    """The typed node of a statement; what is wrong with it beyond the grammar goes into
+    ``at.problems``.
+    """
     return build_declaration(at, branch) or build_knowledge(at, branch)

@@ -1,4 +1,6 @@
-"""Comparisons, chained ones too: the direction of a chain and the place of a tolerance are checked here."""
+"""Comparisons, chained ones too: the direction of a chain and the place of a tolerance are checked
+here.
+"""
 
 from __future__ import annotations
 

@@ -110,7 +110,9 @@ def _is_class(at: Statement, branch: Branch) -> IsClass:
 
 
 def _over_members(at: Statement, branch: Branch) -> OverMembers:
-    """``all of``, ``any of``, ``at least N of``: the words before ``of`` are names to the grammar and are looked at here."""
+    """``all of``, ``any of``, ``at least N of``: the words before ``of`` are names to the grammar
+    and are looked at here.
+    """
     word = token(branch, "NAME")
     counts = tokens(branch, "NUMBER")
     variable, source = over(at, branch)

@@ -77,7 +77,8 @@ def call(at: Statement, branch: Branch) -> Apply:
 
 
 def _doubt_commas(at: Statement, arguments: list[Branch]) -> None:
-    """Warn of ``max(x, 3,5)``: digits on both sides of a comma are two arguments, and may be meant as one number.
+    """Warn of ``max(x, 3,5)``: digits on both sides of a comma are two arguments, and may be meant
+    as one number.
 
     Not of ``max(x,3,5)``: who writes no space behind another comma needs none behind this one.
     """
@@ -106,7 +107,9 @@ def _doubt_commas(at: Statement, arguments: list[Branch]) -> None:
 
 
 def over(at: Statement, branch: Branch) -> tuple[Word, Pattern | InClass]:
-    """``over ?p where { ... }`` or ``over ?p in class T``, from the end of an aggregate or a condition over members."""
+    """``over ?p where { ... }`` or ``over ?p in class T``, from the end of an aggregate or a
+    condition over members.
+    """
     source = branches(branch, "group", "in_class")[-1]
     variable = plain(at, token(branch, "VAR"))
     if source.data == "in_class":
@@ -122,7 +125,9 @@ def group_text(at: Statement, group: Branch) -> tuple[Span, str]:
 
 
 def _arithmetic(at: Statement, branch: Branch) -> Expression:
-    """A chain of operators, which leans to the left: unrolled, so that a sum of many terms needs no recursion."""
+    """A chain of operators, which leans to the left: unrolled, so that a sum of many terms needs no
+    recursion.
+    """
     chain = []
     left: Leaf = branch
     while not isinstance(left, Token) and left.data in SIGNS:

@@ -41,7 +41,9 @@ def string(at: Statement, quoted: Token) -> Word:
 
 
 def plain(at: Statement, name: Token) -> Word:
-    """A name, ``"text"``, ``?variable``, ``<iri>`` or `` `tag` `` without the marks around it; its span has the marks."""
+    """A name, ``"text"``, ``?variable``, ``<iri>`` or `` `tag` `` without the marks around it; its
+    span has the marks.
+    """
     match name.type:
         case "STRING":
             return string(at, name)

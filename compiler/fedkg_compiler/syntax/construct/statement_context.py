@@ -13,7 +13,9 @@ from fedkg_compiler.syntax.tree import Word
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement on its way from the parser's tree to ours: its text and the list that its problems are put into."""
+    """One statement on its way from the parser's tree to ours: its text and the list that its
+    problems are put into.
+    """
 
     chunk: Chunk
     problems: list[Diagnostic] = field(default_factory=list)

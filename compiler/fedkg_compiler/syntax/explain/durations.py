@@ -1,4 +1,6 @@
-"""Durations where the language has none: ``for 10 min``, ``x <= 5 bar within 10 min``, ``until 10 min``, ``within 10 pressure``."""
+"""Durations where the language has none: ``for 10 min``, ``x <= 5 bar within 10 min``, ``until 10
+min``, ``within 10 pressure``.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ def within_behind(at: ParseFailure) -> Explanation | None:
 
 
 def within_nothing(at: ParseFailure) -> Explanation | None:
-    """``always within pressure <= 5 bar``, ``eventually within -5 min ...``: no time behind `within`, or one that lies in the past."""
+    """``always within pressure <= 5 bar``, ``eventually within -5 min ...``: no time behind
+    `within`, or one that lies in the past.
+    """
     last = at.last
     if (
         last is not None
@@ -121,7 +125,9 @@ def within_nothing(at: ParseFailure) -> Explanation | None:
 
 
 def bare_window(at: ParseFailure) -> Explanation | None:
-    """``eventually 5 min x > 5``, ``always [0..5 min] x``, ``always [0, 5] min x``: a window that lacks a word, a comma, its unit."""
+    """``eventually 5 min x > 5``, ``always [0..5 min] x``, ``always [0, 5] min x``: a window that
+    lacks a word, a comma, its unit.
+    """
     last, before = at.last, at.before
     if last is None or len(before) < 3:
         return None

@@ -263,7 +263,9 @@ def unclosed_text(at: ParseFailure) -> Explanation | None:
 
 
 def number_form(at: ParseFailure) -> Explanation | None:
-    """Numbers as other countries and other programs write them: ``0,5``, ``1.``, ``.5``, ``1 000``, ``+5``."""
+    """Numbers as other countries and other programs write them: ``0,5``, ``1.``, ``.5``, ``1 000``,
+    ``+5``.
+    """
     before = at.last
     rest = at.rest
     if before is not None and before.type == "NUMBER":

@@ -15,7 +15,9 @@ _STRAY = tuple(";.,)]}")
 
 
 def template_of_inference(at: ParseFailure) -> Explanation | None:
-    """``find ?low in volume >= ?low``, ``find ?low in inside``, ``find ?low in``: no declared template with its arguments behind `in`."""
+    """``find ?low in volume >= ?low``, ``find ?low in inside``, ``find ?low in``: no declared
+    template with its arguments behind `in`.
+    """
     opening = (
         next((token for token in at.before if token.type == "IN"), None)
         if at.form == "infer"

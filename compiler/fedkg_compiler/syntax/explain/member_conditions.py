@@ -16,7 +16,9 @@ _COMPARES = re.compile(r"<=?|>=?|==|!=|[≤≥≠]|is\b|never\b|in\b")
 
 
 def class_list(at: ParseFailure) -> Explanation | None:
-    """``grade in {A, B}``, ``grade in 1``, ``grade in ?p``, ``grade not A``, ``grade is in A``, ``x + 1 in A``."""
+    """``grade in {A, B}``, ``grade in 1``, ``grade in ?p``, ``grade not A``, ``grade is in A``, ``x
+    + 1 in A``.
+    """
     last = at.last
     if last is None or at.form in ("signal", "output"):
         return None
@@ -177,7 +179,9 @@ def over_members(at: ParseFailure) -> Explanation | None:
 
 
 def _bare_condition(at: ParseFailure) -> Explanation | None:
-    """A comparison inside ``all of`` or ``all`` that lacks its parentheses, or is called like a function."""
+    """A comparison inside ``all of`` or ``all`` that lacks its parentheses, or is called like a
+    function.
+    """
     if not _COMPARES.match(at.bad) or not at.bad:
         return None
     opened = at.open_brackets[-1].start_pos if at.open_brackets else -1

@@ -69,7 +69,9 @@ MEANT = (
 
 
 def read_as_name(at: ParseFailure) -> Explanation | None:
-    """``1 AND y``, ``not`` before a value, ``Always x``: a word that was read as a unit or a name, and shows itself one word later."""
+    """``1 AND y``, ``not`` before a value, ``Always x``: a word that was read as a unit or a name,
+    and shows itself one word later.
+    """
     last = at.last
     if (
         last is None
@@ -109,7 +111,9 @@ def read_as_name(at: ParseFailure) -> Explanation | None:
 
 
 def misspelt_operator(at: ParseFailure) -> Explanation | None:
-    """``eventualy within 10 min x > 5``, ``alwyas [0 h, 1 h] x > 5``: a word over time with a slip in it, and its window behind."""
+    """``eventualy within 10 min x > 5``, ``alwyas [0 h, 1 h] x > 5``: a word over time with a slip
+    in it, and its window behind.
+    """
     last = at.last
     if last is None or last.type != "NAME" or at.bad not in ("within", "["):
         return None

@@ -1,4 +1,6 @@
-"""Mistakes in scopes, in the ends of a timeline, in sets, in knowledge from files, and in the values of an example."""
+"""Mistakes in scopes, in the ends of a timeline, in sets, in knowledge from files, and in the
+values of an example.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _SOURCES = (
 
 
 def bare_option(at: ParseFailure) -> Explanation | None:
-    """``rule a client require ...``, ``timeline step 5 min clip``: the value of an option without its word; an option too late."""
+    """``rule a client require ...``, ``timeline step 5 min clip``: the value of an option without
+    its word; an option too late.
+    """
     if at.bad in SCOPES and "SCOPE" in at.accepts:
         return Explanation(
             "FKG002", f"`scope` is missing before `{at.bad}`", f"write: scope {at.bad}"

@@ -63,7 +63,9 @@ def early_tolerance(at: ParseFailure) -> Explanation | None:
 
 
 def fraction(at: ParseFailure) -> Explanation | None:
-    """``3½ bar``, ``½ bar``, ``3² bar``: a fraction that is one sign, a raised digit behind a number."""
+    """``3½ bar``, ``½ bar``, ``3² bar``: a fraction that is one sign, a raised digit behind a
+    number.
+    """
     last = at.last
     if last is not None and last.type == "UNIT" and str(last) in ("²", "³") and len(at.before) > 1:
         number, power = str(at.before[-2]), "2" if str(last) == "²" else "3"

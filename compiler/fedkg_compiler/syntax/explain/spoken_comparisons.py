@@ -80,7 +80,9 @@ def spoken_comparison(at: ParseFailure) -> Explanation | None:
 
 
 def spoken_range(at: ParseFailure) -> Explanation | None:
-    """``pressure between 3 bar and 5 bar``, ``pressure in [3, 5] bar``, ``= 3..5 bar``: a range said in words or brackets."""
+    """``pressure between 3 bar and 5 bar``, ``pressure in [3, 5] bar``, ``= 3..5 bar``: a range
+    said in words or brackets.
+    """
     for start in _possible_starts(at):
         found = _RANGE.match(at.text, start)
         if found is None or found.end() <= at.start or not _is_range(found):
@@ -103,7 +105,9 @@ def spoken_range(at: ParseFailure) -> Explanation | None:
 
 
 def _name_alone(at: ParseFailure, start: int) -> Token | None:
-    """The name before a place, where nothing else is compared with the range; None for more than a name."""
+    """The name before a place, where nothing else is compared with the range; None for more than a
+    name.
+    """
     before = [token for token in at.before if token.end_pos <= start]
     alone = bool(before) and before[-1].type in ("NAME", "QUOTED")
     return (
@@ -127,12 +131,16 @@ def _chain(found: re.Match[str], left: str) -> tuple[str, bool]:
 
 
 def _brackets(found: re.Match[str]) -> str:
-    """Those around a range: of ``[ ]`` both ends belong to it, of ``( )`` and ``[ [`` opinions differ."""
+    """Those around a range: of ``[ ]`` both ends belong to it, of ``( )`` and ``[ [`` opinions
+    differ.
+    """
     return found["bracket"] + (found["closed"] or found["closing"] or "")
 
 
 def _is_range(found: re.Match[str]) -> bool:
-    """Whether what looks like one is a range, and no list, time or difference, and its numbers can be read in one way alone."""
+    """Whether what looks like one is a range, and no list, time or difference, and its numbers can
+    be read in one way alone.
+    """
     word, join = found["word"], found["join"]
     if _THOUSANDS.search(found["low"]) or _THOUSANDS.search(found["high"]):
         return False

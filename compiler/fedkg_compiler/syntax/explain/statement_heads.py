@@ -1,4 +1,6 @@
-"""Mistakes in the heads of statements: words that are left out, signs of other languages behind a name, texts in the wrong place."""
+"""Mistakes in the heads of statements: words that are left out, signs of other languages behind a
+name, texts in the wrong place.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ _NAME = re.compile(r"[^\W\d]\w*\Z")
 
 
 def rule_head(at: ParseFailure) -> Explanation | None:
-    """``rule a: require ...``, ``rule a = x <= 1``, ``rule a if ...``, ``rule a require: ...``, and a text behind the condition."""
+    """``rule a: require ...``, ``rule a = x <= 1``, ``rule a if ...``, ``rule a require: ...``, and
+    a text behind the condition.
+    """
     if at.form != "rule" or len(at.before) < 2:
         return None
     if at.bad == ":":
@@ -64,7 +68,9 @@ def rule_head(at: ParseFailure) -> Explanation | None:
 
 
 def signal_head(at: ParseFailure) -> Explanation | None:
-    """``signal q bar``, ``signal q in bar 0 .. 20``, ``signal q in bar span 0 .. 20 bar``: words left out, a unit twice."""
+    """``signal q bar``, ``signal q in bar 0 .. 20``, ``signal q in bar span 0 .. 20 bar``: words
+    left out, a unit twice.
+    """
     if at.form not in ("signal", "output") or at.last is None:
         return None
     named = (
@@ -96,7 +102,9 @@ def signal_head(at: ParseFailure) -> Explanation | None:
 
 
 def template_head(at: ParseFailure) -> Explanation | None:
-    """``template t(x): ...``, ``template t(?x) = ...``, ``template t x, low = ...``, ``template t(x in bar) = ...``."""
+    """``template t(x): ...``, ``template t(?x) = ...``, ``template t x, low = ...``, ``template t(x
+    in bar) = ...``.
+    """
     if at.form != "template" or at.has("="):
         return None
     if (
@@ -137,7 +145,9 @@ def template_head(at: ParseFailure) -> Explanation | None:
 
 
 def example_head(at: ParseFailure) -> Explanation | None:
-    """``example i holds ...``, ``example of i is true ...``, ``holds pressure = 3``, ``for pressure 3 4 bar``, ``= 3 / 4 bar``."""
+    """``example i holds ...``, ``example of i is true ...``, ``holds pressure = 3``, ``for pressure
+    3 4 bar``, ``= 3 / 4 bar``.
+    """
     if at.form != "example" or at.last is None:
         return None
     if at.accepts == {"OF"} and _NAME.match(at.bad):

@@ -1,4 +1,6 @@
-"""Mistakes in the shape of a statement: brackets, missing names and marks, values where conditions belong."""
+"""Mistakes in the shape of a statement: brackets, missing names and marks, values where conditions
+belong.
+"""
 
 from __future__ import annotations
 
@@ -185,7 +187,9 @@ def _name_help(form: str, written: str) -> str:
 
 
 def missing_mark(at: ParseFailure) -> Explanation | None:
-    """A variable without ``?``, a file name without quotes, a pattern without braces, an IRI without its brackets."""
+    """A variable without ``?``, a file name without quotes, a pattern without braces, an IRI
+    without its brackets.
+    """
     accepts = at.accepts
     word = _WORD.match(at.bad) is not None
     if "VAR" in accepts and "NAME" not in accepts and word and at.bad not in at.allowed_words:

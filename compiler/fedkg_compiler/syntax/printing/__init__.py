@@ -1,4 +1,6 @@
-"""The syntax tree back to text, in the one form that all rule files share: `print_file`, `print_statement`, `canonical`."""
+"""The syntax tree back to text, in the one form that all rule files share: `print_file`,
+`print_statement`, `canonical`.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,18 @@ def canonical(text: str, file: str) -> tuple[str | None, tuple[Diagnostic, ...]]
 
 
 def print_statement(statement: Statement) -> str:
-    """One statement as text, without the comments inside it; its lines have no line end behind the last."""
+    """One statement as text, without the comments inside it; its lines have no line end behind the
+    last.
+    """
     return "\n".join(block(laid(statement)).lines)
 
 
 def print_file(file: RuleFile) -> str:
-    """All statements of a file that parsed, with its comments; `file.text` has the line ends ``\\n``.
+    """All statements of a file that parsed, with its comments; `file.text` has the line ends
+    ``\\n``.
 
-    A comment behind a clause stays behind it. A statement with a comment in the middle of a clause is left as it is.
+    A comment behind a clause stays behind it. A statement with a comment in the middle of a clause
+    is left as it is.
     """
     places = TextOffsets(file.text)
     edge = left_edge(file.text)

@@ -14,7 +14,9 @@ _COMMENT = re.compile(r"#[^\n]*")
 
 
 def inner(text: str) -> Iterator[tuple[int, str]]:
-    """The comments between the words of one statement, outside braces: where each begins, and its text."""
+    """The comments between the words of one statement, outside braces: where each begins, and its
+    text.
+    """
     depth = 0
     for before, after in pairwise(read(text).tokens):
         depth += (before.type == "LBRACE") - (before.type == "RBRACE")
@@ -30,7 +32,8 @@ def remarks(text: str, clauses: Sequence[tuple[int, int] | None]) -> list[Remark
     Returns None if a comment is inside a clause or cannot be assigned.
 
     Args:
-        text: the statement. clauses: where each clause begins and ends in it, in the order in which they are printed.
+        text: the statement. clauses: where each clause begins and ends in it, in the order in which
+            they are printed.
     """
     found: list[Remark] = []
     for start, comment in inner(text):

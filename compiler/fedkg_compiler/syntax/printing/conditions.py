@@ -1,4 +1,6 @@
-"""Conditions as text: on one line where there is room, else broken at `and`, `or`, `then` and the words that join."""
+"""Conditions as text: on one line where there is room, else broken at `and`, `or`, `then` and the
+words that join.
+"""
 
 from __future__ import annotations
 

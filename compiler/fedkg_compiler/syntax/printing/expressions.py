@@ -60,7 +60,9 @@ def apply(node: Apply) -> str:
 
 
 def _arithmetic(node: Arithmetic) -> tuple[int, str]:
-    """A chain of operators, which leans to the left: unrolled, so that a sum of many terms needs no recursion."""
+    """A chain of operators, which leans to the left: unrolled, so that a sum of many terms needs no
+    recursion.
+    """
     level = _LEVELS[node.op]
     parts: list[str] = []
     link: Expression = node

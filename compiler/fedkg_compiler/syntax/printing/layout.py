@@ -11,7 +11,9 @@ from fedkg_compiler.syntax.printing.conditions import WIDTH
 
 _INDENT = "  "
 DECLARATION = 120
-"""The width of a line that declares a signal: a table of them is read down its columns, and seldom to its end."""
+"""The width of a line that declares a signal: a table of them is read down its columns, and seldom
+to its end.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,9 @@ class Remark:
 
 @dataclass(slots=True, kw_only=True)
 class Block:
-    """The lines of one statement; those of one line keep their cells until they are aligned with their neighbours'."""
+    """The lines of one statement; those of one line keep their cells until they are aligned with
+    their neighbours'.
+    """
 
     lines: list[str]
     cells: tuple[str, ...] = ()
@@ -75,7 +79,9 @@ def _add(lines: list[str], remarks: Sequence[Remark], place: int) -> bool:
 
 
 def align(blocks: Sequence[Block]) -> None:
-    """Put the clauses of neighbouring declarations below each other, where every line still has room."""
+    """Put the clauses of neighbouring declarations below each other, where every line still has
+    room.
+    """
     run: list[Block] = []
     for one in [*blocks, None]:
         if one is not None and one.cells:

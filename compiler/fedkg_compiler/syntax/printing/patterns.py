@@ -63,5 +63,7 @@ def braces(written: str, indent: int, *, block: bool = False) -> str:
 
 
 def _without_edge(rest: str) -> str:
-    """The lines below the first; blank ones, and the one before the closing brace, say nothing about the indentation."""
+    """The lines below the first; blank ones, and the one before the closing brace, say nothing
+    about the indentation.
+    """
     return "\n".join(line if line.strip() else "" for line in rest.split("\n"))

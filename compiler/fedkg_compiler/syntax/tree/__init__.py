@@ -1,6 +1,7 @@
 """The syntax tree of a rule file: what was written, with its place, before any name is looked up.
 
-Every node carries its `Span`. Nodes are frozen; the unions `Expression`, `Condition` and `Statement` are closed.
+Every node carries its `Span`. Nodes are frozen; the unions `Expression`, `Condition` and
+`Statement` are closed.
 """
 
 from __future__ import annotations

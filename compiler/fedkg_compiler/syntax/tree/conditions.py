@@ -12,7 +12,9 @@ from fedkg_compiler.syntax.tree.quantifiers import InClass, Pattern
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison(Tree):
-    """``a <= b < c``, chained; operators are normalised to ``<= >= == != < >``; len(operators) == len(operands) - 1."""
+    """``a <= b < c``, chained; operators are normalised to ``<= >= == != < >``; len(operators) ==
+    len(operands) - 1.
+    """
 
     operands: tuple[Expression, ...]
     operators: tuple[Word, ...]
@@ -31,7 +33,9 @@ class IsClass(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership(Tree):
-    """``grade in A, B``, ``grade not in C, "D"``: one of the classes of a label, or of the texts of a category."""
+    """``grade in A, B``, ``grade not in C, "D"``: one of the classes of a label, or of the texts of
+    a category.
+    """
 
     subject: Expression
     negated: bool
@@ -47,7 +51,8 @@ class Follows(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverMembers(Tree):
-    """``all of (c) over ?p where { ... }``, ``any of (c) over ?p in class T``, ``at least 2 of (c) over ...``.
+    """``all of (c) over ?p where { ... }``, ``any of (c) over ?p in class T``, ``at least 2 of (c)
+    over ...``.
 
     `least` is how many members: None for all, 1 for any.
     """
@@ -116,7 +121,9 @@ class Temporal(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until(Tree):
-    """``a until [closed] [window] b`` or ``a since [closed] [window] b``; closed: `a` holds at the step of `b` too."""
+    """``a until [closed] [window] b`` or ``a since [closed] [window] b``; closed: `a` holds at the
+    step of `b` too.
+    """
 
     mode: Literal["until", "since"]
     left: Condition

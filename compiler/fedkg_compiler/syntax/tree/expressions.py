@@ -20,7 +20,9 @@ WriteAt = Callable[["Expression", int], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator(Tree):
-    """A value that is made of other values alone. It says which branch of the grammar it is, and how it is written.
+    """A value that is made of other values alone.
+
+    It says which branch of the grammar it is, and how it is written.
 
     The values in the branch are its fields, in their order.
     """
@@ -64,7 +66,9 @@ class Variable(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply(Tree):
-    """``temperature(?zone)``, ``value(?tag)``, ``max(a, b)``, ``l1_ball(radius = ?r)``: which of them is decided by binding."""
+    """``temperature(?zone)``, ``value(?tag)``, ``max(a, b)``, ``l1_ball(radius = ?r)``: which of
+    them is decided by binding.
+    """
 
     name: Word
     args: tuple[Expression, ...]
@@ -114,7 +118,9 @@ class Past(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate(Tree):
-    """``sum of flow(?p) over ?p where { ... }``, ``max of level(?v) over ?v in class isa95:StorageUnit``."""
+    """``sum of flow(?p) over ?p where { ... }``, ``max of level(?v) over ?v in class
+    isa95:StorageUnit``.
+    """
 
     function: Word
     body: Expression

@@ -11,7 +11,9 @@ from fedkg_compiler.diagnostics.record import Span
 
 
 class Number(float):
-    """A number that knows how it was written: ``1.50`` is 1.5 and prints as ``1.50``. In everything else it is a float.
+    """A number that knows how it was written: ``1.50`` is 1.5 and prints as ``1.50``.
+
+    In everything else it is a float.
 
     A float of the tree is one of these, or a plain float if the tree has no source text.
     """
@@ -65,7 +67,9 @@ _INNER: dict[type[Tree], tuple[str, ...]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word(Tree):
-    """A piece of text with its place: a name, a variable (without `?`), a string (unescaped), a unit, an IRI (without <>)."""
+    """A piece of text with its place: a name, a variable (without `?`), a string (unescaped), a
+    unit, an IRI (without <>).
+    """
 
     text: str
 
@@ -80,7 +84,9 @@ class TermName(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head(Tree):
-    """``temperature(?zone)``, ``speed`` or `` `TIC-101.PV` `` (quoted) where a signal is declared or named."""
+    """``temperature(?zone)``, ``speed`` or `` `TIC-101.PV` `` (quoted) where a signal is declared
+    or named.
+    """
 
     name: Word
     variable: Word | None = None

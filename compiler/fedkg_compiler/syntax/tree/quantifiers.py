@@ -9,7 +9,9 @@ from fedkg_compiler.syntax.tree.node import TermName, Tree, Word
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern(Tree):
-    """``where { ... }``: the text between the braces (a SPARQL group graph pattern); its span is that of the text."""
+    """``where { ... }``: the text between the braces (a SPARQL group graph pattern); its span is
+    that of the text.
+    """
 
     text: str
 

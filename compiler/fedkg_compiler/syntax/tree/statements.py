@@ -29,7 +29,9 @@ class Prefix(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline(Tree):
-    """``timeline step 5 min time column "Zeit" trace column "heat" ends clip``; `ends` is strict or clip."""
+    """``timeline step 5 min time column "Zeit" trace column "heat" ends clip``; `ends` is strict or
+    clip.
+    """
 
     step: Quantity | None = None
     ends: Word | None = None
@@ -111,7 +113,8 @@ class Infer(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Tree):
-    """What a range clause allows: ``any`` (all empty), classes, ``0 .. 3 bar``, or ``between 0.9 * x and 1.1 * x`` (`ends`).
+    """What a range clause allows: ``any`` (all empty), classes, ``0 .. 3 bar``, or ``between 0.9 *
+    x and 1.1 * x`` (`ends`).
 
     Classes are names or texts; a class named "any" or "between" has quotes.
     """
@@ -138,7 +141,9 @@ class EarlierModel(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeKnowledge(Tree):
-    """``range knowledge name of output when c allow choice ... otherwise allow choice``; or the clauses from a table or model."""
+    """``range knowledge name of output when c allow choice ... otherwise allow choice``; or the
+    clauses from a table or model.
+    """
 
     name: Word
     output: Word
@@ -151,7 +156,9 @@ class RangeKnowledge(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictKnowledge(Tree):
-    """``predict knowledge name of output when c predict e ... otherwise predict e``; or the clauses from a table or model."""
+    """``predict knowledge name of output when c predict e ... otherwise predict e``; or the clauses
+    from a table or model.
+    """
 
     name: Word
     output: Word
@@ -186,9 +193,11 @@ class Cause(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series(Tree):
-    """``pressure = 7 9 unknown bar`` or ``grade = A "B 2" unknown`` in an example; one of `values` and `texts` is empty.
+    """``pressure = 7 9 unknown bar`` or ``grade = A "B 2" unknown`` in an example; one of `values`
+    and `texts` is empty.
 
-    ``unknown`` is NaN among the values and a Word with the text "" among the texts (a class may be called "unknown", in quotes).
+    ``unknown`` is NaN among the values and a Word with the text "" among the texts (a class may be
+    called "unknown", in quotes).
     A series of nothing but ``unknown`` has values.
     """
 
@@ -247,7 +256,9 @@ class Lost(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFile:
-    """One parsed file: its name as given, its text (line ends ``\\n`` or ``\\r\\n``), its statements in order (those that parsed)."""
+    """One parsed file: its name as given, its text (line ends ``\\n`` or ``\\r\\n``), its
+    statements in order (those that parsed).
+    """
 
     file: str
     text: str
