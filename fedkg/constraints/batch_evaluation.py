@@ -95,7 +95,7 @@ class Evaluated:
     unsure: tuple[Tensor, Tensor] | None = None
 
     @property
-    def traced(self) -> bool:
+    def is_symbolic(self) -> bool:
         """Whether the numbers are symbolic: placeholders for the arguments of a compiled
         function.
         """
@@ -163,7 +163,7 @@ class Evaluated:
     def _selection(self, bank: BankTensors) -> Selection | None:
         if bank not in self._selections:
             self._selections[bank] = (
-                None if bank.temporal or self.traced else self._selector.select(bank.asked)
+                None if bank.temporal or self.is_symbolic else self._selector.select(bank.asked)
             )
         return self._selections[bank]
 

@@ -22,7 +22,7 @@ from typing_extensions import override
 from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.constraints.engine.penalty import penalty_form
-from fedkg.constraints.module_registry import numbered
+from fedkg.constraints.module_registry import registered_module
 from fedkg.constraints.report import ConstraintReport
 
 V = TypeVar("V")
@@ -51,7 +51,7 @@ class Told(NamedTuple):
 def _report(told: Told) -> ConstraintReport:
     """The report of a call, outside of any graph."""
     form: dict[str, Any] = dict(zip(Told._fields[4:], told[4:], strict=True))
-    report: ConstraintReport = numbered(told.module)(
+    report: ConstraintReport = registered_module(told.module)(
         told.x, told.y, sample_weight=told.weight, **form
     )
     return report
@@ -114,7 +114,7 @@ def _slopes_like(told: Told, by_x: bool, by_y: bool) -> list[Tensor]:
 def _shape(x: Tensor, steps: bool, module: int) -> tuple[int, ...]:
     """[B, R], or for windows [n, R] or (steps) [n, T, R]."""
     lead = x.shape[:-1] if steps else x.shape[:1]
-    return (*lead, numbered(module).pack.rows)
+    return (*lead, registered_module(module).pack.rows)
 
 
 @torch.library.custom_op("fedkg::penalty", mutates_args=())
@@ -282,7 +282,9 @@ def open_verdicts(parts: list[Tensor], module: int, steps: bool) -> tuple[Tensor
 
 def _opened(parts: list[Tensor], module: int, *form: Any) -> ConstraintReport:
     x, y, *weight = parts
-    return numbered(module).opened(x, y, weight[0] if weight else None, penalty_form(*form))
+    return registered_module(module).opened(
+        x, y, weight[0] if weight else None, penalty_form(*form)
+    )
 
 
 class TracedReport(ConstraintReport):

@@ -39,13 +39,13 @@ from fedkg.constraints.binding.views import (
 )
 from fedkg.constraints.engine.banks import BankTensors, bank_tensors, chunk_of
 from fedkg.constraints.engine.constants import being_traced, lift
-from fedkg.constraints.engine.materialise import standing
+from fedkg.constraints.engine.materialise import materialise
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
 from fedkg.constraints.engine.sharing import Sharing, share
 from fedkg.constraints.module_registry import number_of
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.shape_cache import MOST, Repeats, kind_of, repeated
+from fedkg.constraints.shape_cache import MOST, Repeats, build_shape_cache, kind_of
 from fedkg.errors import LayoutError
 from fedkg.pack.pack import Pack
 
@@ -282,7 +282,7 @@ class ConstraintModule(nn.Module):
                 and checked
                 and len(self._repeats) < MOST
             ):
-                self._repeats[kind] = repeated(self, x, y, of)
+                self._repeats[kind] = build_shape_cache(self, x, y, of)
         return ConstraintReport(
             of.hoisted(self.sharing.hoisted, self.sharing.extremes) if self.sharing.extremes else of
         )
@@ -299,7 +299,7 @@ class ConstraintModule(nn.Module):
         }
         lifted.sharing = self.sharing.each(lift)
         of = lifted._afresh(x, y, None, None, weight, penalty)
-        of = replace(of, inputs=standing(of.inputs), outputs=standing(of.outputs))
+        of = replace(of, inputs=materialise(of.inputs), outputs=materialise(of.outputs))
         of = (
             of.hoisted(lifted.sharing.hoisted, lifted.sharing.extremes)
             if lifted.sharing.extremes
@@ -311,14 +311,16 @@ class ConstraintModule(nn.Module):
                 for one in self.plan.conditions
             ]
         )
-        unsure = None if of.unsure is None else (standing(of.unsure[0]), standing(of.unsure[1]))
+        unsure = (
+            None if of.unsure is None else (materialise(of.unsure[0]), materialise(of.unsure[1]))
+        )
         banks = tuple(bank.asking(sure) for bank in of.banks)
         return ConstraintReport(
             replace(
                 of,
                 banks=banks,
-                inputs=standing(of.inputs),
-                outputs=standing(of.outputs),
+                inputs=materialise(of.inputs),
+                outputs=materialise(of.outputs),
                 unsure=unsure,
             )
         )

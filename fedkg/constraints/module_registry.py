@@ -20,6 +20,6 @@ def number_of(module: ConstraintModule) -> int:
     return number
 
 
-def numbered(number: int) -> ConstraintModule:
+def registered_module(number: int) -> ConstraintModule:
     """The module of a number."""
     return _MODULES[number]

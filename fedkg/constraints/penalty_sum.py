@@ -85,7 +85,7 @@ def total_penalty(of: Evaluated) -> Tensor:
     not possible, the usual graph is built.
     """
     weight, shares = _weight_and_shares(of)
-    known, done = paid(of, shares, weight[0], lambda banks: _each(of, banks, shares, weight))
+    known, done = paid(of, shares, weight[0], lambda banks: _sum_parts(of, banks, shares, weight))
     rest = [None if at in done else share for at, share in enumerate(shares)]
     total = _by_graph(of, rest)
     return total if known is None else total + known.sum()
@@ -98,7 +98,7 @@ def _by_graph(of: Evaluated, shares: Sequence[Tensor | None]) -> Tensor:
     differentiable = torch.is_grad_enabled() and (
         of.inputs.requires_grad or of.outputs.requires_grad
     )
-    whole = of.traced
+    whole = of.is_symbolic
     try:
         inputs, outputs = (
             part.detach().requires_grad_(differentiable and part.requires_grad)
@@ -145,12 +145,14 @@ def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
         weight: of samples, [C, n]: the first n samples of the batch are the first part, and so on.
     """
     shares = _shares(of, weight)
-    known, done = paid(of, shares, weight.flatten(), lambda banks: _each(of, banks, shares, weight))
-    value = _each(of, [at for at in range(len(of.banks)) if at not in done], shares, weight)
+    known, done = paid(
+        of, shares, weight.flatten(), lambda banks: _sum_parts(of, banks, shares, weight)
+    )
+    value = _sum_parts(of, [at for at in range(len(of.banks)) if at not in done], shares, weight)
     return (value if known is None else value + known).view(weight.shape).sum(dim=1)
 
 
-def _each(
+def _sum_parts(
     of: Evaluated, banks: Sequence[int], shares: Sequence[Tensor | None], weight: Tensor
 ) -> Tensor:
     """What each sample adds to the penalty of its part by some banks (positions), [B], by the
@@ -303,7 +305,7 @@ def _shares(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
     """The shares of `_shares_apart`, those of equal rows added up."""
     apart = _shares_apart(of, weight)
     return [
-        None if share is None else bank.together(share)
+        None if share is None else bank.sum_equal_rows(share)
         for bank, share in zip(of.banks, apart, strict=True)
     ]
 
@@ -321,7 +323,7 @@ def _shares_apart(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
     judged = [bank for bank in of.banks if bank.touches_output and not of.asleep(bank)]
     if not judged:
         return [None] * len(of.banks)
-    kept = {} if of.traced else judged[0].kept
+    kept = {} if of.is_symbolic else judged[0].kept
     known = _known_of(judged, weight.dtype, len(of.pack.manifest.rules), of.met.shape[0], kept)
     applying = _applying_at_once(of, known, weight)
     if applying is None:
@@ -443,7 +445,9 @@ def _counted(of: Evaluated, which: Tensor, weight: Tensor) -> Tensor:
     """The weight, in each part, of the samples that a bool [R, B] picks: [R, C]."""
     picked = which.to(weight.dtype)
     if weight.shape[0] == 1:
-        return _over_samples(of, picked, weight[0])[:, None] if of.traced else picked @ weight.T
+        return (
+            _over_samples(of, picked, weight[0])[:, None] if of.is_symbolic else picked @ weight.T
+        )
     return torch.einsum("rcb,cb->rc", picked.view(-1, *weight.shape), weight)
 
 
@@ -453,7 +457,7 @@ def _over_samples(of: Evaluated, each: Tensor, weight: Tensor | None) -> Tensor:
     Traced, those of each window first, in one loop with what they are made of: a product of
     matrices is none, and of a longer sum the compiler makes two.
     """
-    if not of.traced:
+    if not of.is_symbolic:
         return each.sum(dim=1) if weight is None else each @ weight
     each = each if weight is None else each * weight
     return (

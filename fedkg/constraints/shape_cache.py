@@ -158,7 +158,9 @@ class Reader:
         return into
 
 
-def repeated(module: ConstraintModule, x: Tensor, y: Any, of: Evaluated) -> Repeated | None:
+def build_shape_cache(
+    module: ConstraintModule, x: Tensor, y: Any, of: Evaluated
+) -> Repeated | None:
     """What a call says of those like it; None where they are not `Repeated`.
 
     Args:

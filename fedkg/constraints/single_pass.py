@@ -34,7 +34,7 @@ class Once:
         """
         of = self._of
         return (
-            of.traced
+            of.is_symbolic
             and of.form.exact
             and bank.temporal
             and bank.touches_output

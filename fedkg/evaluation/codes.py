@@ -14,7 +14,7 @@ OTHER = -2.0
 """The code of a text that the vocabulary does not have: equal to no code that a rule asks for."""
 
 
-def some(names: Sequence[str], most: int = 4) -> str:
+def list_some(names: Sequence[str], most: int = 4) -> str:
     """Names in backticks, the first few of them: ```a`, `b` and 3 more``."""
     if len(names) <= most:
         return (
@@ -47,8 +47,8 @@ def codes(
         hint = f"; did you mean `{close}` by `{foreign[0]}`?" if close else ""
         return out, [
             (
-                f"no text in column `{header}` ({some(foreign)}) is one that the rules know "
-                f"({some(vocabulary)}){hint}"
+                f"no text in column `{header}` ({list_some(foreign)}) is one that the rules know "
+                f"({list_some(vocabulary)}){hint}"
             )
         ]
     return out, []
@@ -84,9 +84,11 @@ def foreign_classes(table: Table, header: str, classes: Sequence[str]) -> list[s
     close = nearest_header(foreign[0], classes)
     first = f"first in {table.where(rows[0])}" if len(rows) > 1 else f"in {table.where(rows[0])}"
     hint = f"; did you mean `{close}` by `{foreign[0]}`?" if close else ""
-    what = f"which {'is' if len(foreign) == 1 else 'are'} no class of its label ({some(classes)})"
+    what = (
+        f"which {'is' if len(foreign) == 1 else 'are'} no class of its label ({list_some(classes)})"
+    )
     count = f"taken as unknown in {len(rows):,} row{'s' * (len(rows) > 1)}"
-    return [f"column `{header}` holds {some(foreign)}, {first}, {what}: {count}{hint}"]
+    return [f"column `{header}` holds {list_some(foreign)}, {first}, {what}: {count}{hint}"]
 
 
 def truths(values: NDArray[np.float64], header: str) -> tuple[NDArray[np.float64], list[str]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.constraints.meaning.timing import Timing
 from fedkg.evaluation.cases import Cases
-from fedkg.evaluation.codes import some
+from fedkg.evaluation.codes import list_some
 from fedkg.evaluation.ends import Ends
 from fedkg.evaluation.entities import EntityCounts, EntityTally
 from fedkg.evaluation.faults import row_at_fault
@@ -298,7 +298,9 @@ def _result(
             f"inputs, which no table holds"
         )
     if headers:
-        notes.append(f"{bound.only() or 'not evaluated'}: the table has no column {some(headers)}")
+        notes.append(
+            f"{bound.only() or 'not evaluated'}: the table has no column {list_some(headers)}"
+        )
     if (
         bound.every
         and not bound.modelled

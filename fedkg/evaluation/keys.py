@@ -191,18 +191,18 @@ def _strangers(headers: Sequence[str], strange: NDArray[np.bool_], table: Table)
     about = (
         [
             (
-                f"{_of(len(texts) - empty, table)} a {what} that no rule is bound to "
+                f"{_count_text(len(texts) - empty, table)} a {what} that no rule is bound to "
                 f"({', '.join(names[:TOLD])}{more})"
             )
         ]
         if names
         else []
     )
-    lacking = [f"{_of(empty, table)} no value in {what}"] if empty else []
+    lacking = [f"{_count_text(empty, table)} no value in {what}"] if empty else []
     return f"{'; '.join([*about, *lacking])}: what is asked of each {what} is not checked there"
 
 
-def _of(rows: int, table: Table) -> str:
+def _count_text(rows: int, table: Table) -> str:
     """``3 of 120 rows have``."""
     return f"{rows:,} of {table.rows:,} rows {'has' if rows == 1 else 'have'}"
 

@@ -136,12 +136,12 @@ def _joined(parts: Sequence[tuple[NDArray[np.int64], Agreement]]) -> Agreement:
                 "right",
             )
         },
-        first_empty=_first([(at, part.first_empty) for at, part in parts]),
-        first_disjoint=_first([(at, part.first_disjoint) for at, part in parts]),
-        first_outside=_first([(at, part.first_outside) for at, part in parts]),
+        first_empty=_first_row([(at, part.first_empty) for at, part in parts]),
+        first_disjoint=_first_row([(at, part.first_disjoint) for at, part in parts]),
+        first_outside=_first_row([(at, part.first_outside) for at, part in parts]),
     )
 
 
-def _first(found: Sequence[tuple[NDArray[np.int64], int | None]]) -> int | None:
+def _first_row(found: Sequence[tuple[NDArray[np.int64], int | None]]) -> int | None:
     """The first table row among those found, each at its place in a part."""
     return min((int(at[place]) for at, place in found if place is not None), default=None)

@@ -58,7 +58,7 @@ def rules_table(evaluation: Evaluation) -> RichTable:
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("worst", overflow="fold")
     for rule in evaluation.rules:
-        remark = worst_text(rule.worst) or _first((*rule.notes, *rule.no_rows))
+        remark = worst_text(rule.worst) or _first_note((*rule.notes, *rule.no_rows))
         table.add_row(_name(rule), f"{rule.bound_rows:,}", *_counts(rule), Text(remark))
         for cells in _entities(rule):
             table.add_row(*(Text(cell, style="dim") for cell in cells))
@@ -141,7 +141,7 @@ def worst_text(worst: Worst | None) -> str:
     return f"{places}: {worst.read}" if worst.read else f"{worst.robustness:+.4g}{unit}: {places}"
 
 
-def _first(notes: tuple[str, ...]) -> str:
+def _first_note(notes: tuple[str, ...]) -> str:
     return notes[0] if notes else ""
 
 
@@ -222,23 +222,25 @@ def knowledge_lines(model: Agreement) -> list[str]:
             f"({model.right / model.labelled:.1%})"
         )
     if model.empty and model.first_empty is not None:
-        where = f"{_many(model.empty, 'row')}, first in row {model.first_empty + 1}"
+        where = f"{_count_text(model.empty, 'row')}, first in row {model.first_empty + 1}"
         lines.append(f"{model.model}: allows nothing in {where}: its clauses contradict")
     if model.disjoint and model.first_disjoint is not None:
-        where = f"{_many(model.disjoint, 'row')}, first in row {model.first_disjoint + 1}"
+        where = f"{_count_text(model.disjoint, 'row')}, first in row {model.first_disjoint + 1}"
         lines.append(
             f"{model.model}: the ranges of `{model.output}` together allow nothing in "
             f"{where}: they contradict it"
         )
     if model.outside and model.first_outside is not None:
-        lie = f"{_many(model.outside, 'prediction')} {'lies' if model.outside == 1 else 'lie'}"
+        lie = (
+            f"{_count_text(model.outside, 'prediction')} {'lies' if model.outside == 1 else 'lie'}"
+        )
         lines.append(
             f"{model.model}: {lie} outside of the range, first in row {model.first_outside + 1}"
         )
     return lines
 
 
-def _many(count: int, what: str) -> str:
+def _count_text(count: int, what: str) -> str:
     """``1 row``, ``2,000 rows``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedkg._internal.name_matching import nearest_header
 from fedkg.constraints.meaning.timing import Timing
 from fedkg.errors import TableError
-from fedkg.evaluation.codes import codes, foreign_classes, one_hot, some, truths
+from fedkg.evaluation.codes import codes, foreign_classes, list_some, one_hot, truths
 from fedkg.evaluation.steps import steps_before, table_timing
 from fedkg.pack import Column, DataContract, View
 from fedkg.tables import Table, is_unknown
@@ -141,7 +141,7 @@ def table_values(
 
 def rules_text(rules: Sequence[str]) -> str:
     """``rule `a` needs`` or ``rules `a`, `b` and 3 more need``."""
-    return f"rule `{rules[0]}` needs" if len(rules) == 1 else f"rules {some(rules)} need"
+    return f"rule `{rules[0]}` needs" if len(rules) == 1 else f"rules {list_some(rules)} need"
 
 
 def _refuse_missing(
@@ -169,7 +169,7 @@ def _refuse_missing(
         f"{table.name}: {len(rules)} columns are missing"
         + (f", which {rules_text(everyone)}" if everyone else ""),
         expected=", ".join(parts) + (f" and {len(rules) - 10} more" if len(rules) > 10 else ""),
-        received="columns " + some(table.headers, 12),
+        received="columns " + list_some(table.headers, 12),
     )
 
 

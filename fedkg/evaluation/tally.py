@@ -70,7 +70,7 @@ class Tally:
         `at` int64 [B] says which table rows they are about.
         """
         worst = list(self.worst)
-        for rule, place in _places(bank, values, at):
+        for rule, place in _worst_places(bank, values, at):
             known = worst[rule]
             if known is None or place.rank() < known.rank():
                 worst[rule] = place
@@ -102,7 +102,7 @@ def _by_rule(bank: Bank, verdicts: NDArray[np.bool_], rules: int) -> NDArray[np.
     return counts
 
 
-def _places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple[int, Place]]:
+def _worst_places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple[int, Place]]:
     """For each rule with a known verdict, where it is worst in this bank."""
     broken: NDArray[np.bool_] = np.asarray(values.violated.any(axis=0))
     fired = values.satisfied & values.fired

@@ -65,7 +65,7 @@ def prior(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.b
     if not causes:
         return np.ones((len(clients), len(clients)), dtype=np.bool_)
     allowed = np.eye(len(clients), dtype=np.bool_)
-    for m, n, _ in _known(causes, clients):
+    for m, n, _ in _resolved_causes(causes, clients):
         allowed[m, n] = True
     return allowed
 
@@ -86,13 +86,13 @@ def lags(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.in
     if not causes:
         return np.ones((len(clients), len(clients)), dtype=np.int64)
     steps = np.eye(len(clients), dtype=np.int64)
-    for m, n, cause in _known(causes, clients):
+    for m, n, cause in _resolved_causes(causes, clients):
         wanted = 1 if cause.steps is None else cause.steps
         steps[m, n] = wanted if steps[m, n] == 0 else min(wanted, int(steps[m, n]))
     return steps
 
 
-def _known(
+def _resolved_causes(
     causes: Sequence[CauseRecord], clients: Sequence[str]
 ) -> list[tuple[int, int, CauseRecord]]:
     """The pairs of clients that take part: positions of the driven one and of its driver."""

@@ -396,7 +396,7 @@ class Reduce(TermPart):
         inside, offsets = ranges.members(self.members)
         if self.op == "count":
             return np.zeros(ranges.count), np.diff(offsets).astype(np.float64)
-        return intervals.reduced(self.op, self.skip, of(self.arg, inside), offsets)
+        return intervals.reduce_members(self.op, self.skip, of(self.arg, inside), offsets)
 
 
 class Choose(TermPart):

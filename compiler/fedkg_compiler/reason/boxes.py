@@ -36,14 +36,14 @@ class Boxes:
         )
         self._projected: dict[tuple[int, ...], Int] = {}
         ends = bounds.ends
-        away = self._reach(ends, outward=False)
+        away = self._outer_values(ends, outward=False)
         self.outside = _flag(
             table.count, ends.row, ends.value < away - slack(ends.value, away)
         ) | _flag(table.count, ends.row, ends.strict & (ends.value <= away))
         self.torn: list[tuple[int, int]] = self._torn()
         self.alone = self.outside.copy()
         self.alone[[row for row, _ in self.torn]] = True
-        far = self._reach(ends, outward=True)
+        far = self._outer_values(ends, outward=True)
         slackless = _flag(table.count, ends.row, ~(ends.value > far + slack(ends.value, far)))
         self.never_fails = bounds.plain & ~slackless
 
@@ -125,7 +125,7 @@ class Boxes:
         )
         return found
 
-    def _reach(self, ends: Ends, *, outward: bool) -> Float:
+    def _outer_values(self, ends: Ends, *, outward: bool) -> Float:
         """The least (`outward`: the greatest) that ``sign * x`` can be inside the span: float64
         [E].
         """

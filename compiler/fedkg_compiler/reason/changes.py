@@ -27,7 +27,7 @@ class Changes:
             if before != after
         )
         before, after = (
-            {_place(column): column for column in contract.columns} for contract in (old, new)
+            {_column_key(column): column for column in contract.columns} for contract in (old, new)
         )
         self.columns = {
             key: _column(before[key], after[key])
@@ -75,7 +75,7 @@ class Changes:
         columns = table.pack.manifest.contract.columns
         numbers = {number for row in rows for number in table.reads(row)}
         return {
-            _place(columns[column])
+            _column_key(columns[column])
             for number in numbers
             for _, column, _ in table.variables.items[number].readings
         }
@@ -91,7 +91,7 @@ class Changes:
         )
 
 
-def _place(column: Column) -> tuple[str, ...]:
+def _column_key(column: Column) -> tuple[str, ...]:
     return column.source, column.role, column.label, column.category
 
 

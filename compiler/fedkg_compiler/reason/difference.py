@@ -133,9 +133,9 @@ class _Comparison:
 
     def _clause(self, rule: int) -> str:
         first = next(iter(self.places[rule].values()), [])
-        return self._said(first[:1])
+        return self._format_rows(first[:1])
 
-    def _said(self, rows: Sequence[int]) -> str:
+    def _format_rows(self, rows: Sequence[int]) -> str:
         texts = [
             clause(self.pack, self.pack.banks[ref.bank], ref.row)
             for ref in map(self.table.ref, rows)
@@ -210,12 +210,12 @@ class _Comparison:
         before, after = self.places[old].get(key, []), self.places[new].get(key, [])
         return RuleDifference(
             name=name,
-            change=_together(counted),
+            change=_combined_change(counted),
             entities=len(places) - counted["same"],
             of=len(places),
             entity=self.table.entity_name((before or after)[0]),
-            before=self._said(before),
-            after=self._said(after),
+            before=self._format_rows(before),
+            after=self._format_rows(after),
             witness=self._values(compared.witness, [*before, *after]),
             accepted_by=compared.accepted_by,
             values=compared.witness,
@@ -370,7 +370,7 @@ def _plain(value: object) -> str:
     )
 
 
-def _together(counted: Counter[Status]) -> Change:
+def _combined_change(counted: Counter[Status]) -> Change:
     kinds = {status for status, count in counted.items() if count and status != "same"}
     if len(kinds) == 1:
         return next(iter(kinds))

@@ -117,7 +117,7 @@ class _Moves:
                     for _ in range(
                         2
                     ):  # another variable, where the end of a span was in the way of the first
-                        self._jump(atom, aim, moved & (self._met(atom, moved) != aim))
+                        self._jump(atom, aim, moved & (self._satisfied(atom, moved) != aim))
                 case CategoryIs():
                     self._category(atom, aim, moved)
                 case ClassIn():
@@ -199,7 +199,7 @@ class _Moves:
         good = np.isfinite(target)
         self.points[self.at[where[good]], column[good]] = target[good]
 
-    def _met(self, atom: Compare, which: Bool) -> Bool:
+    def _satisfied(self, atom: Compare, which: Bool) -> Bool:
         """Return which proposals satisfy a comparison; False for comparisons of members."""
         slots, _ = indices(atom)
         found = np.zeros(self.at.size, dtype=np.bool_)

@@ -88,7 +88,7 @@ class Newton:
             if np.array_equal(moved, point):
                 break
             point = moved
-        if not all(self._room(part, part.formula, part.holds, point) >= 0 for part in self.parts):
+        if not all(self._margin(part, part.formula, part.holds, point) >= 0 for part in self.parts):
             return None
         wanted = [
             one
@@ -117,7 +117,7 @@ class Newton:
             case And() | Or() | Implies():
                 every, parts = _parts(formula, holds)
                 if not every:
-                    parts = [max(parts, key=lambda one: self._room(part, one[0], one[1], point))]
+                    parts = [max(parts, key=lambda one: self._margin(part, one[0], one[1], point))]
                 for one, way in parts:
                     yield from self._chosen(part, one, way, point)
             case Compare():
@@ -128,17 +128,17 @@ class Newton:
             case _:
                 return
 
-    def _room(self, part: Part, formula: Formula, holds: bool, point: Float) -> float:
+    def _margin(self, part: Part, formula: Formula, holds: bool, point: Float) -> float:
         """How far a formula is from being missed; 0 is met, but for rounding.
 
         Negative is missed, or unknown.
         """
         match formula:
             case Not():
-                return self._room(part, formula.arg, not holds, point)
+                return self._margin(part, formula.arg, not holds, point)
             case And() | Or() | Implies():
                 every, parts = _parts(formula, holds)
-                rooms = [self._room(part, one, way, point) for one, way in parts]
+                rooms = [self._margin(part, one, way, point) for one, way in parts]
                 return min(rooms) if every else max(rooms)
             case Compare():
                 apart, tolerance, size = (

@@ -190,14 +190,14 @@ class OverTime:
         ]
         solver = self._solver([row, *timed])
         fails = solver.violated(row)
-        facts = {one: self._kept(solver, one, NOW) for one in timed}
+        facts = {one: self._satisfied_at(solver, one, NOW) for one in timed}
         steps = sorted({step for _, step in solver.translator.copies} - {NOW})
         usable = [one for one in timed if facts[one] and not solver.is_loose([one])]
         for step in steps[:STEPS]:
             there = set(solver.translator.keys_at(step[0]))
             for one in usable:
                 if there.issuperset(self.table.keysets[int(self.table.keyset[one])]):
-                    facts[one] += self._kept(solver, one, step)
+                    facts[one] += self._satisfied_at(solver, one, step)
         if fails is None or not usable:
             return None if fails is None or others else frozenset()
         answer = self._ask(solver, usable, facts, fails)
@@ -217,7 +217,7 @@ class OverTime:
             else None
         )
 
-    def _kept(self, solver: Solver, row: int, step: tuple[int, int]) -> list[object]:
+    def _satisfied_at(self, solver: Solver, row: int, step: tuple[int, int]) -> list[object]:
         """That a row is not violated at a step, if the trace has it; [] where that is too large."""
         fails = solver.violated(row, step)
         return (

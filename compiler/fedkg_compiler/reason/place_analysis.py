@@ -115,14 +115,14 @@ class PlaceReasoner:
         return Solver(self.table, rows, self.budget, keys=self.place.keys, **settings)
 
     @cached_property
-    def _board(self) -> Board:
+    def _layout(self) -> Board:
         still = {
             bank: without_time(self.table.banks[bank].skeleton)
             for bank in {int(self.table.bank[row]) for row in self._whole}
         }
         return Board(self.table, self._bounds, [(self.place.keys, self._whole)], still)
 
-    def _said(
+    def _encode(
         self, conditions: Sequence[Condition], solver: Solver | None = None
     ) -> list[Any] | None:
         """The conditions for the solver; None where one is too large."""
@@ -134,12 +134,12 @@ class PlaceReasoner:
 
     def _ask(self, rows: Sequence[int], *conditions: Condition) -> tuple[Answer, list[int]]:
         """Whether the rows and conditions can be satisfied, and the rows needed to decide it."""
-        said = self._said(conditions)
-        return self._settled(
+        said = self._encode(conditions)
+        return self._answer_of(
             "unknown" if said is None else self.solver.ask(rows, *said), rows, rows, conditions
         )
 
-    def _settled(
+    def _answer_of(
         self,
         answer: Answer,
         needed: Sequence[int],
@@ -171,7 +171,7 @@ class PlaceReasoner:
     ) -> Answer:  # Any: those of `Solver`
         """The same with longer windows written out."""
         solver = self._longer(rows, conditions, **settings)
-        said = self._said(conditions, solver)
+        said = self._encode(conditions, solver)
         longer: Answer = "unknown" if said is None else solver.ask(rows, *said)
         doubtful = solver.weakened if longer == "yes" else solver.translator.narrowed
         return "unknown" if doubtful else longer
@@ -193,7 +193,7 @@ class PlaceReasoner:
         The solver begins with none. Where it finds values, those of the rows join that these
         violate, all else being as it was tried.
         """
-        said = self._said([condition])
+        said = self._encode([condition])
         if said is None or self.solver.timed or self.shown.best is None or len(rows) <= FEW:
             return self._ask(rows, condition)
         taken: list[int] = []
@@ -202,11 +202,11 @@ class PlaceReasoner:
             values = self.solver.values(
                 set().union(*(self.table.reads(one) for one in (condition.row, *taken)))
             )
-            point[np.searchsorted(self._board.variable, list(values))] = list(values.values())
+            point[np.searchsorted(self._layout.variable, list(values))] = list(values.values())
             kept = dict(
                 zip(
-                    self._board.row.tolist(),
-                    self._board.verdicts(point[None])[0][0].tolist(),
+                    self._layout.row.tolist(),
+                    self._layout.verdicts(point[None])[0][0].tolist(),
                     strict=True,
                 )
             )
@@ -216,7 +216,7 @@ class PlaceReasoner:
             if not missed:
                 break
             taken = [row for row in rows if row in set(taken) | set(missed)]
-        return self._settled(answer, taken, rows, [condition])
+        return self._answer_of(answer, taken, rows, [condition])
 
     def _core(self, rows: Sequence[int], *conditions: Condition) -> tuple[list[int], Method]:
         """A minimal set among these rows, which nothing keeps where the conditions are met, and
@@ -226,7 +226,7 @@ class PlaceReasoner:
         for solver in (
             (self.solver, self._longer(rows, conditions)) if self.solver.timed else (self.solver,)
         ):
-            said = self._said(conditions, solver)
+            said = self._encode(conditions, solver)
             if (
                 said is not None
                 and not solver.translator.narrowed
@@ -466,7 +466,7 @@ class PlaceReasoner:
         """Whether one of the others is certainly violated wherever the row is, whichever values are
         missing.
         """
-        if self.table.repeated(int(self.table.bank[row])).get(row) in others:
+        if self.table.duplicate_rows(int(self.table.bank[row])).get(row) in others:
             return True
         rows = [row, *others]
         skeletons = [self.table.skeleton(one) for one in rows]
@@ -484,7 +484,7 @@ class PlaceReasoner:
         return all(self.table.reads(other) <= self.table.reads(row) for other in others)
 
     def _keeping(self, rows: Sequence[int], *conditions: Condition) -> Witness | None:
-        said = self._said(conditions)
+        said = self._encode(conditions)
         if said is not None and self.solver.ask(rows, *said) == "yes" and self.solver.replayable:
             return self.solver.witness()
         timed = any(self.table.is_timed(row) for row in (*rows, *(one.row for one in conditions)))
@@ -501,7 +501,7 @@ class PlaceReasoner:
         solver = self._solver(rows, lenient=1.0)
         if applies is not None:
             solver.translator.lenient = -3.0
-        said = self._said(conditions, solver)
+        said = self._encode(conditions, solver)
         if said is None or solver.ask(core, *said) != "yes":
             return False
         if not solver.is_loose(rows):

@@ -250,7 +250,7 @@ class _Speaker:
         texts = self._conditions(term)
         if len(texts) == 1 and (much, number) in (("at least", "1"), ("more than", "0")):
             return texts[0]
-        return f"{much} {number} of {len(texts)} of these hold: {_some(texts, '; ')}"
+        return f"{much} {number} of {len(texts)} of these hold: {_list_some(texts, '; ')}"
 
     def _unit(self, *sides: Term) -> str:
         """The unit of bare numbers in a comparison: of the column beside them, else of the row's
@@ -285,7 +285,7 @@ class _Speaker:
                 if formula.count is None
                 else "members are asked for, and there are none"
             )
-        texts = _some([member.formula(formula.arg, outer=True) for member in members], "; ")
+        texts = _list_some([member.formula(formula.arg, outer=True) for member in members], "; ")
         size = len(members)
         much = (
             f"all {size}"
@@ -421,7 +421,7 @@ class _Speaker:
 
     def _reduce(self, term: Reduce) -> str:
         if _counts(term):
-            return f"the number that hold of ({_some(self._conditions(term), '; ')})"
+            return f"the number that hold of ({_list_some(self._conditions(term), '; ')})"
         arg = term.arg
         if (
             isinstance(arg, Choose)
@@ -442,7 +442,7 @@ class _Speaker:
             "max": "the greatest",
             "count": "the number",
         }[term.op]
-        return f"{what} of ({_some(texts, ', ')})" if texts else f"{what} of nothing"
+        return f"{what} of ({_list_some(texts, ', ')})" if texts else f"{what} of nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,7 +506,7 @@ def _fixed(term: Term) -> bool:
     )
 
 
-def _some(texts: Sequence[str], between: str) -> str:
+def _list_some(texts: Sequence[str], between: str) -> str:
     more = len(texts) - FEW
     return between.join(texts[:FEW]) + (f"{between}and {more} more" if more > 0 else "")
 

@@ -140,7 +140,7 @@ class RowTable:
             found += lines
         return found
 
-    def repeated(self, bank: int) -> dict[int, int]:
+    def duplicate_rows(self, bank: int) -> dict[int, int]:
         """Rows of a bank that say to the letter what an earlier rule says of the same table rows:
         by number, the row that says it.
         """

@@ -279,7 +279,7 @@ class _Reasoning:
             number for number, bank in enumerate(self.table.banks) if is_temporal(bank.skeleton)
         )
         for bank in temporal:
-            for row, other in self.table.repeated(bank).items():
+            for row, other in self.table.duplicate_rows(bank).items():
                 if self._may_imply(other, row):
                     self.implied[row] = frozenset([other])
                     self.twice.add(row)

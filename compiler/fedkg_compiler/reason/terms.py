@@ -50,19 +50,21 @@ def term_value(term: Term, place: _Place) -> Value:
             return Value(z3.RealVal(str(Fraction(repr(float(place.params[term.index]))))))
         case Sum():
             parts = [term_value(arg, place) for arg in term.args]
-            return Value(_sum([part.number for part in parts]), _known(parts))
+            return Value(_sum([part.number for part in parts]), _known_conditions(parts))
         case Product():
             parts = [term_value(arg, place) for arg in term.args]
             number = parts[0].number
             for part in parts[1:]:
                 number = number * part.number
-            return Value(number, _known(parts))
+            return Value(number, _known_conditions(parts))
         case Negate():
             part = term_value(term.arg, place)
             return Value(-part.number, part.known)
         case Quotient():
             above, below = term_value(term.numerator, place), term_value(term.denominator, place)
-            return Value(above.number / below.number, [*_known([above, below]), below.number != 0])
+            return Value(
+                above.number / below.number, [*_known_conditions([above, below]), below.number != 0]
+            )
         case Power():
             return _power(term_value(term.base, place), term.exponent, place)
         case Call():
@@ -87,7 +89,7 @@ def term_value(term: Term, place: _Place) -> Value:
             return Value(z3.Real(f"any{next(place.to.fresh)}"))
 
 
-def _known(parts: Sequence[Value]) -> list[Z3]:
+def _known_conditions(parts: Sequence[Value]) -> list[Z3]:
     return [condition for part in parts for condition in part.known]
 
 
@@ -136,7 +138,7 @@ def _root(base: Value, place: _Place) -> Value:
 
 
 def _call(term: Call, args: list[Value], place: _Place) -> Value:
-    known, number = _known(args), args[0].number
+    known, number = _known_conditions(args), args[0].number
     match term.function:
         case "min" | "max":
             for arg in args[1:]:
@@ -227,7 +229,7 @@ def _reduce(term: Reduce, members: list[Value], place: _Place) -> Value:
     if term.op == "count":
         return Value(_sum(weights))
     if not term.skip or not any(member.known for member in members):
-        known = _known(members)
+        known = _known_conditions(members)
         if term.op == "sum":
             return Value(_sum(numbers), known)
         if not members:

@@ -81,12 +81,15 @@ class WholeTraces:
         """
 
         def at(trace: _Trace, step: int) -> Z3:
-            kept = [trace.said(row, self.table.skeleton(row), step, True) for row in rows]
+            kept = [trace.encode(row, self.table.skeleton(row), step, True) for row in rows]
             return all_of(
-                [*kept, *(trace.said(one.row, one.formula, step, one.holds) for one in conditions)]
+                [
+                    *kept,
+                    *(trace.encode(one.row, one.formula, step, one.holds) for one in conditions),
+                ]
             )
 
-        return self._first(
+        return self._find_first(
             [*dict.fromkeys([*rows, *(one.row for one in conditions)])], rows, at, inner
         )
 
@@ -95,14 +98,14 @@ class WholeTraces:
 
         `inner` as for `keeping`.
         """
-        return self._first(
+        return self._find_first(
             [row, *others],
             others,
-            lambda trace, step: trace.said(row, self.table.skeleton(row), step, False),
+            lambda trace, step: trace.encode(row, self.table.skeleton(row), step, False),
             inner,
         )
 
-    def _first(
+    def _find_first(
         self,
         about: Sequence[int],
         kept: Sequence[int],
@@ -164,7 +167,7 @@ class _Trace:
         """That no step certainly violates the row."""
         formula = self.table.skeleton(row)
         steps = range(self.length) if is_temporal(formula) else self.changes
-        return denied(self._join(False, (self.said(row, formula, step, False) for step in steps)))
+        return denied(self._join(False, (self.encode(row, formula, step, False) for step in steps)))
 
     def ask(self, kept: Sequence[Z3], there: dict[int, Z3]) -> Witness | None:
         """A trace that satisfies the conditions, and these formulas at one of these steps, or
@@ -185,7 +188,7 @@ class _Trace:
         self.solver.solver.add(*kept, any_of(list(there.values())))
         return self._witness(there) if self.solver.ask([]) == "yes" else None
 
-    def said(self, row: int, formula: Formula, step: int, positive: bool) -> Z3:
+    def encode(self, row: int, formula: Formula, step: int, positive: bool) -> Z3:
         """That a formula of a row certainly holds, or (not `positive`) certainly fails, at a step.
 
         Raises TooLarge.
@@ -195,26 +198,26 @@ class _Trace:
         at = step if self._timed[id(formula)] else self._change(step)
         key = row, id(formula), at, positive
         if key not in self._known:
-            self._known[key] = self._said(row, formula, at, positive)
+            self._known[key] = self._encode(row, formula, at, positive)
         return self._known[key]
 
-    def _said(self, row: int, formula: Formula, step: int, positive: bool) -> Z3:
+    def _encode(self, row: int, formula: Formula, step: int, positive: bool) -> Z3:
         if not self._timed[id(formula)]:
             return self.solver.translator.row(row, (0, step), positive=positive, part=formula)
         match formula:
             case Not():
-                return self.said(row, formula.arg, step, not positive)
+                return self.encode(row, formula.arg, step, not positive)
             case And() | Or():
-                parts = [self.said(row, arg, step, positive) for arg in formula.args]
+                parts = [self.encode(row, arg, step, positive) for arg in formula.args]
                 return all_of(parts) if isinstance(formula, And) == positive else any_of(parts)
             case Implies():
                 parts = [
-                    self.said(row, formula.antecedent, step, not positive),
-                    self.said(row, formula.consequent, step, positive),
+                    self.encode(row, formula.antecedent, step, not positive),
+                    self.encode(row, formula.consequent, step, positive),
                 ]
                 return any_of(parts) if positive else all_of(parts)
             case Initially():
-                return self.said(row, formula.arg, 0, positive)
+                return self.encode(row, formula.arg, 0, positive)
             case Temporal():
                 return self._temporal(row, formula, step, positive)
             case Until():
@@ -252,7 +255,7 @@ class _Trace:
     def _temporal(self, row: int, formula: Temporal, step: int, positive: bool) -> Z3:
         window, beyond = self._window(formula, row, step)
         parts = [
-            self.said(row, formula.arg, one, positive)
+            self.encode(row, formula.arg, one, positive)
             for one in self._stops(step, _way(formula), window, [formula.arg])
         ]
         if (formula.op in ("always", "historically")) != positive:
@@ -277,11 +280,11 @@ class _Trace:
         found: dict[int, Z3] = {}
         stops = {*self._stops(step, way, all_steps, parts), *(step + way * k for k in window[:1])}
         for at in sorted(stops, reverse=way < 0):
-            left = self.said(row, formula.left, at, positive)
+            left = self.encode(row, formula.left, at, positive)
             if formula.closed:
                 before[left.get_id()] = left
             if way * (at - step) in window:
-                right = self.said(row, formula.right, at, positive)
+                right = self.encode(row, formula.right, at, positive)
                 if right.get_id() not in found:
                     found[right.get_id()] = self._join(positive, [right, *before.values()])
             before[left.get_id()] = left

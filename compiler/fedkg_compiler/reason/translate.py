@@ -381,7 +381,7 @@ class _Place:
             ]
             return all_of(parts) if everywhere_ else any_of(parts)
         if self.to.bounded:
-            return self._first(
+            return self._encode_first(
                 low,
                 way,
                 cut,
@@ -395,7 +395,7 @@ class _Place:
             )
         return self._elsewhere().formula(formula.arg, positive)
 
-    def _first(
+    def _encode_first(
         self, low: int, way: int, cut: bool, everywhere_: bool, at: Callable[[int], Z3]
     ) -> Z3:
         """What holds at some of a window's first steps, or at all of them, and the trace ends
@@ -415,7 +415,7 @@ class _Place:
         low, high, way = self._window(formula)
         cut = not positive and (self.to.clip or high < 0)
 
-        def held(last: int) -> list[Z3]:
+        def left_until(last: int) -> list[Z3]:
             """The left side at the steps before (`closed`: up to) the last."""
             return [
                 self._there(way * k, formula.left, positive)
@@ -424,17 +424,17 @@ class _Place:
 
         def at(k: int) -> Z3:
             right = self._there(way * k, formula.right, positive, cut=cut)
-            return all_of([right, *held(k)]) if positive else any_of([right, *held(k)])
+            return all_of([right, *left_until(k)]) if positive else any_of([right, *left_until(k)])
 
         if 0 <= high < self.to.longest:
             parts = [at(k) for k in range(low, high + 1)]
             return any_of(parts) if positive else all_of(parts)
         if self.to.bounded:
-            return self._first(low, way, cut, not positive, at)
+            return self._encode_first(low, way, cut, not positive, at)
         self.to.weakened = True
         if not positive:
             right = self._there(way * low, formula.right, False, cut=cut)
-            return any_of([right, *held(low)]) if low < self.to.longest else z3.BoolVal(True)
+            return any_of([right, *left_until(low)]) if low < self.to.longest else z3.BoolVal(True)
         somewhere = self._elsewhere().formula(formula.right, True)
         now = self.formula(formula.left, True)
         if low > 0 or formula.closed:

@@ -134,7 +134,9 @@ def wider(table: RowTable, old: int, new: int) -> Wider | None:
         denied = isinstance(window.part, Temporal) and window.part.op in ("always", "historically")
         found.append((window, (1 if grows else -1) * (-1 if denied else 1) * window.sign))
         i = int(np.flatnonzero((low != low_) | (high != high_))[0])
-        texts[f"window {_said(low[i], high[i])} -> {_said(low_[i], high_[i])} steps"] = None
+        texts[
+            f"window {_format_range(low[i], high[i])} -> {_format_range(low_[i], high_[i])} steps"
+        ] = None
     ways = {way for _, way in found}
     if len(ways) > 1 or (endless and len(found) > 1):
         return None
@@ -158,7 +160,7 @@ def _ends(table: RowTable, row: int, window: Window) -> tuple[np.ndarray, np.nda
     return params[:, window.part.low], np.where(high < 0, np.inf, high)
 
 
-def _said(low: float, high: float) -> str:
+def _format_range(low: float, high: float) -> str:
     return f"{low:g} .. {'end' if np.isinf(high) else f'{high:g}'}"
 
 

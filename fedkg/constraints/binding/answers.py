@@ -39,7 +39,7 @@ def ask(
         if len(plan.y):
             raise LayoutError(
                 "the rules read the model's outputs, but y is missing",
-                expected=f"y ({plan.y.told})",
+                expected=f"y ({plan.y.output_names})",
                 help="rules(x=batch, y=model)",
             )
         return x.new_zeros((1, x.shape[0], 0))

@@ -74,7 +74,7 @@ class OutputLayout:
         return len(self.entries)
 
     @property
-    def told(self) -> str:
+    def output_names(self) -> str:
         """The outputs' names, each once, as messages tell them."""
         return ", ".join(dict.fromkeys(entry.name for entry in self.entries))
 

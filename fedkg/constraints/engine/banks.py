@@ -123,7 +123,7 @@ class BankTensors:
         """What each row evaluated has, [R, ...], for each row of the pack's bank, [R', ...]."""
         return each if self.every is None else each.index_select(0, self.every)
 
-    def together(self, each: Tensor) -> Tensor:
+    def sum_equal_rows(self, each: Tensor) -> Tensor:
         """What the rows of the pack's bank have, [R', ...], added up for each row evaluated, [R,
         ...].
         """

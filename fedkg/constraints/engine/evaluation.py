@@ -181,7 +181,7 @@ def _formula(formula: Formula, positive: bool, reading: Reading) -> Tensor:
             )
             return extreme_of(parts, not positive)
         case Given():
-            return _given(formula, positive, reading)
+            return _input_formula(formula, positive, reading)
         case Known():
             slot = reading.slots[formula.slot]
             return torch.where(torch.isnan(slot) == positive, -math.inf, math.inf).to(slot.dtype)
@@ -321,7 +321,7 @@ def _category_is(atom: CategoryIs, positive: bool, reading: Reading) -> Tensor:
     return torch.where(torch.isnan(code + wanted), math.nan, margin) if reading.careful else margin
 
 
-def _given(part: Given, positive: bool, reading: Reading) -> Tensor:
+def _input_formula(part: Given, positive: bool, reading: Reading) -> Tensor:
     value = reading.slots[part.slot]
     if part.positive != positive:  # what holds by nothing is refuted by nothing
         value = torch.where(value >= 0, -value - strict_step(value.dtype), -value)

@@ -227,7 +227,7 @@ def _parts(values: Tensor, ends: Ends, lowest: bool) -> tuple[Tensor, Tensor, Te
     whether all is (None: nowhere).
     """
     steps = values.shape[-1]
-    taken = _read(values, _places(ends, steps, values.device))
+    taken = _read(values, _window_places(ends, steps, values.device))
     now = torch.arange(steps, device=values.device)
     bound = torch.where(
         (now + ends.end >= steps) | (now + ends.begin < 0), ends.beyond, _nothing(values, lowest)
@@ -253,7 +253,7 @@ def _shifts(ends: Ends, device: torch.device) -> tuple[Tensor, Tensor | int]:
     return begin + torch.arange(ends.width, device=device), end
 
 
-def _places(ends: Ends, steps: int, device: torch.device) -> Tensor:
+def _window_places(ends: Ends, steps: int, device: torch.device) -> Tensor:
     """Where each step's window reads, within the trace: int64 [R or 1, 1, T, w].
 
     Its last places over and over where it is shorter.
@@ -284,7 +284,7 @@ def _decided(values: Tensor, ends: Ends, lowest: bool) -> Tensor:
         ~wins(best, bound) if ends.past else wins(bound, best)
     )  # in the past what is beyond comes first
     beyond = beyond if nowhere is None else beyond | nowhere
-    places = _places(ends, steps, values.device)
+    places = _window_places(ends, steps, values.device)
     first = (
         torch.where(_read(values, places) == best[..., None], places, steps)
         .to(torch.int32)

@@ -9,7 +9,7 @@ from torch import Tensor
 from typing_extensions import override
 
 
-def standing(values: Tensor) -> Tensor:
+def materialise(values: Tensor) -> Tensor:
     """`values`, laid out in memory one after the other: for numbers that are few, and that many
     rows read.
 
@@ -37,7 +37,7 @@ class _Standing(torch.autograd.Function):
     @override
     def vmap(info: Any, in_dims: Any, values: Tensor) -> tuple[Tensor, int]:
         """One dimension more in front."""
-        return standing(values.movedim(in_dims[0], 0)), 0
+        return materialise(values.movedim(in_dims[0], 0)), 0
 
     @staticmethod
     @override

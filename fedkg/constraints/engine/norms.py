@@ -52,7 +52,7 @@ def norm_of(parts: Sequence[Tensor], edge: float, *, lowest: bool) -> Tensor:
     sums = weighed(parts[0], edge, lowest=lowest)
     for part in parts[1:]:
         sums = sums + weighed(part, edge, lowest=lowest)
-    return settled(sums, edge, lowest=lowest)
+    return norm_from_sums(sums, edge, lowest=lowest)
 
 
 def weighed(missing: Tensor, edge: float, *, lowest: bool) -> Tensor:
@@ -76,7 +76,7 @@ def weighed(missing: Tensor, edge: float, *, lowest: bool) -> Tensor:
     return torch.stack([squares, torch.where(others & ~decided, inverse * inverse, 0.0)])
 
 
-def settled(sums: Tensor, edge: float, *, lowest: bool) -> Tensor:
+def norm_from_sums(sums: Tensor, edge: float, *, lowest: bool) -> Tensor:
     """The norm from its sums, [...].
 
     Out of reach if every part is, `between` if unknown parts leave the verdict open.

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedkg.constraints.engine.norms import settled, weighed
+from fedkg.constraints.engine.norms import norm_from_sums, weighed
 from fedkg.constraints.engine.windows import Truth, settle
 
 
@@ -149,15 +149,15 @@ def _norm_of_rank(
         return sums.new_zeros((2, offsets.shape[0] - 1, sums.shape[2])).index_add(1, owner, sums)
 
     if wanted is None:
-        return settled(summed(weighed(values, edge, lowest=lowest)), edge, lowest=lowest)
+        return norm_from_sums(summed(weighed(values, edge, lowest=lowest)), edge, lowest=lowest)
     ranked = values.gather(0, _order(values, owner, lowest))
     rank = torch.arange(1, values.shape[0] + 1, device=values.device) - offsets[owner]
     before = (rank < wanted[owner])[:, None].to(values.dtype)
-    rest = settled(
+    rest = norm_from_sums(
         summed(weighed(ranked, edge, lowest=not lowest) * (1.0 - before)), edge, lowest=not lowest
     )
     best = summed(weighed(ranked, edge, lowest=lowest) * before)
-    found = settled(best + weighed(rest, edge, lowest=lowest), edge, lowest=lowest)
+    found = norm_from_sums(best + weighed(rest, edge, lowest=lowest), edge, lowest=lowest)
     return torch.where((wanted <= 0)[:, None], edge if lowest else -edge, found)
 
 

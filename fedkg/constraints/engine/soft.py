@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.evaluation import evaluate
-from fedkg.constraints.engine.norms import settled, weighed
+from fedkg.constraints.engine.norms import norm_from_sums, weighed
 from fedkg.constraints.engine.penalty import UNREACHABLE, missing_of
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.unknown import between
@@ -75,7 +75,7 @@ def soft_least(robustness: Tensor, unit: Tensor, truth: Truth) -> Tensor:
     )
     missing = torch.where(known, missing, -UNREACHABLE)
     if truth.sound:
-        least = settled(
+        least = norm_from_sums(
             weighed(missing, truth.edge, lowest=False).sum(dim=-1), truth.edge, lowest=False
         )
     else:

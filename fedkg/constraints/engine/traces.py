@@ -120,7 +120,7 @@ def labelled(labels: Tensor, *, clip: bool) -> Traces:
     )
 
 
-def repeated(traces: Traces, times: int) -> Traces:
+def repeat_traces(traces: Traces, times: int) -> Traces:
     """The traces of a batch repeated `times` times."""
 
     def again(index: Tensor | None, size: int) -> Tensor | None:

@@ -25,7 +25,7 @@ from fedkg.constraints.engine import fused_reduction
 from fedkg.constraints.engine.constants import being_traced, constant
 from fedkg.constraints.engine.extremes import soft_extreme
 from fedkg.constraints.engine.norm_until import norm_until
-from fedkg.constraints.engine.norms import norm_of, settled, weighed
+from fedkg.constraints.engine.norms import norm_from_sums, norm_of, weighed
 from fedkg.constraints.engine.reading import Steps, steps_on
 from fedkg.constraints.engine.sliding import clamped, extreme, growth, until_within
 from fedkg.constraints.engine.unknown import between
@@ -128,7 +128,9 @@ def over_window(
         return sliding(parts[0], first, last, beyond, lowest, truth)
 
     if truth.temperature is None and not truth.sound and being_traced():
-        found = _reduced(values, windows, steps, truth, past=past, lowest=lowest, again=again)
+        found = _reduce_windows(
+            values, windows, steps, truth, past=past, lowest=lowest, again=again
+        )
         if found is not None:
             return found
     on = (
@@ -139,7 +141,7 @@ def over_window(
     return _by_window([values], windows, steps, on)
 
 
-def _reduced(
+def _reduce_windows(
     values: Tensor,
     windows: Windows,
     steps: Steps,
@@ -361,7 +363,7 @@ def sliding(
         sums = _swept(
             weighed(blocks, truth.edge, lowest=lowest), last - first + 1, steps, torch.add
         )
-        return settled(sums, truth.edge, lowest=lowest)
+        return norm_from_sums(sums, truth.edge, lowest=lowest)
     return _swept(
         blocks, last - first + 1, steps, lambda left, right: picked(left, right, lowest, truth)
     )

@@ -45,7 +45,7 @@ class Places(NamedTuple):
     @override
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild the addresses of a copy, because they point into the original."""
-        return _places, (self.met, self.starts, self.samples, self.lined, self.lengths)
+        return _build_places, (self.met, self.starts, self.samples, self.lined, self.lengths)
 
     def batch(self, inputs: Tensor, outputs: Tensor) -> FusedBatch:
         """The batch of inputs [N, B] and outputs [N', B] that can be looked at."""
@@ -123,12 +123,12 @@ def fused_places(met: Tensor, traces: Traces | None, dtype: torch.dtype) -> Plac
             if lined is None or lined.steps.length is None
             else lined.steps.length.flatten().contiguous()
         )
-        return _places(meets, starts, samples, lined, length)
+        return _build_places(meets, starts, samples, lined, length)
     except RuntimeError:  # tensors of torch.func transforms have no storage
         return None
 
 
-def _places(
+def _build_places(
     met: Tensor, starts: Tensor, samples: Tensor, lined: Lined | None, lengths: Tensor | None
 ) -> Places:
     clip, at_lengths = (
@@ -163,7 +163,7 @@ def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         met.new_empty(1, dtype=torch.int64),
     )
     of_dtype = loops(dtype)
-    of_dtype.numbered(met.data_ptr(), conditions, places, starts.data_ptr(), total.data_ptr())
+    of_dtype.number_samples(met.data_ptr(), conditions, places, starts.data_ptr(), total.data_ptr())
     samples = met.new_empty(int(total), dtype=torch.int64)
     of_dtype.listed(met.data_ptr(), conditions, places, starts.data_ptr(), samples.data_ptr())
     return starts, samples

@@ -18,7 +18,7 @@ from fedkg.constraints.fused import machine
 from fedkg.constraints.fused.batch import PART, FusedBatch
 from fedkg.constraints.fused.bound import Fused, loops
 from fedkg.constraints.fused.costs import HINGE, LOG_BARRIER, SLOPES, SQUARED
-from fedkg.constraints.fused.scratch import room
+from fedkg.constraints.fused.scratch import scratch_space
 
 KINDS = {"hinge": HINGE, "squared": SQUARED, "log_barrier": LOG_BARRIER}
 
@@ -48,7 +48,7 @@ class Call(NamedTuple):
         def part(start: int, stop: int) -> None:
             begin, end = start * size, min(stop * size, places)
             integers = 2 * (frame.piece or end - begin) + others
-            own = room(8 * integers + itemsize * frame.room)
+            own = scratch_space(8 * integers + itemsize * frame.room)
             work(frame.at, batch.at, begin, end, *rest, own.at + 8 * integers, own.at)
 
         run_in_parts(-(-places // size), least, part)

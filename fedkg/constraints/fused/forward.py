@@ -103,7 +103,7 @@ from fedkg.native.language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
 @loop
-def carried_out(
+def run_forward(
     frame: Ints,
     batch: Ints,
     at: Ints,

@@ -8,7 +8,7 @@ parts of the batch, S slots, G registers, W places of a run. `frame` and `batch`
 from __future__ import annotations
 
 from fedkg.constraints.fused.costs import SLOPES, paid, worth_of
-from fedkg.constraints.fused.forward import carried_out, length_of
+from fedkg.constraints.fused.forward import length_of, run_forward
 from fedkg.constraints.fused.layout import (
     ASKED,
     CLIP,
@@ -44,7 +44,7 @@ from fedkg.constraints.fused.layout import (
 )
 from fedkg.constraints.fused.loops import accumulated, copied, filled, gathered, multiplied, some
 from fedkg.constraints.fused.reading import numbers_read
-from fedkg.constraints.fused.reverse import pulled_back
+from fedkg.constraints.fused.reverse import run_backward
 from fedkg.native.language import (
     Bools,
     Double,
@@ -65,7 +65,7 @@ REPORTED, NUDGED, LEAST, JUDGED = range(4)
 
 
 @loop
-def numbered(met: Bools, conditions: int, places: int, starts: Ints, all: Ints) -> None:
+def number_samples(met: Bools, conditions: int, places: int, starts: Ints, all: Ints) -> None:
     """Of each condition (bool [D, B]) where its samples begin and how many meet it, int64 [D, 2].
 
     In `all` how many are listed.
@@ -231,7 +231,7 @@ def values_of(
                 if what == LEAST:
                     _least(frame, batch, at, to[trace:], gate, buffers, row, n, trace)
                     continue
-                carried_out(frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, trace)
+                run_forward(frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, trace)
                 if what == JUDGED:
                     flags, plane = fired[(row - first) * columns :], (last - first) * columns
                     _judged(
@@ -351,10 +351,10 @@ def _least(
     window = ints_at(frame[WINDOWS])[3 * last[5] * frame[ROWS] + row :]
     slides = last[0] == WINDOW_MIN and window[0] == 0 and window[frame[ROWS]] >= 0
     if slides and batch[CLIP] != 0 and batch[LENGTHS] == 0 and frame[INITIAL] == 0:
-        carried_out(frame, batch, at, frame[OPERATIONS] - 1, gate, buffers, row, n, first_trace)
+        run_forward(frame, batch, at, frame[OPERATIONS] - 1, gate, buffers, row, n, first_trace)
         if _leasts(frame, batch, to, floats_at(at[last[2]]), n, first_trace):
             return
-    carried_out(frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, first_trace)
+    run_forward(frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, first_trace)
     _leasts(frame, batch, to, floats_at(at[frame[RESULT]]), n, first_trace)
 
 
@@ -397,7 +397,7 @@ def pulled(
             added to value [B]: `given` [R, C] is by what those of a part of the batch are
             multiplied, `weight` [B] what each sample counts, `size` the samples of a part.
         parts: how many numbers of `given` each row has.
-        work: [(2 G + 3 + 2 L) W + L] for L `levels` of `reverse.pulled_back`. places: [2 P + G] for
+        work: [(2 G + 3 + 2 L) W + L] for L `levels` of `reverse.run_backward`. places: [2 P + G] for
             pieces of P places.
     """
     constants, width, steps, result = (
@@ -434,7 +434,7 @@ def pulled(
                 if kind == SLOPES and not _asked(g, gate, own, n, dense, spare):
                     continue
                 _read(frame, batch, at, work, row, own, n, dense)
-                if not carried_out(
+                if not run_forward(
                     frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, trace
                 ):
                     continue
@@ -455,7 +455,7 @@ def pulled(
                 for i in range(frame[REGISTERS]):
                     filled(slopes[i * width :], zero, n)
                 copied(slopes[result * width :], spare, n)
-                pulled_back(
+                run_backward(
                     frame, batch, at, slopes, spare, buffers, pulls_inputs != 0, row, n, trace
                 )
                 _given_back(
@@ -508,5 +508,5 @@ def _scattered(to: Floats, x: Floats, places: Ints, n: int, dense: bool) -> None
             to[places[j]] += x[j]
 
 
-ENTRIES = (values_of, pulled, counted, numbered, listed, numbers_read)
+ENTRIES = (values_of, pulled, counted, number_samples, listed, numbers_read)
 """What Python calls."""

@@ -71,7 +71,7 @@ from fedkg.native.language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
 @loop
-def pulled_back(
+def run_backward(
     frame: Ints,
     batch: Ints,
     at: Ints,

@@ -18,7 +18,7 @@ class Room:
         self._bytes = np.empty(size, dtype=np.uint8)
         self.at: int = self._bytes.ctypes.data
 
-    def words(self, rows: int, columns: int) -> NDArray[np.int64]:
+    def int64_rows(self, rows: int, columns: int) -> NDArray[np.int64]:
         """The first bytes as int64 [rows, columns]."""
         return self._bytes[: 8 * rows * columns].view(np.int64).reshape(rows, columns)
 
@@ -31,7 +31,7 @@ class _Own(threading.local):
 _OWN = _Own()
 
 
-def room(size: int) -> Room:
+def scratch_space(size: int) -> Room:
     """At least `size` uninitialised bytes for the next loop call of this thread.
 
     A further call gets the same bytes.

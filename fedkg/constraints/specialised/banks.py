@@ -18,7 +18,7 @@ from torch import Tensor
 from fedkg._internal.threads import library_threads
 from fedkg.constraints.batch_evaluation import Evaluated
 from fedkg.constraints.engine.banks import BankTensors
-from fedkg.constraints.engine.traces import repeated
+from fedkg.constraints.engine.traces import repeat_traces
 from fedkg.constraints.specialised.clients import Clients, Fixed, Join, joined
 from fedkg.constraints.specialised.counting import Counter, Target
 from fedkg.constraints.specialised.folding import Folded, fold
@@ -310,7 +310,7 @@ class SpecialBanks:
             met=of.met.repeat(1, clients),
             outputs=outputs.flatten(1),
             shape=(clients * of.shape[0], *of.shape[1:]),
-            traces=None if of.traces is None else repeated(of.traces, clients),
+            traces=None if of.traces is None else repeat_traces(of.traces, clients),
         )
         found: list[tuple[Tensor, Tensor]] = []
         for rows in many.chunks(bank):

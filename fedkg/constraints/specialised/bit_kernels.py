@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedkg._internal.numba_kernels import kernel, kernel_part
 from fedkg._internal.threads import run_in_parts
-from fedkg.constraints.fused.scratch import room
+from fedkg.constraints.fused.scratch import scratch_space
 from fedkg.constraints.specialised.bits import ones, reaching, reaching_number, shared
 from fedkg.constraints.specialised.programs import ANY, EVERY, EVERY_MASK, WORD, Ints, Programs
 
@@ -87,11 +87,11 @@ def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> 
     block = max(1, min(MOST, clients, most // length))
 
     def of_some(into: Ints, clients: tuple[int, int], words: tuple[int, int]) -> None:
-        own = room(8 * programs.places * block * length) if programs.places else None
+        own = scratch_space(8 * programs.places * block * length) if programs.places else None
         store = (
             np.empty((0, 0), np.int64)
             if own is None
-            else own.words(programs.places, block * length)
+            else own.int64_rows(programs.places, block * length)
         )
         start = constant if words[0] == 0 else np.zeros_like(constant)
         spare = np.empty(WORD * length, np.int64), np.empty(block * length, np.int64)

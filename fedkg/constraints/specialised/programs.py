@@ -109,7 +109,7 @@ class Writer:
         masks = np.frombuffer(bytearray().join(self._masks), dtype=np.int64).reshape(
             len(self._masks), -1
         )
-        scales, ladders = self._alone(_ladders(reaches, levels))
+        scales, ladders = self._split_unjoined(_ladders(reaches, levels))
         order = [reach for ladder in ladders for reach in ladder]
         in_ladders = len(order)
         order += sorted(
@@ -166,7 +166,7 @@ class Writer:
             )
         )
 
-    def _alone(self, ladders: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:
+    def _split_unjoined(self, ladders: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:
         """The rows that are not part of a join, where samples are rows, and the others."""
         parts = {
             name

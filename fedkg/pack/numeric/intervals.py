@@ -43,7 +43,7 @@ def hull(ends: Sequence[Interval]) -> Interval:
     return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
 
 
-def reduced(op: str, skip: bool, members: Interval, offsets: NDArray[np.int64]) -> Interval:
+def reduce_members(op: str, skip: bool, members: Interval, offsets: NDArray[np.int64]) -> Interval:
     """Reduce the members of each owner; with `skip`, sums allow for missing members."""
     sizes = np.diff(offsets)
     count = sizes.size

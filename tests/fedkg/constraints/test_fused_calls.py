@@ -22,7 +22,7 @@ from fedkg.constraints import ConstraintModule, batch_evaluation
 from fedkg.constraints.batch_evaluation import Evaluated
 from fedkg.constraints.fused import batch as fused_batch
 from fedkg.constraints.fused.bound import Fused
-from fedkg.constraints.fused.scratch import KEPT, room
+from fedkg.constraints.fused.scratch import KEPT, scratch_space
 from fedkg.errors import LayoutError
 from fedkg.pack import And, Bank, Formula, Implies, Or, Product, Sum
 
@@ -226,10 +226,10 @@ def test_what_is_not_exact_is_left_to_the_engine(semantics: str) -> None:
 def test_room_is_kept_for_each_thread_alone() -> None:
     """A small one; what takes more has one of its own."""
     with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(room, 10).result()
-    assert room(10) is room(KEPT)
-    assert room(10) is not other
-    assert room(KEPT + 1) is not room(KEPT + 1)
+        other = pool.submit(scratch_space, 10).result()
+    assert scratch_space(10) is scratch_space(KEPT)
+    assert scratch_space(10) is not other
+    assert scratch_space(KEPT + 1) is not scratch_space(KEPT + 1)
 
 
 @pytest.mark.parametrize("count", [600, 2500])

@@ -16,7 +16,7 @@ from torch import Tensor
 from tries import tries
 
 from fedkg.constraints import ConstraintModule
-from fedkg.constraints.engine.norms import norm_of, settled, weighed
+from fedkg.constraints.engine.norms import norm_from_sums, norm_of, weighed
 from fedkg.constraints.engine.penalty import UNREACHABLE
 from fedkg.constraints.engine.unknown import between
 from fedkg.constraints.report import ConstraintReport
@@ -131,7 +131,7 @@ def test_brackets_make_no_difference(sizes: list[float], lowest: bool, cut: int)
 def test_a_norm_of_nothing_is_what_inputs_decide(lowest: bool) -> None:
     nothing = weighed(torch.zeros(3, 0, dtype=F64), UNREACHABLE, lowest=lowest).sum(-1)
     assert (
-        settled(nothing, UNREACHABLE, lowest=lowest).tolist()
+        norm_from_sums(nothing, UNREACHABLE, lowest=lowest).tolist()
         == [UNREACHABLE if lowest else -UNREACHABLE] * 3
     )
 

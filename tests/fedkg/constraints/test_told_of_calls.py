@@ -167,8 +167,7 @@ def test_answers_with_a_gradient_are_warned_of_as_those_of_a_model(rows: int) ->
     rules(x, torch.ones(rows, 3, requires_grad=True))
     rules(x, torch.ones(rows, 3, requires_grad=True))
     with pytest.warns(
-        ConstraintWarning,
-        match=f"{3 * rows:,} of the model's {3 * rows:,} answers are not finite",
+        ConstraintWarning, match=f"{3 * rows:,} of the model's {3 * rows:,} answers are not finite"
     ) as caught:
         rules(x, torch.full((rows, 3), torch.nan, requires_grad=True))
     assert caught[0].filename == __file__

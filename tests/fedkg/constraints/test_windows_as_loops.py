@@ -21,7 +21,7 @@ from tries import tries
 from fedkg.constraints import ConstraintModule
 from fedkg.constraints.engine import fused_reduction, sliding
 from fedkg.constraints.engine.constants import being_traced
-from fedkg.constraints.engine.materialise import standing
+from fedkg.constraints.engine.materialise import materialise
 from fedkg.constraints.engine.penalty import HINGE
 from fedkg.constraints.engine.unknown import marked
 from fedkg.pack import And, Compare, Formula, Implies, Param, Slot, Temporal, Until
@@ -153,7 +153,7 @@ def test_many_at_once(one_window: bool) -> None:
     def both(p: Tensor, q: Tensor, slope: Tensor) -> tuple[Tensor, ...]:
         def total(a: Tensor, b: Tensor) -> Tensor:
             at = steps_of(a, windows), steps_of(b, windows)
-            found = standing(
+            found = materialise(
                 fused_reduction.extreme(a, ends, lowest=True)
             ) + fused_reduction.extreme(b, ends, lowest=True, at=at[1])
             return (
