@@ -343,6 +343,12 @@ def test_a_share_at_the_tolerance_is_within_it(hard: bool, tolerance: float, kep
     for algorithm in (scfa(**{name: tolerance}), fedavg(**{name: tolerance})):
         (_, record), *_ = train(problem, algorithm, replace(FULL, rounds=1))
         assert record.validity == (kept,) * 3
+    for score in ("mean", "product", "min"):
+        (_, record), *_ = train(
+            problem, scfa(score=score, **{name: tolerance}), replace(FULL, rounds=1)
+        )
+        expected = [kept * n / 42 for n in (11, 24, 7)]
+        assert record.alpha == pytest.approx(expected, abs=1e-15)
 
 
 # Beyond the numbered tests: options, tolerances, vacuous rules, measuring.
@@ -404,11 +410,11 @@ def test_validity_in_a_loop_is_that_of_tensors(clients: int) -> None:
     shares[0, 3] = torch.nan
     table = replace(rows(50), hard=torch.rand(50, generator=generator) > 0.5)
     options = ScoreOptions(hard_tolerance=0.25, soft_tolerance=0.5)
-    expected = scoring.validity(scoring.kept(shares, table.hard, options), table.weight)
+    expected = scoring.validity(scoring.satisfied(shares, table.hard, options), table.weight)
     assert torch.equal(scoring.kept_share(shares, table, options), expected)
 
     table = replace(table, weight=torch.rand(50, generator=generator, dtype=F64))
-    expected = scoring.validity(scoring.kept(shares, table.hard, options), table.weight)
+    expected = scoring.validity(scoring.satisfied(shares, table.hard, options), table.weight)
     torch.testing.assert_close(
         scoring.kept_share(shares, table, options), expected, rtol=1e-14, atol=0
     )
@@ -432,7 +438,7 @@ def test_a_share_that_is_the_tolerance_is_kept() -> None:
         ScoreOptions(hard_tolerance=0.7, soft_tolerance=0.35),
     )
     table = replace(table, hard=torch.tensor([True, False]))
-    assert scoring.kept(shares, table.hard, options).tolist() == [[1.0, 1.0]]
+    assert scoring.satisfied(shares, table.hard, options).tolist() == [[1.0, 1.0]]
     assert scoring.kept_share(shares, table, options).tolist() == [1.0]
 
 
