@@ -121,7 +121,7 @@ def run_round(
     after, notes = _next_state(work, state, received, update), (*notes, *_still(work, received))
     if not guard.finite(after.models):
         after, notes = (
-            _kept(state, received),
+            _unchanged_state(state, received),
             (*notes, "the updates overflow together: the model was kept as it was"),
         )
     if algorithm.budget is not None:
@@ -400,7 +400,7 @@ def _where(chosen: Tensor, new: Params, old: Params) -> Params:
     }
 
 
-def _kept(state: ServerState, received: _Received) -> ServerState:
+def _unchanged_state(state: ServerState, received: _Received) -> ServerState:
     """Return the state after a round with an unusable result."""
     received.weight = dict.fromkeys(received.weight, 0.0)
     return replace(state, round=state.round + 1)

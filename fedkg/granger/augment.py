@@ -185,8 +185,8 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
         start=start,
         stop=stop,
         notes=(
-            *_told(still, "measure nothing that changes, have no states and are not learnt from"),
-            *_told(few, "have fewer states"),
+            *_describe(still, "measure nothing that changes, have no states and are not learnt from"),
+            *_describe(few, "have fewer states"),
         ),
     )
 
@@ -269,7 +269,7 @@ def _bridged(column: F64) -> F64:
     return np.asarray(np.interp(steps, steps[known], column[known]), dtype=np.float64)
 
 
-def _told(names: Sequence[str], what: str) -> tuple[str, ...]:
+def _describe(names: Sequence[str], what: str) -> tuple[str, ...]:
     """A sentence about some sites; nothing where there are none."""
     if not names:
         return ()

@@ -78,7 +78,7 @@ def learn_in_chunks(
     """
     chosen = Rates() if rates is None else rates
     known = _stacked(series, chosen, products_of(series), torch.device(device))
-    row, theta = _begun(series, start, known)
+    row, theta = _initial(series, start, known)
     losses = []
     moved = 0.0
     for _ in range(epochs):
@@ -157,7 +157,7 @@ def _stacked(series: Series, rates: Rates, products: Products, device: torch.dev
     )
 
 
-def _begun(
+def _initial(
     series: Series, start: Learnt | None, known: _Stacked
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The causes [M, P, N] and theta [M, P, D] that are begun with."""

@@ -61,7 +61,7 @@ class Reached:
     size: float
 
 
-def reach(
+def effect_horizons(
     series: Series,
     found: Learnt,
     origin: int,

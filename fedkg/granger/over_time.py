@@ -115,7 +115,7 @@ class Stream:
     forget: float = 0.0
 
 
-def begun(series: Series, *, forget: float = 0.0) -> Stream:
+def initial_averages(series: Series, *, forget: float = 0.0) -> Stream:
     """The averages of a first part. Raises UsageError for a share outside of 0 .. 1."""
     if not 0 <= forget < 1:
         raise UsageError(

@@ -105,7 +105,7 @@ class Ledger:
 
     def document(self) -> dict[str, Any]:
         """The ledger as JSON. `Any`: texts and numbers."""
-        return {"unit": self.unit, "entries": [_told(entry) for entry in self.entries]}
+        return {"unit": self.unit, "entries": [_describe_entry(entry) for entry in self.entries]}
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Ledger:
@@ -124,7 +124,7 @@ def _alike(one: Gaussian, other: Gaussian) -> bool:
     return (one.what, one.noise, one.rate) == (other.what, other.noise, other.rate)
 
 
-def _told(entry: Entry) -> dict[str, Any]:
+def _describe_entry(entry: Entry) -> dict[str, Any]:
     match entry:
         case Gaussian():
             return {

@@ -14,7 +14,7 @@ from fedkg.pack import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not,
 from fedkg.pack.numeric.verdicts import Bool, Float
 from fedkg.pack.walk import ROWS, indices
 from fedkg_compiler.reason.bounds import Int
-from fedkg_compiler.reason.row_layout import Board, Reads
+from fedkg_compiler.reason.row_layout import Reads, RowLayout
 from fedkg_compiler.reason.truth import Scope, margin, truth
 
 Atom = Compare | CategoryIs | ClassIn
@@ -27,7 +27,7 @@ class Job:
     """Candidates that are wanted.
 
     Attributes:
-        start: values of the place's variables, as in `Board.columns`. row: the row that selects the
+        start: values of the place's variables, as in `RowLayout.columns`. row: the row that selects the
         variables to move, as a position on the board.
         mend: it is violated there, and should be kept; else it should be violated, or apply.
     """
@@ -38,7 +38,7 @@ class Job:
 
 
 def propose(
-    board: Board, jobs: Sequence[Sequence[Job]], tries: int, random: np.random.Generator
+    board: RowLayout, jobs: Sequence[Sequence[Job]], tries: int, random: np.random.Generator
 ) -> Float:
     """Points to try: for each place where its first job starts, then as many candidates for each
     job: float64 [P, N].
@@ -73,7 +73,7 @@ class _Moves:
 
     def __init__(
         self,
-        board: Board,
+        board: RowLayout,
         bank: int,
         points: Float,
         at: Int,

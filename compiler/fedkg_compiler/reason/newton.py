@@ -19,7 +19,7 @@ import numpy as np
 
 from fedkg.pack import And, Compare, Formula, Implies, Not, Or
 from fedkg_compiler.reason.bounds import CLOSE, Float
-from fedkg_compiler.reason.row_layout import Board
+from fedkg_compiler.reason.row_layout import RowLayout
 from fedkg_compiler.reason.truth import gap, truth
 
 STEPS, TURNS, NEAR = 12, 6, 8
@@ -57,7 +57,7 @@ class _Wanted:
 class Newton:
     """Solves for what must hold on a board."""
 
-    def __init__(self, board: Board, parts: Sequence[Part]) -> None:
+    def __init__(self, board: RowLayout, parts: Sequence[Part]) -> None:
         self.board, self.parts = board, parts
         self.useful = len(parts) <= MOST and any(
             _has_equation(part.formula, part.holds) for part in parts

@@ -16,7 +16,7 @@ from fedkg.pack.walk import is_temporal
 from fedkg_compiler.reason.bounds import Bounds
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.place_grouping import Place
-from fedkg_compiler.reason.row_layout import Board
+from fedkg_compiler.reason.row_layout import RowLayout
 from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.search import Condition, Search
 from fedkg_compiler.reason.shape import implications, looks_for_gaps, sure, without_time
@@ -115,12 +115,12 @@ class PlaceReasoner:
         return Solver(self.table, rows, self.budget, keys=self.place.keys, **settings)
 
     @cached_property
-    def _layout(self) -> Board:
+    def _layout(self) -> RowLayout:
         still = {
             bank: without_time(self.table.banks[bank].skeleton)
             for bank in {int(self.table.bank[row]) for row in self._whole}
         }
-        return Board(self.table, self._bounds, [(self.place.keys, self._whole)], still)
+        return RowLayout(self.table, self._bounds, [(self.place.keys, self._whole)], still)
 
     def _encode(
         self, conditions: Sequence[Condition], solver: Solver | None = None

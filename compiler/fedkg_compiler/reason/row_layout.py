@@ -37,7 +37,7 @@ class Reads:
     used: tuple[int, ...]
 
 
-class Board:
+class RowLayout:
     """Rows at places, with the variables that they read there.
 
     Attributes:

@@ -25,7 +25,7 @@ from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.certain import Sides, certain
 from fedkg_compiler.reason.contract import Narrowed, contract
 from fedkg_compiler.reason.newton import Newton, Part
-from fedkg_compiler.reason.row_layout import Board
+from fedkg_compiler.reason.row_layout import RowLayout
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.shape import looks_for_gaps, without_time
 from fedkg_compiler.reason.truth import truth
@@ -111,7 +111,9 @@ class Search:
         here = [*dict.fromkeys([*rows, *(condition.row for condition in conditions)])]
         skeletons = {int(self.table.bank[row]): self.table.skeleton(row) for row in here}
         still = {bank: without_time(skeleton) for bank, skeleton in skeletons.items()}
-        place = _Place(Board(self.table, self.bounds, [(self.keys, here)], still), rows, conditions)
+        place = _Place(
+            RowLayout(self.table, self.bounds, [(self.keys, here)], still), rows, conditions
+        )
         low, high = place.board.span[:, None].copy()
         more = self.width * np.where(
             place.board.whole | np.isinf(high - low), 0.0, np.minimum(high - low, 1e300)
@@ -147,7 +149,7 @@ class Search:
             stack += [(low, high)] if low.size else []
         return Searched(answer="unknown") if stuck else Searched(answer="no", rows=tuple(rows))
 
-    def _witness(self, board: Board, point: Float) -> Witness:
+    def _witness(self, board: RowLayout, point: Float) -> Witness:
         found = {(0, column): float(code) for column, code in self.keys}
         for number, value in zip(board.variable.tolist(), point.tolist(), strict=True):
             found |= {
@@ -164,7 +166,9 @@ class Search:
 class _Place:
     """Rows and conditions on a board."""
 
-    def __init__(self, board: Board, rows: Sequence[int], conditions: Sequence[Condition]) -> None:
+    def __init__(
+        self, board: RowLayout, rows: Sequence[int], conditions: Sequence[Condition]
+    ) -> None:
         self.board, self.conditions = board, conditions
         self.at = {row: i for i, row in enumerate(board.row.tolist())}
         self.rows = np.array([self.at[row] for row in rows], dtype=np.int64)
@@ -352,7 +356,7 @@ def _members_of(offsets: Int, rows: Int) -> Int:
     return np.concatenate([np.arange(0), *(np.arange(*each) for each in ends)])
 
 
-def _cut(low: Float, high: Float, open_: Bool, board: Board) -> tuple[Float, Float, bool]:
+def _cut(low: Float, high: Float, open_: Bool, board: RowLayout) -> tuple[Float, Float, bool]:
     """Each box in two, across its widest side among the open ones.
 
     And whether any box was too narrow for that: such boxes are gone.

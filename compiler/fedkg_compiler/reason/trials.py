@@ -18,7 +18,7 @@ import numpy as np
 from fedkg.pack.numeric.verdicts import Bool, Float
 from fedkg_compiler.reason.bounds import Bounds, Int
 from fedkg_compiler.reason.jumps import Job, propose
-from fedkg_compiler.reason.row_layout import Board
+from fedkg_compiler.reason.row_layout import RowLayout
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.shape import implications, without_time
 from fedkg_compiler.reason.truth import truth
@@ -143,7 +143,7 @@ class Trials:
         most = (LARGEST // size - 1) // TRIES
         if most < 1:
             return
-        board = Board(
+        board = RowLayout(
             self.table, self.bounds, [(keys, rows) for keys, rows, _, _ in batch], self.still
         )
         jobs = [_jobs(board, i, wanted[:most]) for i, (_, _, _, wanted) in enumerate(batch)]
@@ -168,7 +168,7 @@ class Trials:
 
     def _violated(
         self,
-        board: Board,
+        board: RowLayout,
         shown: Sequence[Shown],
         points: Float,
         kept: Bool,
@@ -201,7 +201,7 @@ class Trials:
                 self._near(board, shown, row, at, points[int(nearest[at])], kept[int(nearest[at])])
 
     def _applying(
-        self, board: Board, shown: Sequence[Shown], points: Float, kept: Bool, bad: Int
+        self, board: RowLayout, shown: Sequence[Shown], points: Float, kept: Bool, bad: Int
     ) -> None:
         """Note which implications apply where all rows are kept, and where few are not."""
         for bank, here in board.banks.items():
@@ -225,7 +225,7 @@ class Trials:
 
     def _near(
         self,
-        board: Board,
+        board: RowLayout,
         shown: Sequence[Shown],
         key: int | tuple[int, int],
         at: int,
@@ -253,7 +253,7 @@ def _wanted(rows: Sequence[int], shown: Shown, asked: Sequence[int]) -> list[_Wa
     return found
 
 
-def _jobs(board: Board, place: int, wanted: Sequence[_Wanted]) -> list[Job]:
+def _jobs(board: RowLayout, place: int, wanted: Sequence[_Wanted]) -> list[Job]:
     """The same on a board; from the middle of the box where no value has been tried."""
     middle, first = board.middle[board.columns(place)], board.of[place].start
     return [

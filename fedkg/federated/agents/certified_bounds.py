@@ -69,7 +69,7 @@ def promised(work: Work, begun: ServerState, state: ServerState) -> Promised | N
     away = math.sqrt(measured(mean, local.sets, strengths).total)
     slope = float(_slope(work, feasible, strengths).norm())
     found = None
-    if _known(work, everybody):
+    if _has_known_bound(work, everybody):
         start = float((_flat(begun.models) - _flat(feasible)).square().sum())
         found = certificate(gap(start, step, state.round), slope, penalty, agents)
     return Promised(
@@ -83,7 +83,7 @@ def promised(work: Work, begun: ServerState, state: ServerState) -> Promised | N
     )
 
 
-def _known(work: Work, everybody: Tensor) -> bool:
+def _has_known_bound(work: Work, everybody: Tensor) -> bool:
     """Whether the theorem's D is known: one step a round, along the exact gradient of one and the
     same objective.
     """

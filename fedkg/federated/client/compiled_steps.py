@@ -74,7 +74,7 @@ class Known:
     clipped: ClippedGradient | None
 
 
-def known(work: Work) -> Known | None:
+def compiled_steps_for(work: Work) -> Known | None:
     """The parts of the work where the compiled loop knows them all, and their data are such as it
     may read unchecked; else None.
     """
@@ -147,12 +147,12 @@ class Stack:
     origin: Tensor | None
 
 
-def side_by_side(known: Known, params: Params) -> Stack:
+def side_by_side(compiled_steps_for: Known, params: Params) -> Stack:
     """Return a separate stack [C, ...] of the parameters at the start of local training."""
     clients = len(next(iter(params.values())))
     one = all(value.stride(0) == 0 for value in params.values())
     flat = torch.cat([(value[:1] if one else value).flatten(1) for value in params.values()], 1)
-    origin = flat if one and isinstance(known.local, SGD) else None
+    origin = flat if one and isinstance(compiled_steps_for.local, SGD) else None
     if one:
         flat = (
             flat.expand(clients, -1).contiguous()
@@ -168,7 +168,7 @@ def side_by_side(known: Known, params: Params) -> Stack:
 
 
 def descended(
-    known: Known,
+    compiled_steps_for: Known,
     work: Work,
     setting: Setting,
     stack: Stack,
@@ -181,13 +181,13 @@ def descended(
     """
     flat = stack.flat
     told, loss, pool, local, clipped = (
-        layout_of(known.model),
-        known.loss,
+        layout_of(compiled_steps_for.model),
+        compiled_steps_for.loss,
         work.pool,
-        known.local,
-        known.clipped,
+        compiled_steps_for.local,
+        compiled_steps_for.clipped,
     )
-    pulls = _pulls(known, setting, flat, carry)
+    pulls = _pulls(compiled_steps_for, setting, flat, carry)
     index = batches.index.transpose(0, 1).contiguous()
     _, steps, batch = index.shape
     if isinstance(loss, CrossEntropy):
@@ -300,12 +300,12 @@ class _Pulls:
     drift: Tensor | None
 
 
-def _pulls(known: Known, setting: Setting, flat: Tensor, carry: Params) -> _Pulls:
+def _pulls(compiled_steps_for: Known, setting: Setting, flat: Tensor, carry: Params) -> _Pulls:
     """Proximal terms and control variates."""
     strength, anchor, drift = None, flat[:1], None
     start, pull = setting.start.variables, setting.start.pull
-    if known.proximal:
-        total = sum(term.strength for term in known.proximal)
+    if compiled_steps_for.proximal:
+        total = sum(term.strength for term in compiled_steps_for.proximal)
         strength = torch.cat(
             [
                 value.new_full((value[0].numel(),), total if name in pull else 0.0)
@@ -315,5 +315,5 @@ def _pulls(known: Known, setting: Setting, flat: Tensor, carry: Params) -> _Pull
         anchor = torch.cat([pull.get(name, value).flatten(1) for name, value in start.items()], 1)
     if carry:
         drift = torch.cat([carry[name].flatten(1) for name in start], 1)
-        drift = -drift if isinstance(known.local, ProxSkip) else drift
+        drift = -drift if isinstance(compiled_steps_for.local, ProxSkip) else drift
     return _Pulls(strength=strength, anchor=anchor, drift=drift)

@@ -87,7 +87,7 @@ def choose(
     found = [*stacks, _sequential(work, state, clients)]
     best, said = _quickest(found, whole), ""
     if crew is not None and ranks == 1:
-        tried, said = _beside(work, state, clients, crew, stacks, best)
+        tried, said = _measure_processes(work, state, clients, crew, stacks, best)
         found += tried
         best = _quickest([best, *tried], best)
     others = ", ".join(f"{each.text} {each.seconds:.3g} s" for each in found if each is not best)
@@ -158,7 +158,7 @@ def _processes(
     return Choice(executor="processes", chunk=best.chunk, threads=settings.threads, reason=reason)
 
 
-def _beside(
+def _measure_processes(
     work: Work,
     state: ServerState,
     clients: Tensor,

@@ -81,15 +81,15 @@ def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
     return Updates(
         clients=torch.cat([one.clients for one in stacks]),
         groups=torch.cat([one.groups for one in stacks]),
-        start=_each([one.start for one in stacks]),
-        update=_each([one.update for one in stacks]),
+        start=_concatenate([one.start for one in stacks]),
+        update=_concatenate([one.update for one in stacks]),
         loss=torch.cat([one.loss for one in stacks]),
-        client_memory=_each([one.client_memory for one in stacks]),
-        shared=_each([one.shared for one in stacks]),
+        client_memory=_concatenate([one.client_memory for one in stacks]),
+        shared=_concatenate([one.shared for one in stacks]),
         rejected=rejected,
     )
 
 
-def _each(parts: list[Params]) -> Params:
+def _concatenate(parts: list[Params]) -> Params:
     """Tensors of one name one after the other, [C, ...]."""
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

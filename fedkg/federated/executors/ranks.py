@@ -45,21 +45,21 @@ class Ranks:
     rank: int
     size: int
 
-    def told(self, what: Any) -> list[Any]:
+    def all_gather(self, what: Any) -> list[Any]:
         """What each rank says, by rank; all must ask together. `Any`: whatever can be pickled.
 
         Raises:
             JobError: when a rank is gone.
         """
         found: list[Any] = [None] * self.size
-        with _together():
+        with _raise_if_rank_lost():
             dist.all_gather_object(found, what)
         return found
 
     def first(self, what: T) -> T:
         """What rank 0 says. Raises JobError when a rank is gone."""
         found: list[Any] = [what]
-        with _together():
+        with _raise_if_rank_lost():
             dist.broadcast_object_list(found, src=0)
         said: T = found[0]
         return said
@@ -74,7 +74,7 @@ class Ranks:
         """
         tensors = {} if own is None else flat(own)
         plan, size = plan_of(tensors)
-        plans: list[tuple[Plan, int] | str] = self.told((plan, size))
+        plans: list[tuple[Plan, int] | str] = self.all_gather((plan, size))
         self._raise(plans)
         device = like.device if dist.get_backend() == "nccl" else torch.device("cpu")
         found: list[Updates | None] = []
@@ -86,7 +86,7 @@ class Ranks:
             buffer = torch.empty(there[1], dtype=torch.uint8, device=device)
             if rank == self.rank:
                 put(buffer, tensors, plan)
-            with _together():
+            with _raise_if_rank_lost():
                 dist.broadcast(buffer, src=rank)
             found.append(
                 unflat(
@@ -97,7 +97,7 @@ class Ranks:
 
     def failed(self, error: Exception) -> None:
         """Tell the others that this rank met an error, in place of what they wait for."""
-        self.told(f"{type(error).__name__}: {error}")
+        self.all_gather(f"{type(error).__name__}: {error}")
 
     def _raise(self, told: list[Any]) -> None:
         wrong = {rank: text for rank, text in enumerate(told) if isinstance(text, str)}
@@ -163,7 +163,7 @@ def joined() -> Iterator[Ranks | None]:
             "WORLD_SIZE is set, and this torch has no torch.distributed",
             received=f"WORLD_SIZE={size}",
         )
-    with _together():
+    with _raise_if_rank_lost():
         dist.init_process_group("gloo")
     try:
         yield Ranks(rank=dist.get_rank(), size=dist.get_world_size())
@@ -172,7 +172,7 @@ def joined() -> Iterator[Ranks | None]:
 
 
 @contextmanager
-def _together() -> Iterator[None]:
+def _raise_if_rank_lost() -> Iterator[None]:
     """What `torch.distributed` raises, as an error of ours."""
     try:
         yield

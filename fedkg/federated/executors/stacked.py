@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fedkg.federated.client.batches import Batches, by_chance, plan
 from fedkg.federated.client.client_settings import batch_for, rate_for, steps_for
-from fedkg.federated.client.compiled_steps import descended, known, side_by_side
+from fedkg.federated.client.compiled_steps import compiled_steps_for, descended, side_by_side
 from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.round_steps import Outcome, Setting, Step
@@ -120,7 +120,7 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
         rate=rate_for(work, number, clients),
         start=start,
     )
-    parts = known(work)
+    parts = compiled_steps_for(work)
     stack = None if parts is None else side_by_side(parts, start.variables)
     variables = _copies(start.variables) if stack is None else stack.views
     carry = algorithm.local.begin(setting, variables)
@@ -175,7 +175,7 @@ def _stepped(
     total = torch.zeros(len(clients), dtype=pool.x.dtype, device=pool.x.device)
     for block in batches.blocks(GATHERED // (batches.index.shape[2] * pool.x[0].numel())):
         active = batches.active[block.start]
-        mine, kept = _first(variables, active), _first(carry, active)
+        mine, kept = _first_rows(variables, active), _first_rows(carry, active)
         rate = setting.rate[:active] if isinstance(setting.rate, Tensor) else setting.rate
         values = []
         for step in _steps(work, setting, batches, block, mine, noise_keys):
@@ -205,7 +205,7 @@ def _steps(
     noise_keys, clients, begun = (
         noise_keys[:active],
         setting.clients[:active],
-        _first(setting.start.pull, active),
+        _first_rows(setting.start.pull, active),
     )
     closed = model if isinstance(model, DifferentiatedModel) else None
     for place, count in enumerate(block):
@@ -241,7 +241,7 @@ def _shares(batches: Batches, block: range, active: int, dtype: torch.dtype) -> 
     return valid / valid.sum(2, keepdim=True)
 
 
-def _first(stack: Params, count: int) -> Params:
+def _first_rows(stack: Params, count: int) -> Params:
     """The first clients of a stack, as views."""
     first = next(iter(stack.values()), None)
     if first is None or first.shape[0] == count:

@@ -111,7 +111,7 @@ class ClippedGradient:
         total: dict[str, Gradient] = {}
         for first in range(0, batch, part):
             here = slice(first, min(batch, first + part))
-            each = _each(step, here, terms)
+            each = _sample_gradients(step, here, terms)
             squared_norms = torch.stack(
                 [value.flatten(2).square().sum(2) for value in each.values()]
             ).sum(0)
@@ -225,7 +225,7 @@ class _NoiseOfSamples(Noise):
         return whole[:, self.first :].reshape(shape)
 
 
-def _each(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[str, Tensor]:
+def _sample_gradients(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[str, Tensor]:
     """The gradients of some samples of the minibatch, each [C, b, ...]."""
     clients, count = step.x.shape[0], here.stop - here.start
 

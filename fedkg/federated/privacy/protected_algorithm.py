@@ -97,7 +97,7 @@ def protected(
             no noise keeps the epsilon.
     """
     if protection.unit == "example":
-        spent = _known(algorithm, protection)
+        spent = _known_parts(algorithm, protection)
         sizes = torch.tensor(list(samples), dtype=torch.int64)
         rates = tuple(min(1.0, settings.batch / count) for count in samples)
         releases = tuple(steps_of(sizes, settings).tolist())
@@ -130,7 +130,7 @@ def protected(
     return _of_clients(algorithm, budget, settings.participation, len(samples))
 
 
-def _known(algorithm: Algorithm, protection: Protection) -> tuple[Spent, ...]:
+def _known_parts(algorithm: Algorithm, protection: Protection) -> tuple[Spent, ...]:
     """What was released before, with the properties that teach and cluster clients.
 
     Raises JobError for terms that couple samples.

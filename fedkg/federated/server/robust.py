@@ -69,7 +69,7 @@ class _Together(ABC):
         """See `AggregationRule.finish`: the plain mean of what is chosen; zeros for a group without
         updates.
         """
-        groups, updates = _together(fold)
+        groups, updates = _combine(fold)
         mean = WeightedMean()
         result = {name: torch.zeros_like(value) for name, value in fold.models.items()}
         for group in sorted(set(groups.tolist())):
@@ -162,7 +162,7 @@ class Krum(_Together):
 
     def counted(self, fold: Kept) -> Tensor | None:
         """See `AggregationRule.counted`: 1 for those that are kept, 0 for the others."""
-        groups, updates = _together(fold)
+        groups, updates = _combine(fold)
         kept = torch.zeros(len(groups), dtype=torch.float64, device=groups.device)
         for group in sorted(set(groups.tolist())):
             members = (groups == group).nonzero().flatten()
@@ -255,7 +255,7 @@ def _sorted(value: Tensor) -> Tensor:
     return torch.from_numpy(rows).t().reshape(value.shape)
 
 
-def _together(fold: Kept) -> tuple[Tensor, Params]:
+def _combine(fold: Kept) -> tuple[Tensor, Params]:
     groups = torch.cat(fold.groups)
     return groups, {
         name: torch.cat([one[name] for one in fold.updates]) for name in fold.updates[0]

@@ -108,7 +108,7 @@ class ScoreOptions:
     soft_tolerance: float = 0.05
 
 
-def kept(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
+def within_tolerance(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
     """v [C, M], float64: 1 where the violation share is within the rule's tolerance, else 0; NaN as
     given.
     """
@@ -121,8 +121,10 @@ def kept(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
 
 
 def satisfied(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
-    """What weights are made of [C, M], float64: `kept`, or 1 minus the violation share if graded."""
-    return 1.0 - violation.double() if options.graded else kept(violation, hard, options)
+    """Return the basis of weights [C, M], float64: `within_tolerance`, or 1 minus the violation
+    rate if graded.
+    """
+    return 1.0 - violation.double() if options.graded else within_tolerance(violation, hard, options)
 
 
 def validity(v: Tensor, weight: Tensor) -> Tensor:
@@ -144,7 +146,7 @@ def validity(v: Tensor, weight: Tensor) -> Tensor:
 def kept_share(violation: Tensor, rows: ScoredRows, options: ScoreOptions) -> Tensor:
     """s [C], the `validity` of what is `kept` by violation shares [C, M]; on a CPU in one loop."""
     if violation.device.type != "cpu" or rows.count == 0:
-        return validity(kept(violation, rows.hard, options), rows.weight)
+        return validity(within_tolerance(violation, rows.hard, options), rows.weight)
     from fedkg.federated.server.satisfied_share import kept_share as loop
 
     return loop(

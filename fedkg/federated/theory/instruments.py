@@ -23,7 +23,7 @@ from fedkg.federated.executors.protocol import Work
 from fedkg.federated.problem import Problem
 from fedkg.federated.randomness import ORDER, client_keys, permutations
 from fedkg.federated.record import RoundRecord
-from fedkg.federated.server.scoring import ScoreOptions, Scorer, kept
+from fedkg.federated.server.scoring import ScoreOptions, Scorer, within_tolerance
 from fedkg.federated.theory.estimators import hypothesis_share
 from fedkg.models.model_protocols import Params
 
@@ -289,7 +289,7 @@ def _all_kept(scorer: Scorer, options: ScoreOptions, models: Params) -> Tensor:
     exact = ScoreOptions(
         hard_tolerance=options.hard_tolerance, soft_tolerance=options.soft_tolerance
     )
-    found = kept(scorer.score(models).violation, scorer.rows.hard, exact)
+    found = within_tolerance(scorer.score(models).violation, scorer.rows.hard, exact)
     return (found != 0).all(1) & ~found.isnan().all(1)
 
 

@@ -24,7 +24,7 @@ from fedkg.federated import (
     fedavg,
     train,
 )
-from fedkg.federated.client.compiled_steps import descended, known
+from fedkg.federated.client.compiled_steps import compiled_steps_for, descended
 from fedkg.federated.client.losses import Loss
 from fedkg.federated.client.optimisers import SGD, Adam
 from fedkg.federated.client_rows import whole
@@ -98,7 +98,7 @@ def ends(
     task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS
 ) -> list[tuple[Params, float]]:
     """The models and the training's loss at the end: by the loop, and by the reference."""
-    assert known(work_of(task, algorithm, settings)) is not None
+    assert compiled_steps_for(work_of(task, algorithm, settings)) is not None
     found = []
     for executor in ("stacked", "sequential"):
         *_, (state, record) = train(task, algorithm, replace(settings, executor=executor))
@@ -191,10 +191,10 @@ def test_a_client_gets_the_same_bits_in_every_stack_and_on_every_number_of_threa
 
 def test_other_parts_are_left_to_the_steps_one_by_one() -> None:
     task = problem(DENSE, (5,))
-    assert known(work_of(task, replace(fedavg(), local=Adam()))) is None
-    assert known(work_of(task, replace(fedavg(), local=SGD(momentum=0.5)))) is None
-    assert known(work_of(task, fedavg(), replace(SETTINGS, precision="bfloat16"))) is None
-    assert known(work_of(replace(task, loss=SquaredError()), fedavg())) is None
+    assert compiled_steps_for(work_of(task, replace(fedavg(), local=Adam()))) is None
+    assert compiled_steps_for(work_of(task, replace(fedavg(), local=SGD(momentum=0.5)))) is None
+    assert compiled_steps_for(work_of(task, fedavg(), replace(SETTINGS, precision="bfloat16"))) is None
+    assert compiled_steps_for(work_of(replace(task, loss=SquaredError()), fedavg())) is None
 
 
 def test_what_is_derived_from_a_known_part_is_no_known_part() -> None:
@@ -206,8 +206,8 @@ def test_what_is_derived_from_a_known_part_is_no_known_part() -> None:
         def advance(self, *given: Any) -> None: ...
 
     task = problem(DENSE, (5,))
-    assert known(work_of(replace(task, loss=Halved()), fedavg())) is None
-    assert known(work_of(task, replace(fedavg(), local=Still()))) is None
+    assert compiled_steps_for(work_of(replace(task, loss=Halved()), fedavg())) is None
+    assert compiled_steps_for(work_of(task, replace(fedavg(), local=Still()))) is None
 
 
 def test_a_class_that_the_model_has_no_score_for_is_refused() -> None:

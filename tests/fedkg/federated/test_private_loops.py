@@ -30,7 +30,7 @@ from fedkg.federated import (
     initial_state,
     train,
 )
-from fedkg.federated.client.compiled_steps import known
+from fedkg.federated.client.compiled_steps import compiled_steps_for
 from fedkg.federated.client.losses import Loss
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client_rows import whole
@@ -93,7 +93,7 @@ def ends(
     task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS
 ) -> tuple[Params, Params]:
     """The models at the end: by the loop, and by the reference."""
-    assert known(work_of(task, algorithm, settings)) is not None
+    assert compiled_steps_for(work_of(task, algorithm, settings)) is not None
     found = []
     for executor in ("stacked", "sequential"):
         *_, (state, record) = train(task, algorithm, replace(settings, executor=executor))

@@ -7,7 +7,7 @@ import pytest
 from plants import clients_of, setting_s
 
 from fedkg import ontologies
-from fedkg.granger.effects import edges, reach
+from fedkg.granger.effects import edges, effect_horizons
 from fedkg.granger.learn import Learnt, learn
 from fedkg.granger.moments import series_of
 from fedkg.granger.reference import p_values
@@ -34,13 +34,13 @@ def test_a_disturbance_goes_down_the_row() -> None:
     """k-th power of the row, entry d steps down: binomial(k, d) 0.45^(k - d) 0.4^d."""
     system, found = _chain(4)
     series = series_of(clients_of(system, steps=10, seed=0))
-    reached = reach(series, found, 1)
+    reached = effect_horizons(series, found, 1)
     assert [one.client for one in reached] == ["client 3", "client 4"]
     first, second = reached
     assert (first.first, first.peak, first.size) == (1, 1, pytest.approx(0.4))
     assert (second.first, second.peak, second.size) == (2, 3, pytest.approx(3 * 0.45 * 0.16))
-    assert reach(series, found, 3) == ()
-    assert len(reach(series, found, 0, least=0.05)) == 3
+    assert effect_horizons(series, found, 3) == ()
+    assert len(effect_horizons(series, found, 0, least=0.05)) == 3
 
 
 def test_edges_are_the_strongest_first_and_keep_to_the_prior() -> None:

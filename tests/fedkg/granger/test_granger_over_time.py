@@ -9,11 +9,11 @@ import pytest
 from plants import clients_of, setting_s, uneven
 
 from fedkg.errors import UsageError
-from fedkg.granger.effects import edges, reach
+from fedkg.granger.effects import edges, effect_horizons
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Rates, at_rest, learn
 from fedkg.granger.moments import Series, series_of
-from fedkg.granger.over_time import at_rest_of, begun, changes, continued, cut, windowed
+from fedkg.granger.over_time import at_rest_of, changes, continued, cut, initial_averages, windowed
 from fedkg.granger.reference import best_lags, innovation_label, p_values
 from fedkg.granger.system import two_clients
 
@@ -48,7 +48,7 @@ def test_the_criterion_finds_the_lag(delay: int) -> None:
     assert found == pytest.approx([0.0] * (delay - 1) + [0.5], abs=0.02)
     (strongest, *_) = edges(series, at_rest(series, Rates()))
     assert (strongest.driver, strongest.driven, strongest.lag) == ("a", "b", delay)
-    reached = reach(series, replace(at_rest(series, Rates()), causes=label), 0)
+    reached = effect_horizons(series, replace(at_rest(series, Rates()), causes=label), 0)
     assert [(one.client, one.first) for one in reached] == [("b", delay)]
     assert p_values(series, shifts=19)[1, 0] == pytest.approx(0.05)
 
@@ -103,7 +103,7 @@ def test_the_change_is_found_where_it_is() -> None:
 
 def test_parts_together_are_the_whole() -> None:
     _, series = setting_s(0, 1200)
-    stream = begun(cut(series, 0, 500))
+    stream = initial_averages(cut(series, 0, 500))
     for start, stop in ((500, 700), (700, 1200)):
         stream = continued(stream, cut(series, start - series.lags, stop))
     whole = at_rest(series, Rates())
@@ -115,11 +115,11 @@ def test_parts_together_are_the_whole() -> None:
 
 def test_what_is_forgotten_weighs_less() -> None:
     series = _switched()
-    kept, fading = (begun(cut(series, 0, 1000), forget=forget) for forget in (0.0, 0.01))
+    kept, fading = (initial_averages(cut(series, 0, 1000), forget=forget) for forget in (0.0, 0.01))
     kept, fading = (continued(stream, cut(series, 999, 2000)) for stream in (kept, fading))
     assert (
         at_rest_of(fading, series).strength(series)[1, 0]
         > at_rest_of(kept, series).strength(series)[1, 0]
     )
     with pytest.raises(UsageError, match="share"):
-        begun(series, forget=1.0)
+        initial_averages(series, forget=1.0)
