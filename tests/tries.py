@@ -16,7 +16,10 @@ settings.register_profile(
 )
 settings.register_profile(LONG, settings.get_profile(QUICK), max_examples=10 * USUAL)
 settings.register_profile(
-    UNSHRUNK, settings.get_profile(QUICK), phases=[Phase.explicit, Phase.generate]
+    UNSHRUNK,
+    settings.get_profile(QUICK),
+    max_examples=USUAL * 2 // 5,
+    phases=[Phase.explicit, Phase.generate],
 )
 
 

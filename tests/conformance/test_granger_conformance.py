@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from plain_granger import SENT, Steps, at_rest, on_averages, sequential
+from tries import tries
 
 from fedkg.errors import UsageError
 from fedkg.granger.kalman import Client
@@ -43,7 +44,7 @@ def response(one: Client, steps: int) -> float:
     )
 
 
-@settings(max_examples=40)
+@tries(40)
 @given(
     seed=st.integers(0, 2**31),
     sizes=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=2, max_size=4),
@@ -147,7 +148,7 @@ def messages(one: Client, y: F64, cover: Cover, gradients: F64) -> list[tuple[F6
     return found
 
 
-@settings(max_examples=60)
+@tries(60)
 @given(
     seed=st.integers(0, 2**31),
     states=st.integers(1, 3),

@@ -13,6 +13,7 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from plain_federation import Federation, begin, close, federations, run, same_rounds, start_of
+from tries import tries
 
 import fedkg
 from fedkg.federated import WorkerPool, train
@@ -22,7 +23,7 @@ from fedkg.federated.temporal.clusters import CLUSTER
 from fedkg.federated.temporal.shared_samples import inferred
 
 FEW = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

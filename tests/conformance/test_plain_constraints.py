@@ -26,6 +26,7 @@ from plain_federation import (
 )
 from plain_federation import start_of as start_from
 from plain_rules import Rule, Rules, rule_sets
+from tries import tries
 
 import fedkg
 from fedkg.constraints import ConstraintModule
@@ -39,7 +40,7 @@ from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.projection import Box, L1Ball, L2Ball, LInfBall, ProjectionSet
 
 FEW = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -98,7 +99,7 @@ def scorer(federation: Federation, rules: Rules) -> PackScorer:
     soft_tolerance=st.sampled_from([0.0, 0.05, 0.25, 0.5]),
     on_all_invalid=st.sampled_from(["skip", "fedavg", "error"]),
 )
-@settings(FEW, max_examples=40)
+@settings(FEW, max_examples=tries(40).max_examples)
 @pytest.mark.filterwarnings(
     "ignore::fedkg.authoring.RuleWarning"
 )  # drawn rules contradict each other

@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from plain_federation import Array, Federation, Round
 from plain_job import DrawnJob, Finished, drawn_jobs, run_drawn
+from tries import tries
 
 FEW = settings(
-    max_examples=8,
+    tries(8),
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],  # to shrink a job takes minutes

@@ -22,6 +22,7 @@ from command import Command, call
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from plain_federation import Array, Federation, Knowledge
+from tries import tries
 
 import fedkg
 from fedkg.federated import ServerState
@@ -37,7 +38,7 @@ from fedkg.jobs.schema.job_reader import read_job
 from fedkg.jobs.trials import expand_trials
 
 FEW = settings(
-    max_examples=8,
+    tries(8),
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],  # to shrink a job takes minutes

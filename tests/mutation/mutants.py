@@ -29,7 +29,7 @@ from queue import SimpleQueue
 from typing import Any
 
 UNSHRUNK = "unshrunk"
-"""The hypothesis profile of `tests/tries.py` that ends at the first failure."""
+"""The hypothesis profile of `tests/tries.py` that tries less and ends at the first failure."""
 OUTPUT = "pytest.txt"
 
 ROOT = Path(__file__).resolve().parents[2]
