@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.compiled_loops import can_compile_loops
-from fedkg.constraints.batch_structure import Settled, bank_loops
+from fedkg.constraints.batch_structure import BatchStructure, bank_loops
 from fedkg.constraints.engine.banks import CHUNK, BankTensors, largest_number
 from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported
@@ -28,7 +28,7 @@ from fedkg.constraints.engine.soft import soft_least, soft_robustness
 from fedkg.constraints.engine.traces import Lined, Traces, again, line_up
 from fedkg.constraints.engine.values import Values, with_values
 from fedkg.constraints.selection import Pairs, Selection, Selector, runs
-from fedkg.constraints.single_pass import Once
+from fedkg.constraints.single_pass import SinglePass
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
 
@@ -57,7 +57,7 @@ class Verdicts(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Evaluated:
+class BatchEvaluation:
     """All that a report is computed from.
 
     Attributes:
@@ -71,7 +71,7 @@ class Evaluated:
         traces: the rows that are the steps of each trace, if the call states it.
         measured: `largest`, where it is known already.
         chunk: how many numbers are evaluated at once, in rows of a bank times rows of the batch.
-        settled: what is known beforehand of batches like this one, if anything is.
+        structure: what is known beforehand of batches like this one, if anything is.
         unseen: whether numbers are not inspected (on an accelerator, or traced): any may be
             unknown.
         unsure: as in `Extremes`.
@@ -90,7 +90,7 @@ class Evaluated:
     traces: Traces | None = None
     measured: float | None = None
     chunk: int = CHUNK
-    settled: Settled | None = None
+    structure: BatchStructure | None = None
     unseen: bool = False
     unsure: tuple[Tensor, Tensor] | None = None
 
@@ -113,9 +113,9 @@ class Evaluated:
         return largest_number(self.inputs, self.outputs) if known is None else known
 
     @cached_property
-    def once(self) -> Once:
+    def single_pass(self) -> SinglePass:
         """What is evaluated once while numbers are being traced."""
-        return Once(self)
+        return SinglePass(self)
 
     @cached_property
     def gates(self) -> Tensor:
@@ -199,15 +199,15 @@ class Evaluated:
         keyed = bank.temporal and bank.conditions.shape[0] > 1  # each row sees separate traces
         if self.unseen or self.asleep(bank) or keyed or (missing and not self.form.exact):
             return None
-        if self.settled is None and not worth_loops(self.cells):
+        if self.structure is None and not worth_loops(self.cells):
             return None
         batch = self._lined_batch if bank.temporal else self._flat_batch
         if batch is None:
             return None
         known = (
             bank_loops(bank, self.inputs.dtype, missing)
-            if self.settled is None
-            else self.settled.loops(bank, missing)
+            if self.structure is None
+            else self.structure.loops(bank, missing)
         )
         return None if known is None else known.call(known.fused, batch, 0, bank.rows)
 
@@ -225,14 +225,14 @@ class Evaluated:
         return self._as_loops_see(self.traces)
 
     def _as_loops_see(self, traces: Traces | None) -> FusedBatch | None:
-        if self.settled is None:
+        if self.structure is None:
             from fedkg.constraints.fused.batch import fused_batch
 
             return fused_batch(self.inputs, self.outputs, self.met, traces)
-        known = self.settled.places(traces is not None)
+        known = self.structure.places(traces is not None)
         return None if known is None else known.batch(self.inputs, self.outputs)
 
-    def sharing(self, banks: tuple[BankTensors, ...], values: Sequence[Values]) -> Evaluated:
+    def sharing(self, banks: tuple[BankTensors, ...], values: Sequence[Values]) -> BatchEvaluation:
         """The same with banks that evaluate once what they have in common, and read `values`."""
         if not values:
             return replace(self, banks=banks)
@@ -241,7 +241,7 @@ class Evaluated:
 
     def hoisted(
         self, banks: Sequence[BankTensors | None], extremes: Sequence[Extreme]
-    ) -> Evaluated:
+    ) -> BatchEvaluation:
         """The same with banks that read extremes over windows in place of the steps, where that is
         exact.
 
@@ -275,7 +275,7 @@ class Evaluated:
 
     @cached_property
     def _always_met(self) -> Tensor:
-        return self.met.all(dim=1) if self.settled is None else self.settled.always_met
+        return self.met.all(dim=1) if self.structure is None else self.structure.always_met
 
     def asleep(self, bank: BankTensors) -> bool:
         """Whether the bank needs traces and the call tells of none: then it applies nowhere."""

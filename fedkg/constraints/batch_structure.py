@@ -42,7 +42,7 @@ def bank_loops(bank: BankTensors, dtype: torch.dtype, missing: bool) -> BankLoop
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Settled:
+class BatchStructure:
     """Found out when first asked for.
 
     Attributes:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
-from fedkg.constraints.batch_evaluation import Evaluated
+from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.binding.answers import Model, ask, shaped
 from fedkg.constraints.binding.arguments import batch_of, check_floating, weights_of
 from fedkg.constraints.binding.batch import Batch, read_batch
@@ -45,7 +45,7 @@ from fedkg.constraints.engine.sharing import Sharing, share
 from fedkg.constraints.module_registry import number_of
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.shape_cache import MOST, Repeats, build_shape_cache, kind_of
+from fedkg.constraints.shape_cache import MOST, ShapeCaches, build_shape_cache, kind_of
 from fedkg.errors import LayoutError
 from fedkg.pack.pack import Pack
 
@@ -101,7 +101,7 @@ class ConstraintModule(nn.Module):
         self.sharing: Sharing = share(self.plan, self.banks)
         self.bounds: Bounds = find_bounds(self.plan)
         self._horizons = horizons(pack)
-        self._repeats = Repeats()
+        self._repeats = ShapeCaches()
         self._number = number_of(self)
         self._units_checked = self._answers_checked = False
         self._probabilities = tuple(
@@ -208,7 +208,7 @@ class ConstraintModule(nn.Module):
         """
         if unknown:
             expected = f"x ({', '.join(self.plan.x.names)})" + (
-                f" and y ({self.plan.y.told})" if len(self.plan.y) else ""
+                f" and y ({self.plan.y.output_names})" if len(self.plan.y) else ""
             )
             raise LayoutError(
                 f"the rules take no `{next(iter(unknown))}`",
@@ -263,7 +263,7 @@ class ConstraintModule(nn.Module):
         of = (
             None
             if again is None or not isinstance(y, Tensor)
-            else again.evaluated(self, x, y, penalty)
+            else again.evaluate_batch(self, x, y, penalty)
         )
         if of is not None:
             self.check_answers(of.answers[None])
@@ -333,7 +333,7 @@ class ConstraintModule(nn.Module):
         previous: Previous,
         sample_weight: Tensor | None,
         form: PenaltyForm,
-    ) -> Evaluated:
+    ) -> BatchEvaluation:
         """Evaluate a batch without any knowledge of its shape; arguments as in `forward`."""
         x = self._checked(x)
         weight = (
@@ -346,7 +346,7 @@ class ConstraintModule(nn.Module):
         if not isinstance(y, Tensor) or y.requires_grad:
             self._warn_of(batch.x, answers, weight, stacklevel=8)
         self.check_answers(answers)
-        evaluated = self.evaluated(
+        evaluated = self.evaluate_batch(
             batch, answers, computing_dtype(x, answers), weight=weight, form=form
         )
         return evaluated.sharing(self.sharing.banks, self.sharing.values)
@@ -369,7 +369,7 @@ class ConstraintModule(nn.Module):
 
         return Specialised(self, self._batch(self._checked(x), keys, previous))
 
-    def evaluated(
+    def evaluate_batch(
         self,
         batch: Batch,
         answers: Tensor,
@@ -377,7 +377,7 @@ class ConstraintModule(nn.Module):
         *,
         weight: Tensor | None = None,
         form: PenaltyForm = HINGE,
-    ) -> Evaluated:
+    ) -> BatchEvaluation:
         """What a report on a batch and the answers [V, B, H] to it is computed from, in a dtype.
 
         `weight` [B] of its rows.
@@ -385,7 +385,7 @@ class ConstraintModule(nn.Module):
         inputs = batch.numbers(self.wires, dtype)
         traced = being_traced()
         self._check_units(batch.x)
-        return Evaluated(
+        return BatchEvaluation(
             pack=self.pack,
             banks=self.banks,
             inputs=inputs.numbers,
@@ -499,7 +499,7 @@ class ConstraintModule(nn.Module):
             setattr(self, f"_{name}", getattr(self, f"_{name}").to(device))
         self.banks = tuple(bank.each(lambda part: part.to(device)) for bank in self.banks)
         self.sharing = self.sharing.each(lambda part: part.to(device))
-        self._repeats = Repeats()
+        self._repeats = ShapeCaches()
         return self
 
     @override

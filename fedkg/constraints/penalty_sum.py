@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
-from fedkg.constraints.batch_evaluation import Evaluated
+from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.penalty import late_scale
 from fedkg.constraints.fused.pay import paid
@@ -32,14 +32,14 @@ LITTLE = 1 << 18
 
 
 def _in_full(
-    work: Callable[Concatenate[Evaluated, P], Tensor],
-) -> Callable[Concatenate[Evaluated, P], Tensor]:
+    work: Callable[Concatenate[BatchEvaluation, P], Tensor],
+) -> Callable[Concatenate[BatchEvaluation, P], Tensor]:
     """Products in the type of their factors also inside `torch.autocast`: in half precision numbers
     of samples are rounded.
     """
 
     @wraps(work)
-    def call(of: Evaluated, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+    def call(of: BatchEvaluation, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
         kind = of.inputs.device.type
         if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
             return work(of, *args, **kwargs)
@@ -76,7 +76,7 @@ class _WithGradient(torch.autograd.Function):
 
 @exclude_from_compile
 @_in_full
-def total_penalty(of: Evaluated) -> Tensor:
+def total_penalty(of: BatchEvaluation) -> Tensor:
     """The sum over rules of their weight times the weighted mean of their penalties over all
     (constraint, sample) pairs that apply.
 
@@ -91,7 +91,7 @@ def total_penalty(of: Evaluated) -> Tensor:
     return total if known is None else total + known.sum()
 
 
-def _by_graph(of: Evaluated, shares: Sequence[Tensor | None]) -> Tensor:
+def _by_graph(of: BatchEvaluation, shares: Sequence[Tensor | None]) -> Tensor:
     """The penalty of the banks that have shares, by the engine."""
     if not any(share is not None for share in shares):
         return of.inputs.new_zeros(())
@@ -136,7 +136,7 @@ def _by_graph(of: Evaluated, shares: Sequence[Tensor | None]) -> Tensor:
 
 @exclude_from_compile
 @_in_full
-def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
+def penalty_apart(of: BatchEvaluation, weight: Tensor) -> Tensor:
     """The total of `total_penalty` of each of C parts of the batch, separately, [C].
 
     Differentiable any number of times.
@@ -153,7 +153,7 @@ def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
 
 
 def _sum_parts(
-    of: Evaluated, banks: Sequence[int], shares: Sequence[Tensor | None], weight: Tensor
+    of: BatchEvaluation, banks: Sequence[int], shares: Sequence[Tensor | None], weight: Tensor
 ) -> Tensor:
     """What each sample adds to the penalty of its part by some banks (positions), [B], by the
     engine; weights as in `_shares`.
@@ -179,7 +179,7 @@ def _sum_parts(
 
 
 @_in_full
-def penalty_parts(of: Evaluated, group: Sequence[Tensor], groups: int) -> Tensor:
+def penalty_parts(of: BatchEvaluation, group: Sequence[Tensor], groups: int) -> Tensor:
     """The total of `total_penalty` in parts, [G]: what the rows of each group add to it.
 
     Differentiable as often as one likes.
@@ -226,7 +226,7 @@ def _collect(
 
 
 def _pieces(
-    of: Evaluated, shares: Sequence[Tensor | None]
+    of: BatchEvaluation, shares: Sequence[Tensor | None]
 ) -> list[tuple[BankTensors, slice, Tensor]]:
     return [
         (bank, rows, share[rows])
@@ -237,14 +237,24 @@ def _pieces(
 
 
 def _chunk(
-    of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs: Tensor, outputs: Tensor
+    of: BatchEvaluation,
+    bank: BankTensors,
+    rows: slice,
+    share: Tensor,
+    inputs: Tensor,
+    outputs: Tensor,
 ) -> Tensor:
     """What some rows of a bank add to the penalty."""
     return _added(of, bank, rows, share, inputs, outputs)[0].sum()
 
 
 def _added(
-    of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs: Tensor, outputs: Tensor
+    of: BatchEvaluation,
+    bank: BankTensors,
+    rows: slice,
+    share: Tensor,
+    inputs: Tensor,
+    outputs: Tensor,
 ) -> tuple[Tensor, Tensor | None]:
     """What each of some rows of a bank adds to the penalty, [R], and None.
 
@@ -259,7 +269,7 @@ def _added(
     weight = None if of.sample_weight is None else of.sample_weight.to(inputs.dtype)
     pairs = of.pairs(bank, rows)
     if pairs is None:
-        once = of.once.of(bank, rows)[0] if of.once.takes(bank) else None
+        once = of.single_pass.evaluate(bank, rows)[0] if of.single_pass.takes(bank) else None
         missing = (
             of.penalties(bank, rows, inputs, outputs, divided=scale is None)
             if once is None
@@ -273,7 +283,7 @@ def _added(
     ), pairs.row
 
 
-def _weight(of: Evaluated) -> Tensor:
+def _weight(of: BatchEvaluation) -> Tensor:
     """What each sample counts, [1, B]."""
     return (
         of.inputs.new_ones(1, of.batch)
@@ -282,26 +292,26 @@ def _weight(of: Evaluated) -> Tensor:
     )
 
 
-def _weight_and_shares(of: Evaluated) -> tuple[Tensor, list[Tensor | None]]:
+def _weight_and_shares(of: BatchEvaluation) -> tuple[Tensor, list[Tensor | None]]:
     """What each sample counts, [1, B], and `_shares`: the same for all batches of a shape where no
     verdict can be unknown.
     """
     if (
-        of.settled is None
+        of.structure is None
         or of.sample_weight is not None
         or not all(of.always_known(bank) for bank in of.banks)
     ):
         weight = _weight(of)
         return weight, _shares(of, weight)
-    if of.banks not in of.settled.kept:
+    if of.banks not in of.structure.kept:
         with torch.inference_mode(mode=False):  # what is kept serves training too
             weight = _weight(of)
-            of.settled.kept[of.banks] = weight, _shares(of, weight)
-    found: tuple[Tensor, list[Tensor | None]] = of.settled.kept[of.banks]
+            of.structure.kept[of.banks] = weight, _shares(of, weight)
+    found: tuple[Tensor, list[Tensor | None]] = of.structure.kept[of.banks]
     return found
 
 
-def _shares(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
+def _shares(of: BatchEvaluation, weight: Tensor) -> list[Tensor | None]:
     """The shares of `_shares_apart`, those of equal rows added up."""
     apart = _shares_apart(of, weight)
     return [
@@ -310,7 +320,7 @@ def _shares(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
     ]
 
 
-def _shares_apart(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
+def _shares_apart(of: BatchEvaluation, weight: Tensor) -> list[Tensor | None]:
     """For each bank on outputs what one unit of a row's penalty, summed over a part of the batch,
     adds to that part's total: [R, C].
 
@@ -389,7 +399,7 @@ def _known_of(
     return found
 
 
-def _applying_at_once(of: Evaluated, known: _Known, weight: Tensor) -> Tensor | None:
+def _applying_at_once(of: BatchEvaluation, known: _Known, weight: Tensor) -> Tensor | None:
     """`_applying` for the rows of all banks, where that is little work; else None."""
     asked = known.asked
     if asked is None or asked.numel() * of.batch > LITTLE:
@@ -402,7 +412,7 @@ def _applying_at_once(of: Evaluated, known: _Known, weight: Tensor) -> Tensor | 
 
 
 def _applying_to_all(
-    of: Evaluated, bank: BankTensors, of_condition: Tensor, weight: Tensor
+    of: BatchEvaluation, bank: BankTensors, of_condition: Tensor, weight: Tensor
 ) -> Tensor:
     """`_applying` for all rows of the pack's bank."""
     several = not bank.temporal and bank.conditions.shape[0] > 1
@@ -416,7 +426,7 @@ def _applying_to_all(
 
 
 def _applying(
-    of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tensor, weight: Tensor
+    of: BatchEvaluation, bank: BankTensors, rows: slice, of_condition: Tensor, weight: Tensor
 ) -> Tensor:
     """The weight of the samples of each part that count for each row, [R, C].
 
@@ -424,7 +434,11 @@ def _applying(
     """
     if bank.temporal:
         return _counted(
-            of, of.once.of(bank, rows)[1] if of.once.takes(bank) else of.counted(bank, rows), weight
+            of,
+            of.single_pass.evaluate(bank, rows)[1]
+            if of.single_pass.takes(bank)
+            else of.counted(bank, rows),
+            weight,
         )
     conditions = bank.conditions[:, rows]
     if conditions.shape[0] == 0:
@@ -441,7 +455,7 @@ def _applying(
     return counted.view(pairs.rows, parts)
 
 
-def _counted(of: Evaluated, which: Tensor, weight: Tensor) -> Tensor:
+def _counted(of: BatchEvaluation, which: Tensor, weight: Tensor) -> Tensor:
     """The weight, in each part, of the samples that a bool [R, B] picks: [R, C]."""
     picked = which.to(weight.dtype)
     if weight.shape[0] == 1:
@@ -451,7 +465,7 @@ def _counted(of: Evaluated, which: Tensor, weight: Tensor) -> Tensor:
     return torch.einsum("rcb,cb->rc", picked.view(-1, *weight.shape), weight)
 
 
-def _over_samples(of: Evaluated, each: Tensor, weight: Tensor | None) -> Tensor:
+def _over_samples(of: BatchEvaluation, each: Tensor, weight: Tensor | None) -> Tensor:
     """The weighted sum of numbers [R, B] over the samples: [R].
 
     Traced, those of each window first, in one loop with what they are made of: a product of

@@ -17,7 +17,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
-from fedkg.constraints.batch_evaluation import Evaluated
+from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.penalty_sum import penalty_apart, penalty_parts, total_penalty
 from fedkg.errors import LayoutError, MissingExtra, UsageError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class _Each:
     """The verdict of every constraint on every row of a batch, each [N, R]."""
 
-    def __init__(self, evaluated: Evaluated) -> None:
+    def __init__(self, evaluated: BatchEvaluation) -> None:
         self._of = evaluated
 
     @cached_property
@@ -109,7 +109,7 @@ class _Each:
 
 
 def for_all_rows(
-    of: Evaluated,
+    of: BatchEvaluation,
     parts: Callable[[BankTensors], list[Tensor]],
     count: int,
     dtype: torch.dtype | None = None,
@@ -135,7 +135,7 @@ class ConstraintReport:
     is [B, R].
     """
 
-    def __init__(self, evaluated: Evaluated, each: _Each | None = None) -> None:
+    def __init__(self, evaluated: BatchEvaluation, each: _Each | None = None) -> None:
         self._of = evaluated
         self._each = _Each(evaluated) if each is None else each
         self._shape = evaluated.shape

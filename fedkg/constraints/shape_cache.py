@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.constraints.batch_evaluation import Evaluated, worth_loops
-from fedkg.constraints.batch_structure import Settled
+from fedkg.constraints.batch_evaluation import BatchEvaluation, worth_loops
+from fedkg.constraints.batch_structure import BatchStructure
 from fedkg.constraints.binding.numbers import output_numbers, percent, whole_features
 from fedkg.constraints.binding.plan import Condition, Plan
 from fedkg.constraints.engine.penalty import PenaltyForm
@@ -36,7 +36,7 @@ MOST = 16
 """Shapes that a module remembers."""
 
 
-class Repeats(dict[Any, "Repeated | None"]):
+class ShapeCaches(dict[Any, "ShapeCache | None"]):
     """What a module knows of calls by shape and type; None: nothing is gained.
 
     A copy knows nothing, for there are addresses in it.
@@ -44,17 +44,17 @@ class Repeats(dict[Any, "Repeated | None"]):
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
-        return Repeats, ()
+        return ShapeCaches, ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Repeated:
+class ShapeCache:
     """Calls of one shape and type.
 
     Attributes:
         shape: of the batch: (B,), or for windows how many and of how many steps. cells: as in
-            `Evaluated`.
-        met: bool [D, B]. traces, inactive: as in `Evaluated`.
+            `BatchEvaluation`.
+        met: bool [D, B]. traces, inactive: as in `BatchEvaluation`.
         features: how the features are read. answers: how the answers are; None where torch reads
             them (logits).
     """
@@ -66,11 +66,11 @@ class Repeated:
     inactive: Mapping[str, str]
     features: Reader
     answers: Reader | None
-    settled: Settled
+    structure: BatchStructure
 
-    def evaluated(
+    def evaluate_batch(
         self, module: ConstraintModule, x: Tensor, y: Tensor, form: PenaltyForm
-    ) -> Evaluated | None:
+    ) -> BatchEvaluation | None:
         """What a report is computed from.
 
         None where the numbers cannot be looked at, or have a gradient by features.
@@ -93,7 +93,7 @@ class Repeated:
                 None,
             )
         sharing = module.sharing
-        of = Evaluated(
+        of = BatchEvaluation(
             pack=module.pack,
             banks=module.banks if sharing.values else sharing.banks,
             inputs=inputs,
@@ -107,7 +107,7 @@ class Repeated:
             traces=self.traces,
             measured=measured,
             chunk=module.chunk,
-            settled=self.settled,
+            structure=self.structure,
         )
         return of.sharing(sharing.banks, sharing.values) if sharing.values else of
 
@@ -159,9 +159,9 @@ class Reader:
 
 
 def build_shape_cache(
-    module: ConstraintModule, x: Tensor, y: Any, of: Evaluated
-) -> Repeated | None:
-    """What a call says of those like it; None where they are not `Repeated`.
+    module: ConstraintModule, x: Tensor, y: Any, of: BatchEvaluation
+) -> ShapeCache | None:
+    """What a call says of those like it; None where a cache is not possible.
 
     Args:
         x, y: given to a call that passed all checks. of: what came of it.
@@ -182,8 +182,14 @@ def build_shape_cache(
     ):
         return None
     met, readers = of.met.clone(), (_features(plan, dtype), _answers(plan, dtype))
-    return Repeated(
-        of.shape, of.cells, met, of.traces, of.inactive, *readers, Settled(met, of.traces, dtype)
+    return ShapeCache(
+        of.shape,
+        of.cells,
+        met,
+        of.traces,
+        of.inactive,
+        *readers,
+        BatchStructure(met, of.traces, dtype),
     )
 
 

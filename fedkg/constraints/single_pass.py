@@ -15,16 +15,16 @@ from fedkg.constraints.engine.penalty import late_scale, penalties_and_known
 from fedkg.constraints.engine.traces import again
 
 if TYPE_CHECKING:
-    from fedkg.constraints.batch_evaluation import Evaluated
+    from fedkg.constraints.batch_evaluation import BatchEvaluation
 
 
-class Once:
+class SinglePass:
     """The rules over time that are evaluated once, on the numbers of one batch.
 
     Their penalties are exact.
     """
 
-    def __init__(self, evaluated: Evaluated) -> None:
+    def __init__(self, evaluated: BatchEvaluation) -> None:
         self._of = evaluated
         self._kept: dict[tuple[BankTensors, int, int], tuple[Tensor, Tensor]] = {}
 
@@ -41,7 +41,7 @@ class Once:
             and not of.asleep(bank)
         )
 
-    def of(self, bank: BankTensors, rows: slice) -> tuple[Tensor, Tensor]:
+    def evaluate(self, bank: BankTensors, rows: slice) -> tuple[Tensor, Tensor]:
         """Of some rows of such a bank the penalties, divided as far as `late_scale` wants it, and
         bool where they count: [R, B] each.
         """

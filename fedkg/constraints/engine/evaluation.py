@@ -26,7 +26,7 @@ from torch import Tensor
 from fedkg.constraints.engine.compound import compound, over_members
 from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.extremes import lower, soft_extreme, upper
-from fedkg.constraints.engine.input_formula import Given
+from fedkg.constraints.engine.input_formula import InputFormula
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.roots import root
 from fedkg.constraints.engine.sets import reduce_members
@@ -180,7 +180,7 @@ def _formula(formula: Formula, positive: bool, reading: Reading) -> Tensor:
                 _formula(formula.consequent, positive, reading),
             )
             return extreme_of(parts, not positive)
-        case Given():
+        case InputFormula():
             return _input_formula(formula, positive, reading)
         case Known():
             slot = reading.slots[formula.slot]
@@ -321,7 +321,7 @@ def _category_is(atom: CategoryIs, positive: bool, reading: Reading) -> Tensor:
     return torch.where(torch.isnan(code + wanted), math.nan, margin) if reading.careful else margin
 
 
-def _input_formula(part: Given, positive: bool, reading: Reading) -> Tensor:
+def _input_formula(part: InputFormula, positive: bool, reading: Reading) -> Tensor:
     value = reading.slots[part.slot]
     if part.positive != positive:  # what holds by nothing is refuted by nothing
         value = torch.where(value >= 0, -value - strict_step(value.dtype), -value)

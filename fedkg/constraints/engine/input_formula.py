@@ -7,7 +7,7 @@ from typing_extensions import override
 from fedkg.pack.formulas import Known
 
 
-class Given(Known):
+class InputFormula(Known):
     """Replaces a sub-formula over inputs alone: its robustness is the value of `slot`, NaN where
     unknown.
 

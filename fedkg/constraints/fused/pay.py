@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import override
 
 if TYPE_CHECKING:
-    from fedkg.constraints.batch_evaluation import Evaluated
+    from fedkg.constraints.batch_evaluation import BatchEvaluation
     from fedkg.constraints.engine.banks import BankTensors
 
 
@@ -67,7 +67,7 @@ class _Known(torch.autograd.Function):
         ), *[None] * 4
 
 
-def _stand_together(of: Evaluated, bank: BankTensors, parts: int) -> bool:
+def _stand_together(of: BatchEvaluation, bank: BankTensors, parts: int) -> bool:
     """Whether the places of each part of the batch are adjacent and in the batch's order, as a bank
     sees them.
     """
@@ -79,7 +79,7 @@ def _stand_together(of: Evaluated, bank: BankTensors, parts: int) -> bool:
 
 
 def paid(
-    of: Evaluated,
+    of: BatchEvaluation,
     shares: Sequence[Tensor | None],
     weight: Tensor,
     again: Callable[[Sequence[int]], Tensor],

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from fedkg.constraints.engine.hoist import OverExtreme
-from fedkg.constraints.engine.input_formula import Given
+from fedkg.constraints.engine.input_formula import InputFormula
 from fedkg.constraints.fused.program import (
     EDGE_HIGH,
     HAIR_DOWN,
@@ -78,7 +78,7 @@ def verdict(writing: Writing, formula: Formula, positive: bool, offset: bool = F
             return writing.margin(
                 formula, positive, _nudge((formula.op in ("lt", "ne")) == positive, offset)
             )
-        case Given():
+        case InputFormula():
             raise NotFused
         case ClassIn():
             return writing.class_margin(

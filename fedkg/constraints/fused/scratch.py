@@ -11,7 +11,7 @@ KEPT = 1 << 21
 """Bytes that each thread keeps between calls; untouched pages take no memory."""
 
 
-class Room:
+class Scratch:
     """Bytes at a fixed address for as long as this object lives."""
 
     def __init__(self, size: int) -> None:
@@ -25,15 +25,15 @@ class Room:
 
 class _Own(threading.local):
     def __init__(self) -> None:
-        self.room = Room(KEPT)
+        self.room = Scratch(KEPT)
 
 
 _OWN = _Own()
 
 
-def scratch_space(size: int) -> Room:
+def scratch_space(size: int) -> Scratch:
     """At least `size` uninitialised bytes for the next loop call of this thread.
 
     A further call gets the same bytes.
     """
-    return _OWN.room if size <= KEPT else Room(size)
+    return _OWN.room if size <= KEPT else Scratch(size)

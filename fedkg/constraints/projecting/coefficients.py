@@ -43,7 +43,7 @@ class Sums:
     same_ends: bool
     kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False)
 
-    def once(self, name: str, same: bool, like: Tensor, make: Callable[[], T]) -> T:
+    def cached(self, name: str, same: bool, like: Tensor, make: Callable[[], T]) -> T:
         """What `make` returns.
 
         Kept, and not made again for tensors such as `like`, where it is the `same` for every

@@ -42,10 +42,10 @@ def sums_projected(
     if not len(answers):
         return moved
     with torch.no_grad():
-        matrix, low, high = sums.once(
+        matrix, low, high = sums.cached(
             "ends", sums.same_ends, numbers, lambda: coefficients(plan, sums, banks, inputs)
         )
-        own = sums.once(
+        own = sums.cached(
             "system", sums.same_factors, numbers, lambda: system(plan, sums.single, matrix)
         )
     if own is None:

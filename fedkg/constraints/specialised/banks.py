@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.threads import library_threads
-from fedkg.constraints.batch_evaluation import Evaluated
+from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.traces import repeat_traces
 from fedkg.constraints.specialised.clients import Clients, Fixed, Join, joined
@@ -38,7 +38,7 @@ class SpecialBanks:
         outputs: int64 [N'], which of a model's V * H outputs each output number is.
     """
 
-    def __init__(self, of: Evaluated, outputs: Tensor) -> None:
+    def __init__(self, of: BatchEvaluation, outputs: Tensor) -> None:
         self.of, self._outputs = of, outputs
         self._known = ~torch.isnan(of.outputs)
         self.folded = tuple(fold(bank, of) for bank in of.banks)

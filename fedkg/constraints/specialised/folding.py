@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedkg.constraints.batch_evaluation import Evaluated
+from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.binding.plan import quick_limit
 from fedkg.constraints.engine.banks import BankTensors, MemberTensors
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
@@ -42,7 +42,7 @@ class Folded:
         return replace(self.bank, input_index=self.bank.input_index + offset, members=members)
 
 
-def fold(bank: BankTensors, of: Evaluated) -> Folded:
+def fold(bank: BankTensors, of: BatchEvaluation) -> Folded:
     """A bank with all that reads inputs alone folded, on the inputs of `of`.
 
     Its predictions are not looked at.
@@ -103,7 +103,7 @@ def _wires(
     }
 
 
-def _values(bank: BankTensors, parts: Sequence[Part], of: Evaluated) -> list[Tensor]:
+def _values(bank: BankTensors, parts: Sequence[Part], of: BatchEvaluation) -> list[Tensor]:
     """The value of each part for every row, or every member, of its table: [R, B] or [M, B]."""
     found: list[list[Tensor]] = [[of.inputs.new_zeros((0, of.batch))] for _ in parts]
     nothing = of.inputs.new_zeros((of.outputs.shape[0], 1))

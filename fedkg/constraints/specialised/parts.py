@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fedkg.constraints.engine.input_formula import Given
+from fedkg.constraints.engine.input_formula import InputFormula
 from fedkg.constraints.engine.structure import has_strict
 from fedkg.pack.formulas import (
     And,
@@ -108,7 +108,9 @@ class Parts:
         if self._fixed(formula, table) and (not temporal or (self._traced and table == ROWS)):
             part = FormulaPart(table, self._slot(table), formula, positive, temporal)
             self.found.append(part)
-            return Given(slot=part.slot, positive=positive, strict=has_strict(formula, positive))
+            return InputFormula(
+                slot=part.slot, positive=positive, strict=has_strict(formula, positive)
+            )
         match formula:
             case Compare():
                 names = (

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
-from fedkg.constraints.engine.input_formula import Given
+from fedkg.constraints.engine.input_formula import InputFormula
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.structure import largest
 from fedkg.constraints.specialised.clients import Clients, Fixed, Reach, joined
@@ -96,7 +96,7 @@ class Sets:
         None where that is no such set.
         """
         match formula:
-            case Given():
+            case InputFormula():
                 bank = self._folded.bank
                 value = self._folded.numbers.index_select(
                     0, bank.input_index[bank.inputs.index(formula.slot)]
@@ -129,7 +129,7 @@ class Sets:
         match formula:
             case Not():
                 return self.decided(formula.arg, not positive)
-            case Given():
+            case InputFormula():
                 bank = self._folded.bank
                 index = bank.input_index[bank.inputs.index(formula.slot)]
                 return Fixed(mask=~torch.isnan(self._folded.numbers.index_select(0, index)))

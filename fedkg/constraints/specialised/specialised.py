@@ -194,6 +194,6 @@ class Specialised:
                 (len(module.plan.runs), self._batch.x.shape[0], len(module.plan.y))
             )
             self._banks[dtype] = SpecialBanks(
-                module.evaluated(self._batch, nothing, dtype), module.wires["output_row"]
+                module.evaluate_batch(self._batch, nothing, dtype), module.wires["output_row"]
             )
         return self._banks[dtype]

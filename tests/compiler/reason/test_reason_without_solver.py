@@ -149,14 +149,14 @@ def test_a_value_shows_that_more_rules_go_together_than_are_looked_at_at_once() 
 @given(small_packs(), st.integers(0, 3))
 def test_every_value_that_is_kept_is_kept_by_the_interpreter(pack: Pack, number: int) -> None:
     from fedkg_compiler.reason.bounds import find_bounds
-    from fedkg_compiler.reason.row_layout import Board
+    from fedkg_compiler.reason.row_layout import RowLayout
     from fedkg_compiler.reason.rows import RowTable
 
     table = RowTable(pack)
     trials = Trials(table, find_bounds(table))
     rows = list(range(table.count))
     (shown,) = trials.show([((), rows, ())])
-    board = Board(table, trials.bounds, [((), rows)], trials.still)
+    board = RowLayout(table, trials.bounds, [((), rows)], trials.still)
     assert shown.best is not None
     values = np.full((1, 1, len(pack.manifest.contract.columns)), float(number))
     for variable, value in zip(board.variable.tolist(), shown.best.tolist(), strict=True):

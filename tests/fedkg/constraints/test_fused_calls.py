@@ -19,7 +19,7 @@ from test_window_gradients import DATA, LIMIT, OTHER, OUT, le, over, until
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, batch_evaluation
-from fedkg.constraints.batch_evaluation import Evaluated
+from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.fused import batch as fused_batch
 from fedkg.constraints.fused.bound import Fused
 from fedkg.constraints.fused.scratch import KEPT, scratch_space
@@ -241,14 +241,14 @@ def test_all_samples_in_runs(count: int) -> None:
 def test_small_calls_are_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it takes to begin is not worth it."""
     called: list[bool] = []
-    call = Evaluated.call
+    call = BatchEvaluation.call
 
-    def observed(self: Evaluated, *args: object, **named: object) -> object:
+    def observed(self: BatchEvaluation, *args: object, **named: object) -> object:
         found = call(self, *args, **named)  # type: ignore[arg-type]
         called.append(found is not None)
         return found
 
-    monkeypatch.setattr(Evaluated, "call", observed)
+    monkeypatch.setattr(BatchEvaluation, "call", observed)
     x, y = data()
     module_of("guarded")(x, y).robustness  # noqa: B018
     assert called

@@ -9,7 +9,7 @@ from strategies import CATEGORY, bank_of, pack_of
 from test_torch_windows import ending
 from test_window_gradients import DATA, LIMIT, LOW, OTHER, OUT, SCALE, le, module_of, over, until
 
-from fedkg.constraints.batch_evaluation import Evaluated
+from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.fused.program import Op
 from fedkg.pack import (
     And,
@@ -140,14 +140,14 @@ def test_each_operation_and_its_gradient(
     op: Op, dtype: torch.dtype, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: set[int] = set()
-    call = Evaluated.call
+    call = BatchEvaluation.call
 
-    def observed(self: Evaluated, *args: object, **named: object) -> object:
+    def observed(self: BatchEvaluation, *args: object, **named: object) -> object:
         found = call(self, *args, **named)  # type: ignore[arg-type]
         seen.update([] if found is None else found.fused.program.code[:, 0].tolist())
         return found
 
-    monkeypatch.setattr(Evaluated, "call", observed)
+    monkeypatch.setattr(BatchEvaluation, "call", observed)
     x, y = data(op, dtype)
     found = agree(
         module_of(pack_for(op, end)), x, y, rounded=op is Op.SQRT and dtype == torch.float32
