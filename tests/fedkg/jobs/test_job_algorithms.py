@@ -1,4 +1,4 @@
-"""The algorithm section of a job: presets, joints, what contradicts itself, and runs of each."""
+"""The algorithm section: presets, round steps, contradictions, and a run of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedkg.errors import JobError
 from fedkg.federated import ALGORITHMS, ScoreOptions
 from fedkg.federated.client.optimisers import SGD, Adam, PrivateFirst
 from fedkg.federated.client.proximal import Proximal
-from fedkg.federated.client.start import BestModel, PrivateLayers
+from fedkg.federated.client.start_points import BestModel, PrivateLayers
 from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.federated.server.robust import TrimmedMean
 from fedkg.federated.server.weighting import ByValidity
@@ -50,7 +50,7 @@ def test_fedrep_of_a_job_keeps_the_head_of_the_model():
     assert made(
         preset="fedrep", private={"layers": ["layers.0."], "first": 0.25}
     ).local == PrivateFirst(private=("layers.0.",), share=0.25)
-    with pytest.raises(JobError, match="which layers are its head"):
+    with pytest.raises(JobError, match="does not define its head"):
         build_algorithm("x", Algorithm.model_validate({"private": {}}), Scoring(), object())
 
 
@@ -141,7 +141,7 @@ def test_settings_of_an_algorithm_can_be_compared():
         ({"grouping": {"ifca": {"models": 1}}}, "at least 2"),
         (
             {"weighting": "scfa", "aggregate": "median"},
-            "weights by the rules would be ignored; instead: `aggregate: mean`",
+            "would ignore weights by the rules; instead: `aggregate: mean`",
         ),
         ({"weighting": "scfa", "aggregate": "fltrust"}, "FLTrust weighs by its own trust"),
         ({"weighting": "scfa", "private": {}}, "a head that nobody trains"),
@@ -152,10 +152,7 @@ def test_settings_of_an_algorithm_can_be_compared():
             {"preset": "scaffnew", "server": "adam"},
             "Scaffnew's variates cancel only if the server takes the mean",
         ),
-        (
-            {"preset": "fedrep", "local": "adam"},
-            "private layers first, then the others, is plain gradient descent",
-        ),
+        ({"preset": "fedrep", "local": "adam"}, "`private.first` requires plain gradient descent"),
         ({"preset": "ifca", "aggregate": "krum"}, "a cluster may be smaller than Krum needs"),
         ({"preset": "ifca", "aggregate": "fltrust"}, "FLTrust compares with one update"),
         ({"preset": "ifca", "private": {}}, "either clusters or private layers"),
