@@ -2,7 +2,7 @@
 
 A column read in two views, or two columns read from one header, are one variable where their values
 cannot differ: rules, shapes and queries meet in it. Raised inputs are the base value plus the
-view's delta; previous rows and predictions in other views are variables of their own.
+view's delta; previous rows and predictions in other views are separate variables.
 """
 
 from __future__ import annotations
