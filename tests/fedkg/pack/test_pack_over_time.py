@@ -187,7 +187,7 @@ WINDOW = Temporal(op="always", low=2, high=3, arg=BELOW)
             lambda: some(
                 NESTED, None, table(-1, [0, 1, 3], [0, 1, 2]), table(-1, [0, 1, 2], [0, 1])
             ),
-            "belongs to others",
+            "has another owner than its terms",
         ),
         (lambda: replace(some(), members=()), "members that it has not"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 3.0, 2.0], [0]), "window that is none"),
