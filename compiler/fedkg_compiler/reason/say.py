@@ -251,7 +251,7 @@ class _Speech:
         return (
             f"whether {names}{more} {asked} could not be decided within the time of a check",
             (
-                "this is not an error, and all other findings are valid; fewer rules, shorter "
+                "nothing is wrong, and all other findings are valid; fewer rules, shorter "
                 "windows, or terms without products are decided sooner"
             ),
         )

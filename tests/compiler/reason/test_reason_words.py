@@ -42,7 +42,7 @@ ASKED = {
     [
         (
             "time",
-            "whether `a` and `b` contradict or repeat each other, or can never fail, could not be told in the time",
+            "whether `a` and `b` contradict or repeat each other, or can never fail, could not be decided within the time",
         ),
         (
             "size",
