@@ -38,6 +38,7 @@ from fedkg.pack import (
     Until,
 )
 from fedkg.pack.numeric.powers import is_multiplication, multiplied
+from fedkg.pack.terms import Lag
 
 Verdict = tuple[float, float, bool | None]
 """Least and largest possible robustness, and the truth value, None where it is unknown."""
@@ -215,6 +216,10 @@ def term(node: Term, owner: Owner, trace: Trace, t: int) -> np.float64:
                     else max(args)
                 )
             return _finite(getattr(np, node.function)(args[0]))
+        case Lag():
+            u = t - int(owner.params[node.steps])
+            reached = u >= 0 and trace.steps[u] is not None
+            return term(node.arg, owner, trace, u) if reached else np.float64(math.nan)
         case Choose():
             truth = formula(node.condition, owner, trace, t)[2]
             return (

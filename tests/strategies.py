@@ -48,7 +48,7 @@ from fedkg.pack import (
     used_params,
     used_slots,
 )
-from fedkg.pack.terms import Role
+from fedkg.pack.terms import Lag, Role
 
 VOCABULARY = ("H", "L", "M")
 CONTRACT = DataContract(
@@ -159,10 +159,23 @@ def _reductions(functions: tuple[str, ...], outputs: bool, table: int) -> st.Sea
 
 @cache
 def comparisons(
-    functions: tuple[str, ...] = EXACT, outputs: bool = True, members: int | None = None
+    functions: tuple[str, ...] = EXACT,
+    outputs: bool = True,
+    members: int | None = None,
+    lagged: bool = False,
 ) -> st.SearchStrategy[Compare]:
-    """Comparisons of every kind, with and without a tolerance; parameter 5 is the scale."""
+    """Comparisons of every kind, with and without a tolerance; parameter 5 is the scale.
+
+    With `lagged` also of values some steps earlier; the first ends of windows say how many.
+    """
     side = terms(functions, outputs, members)
+    if lagged:
+        slot = st.one_of(*map(slots_of, ("input", "output") if outputs else ("input",)))
+        known = st.builds(Coalesce, args=st.tuples(slot, st.just(Param(index=0))))
+        steps = st.sampled_from([low for low, _ in WINDOWS])
+        earlier = st.builds(Lag, steps=steps, arg=st.one_of(slot, known))
+        change = st.builds(lambda now, then: Sum(args=(now, Negate(arg=then))), slot, earlier)
+        side = st.one_of(side, change)
     tolerance = st.one_of(st.none(), st.just(Param(index=4)))
     return st.builds(
         Compare,
@@ -192,7 +205,7 @@ def formulas(
     member tables, the second inside the first, its count in parameter 11.
     """
     atoms: list[st.SearchStrategy[Formula]] = [
-        comparisons(functions, outputs, 0 if members else None)
+        comparisons(functions, outputs, 0 if members else None, lagged=temporal)
     ] * 4
     atoms.append(st.just(CategoryIs(slot=5, param=6)))
     if members:
@@ -253,7 +266,7 @@ def _counted(
 ) -> st.SearchStrategy[Formula]:
     """ "At least" so many members of a table; those of table 0 may count members of their own in table 1."""
     inside: list[st.SearchStrategy[Formula]] = [
-        comparisons(functions, outputs, 1 if table == 0 else None)
+        comparisons(functions, outputs, 1 if table == 0 else None, lagged=temporal)
     ]
     inside += [_counted(functions, outputs, temporal, table=1)] if table == 0 else []
     inside += _over_time(inside[0])[:1] if temporal else []

@@ -11,19 +11,19 @@ written (thresholds sit exactly on decimal data, so re-association would change 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from fedkg.pack.node import MANY, MembersIndex, ParamIndex, Sign, SlotIndex, TermPart, Wanted
+from fedkg.pack.node import MANY, MembersIndex, ParamIndex, Reach, Sign, SlotIndex, TermPart, Wanted
 from fedkg.pack.numeric import intervals
 from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg.pack.numeric.members import reduce_members
 from fedkg.pack.numeric.powers import is_multiplication, multiplied
 from fedkg.pack.numeric.scope import Scope
-from fedkg.pack.numeric.verdicts import Float, finite
+from fedkg.pack.numeric.verdicts import Float, are_whole, finite
 from fedkg.pack.writing import ATOM, OPEN, POWER, PRODUCT, SIGN, SUM, Writer, number_text
 
 if TYPE_CHECKING:
@@ -464,6 +464,61 @@ class Coalesce(TermPart):
         return _without_parts(self)
 
 
+class Lag(TermPart):
+    """The value of a term some steps earlier in its trace: ``temp 10 min ago``.
+
+    It is unknown where the trace does not reach back that far, and where that step is missing from the trace.
+
+    Attributes:
+        steps: the parameter with the number of steps, a whole number of at least 0.
+    """
+
+    over_time: ClassVar[bool] = True
+    kind: Literal["lag"] = "lag"
+    steps: ParamIndex
+    arg: Term
+
+    @override
+    def text(self, write: Writer) -> tuple[str, int]:
+        return f"{write.term(self.arg, ATOM)} {write.duration(self.steps)} ago", POWER
+
+    @override
+    def value(self, scope: Scope) -> Float:
+        at = scope.steps.at  # [N, L]
+        width = scope.shape[1]
+        now = np.broadcast_to(self.arg.value(scope), scope.shape).reshape(*at.shape, width)
+        now = np.where(at[:, :, None] < 0, np.nan, now)
+        earlier = np.full_like(now, np.nan)
+        steps = scope.params[self.steps].astype(np.int64)
+        for count in np.unique(steps[steps < at.shape[1]]).tolist():
+            rows = steps == count
+            earlier[:, count:, rows] = now[:, : at.shape[1] - count, rows]
+        return earlier.reshape(scope.shape)
+
+    @override
+    def interval(self, of: BoundsOf, ranges: Ranges) -> Interval:
+        return of(self.arg, ranges)
+
+    @override
+    def slopes(self, sign: SignOf) -> tuple[Sign, ...]:
+        return (1,)
+
+    @override
+    def step_params(self) -> tuple[int, ...]:
+        return (self.steps,)
+
+    @override
+    def reach(self, inner: Reach, params: Sequence[float]) -> Reach:
+        steps = params[self.steps]
+        return Reach(back=inner.back + steps, ahead=max(0.0, inner.ahead - steps))
+
+    @override
+    def wrong_numbers(self, params: Float) -> str:
+        steps = params[:, self.steps]
+        fits = are_whole(steps) and bool(((steps >= 0) & (steps < 2**53)).all())
+        return "" if fits else "a lag that is no whole number of steps"
+
+
 def times(sign: Sign, other: Sign) -> Sign:
     """The sign of a product."""
     return None if sign is None or other is None else sign * other
@@ -474,7 +529,18 @@ def _without_parts(term: Sum | Product | Coalesce) -> str:
 
 
 Term = Annotated[
-    Slot | Param | Sum | Product | Negate | Quotient | Power | Call | Reduce | Choose | Coalesce,
+    Slot
+    | Param
+    | Sum
+    | Product
+    | Negate
+    | Quotient
+    | Power
+    | Call
+    | Reduce
+    | Choose
+    | Coalesce
+    | Lag,
     Field(discriminator="kind"),
 ]
 """Complete once `fedkg.pack.formulas` is imported: a `Choose` holds a formula."""

@@ -10,8 +10,10 @@ from typing import Any, assert_never
 import numpy as np
 
 from fedkg._internal.name_matching import did_you_mean
+from fedkg.pack.terms import Lag
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import ANGLE, NUMBER
+from fedkg_compiler.binding import windows
 from fedkg_compiler.binding.aggregates import aggregate
 from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
@@ -39,7 +41,7 @@ from fedkg_compiler.syntax.tree import (
     Tree,
     Variable,
 )
-from fedkg_compiler.syntax.tree.expressions import Operator
+from fedkg_compiler.syntax.tree.expressions import Ago, Operator
 
 
 def bind(node: Expression, scope: Scope) -> Value | None:
@@ -80,9 +82,26 @@ def _past(node: Past, scope: Scope) -> Value | None:
     return past(node, scope, bind)
 
 
+def _ago(node: Ago, scope: Scope) -> Value | None:
+    """The value some steps earlier; a number is the same at every step, and has none."""
+    value, steps = bind(node.arg, scope), windows.steps_back(node, scope)
+    if isinstance(value, Fixed):
+        scope.problems.error(
+            "FKG262",
+            node.span,
+            "a number has no past: it is the same at every step",
+            "leave the lag out",
+        )
+        return None
+    if value is None or steps is None:
+        return None
+    return replace(value, term=Lag(steps=steps, arg=value.term), span=node.span, plain=False)
+
+
 BINDERS: dict[type[Operator], Callable[[Any, Scope], Value | None]] = {
     Negative: _negative,
     Past: _past,
+    Ago: _ago,
 }
 """How each operator becomes a value."""
 

@@ -20,8 +20,10 @@ from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.binding import expression_binder
 from fedkg_compiler.binding.bound_values import Fixed, Moving
 from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.timing import in_time
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Expression, Quantity, Variable, Window
+from fedkg_compiler.syntax.tree.expressions import Ago
 
 Array = NDArray[np.float64]
 
@@ -81,6 +83,30 @@ def window_params(window: Window | None, scope: Scope) -> tuple[int, int] | None
     return scope.rows.param(low).index, scope.rows.param(high).index
 
 
+def steps_back(node: Ago, scope: Scope) -> int | None:
+    """The row parameter with the number of steps by which ``x 10 min ago`` looks back; report and return None if there is none."""
+    in_time(node.span, scope)
+    if scope.mined:
+        scope.problems.error(
+            "FKG273",
+            node.span,
+            "`ago` cannot stand in a condition whose values are found in data",
+            "add a column with the earlier values to the table",
+        )
+        return None
+    end = _end(node.by, scope, lag=True)
+    if end is None or end.steps is None:
+        return None
+    steps = np.round(end.steps)
+    between = np.flatnonzero(~(np.abs(end.steps - steps) <= TOLERANCE))
+    if between.size:
+        row, step = int(between[0]), _seconds_text(scope)
+        message = f"no row lies so far before another{scope.where(row)}: rows are {step} apart"
+        scope.problems.error("FKG255", node.by.span, message, f"write a multiple of {step}")
+        return None
+    return scope.rows.param(steps + 0.0).index
+
+
 def _end_parameter(end: _End, rounded: Callable[[Array], Array], scope: Scope) -> int:
     """The parameter of one end beside another that is found in data."""
     if end.steps is None:
@@ -91,7 +117,8 @@ def _end_parameter(end: _End, rounded: Callable[[Array], Array], scope: Scope) -
     ).index
 
 
-def _end(node: Expression, scope: Scope) -> _End | None:
+def _end(node: Expression, scope: Scope, *, lag: bool = False) -> _End | None:
+    what = "a lag" if lag else "an end of a window"
     if isinstance(node, Quantity) and math.isinf(node.value) and node.unit is None:
         return _End(span=node.span, steps=np.full(scope.rows.count, np.inf))
     if isinstance(node, Variable) and node.name in scope.mined:
@@ -106,10 +133,13 @@ def _end(node: Expression, scope: Scope) -> _End | None:
     if value is None:
         return None
     if isinstance(value, Moving):
-        message = "an end of a window is a number, a duration or a value of the quantifier: this is known row by row only"
-        scope.problems.error(
-            "FKG258", node.span, message, "write how long the window is: [0 min, 30 min]"
+        message = f"{what} is a number, a duration or a value of the quantifier: this is known row by row only"
+        advice = (
+            "write how long ago: 10 min ago"
+            if lag
+            else "write how long the window is: [0 min, 30 min]"
         )
+        scope.problems.error("FKG258", node.span, message, advice)
         return None
     if not _finite(node, value.values, scope):
         return None
@@ -118,12 +148,14 @@ def _end(node: Expression, scope: Scope) -> _End | None:
         scope.problems.error(
             "FKG253",
             node.span,
-            f"an end of a window is not negative{scope.where(int(negative[0]))}: it is counted from now",
-            "to look back write `once`, `historically` or `since`",
+            f"{what} is not negative{scope.where(int(negative[0]))}: it is counted from now",
+            "turn its sign round"
+            if lag
+            else "to look back write `once`, `historically` or `since`",
         )
         return None
     return (
-        _counted(node, value, scope)
+        _counted(node, value, scope, "" if lag else " in a window")
         if value.unit is None
         else _timed(node, value, value.unit, scope)
     )
@@ -134,11 +166,11 @@ def _no_unit(text: str) -> bool:
     return isinstance(unit, UnitProblem) and not unit.doubtful and not unit.instead
 
 
-def _counted(node: Expression, value: Fixed, scope: Scope) -> _End | None:
+def _counted(node: Expression, value: Fixed, scope: Scope, where: str) -> _End | None:
     broken = np.flatnonzero(value.values != np.round(value.values))
     if broken.size:
         number = float(value.values[int(broken[0])])
-        message = f"a bare number in a window counts steps, and {number:g} is not whole{scope.where(int(broken[0]))}"
+        message = f"a bare number{where} counts steps, and {number:g} is not whole{scope.where(int(broken[0]))}"
         scope.problems.error(
             "FKG256", node.span, message, f"round it, or write a duration: {number:g} h"
         )

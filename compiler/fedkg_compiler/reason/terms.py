@@ -24,6 +24,7 @@ from fedkg.pack import (
     Sum,
     Term,
 )
+from fedkg.pack.terms import Lag
 
 if TYPE_CHECKING:
     from fedkg_compiler.reason.translate import _Place
@@ -83,6 +84,10 @@ def term_value(term: Term, place: _Place) -> Value:
             for part in reversed(firsts):
                 number = z3.If(_all(part.known), part.number, number) if part.known else part.number
             return Value(number, [z3.Or(*(_all(part.known) for part in (*firsts, number_last)))])
+        case Lag() if (steps := place.whole(term.steps)) <= place.to.longest:
+            there = place.moved(-steps)
+            part = term_value(term.arg, there)
+            return Value(part.number, [*part.known, *place.to.is_inside(there.step)])
         case _:
             # The solver has no form for it: it may be any number, known wherever that helps.
             place.to.weakened = True

@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.engine.compound import compound, over_members
-from fedkg.constraints.engine.constants import being_traced
+from fedkg.constraints.engine.compound import compound, over_members, steps_of
+from fedkg.constraints.engine.constants import being_traced, constant
 from fedkg.constraints.engine.extremes import lower, soft_extreme, upper
 from fedkg.constraints.engine.input_formula import InputFormula
 from fedkg.constraints.engine.reading import Reading
@@ -42,6 +42,7 @@ from fedkg.pack.terms import (
     Call,
     Choose,
     Coalesce,
+    Lag,
     Negate,
     Param,
     Power,
@@ -425,6 +426,19 @@ def _coalesce(term: Coalesce, reading: Reading, guarded: bool) -> Tensor:
     return value
 
 
+def _lag(term: Lag, reading: Reading, guarded: bool) -> Tensor:
+    """Each place reads the place so many steps before it in its trace; no gradient goes to places that none reads."""
+    assert reading.numbers is not None, "a reading over time has its numbers"
+    steps = steps_of(reading)
+    back = reading.numbers[term.steps].astype(np.int64)
+    value = _term(term.arg, reading, guarded).expand(back.size, steps.places)
+    source = torch.arange(steps.count, device=value.device) - constant(back[:, None], value.device)
+    source = source[:, None].expand(-1, steps.places // max(1, steps.count), -1)  # [R, n, T]
+    laid = value.reshape(source.shape)
+    earlier = torch.where(source < 0, math.nan, laid.gather(2, source.clamp(min=0)))
+    return earlier.reshape(value.shape)
+
+
 TERMS: dict[type[TermPart], Callable[[Any, Reading, bool], Tensor]] = {
     Slot: _slot,
     Param: _param,
@@ -437,6 +451,7 @@ TERMS: dict[type[TermPart], Callable[[Any, Reading, bool], Tensor]] = {
     Reduce: _reduce,
     Choose: _choose,
     Coalesce: _coalesce,
+    Lag: _lag,
 }
 """The tensor form of each kind of term; gradients come from it. Kernels that do not know a kind
 leave it to this form."""

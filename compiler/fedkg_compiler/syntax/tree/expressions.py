@@ -117,6 +117,19 @@ class Past(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ago(Operator):
+    """``x 10 min ago``: the value of an expression a duration, or a number of steps, earlier."""
+
+    branch = "ago"
+    arg: Expression
+    by: Expression
+
+    @override
+    def written(self, write: WriteAt) -> tuple[int, str]:
+        return POWER, f"{write(self.arg, OPERAND)} {write(self.by, OPERAND)} ago"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate(Tree):
     """``sum of flow(?p) over ?p where { ... }``, ``max of level(?v) over ?v in class
     isa95:StorageUnit``.
@@ -129,8 +142,19 @@ class Aggregate(Tree):
 
 
 Expression = (
-    Quantity | Reference | Variable | Apply | Arithmetic | Negative | Raised | Past | Aggregate
+    Quantity
+    | Reference
+    | Variable
+    | Apply
+    | Arithmetic
+    | Negative
+    | Raised
+    | Past
+    | Ago
+    | Aggregate
 )
 
-OPERATORS: dict[str, type[Negative | Past]] = {kind.branch: kind for kind in (Negative, Past)}
+OPERATORS: dict[str, type[Negative | Past | Ago]] = {
+    kind.branch: kind for kind in (Negative, Past, Ago)
+}
 """The operators by the branch of the grammar that each is."""
