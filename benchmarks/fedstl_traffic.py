@@ -26,15 +26,15 @@ import torch
 
 import fedkg
 from fedkg.data import by_site
-from fedkg.data.sets import data_set, forecast_windows, scaled_dataset
+from fedkg.data.sets import data_set, forecast_windows, standardise
 from fedkg.federated import Algorithm, Clients, Problem, Settings, SquaredError, clients_of, train
 from fedkg.federated.algorithms import ifca
 from fedkg.federated.algorithms.fedstl import fedstl
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
-from fedkg.federated.temporal.judged import Kept, judged
-from fedkg.federated.temporal.shared import inferred
+from fedkg.federated.temporal.forecast_scores import Kept, judged
+from fedkg.federated.temporal.shared_samples import inferred
 from fedkg.models import Recurrent
 
 PAST, AHEAD = 120, 24
@@ -54,7 +54,7 @@ def tasks(folder: str | None, hours: int) -> tuple[Clients, Clients, str]:
     windows = forecast_windows(
         source, history=PAST, horizon=AHEAD, stride=24, gaps="interpolate", longest=6
     )
-    ready = scaled_dataset(windows).data
+    ready = standardise(windows).data
     whole = clients_of(ready, by_site(ready.clients))
     known = [~torch.isnan(y).any(1) for y in whole.y]
     kept = [

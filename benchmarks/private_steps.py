@@ -32,7 +32,7 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.client.losses import Loss, SquaredError
-from fedkg.federated.privacy.clipped import ClippedGradient
+from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.models import MLP, Model
 from fedkg.models.convnet import lenet5, small_cnn
 from fedkg.models.mlp import softmax_regression

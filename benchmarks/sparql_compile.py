@@ -22,11 +22,11 @@ import time
 from pathlib import Path
 
 from fedkg.data.plant import write_plant
-from fedkg_compiler.binding.book import Book
-from fedkg_compiler.binding.names import Names, Timing
+from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.symbol_table import Names, Timing
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.ontology import Graph, load_graph
 from fedkg_compiler.sparql import bind_queries, query_loads

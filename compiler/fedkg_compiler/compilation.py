@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Compilation:
-    """The pack (None exactly when there is an error), everything that was found out, and the rules' examples, in the order of the files.
+    """The pack (None exactly when there is an error), everything that was found out, and the rules'
+    examples, in the order of the files.
 
     Attributes:
-        made: the pack, or its bytes where it was kept from before; these are read when `pack` is asked for.
+        made: the pack, or its bytes where it was kept from before; these are read when `pack` is
+            asked for.
     """
 
     made: Pack | EncodedPack | None

@@ -1,4 +1,6 @@
-"""Finds the data that ships with the compiler: `ontologies/` and `rules/`, in a checkout and in an installed wheel."""
+"""Finds the data that ships with the compiler: `ontologies/` and `rules/`, in a checkout and in an
+installed wheel.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def data_folder(name: str) -> Path:
 
 
 def library_path(path: Path) -> Path | None:
-    """Where a file lies that diagnostics call ``rules/isa95/capacity.fkg``; None for every other file."""
+    """Where a file lies that diagnostics call ``rules/isa95/capacity.fkg``; None for every other
+    file.
+    """
     if path.parts[:1] != (LIBRARY,) or path.exists():
         return None
     inside = data_folder(LIBRARY).joinpath(*path.parts[1:])

@@ -1,1 +1,4 @@
-"""The command line. One module per command; each imports what it needs when it runs, so that `--help` is quick."""
+"""The command line, one module per command.
+
+Commands import their dependencies when they run, so that `--help` is fast.
+"""

@@ -1,4 +1,4 @@
-"""`fedkg check`: are the rules well written? It says what is wrong, mends what is certain, and looks again on every change."""
+"""`fedkg check`: find problems in rule files, fix certain ones, and repeat on every change."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ def check(
         list[str],
         typer.Argument(
             metavar="RULES...",
-            help="Rule files (.fkg), and graphs they speak about: .ttl ..., stores, URLs.",
+            help="Rule files (.fkg), and the graphs they refer to: .ttl ..., stores, URLs.",
         ),
     ],
     fix: Annotated[
         bool,
         typer.Option(
-            "--fix",
-            help="Put the suggestions that are certain into the files, and say what is left.",
+            "--fix", help="Apply certain suggestions to the files, and report what remains."
         ),
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look again whenever a file changes, until Ctrl-C.")
+        bool,
+        typer.Option("--watch", help="Repeat the check whenever a file changes, until Ctrl-C."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read rule files and name every problem in them, with its place and what to do.
+    """Read rule files and report every problem, with its position and a suggestion.
 
-    Silent about nothing: names, units, types and the knowledge graph are all looked at, and all problems of all files come in one go.
-    Ends with 0 when the rules are clean and 1 when there is an error or a warning.
+    The check covers names, units, types and the knowledge graph, and reports all problems of all
+    files at once. Exit code 0: no errors or warnings; 1: at least one.
 
-    With --fix, slips that can be meant in one way alone are mended in the files: typographic signs, decimal commas, `=` for `==`,
-    misspelt words of the language, names and units with a single near neighbour. No file ever gets more errors than it had.
+    With --fix, mistakes with a single possible correction are fixed in the files: typographic
+    signs, decimal commas, `=` for `==`, misspelt keywords, names and units with one near match. A
+    fix never increases the number of errors in a file.
 
     \b
     Examples:
@@ -63,7 +64,8 @@ def check(
     if watch:
         if fix or as_json:
             raise UsageError(
-                "--watch stands without --fix and --json", help="fedkg check rules.fkg --watch"
+                "--watch cannot be combined with --fix or --json",
+                help="fedkg check rules.fkg --watch",
             )
         _watch([Path(rule) for rule in rules])
         return
@@ -86,7 +88,7 @@ def count_problems(severities: list[str]) -> str:
 
 
 def _report(result: Compilation, rules: Sequence[str | Path], *, quiet: bool = False) -> bool:
-    """Say what was found; whether the rules are clean."""
+    """Print the problems; return whether the rules are clean."""
     from fedkg import authoring
 
     troubles = [d for d in result.diagnostics if d.severity != "info"]
@@ -100,13 +102,14 @@ def _report(result: Compilation, rules: Sequence[str | Path], *, quiet: bool = F
         counts = result.counts
         named = ", ".join(str(path) for path in rules)
         print_line(
-            f"{named}: clean, {count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')}{describe_other_contents(counts)}"
+            f"{named}: clean, {count(counts.rules, 'rule')}, "
+            f"{count(counts.rows, 'bound row')}{describe_other_contents(counts)}"
         )
     return not troubles
 
 
 def _apply_fixes(rules: Sequence[Path]) -> Mended:
-    """Put the certain fixes into the files."""
+    """Write the certain fixes to the files."""
     from fedkg import authoring
     from fedkg.cli.output_files import write_atomically
 
@@ -114,8 +117,7 @@ def _apply_fixes(rules: Sequence[Path]) -> Mended:
     for path, text in mended.texts.items():
         if path.read_bytes() != mended.before[path]:
             raise FedkgError(
-                f"{path} was changed by somebody else while it was mended",
-                help="run the command again",
+                f"{path} changed while fedkg was fixing it", help="run the command again"
             )
         write_atomically(path, text)
     return mended
@@ -124,7 +126,8 @@ def _apply_fixes(rules: Sequence[Path]) -> Mended:
 def _print_fixes(mended: Mended) -> None:
     for problem in mended.fixed:
         print_line(
-            f"fixed {problem.span.file}:{problem.span.line}:{problem.span.column}: {_fix_text(problem)}"
+            f"fixed {problem.span.file}:{problem.span.line}:{problem.span.column}: "
+            f"{_fix_text(problem)}"
         )
 
 
@@ -138,15 +141,19 @@ def _edit_text(was: str, text: str) -> str:
     if was and text:
         return f"`{was}` -> `{text}`"
     what = (was or text).strip()
-    return f"{f'`{what}`' if what else 'indentation'} {'taken out' if was else 'put in'}"
+    return f"{f'`{what}`' if what else 'indentation'} {'removed' if was else 'inserted'}"
 
 
 def _watch(rules: Sequence[Path]) -> None:
-    """Check on every change, until Ctrl-C."""
+    """Check on every change until Ctrl-C."""
     from fedkg import authoring
     from fedkg.cli.file_watcher import ReadFiles, watch_files
 
     class _Nothing:
+        """The inputs if a named file does not exist: only its path."""
+
+        """Stands in for the inputs if a named file does not exist."""
+
         """What was read when a file that was named is not there: that file."""
 
         def __init__(self, paths: Sequence[Path]) -> None:

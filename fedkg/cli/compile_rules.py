@@ -1,4 +1,4 @@
-"""`fedkg compile`: rule files and graphs in, a constraint pack out."""
+"""`fedkg compile`: compile rule files and graphs to a constraint pack."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ def compile_rules(
         list[str],
         typer.Argument(
             metavar="RULES...",
-            help="Rule files (.fkg), and graphs they speak about: .ttl ..., stores, URLs.",
+            help="Rule files (.fkg), and the graphs they refer to: .ttl ..., stores, URLs.",
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="NAME.fkgpack", help="Where the pack goes.")
+        Path, typer.Option("--output", "-o", metavar="NAME.fkgpack", help="The pack to write.")
     ],
     client: Annotated[
         str,
         typer.Option(
             "--client",
             metavar="NAME|IRI",
-            help="Make the private pack of this client, from its own graph.",
+            help="Compile the private pack of this client, from its graph.",
         ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Compile rule files to a constraint pack: one file of data that training and evaluation load without rules or ontologies.
+    """Compile rule files to a constraint pack.
 
-    The same inputs give the same bytes. Warnings are shown and do not stop the compiler; errors do.
-    With --client the pack holds what is written `scope client`, for the entities of that client alone; without, everything else.
+    A pack is a data file for training and evaluation without rules or ontologies. The same inputs
+    give the same bytes. Warnings are shown and do not stop the compiler; errors do. With --client
+    the pack contains the `scope client` rules for the entities of that client; otherwise all other
+    rules.
 
     \b
     Examples:
@@ -54,12 +56,12 @@ def compile_rules(
     ):
         raise UsageError(
             f"{output} is one of the rule files",
-            help=f"name the pack: -o {output.with_suffix('.fkgpack').name}",
+            help=f"choose another name: -o {output.with_suffix('.fkgpack').name}",
         )
     if output.is_file() and not _is_pack(output):
         raise UsageError(
-            f"{output} is there already, and no pack",
-            help=f"name the pack: -o {output.with_suffix('.fkgpack').name}",
+            f"{output} already exists and is not a pack",
+            help=f"choose another name: -o {output.with_suffix('.fkgpack').name}",
         )
     result = authoring.check(rules, client=client)
     packed = result.packed
@@ -85,6 +87,9 @@ def compile_rules(
 
 
 def _is_pack(path: Path) -> bool:
-    """Whether a file may be replaced by a pack: it is one, by its first bytes, or empty. Rules, graphs and tables are not written over."""
+    """Whether a file may be replaced by a pack: it is a pack (by its first bytes), or empty.
+
+    fedkg does not overwrite rules, graphs and tables.
+    """
     with path.open("rb") as file:
         return file.read(2) in (b"PK", b"")

@@ -1,4 +1,4 @@
-"""What all commands share of the screen: two consoles, JSON on stdout, and the marks of a command's end."""
+"""Console output that all commands share: results on stdout, notes on stderr, JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
 PIPED_WIDTH = 140
-"""Columns where the output goes to a file or another program."""
+"""Columns if the output goes to a file or another program."""
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, for other programs.")
@@ -38,12 +38,12 @@ def stdout_console() -> Console:
 
 
 def stderr_console() -> Console:
-    """The console for everything that is not the result: errors, notes, progress."""
+    """The console for everything but results: errors, notes, progress."""
     return _console(stderr=True)
 
 
 def _console(*, stderr: bool) -> Console:
-    """A console that shows hidden characters of names as escapes."""
+    """A console that shows hidden characters in names as escapes."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -62,7 +62,7 @@ def _console(*, stderr: bool) -> Console:
 
 
 def print_line(text: str) -> None:
-    """Print a plain line to stdout; brackets in it are text, not markup."""
+    """Print a plain line to stdout; brackets are not markup."""
     typer.echo(escape_hidden(text))
 
 
@@ -77,7 +77,10 @@ def count(number: int, noun: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print a JSON document to stdout. `Any`: JSON. Values that are not finite become null, as JSON has no word for them."""
+    """Print a JSON document to stdout. `Any`: JSON.
+
+    Infinite values and NaN become null, because JSON cannot represent them.
+    """
     text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
     typer.echo(escape_hidden(text))
 

@@ -1,4 +1,4 @@
-"""`fedkg data`: the example table, and plants of any size."""
+"""`fedkg data`: write the example table, or a plant of any size."""
 
 from __future__ import annotations
 
@@ -17,24 +17,22 @@ app = typer.Typer(no_args_is_help=True)
 @app.command("ai4i")
 def ai4i(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="TABLE.csv", help="Where the table goes.")
+        Path, typer.Option("--output", "-o", metavar="TABLE.csv", help="The table to write.")
     ],
-    rows: Annotated[int, typer.Option("--rows", help="How many rows.", min=1)] = 10_000,
+    rows: Annotated[int, typer.Option("--rows", help="Number of rows.", min=1)] = 10_000,
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal tables.", min=0)] = 6,
     machines: Annotated[
         int,
         typer.Option(
-            "--machines",
-            help="Deal the rows out to so many machines, M01, M02, ..., in a column `machine`.",
-            min=0,
+            "--machines", help="Number of machines (M01, M02, ...) in the column `machine`.", min=0
         ),
     ] = 30,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the table if it is there.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing table.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the milling machine table of the examples, made by the laws of the public AI4I 2020 data set.
+    """Write the milling machine table of the examples.
+
+    The generator follows the laws of the public AI4I 2020 data set.
 
     \b
     Example:
@@ -45,7 +43,7 @@ def ai4i(
     check_output_path(output, "table.csv")
     if output.exists() and not force:
         raise UsageError(
-            f"{output} is already there", help="choose another name, or add --force to overwrite it"
+            f"{output} already exists", help="choose another name, or add --force to overwrite it"
         )
     frame = generate(rows, seed)
     if machines:
@@ -68,30 +66,27 @@ def ai4i(
 
 @app.command("plant")
 def plant(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where the plant goes; the folder is made.")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to create.")],
     entities: Annotated[
         int,
-        typer.Option(
-            "--entities", help="About how many pieces of equipment, tools and tanks.", min=1
-        ),
+        typer.Option("--entities", help="Approximate number of machines, tools and tanks.", min=1),
     ] = 1_000,
     queries: Annotated[
-        int, typer.Option("--queries", help="How many SPARQL violation queries.", min=0)
+        int, typer.Option("--queries", help="Number of SPARQL violation queries.", min=0)
     ] = 30,
     rows: Annotated[
-        int, typer.Option("--rows", help="How many rows the table has.", min=0)
+        int, typer.Option("--rows", help="Number of rows in the table.", min=0)
     ] = 1_000,
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal plants.", min=0)] = 0,
     force: Annotated[
-        bool, typer.Option("--force", help="Write into a folder that has files already.")
+        bool, typer.Option("--force", help="Write into a folder that contains files.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a plant: its knowledge graph, a table, rules, and SPARQL violation queries over both.
 
-    The hierarchy is that of ISA-95, the tools are MASON's. The files are plant.nt, table.csv, plant.fkg and legacy/*.rq.
+    The hierarchy follows ISA-95, the tools MASON. The files are plant.nt, table.csv, plant.fkg and
+    legacy/*.rq.
 
     \b
     Examples:
@@ -103,8 +98,7 @@ def plant(
 
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise UsageError(
-            f"{folder} has files already",
-            help="choose another folder, or add --force to write into it",
+            f"{folder} is not empty", help="choose another folder, or add --force to write into it"
         )
     drawn = write_plant(folder, entities=entities, count=queries, rows=rows, seed=seed)
     files = ["plant.nt", "table.csv", "plant.fkg", "legacy/*.rq"]
@@ -120,7 +114,8 @@ def plant(
         )
     else:
         print_line(
-            f"{folder}: {drawn.entities:,} entities, {len(drawn.machines):,} machines, {queries:,} queries; {', '.join(files)}"
+            f"{folder}: {drawn.entities:,} entities, {len(drawn.machines):,} machines, "
+            f"{queries:,} queries; {', '.join(files)}"
         )
         rules, table = f"{folder}/plant.fkg {folder}/plant.nt", f"{folder}/table.csv"
         print_line(f"next: fedkg check {rules}, then fedkg eval {rules} {table}")

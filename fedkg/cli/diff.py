@@ -1,4 +1,4 @@
-"""`fedkg diff OLD NEW`: which rules became stricter, looser, or changed their meaning."""
+"""`fedkg diff OLD NEW`: list rules that became stricter, looser, or changed their meaning."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ def diff(
         typer.Option(
             "--graph",
             metavar="FILE",
-            help="A graph that the rule files speak about: a file, store or URL; can be repeated.",
+            help="A graph that the rule files refer to: a file, store or URL; can be repeated.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which rules were added, removed or renamed, which became stricter or looser, and which mean something else.
+    """List rules that were added, removed or renamed, or that changed their meaning.
 
-    Meaning is compared, not text: a limit in other words or units is the same. What changed comes with a value that only one of the two
-    versions accepts. Ends with 0 when everything means the same, 1 when something changed.
+    Changed rules are stricter, looser, or different. The comparison is about meaning, not text: the
+    same limit in other words or units is equal. Each change has a value that only one of the two
+    versions accepts. Exit code 0: all rules mean the same; 1: something changed.
 
     \b
     Examples:
@@ -77,7 +78,7 @@ def _json(one: RuleDifference) -> dict[str, Any]:
 
 
 def _lines(one: RuleDifference) -> list[str]:
-    """What to say of a rule; nothing where nothing changed."""
+    """The lines about a rule; none if nothing changed."""
     reasons = [*one.because, *one.settings]
     about = f" ({', '.join(reasons)})" if reasons else ""
     match one.change:
@@ -90,7 +91,7 @@ def _lines(one: RuleDifference) -> list[str]:
         case "renamed":
             return [f"{one.name}: renamed, was {one.was}{about}"]
         case "undecided":
-            return [f"{one.name}: not decided whether it means the same{about}", *_versions(one)]
+            return [f"{one.name}: undecided whether the meaning changed{about}", *_versions(one)]
         case _:
             change = "changed its meaning" if one.change == "changed" else one.change
             where = f" for {one.entities:,} of {one.of:,} entities" if one.of > 1 else ""
@@ -108,8 +109,8 @@ def _witness(one: RuleDifference) -> list[str]:
     if not one.witness:
         return []
     said = (
-        "was accepted and is not any more"
+        "was accepted and is now rejected"
         if one.accepted_by == "old"
-        else "was not accepted and is now"
+        else "was rejected and is now accepted"
     )
     return [f"  {one.witness} {said}"]

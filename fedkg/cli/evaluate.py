@@ -1,4 +1,4 @@
-"""`fedkg eval`: what the rules say about a table."""
+"""`fedkg eval`: evaluate rules on a table."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from fedkg_compiler.diagnostics.record import Diagnostic
 
 OMISSION_CODES = ("FKG174", "FKG287", "FKG541", "FKG542")
-"""Notes of the compiler that something of the rules is not evaluated."""
+"""Codes of compiler notes that part of the rules is not evaluated."""
 
 MAX_SHOWN = 10
-"""So many of them are shown."""
+"""Number of notes shown."""
 
 
 def evaluate(
@@ -32,7 +32,7 @@ def evaluate(
         list[str],
         typer.Argument(
             metavar="PACK|RULES... TABLE",
-            help="A pack, or rule files, queries, shapes and graphs; the table last.",
+            help="A pack, or rule files, queries, shapes and graphs; then the table.",
         ),
     ],
     baseline: Annotated[
@@ -44,30 +44,32 @@ def evaluate(
     allow: Annotated[
         str,
         typer.Option(
-            "--allow", metavar="1%", help="How much worse than the baseline a rule may be."
+            "--allow", metavar="1%", help="Accepted increase of violations over the baseline."
         ),
     ] = "0%",
     skip_missing: Annotated[
         bool,
-        typer.Option(
-            "--skip-missing", help="Leave out rules whose columns the table lacks, and say so."
-        ),
+        typer.Option("--skip-missing", help="Skip rules that need missing columns, and list them."),
     ] = False,
     dates: Annotated[
         Literal["day-first", "month-first"] | None,
         typer.Option(
             "--dates",
-            help="How dates such as 03/04/2024 are meant, where no date of the column tells.",
+            help=(
+                "Order of day and month in dates such as 03/04/2024, if the column does not "
+                "reveal it."
+            ),
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate a table (CSV, Parquet or xlsx) under a pack, or straight under rule files.
+    """Evaluate a table (CSV, Parquet or xlsx) under a pack or rule files.
 
-    For each rule: how often it was satisfied, violated or unknown, and its worst case with place, time and unit.
-    Separators, decimal commas and encodings are found out and said; empty cells, `Bad` and `No Data` count as unknown.
-    Ends with 0; with --baseline it ends with 1 when a rule is violated more often than before (by more than --allow), unless the shape it
-    comes from makes that a mere warning or info.
+    For each rule the result shows how often it was satisfied, violated or unknown, and its worst
+    case with place, time and unit. Separators, decimal commas and encodings are detected and
+    reported; empty cells, `Bad` and `No Data` count as unknown. Exit code 0. With --baseline 1 if a
+    rule is violated more often than before (by more than --allow), unless the severity of its shape
+    is only warning or info.
 
     \b
     Examples:
@@ -84,7 +86,7 @@ def evaluate(
     if len(files) < 2:
         raise UsageError(
             "a table is missing",
-            expected="a pack or rule files, and a table last",
+            expected="a pack or rule files, then a table",
             help="fedkg eval rules.fkg table.csv",
         )
     *rules, data = named = authoring.parse_sources(files)
@@ -95,23 +97,22 @@ def evaluate(
         tables = [path for path in rules if not authoring.is_authored(path) and not _is_pack(path)]
         right = [path for path in named if path not in tables] + tables
         raise UsageError(
-            f"the table comes last, but {data} is no table",
-            expected="a pack or rule files, and a table last",
+            f"the last argument must be a table, and {data} is not a table",
+            expected="a pack or rule files, then a table",
             help=f"fedkg eval {' '.join(map(str, right))}" + ("" if tables else " table.csv"),
         )
     allowance = parse_allowance(allow)
     if allowance and baseline is None:
         raise UsageError(
-            "--allow: there is no earlier result to compare with",
-            help="name it: --baseline monday.json",
+            "--allow requires --baseline", help="add the earlier result: --baseline monday.json"
         )
     before = read_baseline(baseline) if baseline else None
     pack, diagnostics = authoring.load_or_compile(rules)
     _print_notes(diagnostics)
     if not Path(data).is_file():
         raise UsageError(
-            f"there is no table {data}",
-            help="a CSV, TSV, Parquet or xlsx file; a path is looked for in the folder you stand in",
+            f"table {data} does not exist",
+            help="give a CSV, TSV, Parquet or xlsx file; paths are relative to the current folder",
         )
     result = evaluate_table(
         pack, read_table(Path(data), dates=dates), missing="skip" if skip_missing else "error"
@@ -131,7 +132,7 @@ def _is_pack(path: str | Path) -> bool:
 
 
 def _print_notes(diagnostics: Sequence[Diagnostic]) -> None:
-    """On stderr: the compiler's warnings, and in a line each what it left out of the rules."""
+    """Print the compiler's warnings, and one line per omission, to stderr."""
     from fedkg import authoring
 
     doubts = [d for d in diagnostics if d.severity == "warning"]
@@ -146,12 +147,13 @@ def _print_notes(diagnostics: Sequence[Diagnostic]) -> None:
         print_note(f"note: {message}")
     if len(left_out) > MAX_SHOWN:
         print_note(
-            f"note: {len(left_out) - MAX_SHOWN:,} more notes on what is left out: `fedkg check` lists them"
+            f"note: {len(left_out) - MAX_SHOWN:,} more notes about omissions: `fedkg "
+            "check` lists them"
         )
 
 
 def _evaluate_rdf(rules: Sequence[str | Path], data: Path, as_json: bool) -> None:
-    """Shapes over an RDF file: the members of each class that they target are the rows."""
+    """Evaluate shapes on an RDF file: the members of each target class are the rows."""
     from fedkg import authoring
     from fedkg.evaluation import evaluate as evaluate_table
     from fedkg.evaluation.violations import violations
@@ -179,12 +181,12 @@ def _evaluate_rdf(rules: Sequence[str | Path], data: Path, as_json: bool) -> Non
         print_json({"evaluations": documents} | authoring.diagnostics_json(diagnostics))
     if not any(pack.manifest.rules for _, pack, _ in parts):
         print_note(
-            f"nothing was judged: no shape has a focus node and a constraint that can be checked in {data.name}"
+            f"nothing was evaluated: {data.name} has no focus node with a supported constraint"
         )
 
 
 def _with_subjects(result: Evaluation, table: Table) -> Evaluation:
-    """The worst cases with the subjects of their rows as entities."""
+    """Use the subjects of rows as entities of the worst cases."""
     subjects = table.texts(table.subject)
     rules = tuple(
         rule
@@ -196,13 +198,16 @@ def _with_subjects(result: Evaluation, table: Table) -> Evaluation:
 
 
 def _violation_lines(broken: Violations, pack: Pack, table: Table) -> Iterator[str]:
-    """For each rule the subjects that violate it, the first of them by name."""
+    """For each rule the subjects that violate it, at most `MAX_SHOWN` by name."""
     subjects = table.texts(table.subject)
     for i, rule in enumerate(pack.manifest.rules):
         rows = list(dict.fromkeys(broken.row[broken.rule == i].tolist()))
         if rows:
             more = f" and {len(rows) - MAX_SHOWN:,} more" if len(rows) > MAX_SHOWN else ""
-            yield f"{rule.name} is violated by {', '.join(subjects[row] for row in rows[:MAX_SHOWN])}{more}"
+            yield (
+                f"{rule.name} is violated by "
+                f"{', '.join(subjects[row] for row in rows[:MAX_SHOWN])}{more}"
+            )
 
 
 def _show(result: Evaluation, comparison: Comparison | None) -> None:

@@ -1,4 +1,4 @@
-"""`fedkg test`: do the rules say of their examples what their authors expect?"""
+"""`fedkg test`: run the examples in rule files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ def run_examples(
     rules: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RULES...", help="Rule files (.fkg), and graphs (.ttl ...) they speak about."
+            metavar="RULES...", help="Rule files (.fkg), and the graphs (.ttl ...) they refer to."
         ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Run the examples that stand beside rules: `example of RULE holds for ...`, `example of RULE fails for ...`.
+    """Run the examples in rule files.
 
-    A rule holds on an example when it is satisfied at every step, and fails when it is violated at one. Windows end with the trace. A rule
-    over many entities is run on one of them; numbers of its quantifier can be given in the example.
-    Ends with 0 when every example comes out as expected and 1 when one does not, or when the rules have an error.
+    Examples are `example of RULE holds for ...` and `example of RULE fails for ...`. A rule holds
+    on an example if it is satisfied at every step, and fails if a step violates it. Windows end
+    with the trace. A rule over many entities runs on one of them; the example can set numbers of
+    its quantifier. Exit code 0: every example comes out as expected; 1: one does not, or the rules
+    have an error.
 
     \b
     Examples:
@@ -53,7 +55,8 @@ def run_examples(
             print_line(_result_line(one))
         if not results:
             print_note(
-                "there are no examples: write one beside a rule: example of recovers fails for pressure = 7 9 9 9 bar"
+                "the rules contain no examples; add one: example of recovers "
+                "fails for pressure = 7 9 9 9 bar"
             )
         else:
             print_line(
@@ -71,7 +74,10 @@ def _result_line(one: ExampleResult) -> str:
         return f"ok    {one.rule} {one.got}  {place}"
     if one.got == "unknown":
         why = f": {one.reason}" if one.reason else ""
-        return f"WRONG {one.rule}  {place}: expected that it {one.expected}, but step {one.step} is unknown{why}"
+        return (
+            f"WRONG {one.rule}  {place}: expected that it {one.expected}, but step "
+            f"{one.step} is unknown{why}"
+        )
     margin = (
         ""
         if not math.isfinite(one.robustness)

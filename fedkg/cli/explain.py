@@ -1,4 +1,7 @@
-"""`fedkg explain CODE`: the page behind a diagnostic's code; `fedkg explain RULE FILES`: what a rule asks for."""
+"""`fedkg explain CODE`.
+
+The page of a diagnostic; `fedkg explain RULE FILES`: the meaning of a rule.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.reason.describe import Description, Example
 
 MAX_RULES = 8
-"""Rules that are explained at once."""
+"""Number of rules explained at once."""
 
 
 def explain(
@@ -35,7 +38,10 @@ def explain(
         list[str] | None,
         typer.Argument(
             metavar="[FILES...]",
-            help="For a rule: its rule files with their graphs, or a pack. Else those of this folder.",
+            help=(
+                "For a rule: its rule files with their graphs, or a pack; default: those in "
+                "this folder."
+            ),
         ),
     ] = None,
     entity: Annotated[
@@ -43,7 +49,7 @@ def explain(
         typer.Option(
             "--entity",
             metavar="NAME|IRI",
-            help="Of which entity to speak; also says which triples make the rule hold for it.",
+            help="The entity to explain; adds the triples through which the rule applies to it.",
         ),
     ] = "",
     every: Annotated[
@@ -51,14 +57,15 @@ def explain(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a message's code means, or what a rule requires.
+    """Explain a diagnostic code, or what a rule requires.
 
-    For a code: an example that fails and how to mend it. For a rule: its meaning in words, for how many entities it holds, the compiled
-    formula, where its numbers come from, and values that keep it and break it. The name of a shape, of a part of one, of a query, a title
-    or a file stands for all the rules that came of it, and for the parts of it that were decided on the graph.
+    For a code: an example that fails, and how to fix it. For a rule: its meaning in words, the
+    number of entities, the compiled formula, the source of its numbers, and values that satisfy and
+    violate it. The name of a shape, of a part of one, of a query, a title or a file selects all
+    rules compiled from it, and its parts that were decided on the graph.
 
-    With --entity also the triples of the graph by which the rule, shape or query holds for the entity, each with its file and line, or with
-    the axioms from which it follows.
+    With --entity also the triples of the graph through which the rule, shape or query applies to
+    the entity, each with its file and line, or with the axioms from which it follows.
 
     \b
     Examples:
@@ -79,7 +86,7 @@ def explain(
         return
     if not what:
         raise UsageError(
-            "which code, or which rule?",
+            "a code or a rule is missing",
             help="fedkg explain FKG012, fedkg explain RULE rules.fkg, or fedkg explain --list",
         )
     if not files and re.fullmatch(r"(?i)fkg\d+", what.strip()):
@@ -91,13 +98,14 @@ def explain(
         return
     taken = authoring.parse_sources(files) if files else _files_in_folder(what)
     if not files:
-        print_note(f"taken from this folder: {', '.join(map(str, taken))}")
+        print_note(f"using the files in this folder: {', '.join(map(str, taken))}")
     try:
         pack, _ = authoring.load_or_compile(taken)
     except authoring.CompileError:
         if not files:
             print_note(
-                f"where these files do not belong together, name those of the rule: fedkg explain {what} {_file_with_rule(what, taken)}"
+                "if these files do not belong together, list those of the rule: fedkg "
+                f"explain {what} {_file_with_rule(what, taken)}"
             )
         raise
     rules, parts = find_rules(pack, what)
@@ -128,12 +136,16 @@ def explain(
     more = [*rules[MAX_RULES:], *(part.part for part in parts[MAX_RULES:])]
     if more:
         print_note(
-            f"\nand {len(more):,} more: {', '.join(more[:MAX_RULES])}{' ...' if len(more) > MAX_RULES else ''}"
+            f"\nand {len(more):,} more: "
+            f"{', '.join(more[:MAX_RULES])}{' ...' if len(more) > MAX_RULES else ''}"
         )
 
 
 def _describe_rules(pack: Pack, rules: Sequence[str], entity: str) -> list[Description]:
-    """What each of the rules asks for; with an entity, those that are about it. Raises UsageError where none is."""
+    """Descriptions of the rules; with an entity, of those about it.
+
+    Raises UsageError if there are none.
+    """
     from fedkg import authoring
 
     found: list[Description] = []
@@ -147,23 +159,25 @@ def _describe_rules(pack: Pack, rules: Sequence[str], entity: str) -> list[Descr
 
 
 def _files_in_folder(rule: str) -> list[str | Path]:
-    """The rule files and graphs of the current folder. Raises UsageError where there is no rule file."""
+    """The rule files and graphs of the current folder. Raises UsageError without a rule file."""
     from fedkg.authoring import is_graph
 
     here = Path()
     files = sorted(here.glob("*.fkg"))
     if not files:
-        raise UsageError(f"where is the rule `{rule}`?", help=f"fedkg explain {rule} rules.fkg")
+        raise UsageError(
+            f"this folder has no rule file for `{rule}`", help=f"fedkg explain {rule} rules.fkg"
+        )
     return [
         *files,
         *sorted(
             path for path in here.iterdir() if is_graph(path) and path.suffix.lower() != ".xml"
         ),
-    ]  # few .xml are graphs
+    ]  # most .xml files are not graphs
 
 
 def _file_with_rule(rule: str, files: Sequence[str | Path]) -> str:
-    """The first rule file that states a rule of this name, else an example of one."""
+    """The first rule file that states this rule, or an example name."""
     stated = re.compile(rf"(?m)^rule\s+{re.escape(rule)}\b")
     named = (
         str(path)
@@ -200,5 +214,5 @@ def _lines(found: Description) -> Iterator[str]:
     yield f"  formula   {found.formula}"
     for line in found.numbers:
         yield f"  numbers   {line}"
-    yield f"  kept by   {found.keeps.text}" if found.keeps else "  kept by   no example was found"
-    yield f"  broken by {found.breaks.text}" if found.breaks else "  broken by no example was found"
+    yield f"  satisfied {found.keeps.text}" if found.keeps else "  satisfied no example was found"
+    yield f"  violated  {found.breaks.text}" if found.breaks else "  violated  no example was found"

@@ -1,4 +1,4 @@
-"""Looking again whenever a file changes, without a library: the times of the files are compared a few times a second."""
+"""Repeat an action whenever a file changes, by comparing file times several times a second."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Protocol
 
 INTERVAL = 0.3
-"""Seconds between two looks at the files."""
+"""Seconds between comparisons."""
 
 
 class ReadFiles(Protocol):
-    """What a check has read."""
+    """The files that a check has read."""
 
     files: dict[str, str]
 
     def unchanged(self) -> bool:
-        """Whether everything still has the content that was read."""
+        """Whether all files still have the content that was read."""
 
 
 def watch_files(
@@ -26,10 +26,10 @@ def watch_files(
     wait: Callable[[float], None] = time.sleep,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Call `look`, and again after every change of what it has read, until `stopped` says so or Ctrl-C is pressed.
+    """Call `look`, and again after every change of the files that it read.
 
-    A file that was touched and has its old content is no change. One that is gone is looked for once more before that counts: editors
-    write a new file and put it in the place of the old.
+    It ends when `stopped` returns true or on Ctrl-C. A touched file with unchanged content does not
+    count. A missing file is checked twice, because editors replace files.
     """
     try:
         while not stopped():
@@ -64,5 +64,5 @@ def _time(path: str) -> tuple[int, int] | None:
 
 
 def _new_files(read: ReadFiles) -> bool:
-    """Whether a pattern such as ``legacy/*.rq`` finds other files than it did."""
+    """Whether a pattern such as ``legacy/*.rq`` matches other files than before."""
     return bool(getattr(read, "listings", None)) and not read.unchanged()

@@ -1,4 +1,4 @@
-"""`fedkg fmt`: rule files in their canonical form."""
+"""`fedkg fmt`: format rule files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class _FormattedFile:
-    """A file, its text, and its canonical form; None where it has syntax errors."""
+    """A file, its text, and its canonical form; None if it has syntax errors."""
 
     name: str
     before: str
@@ -39,22 +39,22 @@ def fmt(
         typer.Argument(metavar="FILES...", help="Rule files (.fkg), or - for standard input."),
     ],
     check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Write nothing; end with 1 when a file is not in its canonical form."
-        ),
+        bool, typer.Option("--check", help="Do not write; exit with 1 if a file is not formatted.")
     ] = False,
     diff: Annotated[
         bool,
-        typer.Option("--diff", help="Write nothing; show what would change, and end with 1 then."),
+        typer.Option(
+            "--diff", help="Do not write; show the changes, and exit with 1 if there are any."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write rule files in the one form that all of them share: the order of options, spaces, line breaks.
+    """Format rule files: the order of options, spaces, line breaks.
 
-    What a file says never changes, and no comment is lost; a graph pattern is only moved as a whole. A file with syntax errors is
-    left alone and its errors are said. Ends with 0 when all files are in their form, and 1 when one has errors (or, with --check or
-    --diff, is not in its form). Standard input goes to standard output.
+    Formatting never changes the meaning of a file and keeps all comments; graph patterns move only
+    as a whole. Files with syntax errors stay unchanged, and the errors are reported. Exit code 0:
+    all files are formatted; 1: a file has errors (or, with --check or --diff, is not formatted).
+    Standard input goes to standard output.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def fmt(
     from fedkg import authoring
 
     if STDIN in files and len(files) > 1:
-        raise UsageError("standard input stands alone", help="fedkg fmt - < rules.fkg")
+        raise UsageError("- cannot be combined with files", help="fedkg fmt - < rules.fkg")
     formed = [_format_file(name) for name in files]
     keep = check or diff
     for one in formed:
@@ -109,7 +109,7 @@ def _json(one: _FormattedFile) -> dict[str, str | bool]:
 
 
 def _print_changes(formed: list[_FormattedFile], *, check: bool, diff: bool) -> None:
-    """What became of each file; silent about those that are as they should be."""
+    """Print what happened to each changed file."""
     changed = [one for one in formed if one.changed]
     if diff:
         for one in changed:
@@ -117,10 +117,11 @@ def _print_changes(formed: list[_FormattedFile], *, check: bool, diff: bool) -> 
         return
     if check:
         for one in changed:
-            print_note(f"{one.name} is not in its canonical form")
+            print_note(f"{one.name} is not formatted")
         if changed:
             print_note(
-                f"{count(len(changed), 'file')} to format: fedkg fmt {' '.join(one.name for one in changed)}"
+                f"{count(len(changed), 'file')} to format: fedkg fmt "
+                f"{' '.join(one.name for one in changed)}"
             )
         return
     for one in formed:

@@ -1,4 +1,4 @@
-"""`fedkg graph`: graphs in a store on disk."""
+"""`fedkg graph`: manage graphs in a store on disk."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ def load(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Put graphs into a store on disk, which is made where there is none; rules are then compiled with the store in place of the files.
+    """Load graphs into a store on disk; rules then compile with the store instead of the files.
 
-    A file that is in the store already takes the place of what it said before. All files go in or, when one has an error or the load is
-    killed, none. What follows from the graphs is worked out by the first compilation and kept in the store.
+    The command creates the store if necessary. Loading a file again replaces its previous content.
+    Either all files are loaded or, if one has an error or the process is killed, none. The first
+    compilation computes the inferences and keeps them in the store.
 
     \b
     Examples:
@@ -51,7 +52,7 @@ def load(
 
 @app.command("show")
 def show(store: Store, as_json: AsJson = False) -> None:
-    """Show what is in a store: its files, how many triples they have, and the checksum of all of them."""
+    """Show the content of a store: its files, their numbers of triples, and the checksum."""
     from fedkg import ontologies
 
     facts = ontologies.store_facts(store)
@@ -64,11 +65,11 @@ def show(store: Store, as_json: AsJson = False) -> None:
 def _print_loaded(facts: dict[str, Any]) -> None:
     """`Any`: JSON."""
     if facts["recovered"]:
-        print_line("an earlier load was broken off; what it left was cleared away")
+        print_line("an earlier load was interrupted; fedkg removed its incomplete data")
     for key, words in (
         ("added", "added"),
-        ("replaced", "in place of what it said before"),
-        ("known", "in the store already"),
+        ("replaced", "replaced"),
+        ("known", "already in the store"),
     ):
         for name in facts[key]:
             print_line(f"{name}: {words}")
@@ -78,7 +79,8 @@ def _print_loaded(facts: dict[str, Any]) -> None:
 def _print_store(facts: dict[str, Any]) -> None:
     """`Any`: JSON."""
     print_line(
-        f"{facts['store']}: {count(facts['triples'], 'triple')} of {count(len(facts['files']), 'file')}, checksum {facts['checksum']}"
+        f"{facts['store']}: {count(facts['triples'], 'triple')} of "
+        f"{count(len(facts['files']), 'file')}, checksum {facts['checksum']}"
     )
     for file in facts["files"]:
         print_line(f"  {file['name']}: {count(file['triples'], 'triple')}")

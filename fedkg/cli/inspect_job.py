@@ -1,4 +1,7 @@
-"""`fedkg inspect JOB|RUN`: what a job reads and which code it imports, without reading tables or importing anything."""
+"""`fedkg inspect JOB|RUN`.
+
+What a job reads and which code it imports, without importing anything.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ JOB_SUFFIXES = (".yaml", ".yml")
 
 
 def is_job(files: list[str]) -> bool:
-    """Whether the arguments of `fedkg inspect` name one job file, or one folder of a run or a sweep."""
+    """Whether the arguments of `fedkg inspect` are one job file, or one run or sweep folder."""
     if len(files) != 1:
         return False
     path = Path(files[0])
@@ -55,7 +58,7 @@ def inspect_job(path: Path, as_json: bool) -> None:
 
 
 def _description(path: Path) -> dict[str, Any]:
-    """What a job needs, as JSON. `Any`: JSON."""
+    """The inputs of a job as JSON. `Any`: JSON."""
     from fedkg.jobs.causes.job_file import is_causes_job, read_causes_job
     from fedkg.jobs.folder import ENVIRONMENT, RunFolder
     from fedkg.jobs.schema.addresses import is_address
@@ -65,7 +68,7 @@ def _description(path: Path) -> dict[str, Any]:
 
     if not path.exists():
         raise UsageError(
-            f"there is no job file {path}", help="a path is looked for in the folder you stand in"
+            f"job file {path} does not exist", help="paths are relative to the current folder"
         )
     imports: list[str] = []
     if not path.is_dir() and is_causes_job(path):
@@ -104,7 +107,7 @@ def _description(path: Path) -> dict[str, Any]:
 
 
 def _code(path: str) -> dict[str, Any]:
-    """One import: a file with its size and checksum, or the name of an installed module. `Any`: JSON."""
+    """One import: a file with size and checksum, or an installed module. `Any`: JSON."""
     place = path.rpartition(":")[0]
     if not place.endswith(".py"):
         return {"path": path, "file": None, "bytes": None, "sha256": None}
@@ -119,7 +122,7 @@ def _code(path: str) -> dict[str, Any]:
 
 
 def _where(code: dict[str, Any]) -> str:
-    """Where the code of an import is. `Any`: JSON."""
+    """The location of imported code. `Any`: JSON."""
     if code["file"] is None:
         return "installed module"
     if code["sha256"] is None:

@@ -1,4 +1,4 @@
-"""What a pack holds besides rules, as lines for people: knowledge models, sets, causes."""
+"""Lines about the content of a pack besides rules: knowledge models, sets, causes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def describe_other_contents(counts: PackCounts) -> str:
-    """``, 2 knowledge models, 1 inference``: what there is besides rules; "" where there is nothing."""
+    """``, 2 knowledge models, 1 inference``; "" if there is nothing besides rules."""
     kinds = (
         ("knowledge model", counts.knowledge),
         ("inference", counts.inferences),
@@ -25,7 +25,11 @@ def describe_other_contents(counts: PackCounts) -> str:
 
 
 def other_content_lines(pack: Pack, rows: int) -> Iterator[str]:
-    """A line for each knowledge model with its clauses, each set with its numbers (of `rows` clients) and each cause."""
+    """A line for each knowledge model with its clauses, each set with its numbers, and each cause.
+
+    Args:
+        rows: number of clients shown per set.
+    """
     from fedkg.cli.inspect_sets import set_lines
 
     manifest = pack.manifest
@@ -63,7 +67,7 @@ def _model(pack: Pack, model: KnowledgeModel) -> Iterator[str]:
 
 
 def _answer(pack: Pack, model: KnowledgeModel, clause: Clause) -> str:
-    """What a clause allows or predicts: ``B, C``, ``12 .. 0.5 * flow kg/h``, ``at least 3 bar``; of many rows the first."""
+    """What a clause allows or predicts: ``B, C``, ``12 .. 0.5 * flow kg/h``, ``at least 3 bar``."""
     from fedkg.pack.terms import Param
     from fedkg.pack.text import Names, row_names, term_text
 

@@ -1,4 +1,7 @@
-"""`fedkg inspect PACK|RULES|JOB|RUN`: what is in a constraint pack or in compiled rule files, or what a job needs."""
+"""`fedkg inspect PACK|RULES|JOB|RUN`.
+
+The content of a pack or of rule files, or the inputs of a job.
+"""
 
 from __future__ import annotations
 
@@ -25,26 +28,29 @@ def inspect(
         list[str],
         typer.Argument(
             metavar="PACK|RULES|JOB|RUN...",
-            help="A constraint pack (.fkgpack), rule files and graphs, a job file, or a run folder.",
+            help=(
+                "A constraint pack (.fkgpack), rule files and graphs, a job file, or a run folder."
+            ),
         ),
     ],
     rows: Annotated[
         int,
         typer.Option(
             "--rows",
-            help="How many bound rows of each bank, and clients of each set, to print.",
+            help="Number of bound rows of each bank, and of clients of each set, to print.",
             min=0,
         ),
     ] = 2,
     parts: Annotated[
         bool,
-        typer.Option("--parts", help="List every part of shapes and queries, and where it went."),
+        typer.Option("--parts", help="List every part of shapes and queries with its outcome."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is in a pack: its rules, the columns a table must have, its banks with their formulas, and where it comes from.
+    """Show the content of a pack: rules, required columns, banks with their formulas, and sources.
 
-    Of a job file or a run folder: the files it reads, the addresses it contacts, and the code it imports. Nothing is imported.
+    For a job file or a run folder: the files it reads, the addresses it contacts, and the code it
+    imports. Nothing is imported.
 
     \b
     Examples:
@@ -125,8 +131,11 @@ def description(pack: Pack, rows: int) -> dict[str, Any]:
 
 
 def summary(counts: PackCounts) -> str:
-    """``4 rules, 120 bound rows in 3 banks``, and what else there is: ``, 2 knowledge models``."""
-    return f"{count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')} in {count(counts.banks, 'bank')}{describe_other_contents(counts)}"
+    """``4 rules, 120 bound rows in 3 banks``, and what else the pack contains."""
+    return (
+        f"{count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')} in "
+        f"{count(counts.banks, 'bank')}{describe_other_contents(counts)}"
+    )
 
 
 def _show(pack: Pack, rows: int, parts: bool, name: str) -> None:
@@ -151,14 +160,14 @@ def _show(pack: Pack, rows: int, parts: bool, name: str) -> None:
     ):
         console.print(Text(line))
     provenance = facts["provenance"]
-    console.print(Text.assemble("\n", ("Made by", "bold"), f" {provenance['compiler']} from"))
+    console.print(Text.assemble("\n", ("Compiled by", "bold"), f" {provenance['compiler']} from"))
     for source in provenance["sources"]:
         checksum = source["sha256"][:16] or "private source, checksum withheld"
         console.print(Text.assemble(f"  {source['kind']:<9} {source['name']}  ", (checksum, "dim")))
 
 
 def inference_text(pack: Pack, inference: Inference) -> str:
-    """The formula of an inference, with what it looks for: ``always within 2 h (?low <= volume and volume <= ?high)``."""
+    """The formula of an inference with its unknowns: ``always within 2 h (?low <= volume)``."""
     from fedkg.pack.text import formula_text, row_names
 
     bank = pack.conditions[inference.condition]
@@ -171,18 +180,19 @@ def inference_text(pack: Pack, inference: Inference) -> str:
 
 PER_TEXT = {"client": "each client", "cluster": "each cluster", "run": "the whole run"}
 DIRECTION_TEXT = {
-    "up": "easier as it rises",
-    "down": "easier as it falls",
-    "none": "no direction is easier",
+    "up": "looser as it rises",
+    "down": "looser as it falls",
+    "none": "no loosening direction",
 }
 
 
 def inference_lines(pack: Pack) -> list[str]:
-    """What each inference looks for, and in which formula."""
+    """The unknowns and the formula of each inference."""
     lines = []
     for inference in pack.manifest.inferences:
         lines.append(
-            f"{inference.name} finds in the data of {PER_TEXT[inference.per]}: {inference_text(pack, inference)}"
+            f"{inference.name} mines, for {PER_TEXT[inference.per]}: "
+            f"{inference_text(pack, inference)}"
         )
         for one in inference.parameters:
             span = "" if one.span is None else f" from {one.span[0]:g} to {one.span[1]:g}"
@@ -192,7 +202,7 @@ def inference_lines(pack: Pack) -> list[str]:
 
 
 MAX_PARTS = 40
-"""Parts of shapes and queries that are listed without being asked for."""
+"""Parts of shapes and queries that are listed without --parts."""
 PLACEMENT_TEXT = {
     "rows": "checked on data",
     "graph": "decided on the graph",
@@ -202,9 +212,10 @@ PLACEMENT_TEXT = {
 
 
 def placement_lines(pack: Pack, every: bool = False) -> list[str]:
-    """Where the parts of shapes and queries went: for each file and place their number, and a line for each part.
+    """What happened to the parts of shapes and queries, by file and outcome.
 
-    Where a place has more than `FEW` parts they are left out, but for those that are refused, unless `every` one is asked for.
+    If an outcome has more than `MAX_PARTS` parts, only refused ones are listed, unless `every` is
+    set.
     """
     groups: dict[tuple[str, str], list[Placement]] = {}
     for placement in pack.manifest.placements:
@@ -223,7 +234,7 @@ def placement_lines(pack: Pack, every: bool = False) -> list[str]:
 
 
 def _part(placement: Placement) -> str:
-    """``S.pressure.maxInclusive: rule S.pressure``: a part, the rule that it became, and what is to be said of it."""
+    """``S.pressure.maxInclusive: rule S.pressure``: a part, its rule, and remarks."""
     rule = f"rule {placement.rule}" if placement.rule and placement.rule != placement.part else ""
     said = "; ".join(
         filter(None, (rule, "violated" if placement.conforms is False else "", placement.reason))
@@ -232,7 +243,7 @@ def _part(placement: Placement) -> str:
 
 
 def _rules(facts: dict[str, Any]) -> Table:
-    """The rules as a table for the screen. `Any`: what `description` says."""
+    """The rules as a table. `Any`: from `description`."""
     from rich.table import Table
     from rich.text import Text
 
@@ -263,7 +274,7 @@ def _rules(facts: dict[str, Any]) -> Table:
 
 
 def _columns(facts: dict[str, Any]) -> Table:
-    """The columns as a table for the screen. `Any`: what `description` says."""
+    """The columns as a table. `Any`: from `description`."""
     from rich.table import Table
     from rich.text import Text
 

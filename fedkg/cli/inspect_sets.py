@@ -1,4 +1,4 @@
-"""The sets of a pack as lines for people: what is kept in which set, with its numbers, for whom."""
+"""Lines about the sets of a pack: target, shape, numbers and clients."""
 
 from __future__ import annotations
 
@@ -12,22 +12,30 @@ if TYPE_CHECKING:
 
 
 def set_lines(sets: Sequence[KeptSet], most: int) -> Iterator[str]:
-    """Each set with its numbers: ``small: the parameters in l1_ball(radius = 3), for every client``.
+    """Each set with its numbers.
 
-    Where the clients differ each has a line below, the first `most` of them.
+    ``small: the parameters in l1_ball(radius = 3), for every client``.
+
+    If the clients differ, at most `most` of them have a line each.
     """
     for kept in sets:
         what = kept.target or ("the parameters" if kept.on == "parameters" else "the predictions")
         if kept.on == "parameters" and kept.target:
             what = f"the parameters {kept.target}"
         if len({one.numbers for one in kept.clients}) == 1:
-            yield f"  {kept.name}: {what} in {_shape(kept, kept.clients[0])}, for {_client_text(kept)}"
+            yield (
+                f"  {kept.name}: {what} in {_shape(kept, kept.clients[0])}, for "
+                f"{_client_text(kept)}"
+            )
             continue
-        yield f"  {kept.name}: {what} in {kept.shape}, for each of {_client_text(kept)} its own:"
+        yield f"  {kept.name}: {what} in {kept.shape}, by client ({_client_text(kept)}):"
         for one in kept.clients[:most]:
             yield f"    {one.client or one.iri}: {_shape(kept, one)}"
         if len(kept.clients) > most:
-            yield f"    and {count(len(kept.clients) - most, 'client')} more (--rows {len(kept.clients)} shows all)"
+            yield (
+                f"    and {count(len(kept.clients) - most, 'client')} more (--rows "
+                f"{len(kept.clients)} shows all)"
+            )
 
 
 def _client_text(kept: KeptSet) -> str:
@@ -42,7 +50,7 @@ def _client_text(kept: KeptSet) -> str:
 
 
 def _shape(kept: KeptSet, entry: ClientSet) -> str:
-    """``box(low = 0 kg/h, high = 50 kg/h)``, ``halfspace(1, -1, bound = 3)``; ``job`` for what the job gives."""
+    """``box(low = 0 kg/h, high = 50 kg/h)``; ``job`` for a number from the job."""
     from fedkg.pack.sets import ARGUMENTS
     from fedkg.pack.text import number_text
 
@@ -54,7 +62,10 @@ def _shape(kept: KeptSet, entry: ClientSet) -> str:
 
 
 def _unit(unit: str, name: str) -> str:
-    """The unit behind a number, with a space: none for a coefficient, and of a radius around degC that of a difference, K."""
+    """The unit after a number, with a space.
+
+    None for a coefficient; for a radius around degC the unit of a difference, K.
+    """
     from fedkg.units import Unit, parse_unit
 
     if not unit or (name[0] == "c" and name[1:].isdigit()):

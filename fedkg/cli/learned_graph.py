@@ -1,4 +1,4 @@
-"""`fedkg ontology learned`: what a run has learnt, written to the knowledge graph."""
+"""`fedkg ontology learned`: write the findings of a run as an RDF graph."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def write_learned(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="GRAPH", help="The Turtle file to write.")
     ],
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the file if it is there.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write what a run has learnt as RDF: mined properties, causes, and how often rules were broken, each with its origin (PROV-O).
+    """Write the findings of a run as RDF:
 
-    Rule files read the graph as they read any other; `fedkg suggest` makes candidate rules of it.
+    mined properties, causes, and violation counts of rules, with their origin (PROV-O).
+
+    Rule files use the graph like any other; `fedkg suggest` derives candidate rules from it.
 
     \b
     Example:
@@ -39,7 +39,7 @@ def write_learned(
     check_output_path(output, "learned.ttl")
     if output.exists() and not force:
         raise UsageError(
-            f"{output} is already there", help="choose another name, or add --force to overwrite it"
+            f"{output} already exists", help="choose another name, or add --force to overwrite it"
         )
     found = read_findings(run)
     write_atomically(output, ontologies.format_learned_graph(found))
@@ -49,13 +49,19 @@ def write_learned(
     parts = (count(len(found.properties), "mined formula"), count(len(found.edges), "causal edge"))
     window = f"; data from {found.window[0]} to {found.window[1]}" if found.window else ""
     print_line(
-        f"{output}: {', '.join(parts)}, evidence about {count(len({one.rule for one in found.evidence}), 'rule')}{window}"
+        f"{output}: {', '.join(parts)}, evidence about "
+        f"{count(len({one.rule for one in found.evidence}), 'rule')}{window}"
     )
     print_line(f"next: fedkg suggest {output}")
 
 
 def read_findings(folder: Path) -> LearnedKnowledge:
-    """What a finished run has learnt. Raises UsageError for what is no finished run, MissingExtra without what reads runs."""
+    """The findings of a finished run.
+
+    Raises:
+        UsageError: the folder does not contain a finished run.
+        MissingExtra: the dependencies for run folders are not installed.
+    """
     if find_spec("yaml") is None:
         raise MissingExtra("reading run folders", "run")
     from fedkg.jobs.learned_results import read_learned

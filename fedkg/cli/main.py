@@ -1,4 +1,4 @@
-"""The command `fedkg`: its commands, and what becomes of errors."""
+"""The command `fedkg`: its subcommands, and how it reports errors."""
 
 from __future__ import annotations
 
@@ -58,14 +58,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
 """Every command by name, in the order of `fedkg --help`."""
 
 COMMAND_GROUPS: dict[str, tuple[typer.Typer, str]] = {
-    "ontology": (ontology.app, "Which ontologies rules may use: list, show, add, remove."),
-    "graph": (
-        graph.app,
-        "Graphs on disk, for those that are too large to be read each time: load, show.",
-    ),
+    "ontology": (ontology.app, "Manage the ontologies that rules use: list, show, add, remove."),
+    "graph": (graph.app, "Manage graphs on disk that are too large to read each time: load, show."),
     "data": (data.app, "Write the example table that the examples train on."),
 }
-"""Families of commands by name, with the line `fedkg --help` shows."""
+"""Groups of commands with the line that `fedkg --help` shows."""
 
 
 def _version(value: bool) -> None:
@@ -78,30 +75,36 @@ def _version(value: bool) -> None:
 
 def _fedkg(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and end."
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
     ),
     limit: Annotated[
         list[str] | None,
         typer.Option(
             "--limit",
             metavar="NAME=VALUE",
-            help="Raise or lower a limit on files, such as expanded=2GB; may be given several times.",
+            help="Raise or lower a limit on files, such as expanded=2GB; can be repeated.",
         ),
     ] = None,
 ) -> None:
-    """Options of the command itself."""
+    """The options of `fedkg` itself."""
     raise_limits(limit or [])
 
 
 def _app(
     commands: Mapping[str, Callable[..., None]], families: Mapping[str, tuple[typer.Typer, str]]
 ) -> typer.Typer:
-    """The command `fedkg` with these commands and families."""
+    """The command `fedkg` with these commands and groups."""
     made = typer.Typer(
         name="fedkg",
-        help="Write what a domain knows once; every federated training run is held to it.\n\n"
-        "Start with `fedkg new LIMITS.csv TABLE.csv -o rules.fkg`, then `fedkg check rules.fkg` and `fedkg eval rules.fkg TABLE.csv`.",
-        epilog="Exit codes: 0 done, 1 problems found, 2 wrong call, 5 too few clients, 130 stopped and resumable.",
+        help=(
+            "Write domain knowledge once and enforce it in every federated training run.\n\n"
+            "Start with `fedkg new LIMITS.csv TABLE.csv -o rules.fkg`, then `fedkg check "
+            "rules.fkg` and `fedkg eval rules.fkg TABLE.csv`."
+        ),
+        epilog=(
+            "Exit codes: 0 success, 1 problems found, 2 usage error, 5 too few clients, 130 "
+            "stopped and resumable."
+        ),
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -119,26 +122,30 @@ app = _app(COMMANDS, COMMAND_GROUPS)
 
 
 GC_THRESHOLD = 200_000
-"""New objects between two searches for garbage, of which a command that ends soon makes none; Python would search every 700."""
+"""New objects between garbage collections; short commands never reach it (Python's default is 700).
+"""
 
 
 def _speed_up_startup() -> None:
-    """Leave out what only matters to a program that goes on: each of these takes from a twentieth to a tenth of a short command."""
+    """Skip work that matters to long-running programs only.
+
+    Each saves 5 to 10 % of a short command.
+    """
     gc.set_threshold(GC_THRESHOLD)
-    atexit.register(gc.freeze)  # at the end the memory goes back as it is, without a last search
+    atexit.register(gc.freeze)  # skip the final garbage collection
     os.environ.setdefault(
         "PYDANTIC_DISABLE_PLUGINS", "__all__"
-    )  # to look for some is to read the metadata of all that is installed
+    )  # searching for plugins reads the metadata of all installed packages
 
 
 def _select_commands(arguments: Sequence[str]) -> typer.Typer:
-    """What these arguments need of the command line: one command where they begin with its name, so that no other's options are made."""
+    """The single command at the start of the arguments, so that no other options are built."""
     name = arguments[0] if arguments else ""
     return _app({name: COMMANDS[name]}, {}) if name in COMMANDS else app
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave the process with its exit code; an expected error is text on stderr, never a traceback."""
+    """Run the command line and exit; expected errors are text on stderr, never a traceback."""
     sys.excepthook = _report_internal_error
     with warnings.catch_warnings():
         show_warnings_as_notes()
@@ -150,7 +157,7 @@ def _run(given: list[str]) -> None:
     try:
         get_command(_select_commands(given))(args=given, prog_name="fedkg")
     except CompileError as error:
-        _leave(str(error), error.exit_code)  # every diagnostic says itself that it is an error
+        _leave(str(error), error.exit_code)  # diagnostics already start with "error"
     except FedkgError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -178,7 +185,7 @@ def _leave(text: str, code: int) -> None:
 def _report_internal_error(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """What the user sees when fedkg itself is at fault: one line, and how to see the rest."""
+    """Report an internal error in one line, with a hint how to see the traceback."""
     if issubclass(kind, KeyboardInterrupt) or os.environ.get("FEDKG_TRACEBACK"):
         sys.__excepthook__(kind, error, trace)
         return
@@ -187,7 +194,8 @@ def _report_internal_error(
         last = last.tb_next
     place = f" at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}" if last is not None else ""
     typer.echo(
-        f"error: a fault in fedkg itself: {kind.__name__}: {escape_hidden(str(error))}{place}\n"
-        "  help: set FEDKG_TRACEBACK=1 and run the command again to see the whole traceback; please report it",
+        f"error: internal error in fedkg: {kind.__name__}: "
+        f"{escape_hidden(str(error))}{place}\n  help: please report it; set "
+        "FEDKG_TRACEBACK=1 and run the command again to see the traceback",
         err=True,
     )

@@ -1,4 +1,4 @@
-"""`fedkg new`: a first rule file from a sheet of limits, or from the data's own ranges."""
+"""`fedkg new`: write a first rule file from a sheet of limits, or from the ranges of the data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import UsageError
 
 MAX_LISTED = 8
-"""Missing tags that the screen names."""
+"""Number of missing tags that are printed."""
 
 
 def new(
@@ -22,20 +22,20 @@ def new(
         list[Path],
         typer.Argument(
             metavar="[LIMITS] TABLE",
-            help="A sheet of limits (tag, unit, low, high) and a table of data; or a table alone.",
+            help="A sheet of limits (tag, unit, low, high) and a table of data; or only a table.",
         ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="RULES", help="The rule file to write.")
     ],
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the rule file if it is there.")
+        bool, typer.Option("--force", help="Overwrite an existing rule file.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a first rule file: from a sheet of limits, or, without one, from the ranges the data itself shows.
+    """Write a first rule file from a sheet of limits or, without one, from the ranges of the data.
 
-    The file is plain text, made to be read and changed. Nothing else is needed: no ontology, no programming.
+    The result is plain text for you to read and edit. It needs no ontology and no programming.
 
     \b
     Examples:
@@ -48,17 +48,17 @@ def new(
     if len(sources) > 2:
         raise UsageError(
             "too many files",
-            expected="a sheet of limits and a table, or a table alone",
+            expected="a sheet of limits and a table, or only a table",
             help="fedkg new limits.csv table.csv -o rules.fkg",
         )
     check_output_path(output, "rules.fkg")
     if output.exists() and not force:
         raise UsageError(
-            f"{output} is already there", help="choose another name, or add --force to overwrite it"
+            f"{output} already exists", help="choose another name, or add --force to overwrite it"
         )
     if output.exists() and any(source.exists() and source.samefile(output) for source in sources):
         raise UsageError(
-            f"{output} is what the rules are made from", help="name a rule file: -o rules.fkg"
+            f"{output} is an input of this command", help="choose another name: -o rules.fkg"
         )
     *sheet, data = sources
     limits = read_table(sheet[0]) if sheet else None
@@ -90,7 +90,7 @@ def new(
 def _describe_tags(tags: int, missing: Mapping[str, str | None]) -> str:
     """``1 of 2 tags found; `Volume Flow`: did you mean `Volume Flow RateRMS`?``"""
     named = [
-        f"`{tag}`: did you mean `{near}`?" if near else f"`{tag}` is no column"
+        f"`{tag}`: did you mean `{near}`?" if near else f"`{tag}` is not a column"
         for tag, near in list(missing.items())[:MAX_LISTED]
     ]
     more = (
@@ -102,7 +102,7 @@ def _describe_tags(tags: int, missing: Mapping[str, str | None]) -> str:
 
 
 def _relative_path(sheet: Path, output: Path) -> str:
-    """How the rule file names the sheet: relative to its own folder where that is possible."""
+    """The path of the sheet relative to the rule file, if possible."""
     try:
         return Path(os.path.relpath(sheet, output.parent)).as_posix()
     except ValueError:  # another drive

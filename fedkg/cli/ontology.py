@@ -1,4 +1,4 @@
-"""`fedkg ontology`: which ontologies rules may use."""
+"""`fedkg ontology`: manage the ontologies that rules use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from fedkg.cli.ontology_terms import report, show_term
 from fedkg.cli.reasoning import reason
 from fedkg.errors import FedkgError
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The word that stands after `use` in a rule file.")
-]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name after `use` in a rule file.")]
 
 _SHOWN = (
     "name",
@@ -30,7 +28,7 @@ _SHOWN = (
     "licence",
     "loaded_from",
 )
-"""What `show` tells of an ontology, before its terms."""
+"""Fields that `show` prints before the terms."""
 
 app = typer.Typer(no_args_is_help=True)
 app.command("align")(align)
@@ -67,12 +65,14 @@ def show_entry(
         str,
         typer.Argument(
             metavar="NAME|TERM",
-            help="An ontology, or one of their terms: its prefixed name, its name alone, IRI or label.",
+            help="An ontology, or a term: its prefixed name, local name, IRI or label.",
         ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show one ontology with its terms, or one term of any of them: what it is, what stands above and below it, what is mapped to it.
+    """Show an ontology with its terms, or a term:
+
+    its kind, its parents and children, and its mappings.
 
     \b
     Examples:
@@ -113,7 +113,10 @@ def add_entry(
         str,
         typer.Argument(
             metavar="PATH-OR-URL",
-            help="The ontology: a file, a folder of XML schemas, or an http(s) address, which is then fetched.",
+            help=(
+                "The ontology: a file, a folder of XML schemas, or an http(s) address, "
+                "which is then fetched."
+            ),
         ),
     ],
     sha256: Annotated[
@@ -121,7 +124,7 @@ def add_entry(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Load an official file, or an ontology of your own, in place of (or beside) the modules that ship with fedkg.
+    """Load an official file or your own ontology, which replaces or extends the bundled modules.
 
     \b
     Examples:
@@ -142,13 +145,14 @@ def add_entry(
         raise typer.Exit(FedkgError.exit_code)
     if not as_json:
         print_line(
-            f"{name}: added, sha256 {added['sha256']}\nrule files reach it with `use {name}` and the prefix `{added['prefix']}:`"
+            f"{name}: added, sha256 {added['sha256']}\nuse it in rule files with `use "
+            f"{name}` and the prefix `{added['prefix']}:`"
         )
 
 
 @app.command("remove")
 def remove_entry(name: Name, as_json: AsJson = False) -> None:
-    """Take an added file off again; the module that ships with fedkg, where there is one, is used as before."""
+    """Remove an added file; the bundled module, if there is one, takes effect again."""
     from fedkg import ontologies
 
     removed = ontologies.remove_ontology(name)

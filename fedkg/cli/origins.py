@@ -1,4 +1,4 @@
-"""How `fedkg explain` and `fedkg ontology reason` show triples and what they follow from."""
+"""Format triples and their derivations for `fedkg explain` and `fedkg ontology reason`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def origin_lines(origin: Origin | None) -> Iterator[str]:
-    """The triples behind a rule's rows for one entity, those that they follow from below them."""
+    """The triples behind a rule's rows for one entity, with their premises."""
     if origin is None:
         return
     for i, fact in enumerate(origin.facts):
@@ -21,11 +21,11 @@ def origin_lines(origin: Origin | None) -> Iterator[str]:
 
 
 def _lines(fact: Fact) -> Iterator[str]:
-    """``plant:M01 a plant:Mill  (plant.ttl:81)``, or the rule with the premises below."""
+    """``plant:M01 a plant:Mill  (plant.ttl:81)``, or an inference with its premises."""
     if fact.rule:
         yield f"{fact.triple}, by {fact.rule} from"
     else:
-        yield f"{fact.triple}  ({fact.place or 'where it is told was not found'})"
+        yield f"{fact.triple}  ({fact.place or 'source not found'})"
     for premise in fact.premises:
         yield from (f"  {line}" for line in _lines(premise))
 

@@ -1,4 +1,4 @@
-"""Writing a file where the user wants it: whole or not at all, and only into a folder that is there."""
+"""Write output files atomically, and check their paths before computing anything."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fedkg.errors import UsageError
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by a text, in UTF-8, in one step: another program sees the old file or the new one, never half of it.
+    """Replace a file by a text in UTF-8 in one step: other programs see the old or the new content.
 
-    A link stays a link, and the file keeps its permissions. Raises OSError, and then the old file stands.
+    Links stay links, and permissions stay the same. On OSError the old file is unchanged.
     """
     target = path.resolve()
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -25,15 +25,20 @@ def write_atomically(path: Path, text: str) -> None:
         if target.exists():
             partial.chmod(target.stat().st_mode & 0o7777)
         partial.replace(target)
-    finally:  # a Ctrl-C too leaves no part of a file behind; after the last step there is none
+    finally:  # also after Ctrl-C; a no-op after the rename
         partial.unlink(missing_ok=True)
 
 
 def check_output_path(path: Path, name: str) -> None:
-    """Before anything is computed: whether a file can be written at `path`; `name` is one that it could have.
+    """Check that a file can be written at `path`, before computing anything.
 
-    Raises UsageError where a folder stands there, or where the folder around it is missing, is none, or cannot be written into. No
-    folder is made: one that is missing is more often misspelt than meant.
+    fedkg does not create missing folders, because they are usually misspelt.
+
+    Args:
+        name: an example name for the help text.
+
+    Raises:
+        UsageError: `path` is a folder, or its folder is missing, not a folder, or not writable.
     """
     folder = path.parent
     if path.is_dir():
@@ -42,23 +47,23 @@ def check_output_path(path: Path, name: str) -> None:
         )
     if not folder.exists():
         raise UsageError(
-            f"there is no folder {folder} for {path.name}",
-            help=f"make it first: mkdir -p {shlex.quote(str(folder))}",
+            f"the folder {folder} for {path.name} does not exist",
+            help=f"create it: mkdir -p {shlex.quote(str(folder))}",
         )
     if not folder.is_dir():
         raise UsageError(
-            f"{folder} is a file, so that {path.name} cannot stand in it",
+            f"{folder} is a file, not a folder for {path.name}",
             help=f"-o {folder.parent / path.name}",
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(
-            f"the folder {folder} cannot be written into",
-            help="choose another folder, or ask for the right to write there",
+            f"the folder {folder} is not writable",
+            help="choose another folder, or change its permissions",
         )
 
 
 def format_diff(before: str, after: str, name: str) -> str:
-    """What changed, as a unified diff without its last line end."""
+    """A unified diff without the final line break."""
     lines = difflib.unified_diff(
         before.splitlines(),
         after.splitlines(),

@@ -1,4 +1,4 @@
-"""What a run shows while it goes: one line per training, with a bar where the screen can draw one."""
+"""Progress of a run: one line per trial, with a bar if the terminal supports it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ProgressDisplay:
-    """Listens to a run's events; a context, so that the bar is taken down whatever happens."""
+    """Listens to the events of a run; a context manager that always removes the bar."""
 
     def __init__(self) -> None:
         self._bar: Progress | None = None
@@ -77,7 +77,7 @@ class ProgressDisplay:
             return
         if self._total is None:
             self._total = self._bar.add_task(
-                "1 training" if event.trials == 1 else f"all {event.trials} trainings",
+                "1 trial" if event.trials == 1 else f"all {event.trials} trials",
                 total=event.trials * event.rounds,
                 figures="",
             )
@@ -94,14 +94,14 @@ class ProgressDisplay:
             self._count(event)
 
     def _count(self, event: Event) -> None:
-        """Move the bar of all trainings; those before the first that was begun here were done before."""
+        """Update the total bar; trials before the first one of this process are already done."""
         self._rounds[event.trial_number] = event.round
         if self._bar is not None and self._total is not None:
             before = (min(self._rounds) - 1) * event.rounds
             self._bar.update(self._total, completed=before + sum(self._rounds.values()))
 
     def _end(self, event: Event) -> None:
-        """The arm's bar gives way to a plain line that stays on the screen."""
+        """Replace the bar of a trial by a permanent line."""
         if self._bar is not None and event.trial_number in self._trials:
             self._bar.remove_task(self._trials.pop(event.trial_number))
             self._count(replace(event, round=event.rounds))
@@ -109,7 +109,7 @@ class ProgressDisplay:
 
 
 def figures_text(event: Event) -> str:
-    """``F1 0.71, broken 12% (danger)``; empty when the round was not evaluated."""
+    """``F1 0.71, violations 12% (danger)``; empty without an evaluation."""
     parts: list[str] = []
     rho, zone = event.values.get("rho_worst"), event.values.get("zone")
     for name, measure in MEASURE_BY_COLUMN.items():
@@ -117,5 +117,5 @@ def figures_text(event: Event) -> str:
         if isinstance(value, float) and value == value and not parts:
             parts.append(f"{measure.title} {value:.2f}")
     if isinstance(rho, float) and rho == rho:
-        parts.append(f"broken {rho:.0%}" + (f" ({zone})" if zone else ""))
+        parts.append(f"violations {rho:.0%}" + (f" ({zone})" if zone else ""))
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""`fedkg reproduce`: a finished run once more, and whether the same comes of it."""
+"""`fedkg reproduce`: repeat a finished run and compare the results."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ def reproduce(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
-            metavar="DIR",
-            help="The folder of the second run; by default beside the first.",
+            "--out", metavar="DIR", help="The folder of the second run; default: next to the first."
         ),
     ] = None,
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train everything in a run folder once more, and compare every figure and every model to the last bit.
+    """Repeat all trials of a run folder, and compare every figure and model bit for bit.
 
-    The job, the rules and the executors are those of the folder; the data files must be where and as they were. Exit code 0: all the
-    same; 1: not. Other versions of the libraries, or another processor, may change last bits, and are told.
+    Job, rules and executors come from the folder; data files must be unchanged. Exit code 0:
+    identical; 1: different. Changed versions of libraries or another processor may change last
+    bits, and are reported.
 
     \b
     Example:
@@ -60,11 +59,11 @@ def reproduce(
         if found.more:
             print_line(f"and {count(found.more, 'more difference')}")
         for text in found.environment_changes:
-            print_line(f"another machine or version: {text}")
+            print_line(f"changed environment: {text}")
         verdict = (
-            "not the same"
+            "different"
             if found.differences
-            else f"the same to the bit: {found.compared:,} figures and models"
+            else f"identical: {found.compared:,} figures and models"
         )
         print_line(f"{verdict}; the second run is in {found.folder}")
     if found.differences:

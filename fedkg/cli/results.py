@@ -1,4 +1,4 @@
-"""The comparison of a run, or of many, on the screen."""
+"""Print the comparison of one or many runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedkg.jobs.measure import MEASURE_BY_COLUMN, MEASURES, Measure, plural_even
 
 
 def _legend(measure: Measure, shown: Container[str], event: str) -> str:
-    """What the columns of the comparison mean, of those that are shown."""
+    """The meaning of the shown columns."""
     name, better = measure.title, "" if measure.higher else " (less is better)"
     first = (
         f"{name}: mean ± spread over seeds, last round{better}"
@@ -19,12 +19,12 @@ def _legend(measure: Measure, shown: Container[str], event: str) -> str:
         else f"{name}: of the last round{better}"
     )
     meanings = (
-        ("95 %", "where its mean lies, by Student's t over the seeds"),
+        ("95 %", "interval of its mean, by Student's t over the seeds"),
         ("worst", f"the {name} of the worst site, on its own test rows"),
         ("found", f"{plural_event(event)} found"),
         ("right", "alarms that are right"),
         ("target", "first round to reach it"),
-        ("breaks", "share of the rules that the worst site's model breaks, with the zone"),
+        ("violations", "share of the rules that the worst site's model violates, with the zone"),
         ("sent", "bytes to and from all sites"),
     )
     return (
@@ -38,7 +38,10 @@ def _legend(measure: Measure, shown: Container[str], event: str) -> str:
 def print_comparison(
     results: Sequence[dict[str, Any]], sentences: Iterable[str], last: str
 ) -> None:
-    """Print the comparison, what it says, and where the rest is. `Any`: rows of `results.json`."""
+    """Print the comparison, its sentences, and a last line with the place of the report.
+
+    `Any`: rows of `results.json`.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -67,7 +70,7 @@ def print_comparison(
 
 
 def _shown(results: Sequence[dict[str, Any]], measure: Measure) -> list[str]:
-    """The columns that some row has something in. `Any`: rows of `results.json`."""
+    """The columns with a value in some row. `Any`: rows of `results.json`."""
     columns = (
         (measure.title, True),
         ("95 %", any(row[measure.name].get("interval") for row in results)),
@@ -75,20 +78,20 @@ def _shown(results: Sequence[dict[str, Any]], measure: Measure) -> list[str]:
         ("found", measure.name == "f1"),
         ("right", measure.name == "f1"),
         ("target", any(row.get("target", 0.0) is not None for row in results)),
-        ("breaks", any(row["rho_worst"]["mean"] is not None for row in results)),
+        ("violations", any(row["rho_worst"]["mean"] is not None for row in results)),
         ("sent", True),
     )
     return [column for column, shown in columns if shown]
 
 
 def _setting(row: dict[str, Any]) -> str:
-    """What the job varied, in words. `Any`: a row of `results.json`."""
+    """The varied fields in words. `Any`: a row of `results.json`."""
     setting = [f"{name.rpartition('.')[2]} {value}" for name, value in row["setting"].items()]
     return ", ".join([*setting, f"{row['corrupted']} corrupted"] if row["corrupted"] else setting)
 
 
 def _cells(row: dict[str, Any]) -> dict[str, str]:
-    """One line of the comparison as texts, by column. `Any`: a row of `results.json`."""
+    """A row of the comparison as text by column. `Any`: a row of `results.json`."""
     target = row["rounds_to_target"]["mean"]
     reached = f" ({row['reached']}/{row['seeds']})" if 0 < row["reached"] < row["seeds"] else ""
     measure = MEASURE_BY_COLUMN[row["measure"]]
@@ -112,7 +115,7 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
             else f"{target:.0f}"
         )
         + reached,
-        "breaks": "not evaluated"
+        "violations": "not evaluated"
         if row["rho_worst"]["mean"] is None
         else f"{_mean(row['rho_worst'], '.0%')} {row['zone']}",
         "sent": _size(row["bytes"]["mean"]),
@@ -120,7 +123,7 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _size(found: float | None) -> str:
-    """Bytes in MB, a small number in kB."""
+    """Bytes in MB, or kB for small numbers."""
     return (
         "-"
         if found is None

@@ -1,4 +1,4 @@
-"""What `fedkg explain` is asked for: rules by the names that people know, those of shapes, queries, libraries and files too."""
+"""Find the rules that `fedkg explain` explains, by rule, shape, query, library or file name."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ if TYPE_CHECKING:
     from fedkg.pack import Pack, Placement
 
 MAX_NAMED = 8
-"""Rules that are named in an error."""
+"""Number of rules that an error lists."""
 
 
 def find_rules(pack: Pack, what: str) -> tuple[list[str], list[Placement]]:
-    """The rules that a word means, and the parts of shapes and queries that it means and that became no rule.
+    """The rules that a name selects, and its parts of shapes and queries that became no rule.
 
-    A word is the name of a rule, or the end of one from a library (``torque_limit``); a shape or a part of it (``PumpShape``,
-    ``ex:PumpShape``, its IRI, ``PumpShape.pressure``); a title, such as `sh:name` gives; or a file.
+    A name is that of a rule, or the end of a library rule (``torque_limit``); a shape or a part of
+    it (``PumpShape``, ``ex:PumpShape``, its IRI, ``PumpShape.pressure``); a title, such as
+    `sh:name`; or a file.
 
     Raises:
-        UsageError: when it means nothing here.
+        UsageError: the name selects nothing.
     """
     manifest = pack.manifest
     names = [record.name for record in manifest.rules]
@@ -48,29 +49,32 @@ def find_rules(pack: Pack, what: str) -> tuple[list[str], list[Placement]]:
     ]
     if not rules and not parts:
         raise UsageError(
-            f"there is no rule `{what}`",
+            f"unknown rule `{what}`",
             help=_suggest_name(plain, [*names, *(one.part for one in manifest.placements)]),
         )
     return rules, parts
 
 
 def _suggest_name(word: str, names: Sequence[str]) -> str:
-    """The name that is near, or the first ones that there are."""
+    """The nearest name, or the first names."""
     known = list(dict.fromkeys(names))
     shapes = [name.rpartition(".")[0] for name in known if "." in name]
     near = nearest_name(word, [*known, *shapes, *(name.partition(".")[0] for name in shapes)])
     if near:
         return f"did you mean `{near}`?"
     shown = ", ".join(known[:MAX_NAMED]) + (" ..." if len(known) > MAX_NAMED else "")
-    return f"its rules: {shown}" if known else "there are no rules"
+    return f"its rules: {shown}" if known else "the files define no rules"
 
 
 def describe_part(part: Placement) -> str:
-    """Where a part went that became no rule: ``PumpShape.maxPressure.minCount: decided on the graph, which keeps it  (pump.ttl)``."""
+    """What happened to a part:
+
+    ``S.pressure.minCount: decided on the graph, which satisfies it (s.ttl)``.
+    """
     match part.where:
         case "graph":
             what = "decided on the graph, which " + (
-                "violates it" if part.conforms is False else "keeps it"
+                "violates it" if part.conforms is False else "satisfies it"
             )
         case "off":
             what = "switched off"

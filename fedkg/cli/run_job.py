@@ -1,4 +1,4 @@
-"""`fedkg run`: train a federation as a job file says; with `--grid` or `--seeds`, as many as they say."""
+"""`fedkg run`: train a federation from a job file; with `--grid` or `--seeds`, run a sweep."""
 
 from __future__ import annotations
 
@@ -23,36 +23,32 @@ if TYPE_CHECKING:
     from fedkg.jobs.sweep.sweep import Sweep
 
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What a system says where nothing more can be written: no space, no quota, a file at its largest."""
+"""System errors for a full disk, an exceeded quota, or a file that is too large."""
 
 
 def run(
     job: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[JOB.yaml]", help="The job file; behind --grid, more fields and values."
+            metavar="[JOB.yaml]", help="The job file; after --grid, more fields and values."
         ),
     ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="DIR", help="The run folder; by default a new one under runs/."
+            "--out", "-o", metavar="DIR", help="The run folder; default: a new one in runs/."
         ),
     ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
-            "--set",
-            metavar="a.b=c",
-            help="Change one field of the job; may be given several times.",
+            "--set", metavar="a.b=c", help="Change one field of the job; can be repeated."
         ),
     ] = None,
     seeds: Annotated[
         str | None,
         typer.Option(
-            "--seeds",
-            metavar="N",
-            help="A run for each of so many seeds, or of those in a list (3,7,11).",
+            "--seeds", metavar="N", help="One run per seed: a number of seeds, or a list (3,7,11)."
         ),
     ] = None,
     grid: Annotated[
@@ -60,7 +56,7 @@ def run(
         typer.Option(
             "--grid",
             metavar="a.b=c,d",
-            help="A run for each combination of these fields' values; may be given several times.",
+            help="One run per combination of these fields' values; can be repeated.",
         ),
     ] = None,
     jobs: Annotated[
@@ -70,21 +66,24 @@ def run(
             "-j",
             metavar="N",
             min=1,
-            help="Runs of --grid and --seeds at once, a process and a share of the processors each.",
+            help=(
+                "Parallel runs of --grid and --seeds, each in a process with a share of the "
+                "processors."
+            ),
         ),
     ] = 1,
     resume: Annotated[
-        Path | None,
-        typer.Option("--resume", metavar="DIR", help="Go on with a run that was stopped."),
+        Path | None, typer.Option("--resume", metavar="DIR", help="Continue a stopped run.")
     ] = None,
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a federation as a job file says, and write a report.
+    """Train a federation from a job file, and write a report.
 
-    Everything goes into a run folder: the job, what the machine is, every round's figures, checkpoints and `report.html`.
-    Ctrl-C stops the run; `fedkg run --resume DIR` goes on where it was, to the bit.
-    With --seeds or --grid there is a folder for each run beneath one, and one comparison of all.
+    The run folder contains the job, a description of the machine, the figures of every round,
+    checkpoints and `report.html`. Ctrl-C stops the run; `fedkg run --resume DIR` continues it
+    without changing the result. With --seeds or --grid there is one run folder per combination, and
+    one common comparison.
 
     \b
     Examples:
@@ -102,8 +101,8 @@ def run(
         )
     if resume is not None and (folder or changes or axes or seeds):
         raise UsageError(
-            "--resume takes the job as it is in the folder",
-            help="leave out --out, --set, --seeds and --grid, or start a new run",
+            "--resume uses the job in the folder",
+            help="remove --out, --set, --seeds and --grid, or start a new run",
         )
     _require_job_file(path)
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
@@ -145,8 +144,10 @@ def run(
         else:
             if jobs > 1:
                 raise UsageError(
-                    "--jobs: there is one run only",
-                    help="`training.workers` in the job trains its sites in several processes",
+                    "--jobs requires --grid or --seeds",
+                    help=(
+                        "set `training.workers` in the job to train its sites in several processes"
+                    ),
                 )
             done = _run_or_resume(path, folder, changes or [], resume, trust_code)
     if as_json:
@@ -161,7 +162,7 @@ def run(
     else:
         notes = (
             done.notes if getattr(done, "failed", {}) else ()
-        )  # all others were told when they came up
+        )  # events already showed all other notes
         print_comparison(
             done.results,
             (*done.sentences, *notes, f"checksum of the log: {_checksum(done.folder)}"),
@@ -172,35 +173,34 @@ def run(
 
 
 def _require_job_file(path: Path | None) -> None:
-    """Raises UsageError where no file stands in the job file's place."""
+    """Raises UsageError if the job file is not a file."""
     if path is not None and path.is_dir():
         from fedkg.jobs.folder import ENVIRONMENT
         from fedkg.jobs.sweep.plan import is_sweep
 
         is_run = (path / ENVIRONMENT).is_file() or is_sweep(path)
         advice = (
-            f"to go on with the run in it: fedkg run --resume {path}"
+            f"to continue its run: fedkg run --resume {path}"
             if is_run
-            else "give the job file, job.yaml or as it is called"
+            else "give the job file, such as job.yaml"
         )
         raise UsageError(f"{path} is a folder, not a job file", help=advice)
     if path is not None and not path.is_file():
         raise UsageError(
-            f"there is no job file {path}", help="a path is looked for in the folder you stand in"
+            f"job file {path} does not exist", help="paths are relative to the current folder"
         )
 
 
 def _run_causes(
     path: Path, folder: Path | None, changes: list[str], many: object, as_json: bool
 ) -> None:
-    """A job that learns who drives whom."""
+    """Run a causal discovery job."""
     from fedkg.cli.console import print_line
     from fedkg.jobs.causes.run import run_causes
 
     if many:
         raise UsageError(
-            "a job of the kind `causes` is one learning",
-            help="leave out --seeds, --grid and --jobs",
+            "a job of kind `causes` is a single run", help="remove --seeds, --grid and --jobs"
         )
     done = run_causes(path, out=folder, overrides=changes)
     if as_json:
@@ -219,7 +219,10 @@ def _run_causes(
 
 
 def _checksum(folder: Path) -> str:
-    """SHA-256 of the last entry in the log of a run; kept elsewhere, it shows whether the folder was changed later."""
+    """SHA-256 of the last log entry of a run.
+
+    Noted elsewhere, it reveals later changes of the folder.
+    """
     from fedkg.jobs.folder import RunFolder
 
     return RunFolder(folder).log.last
@@ -228,13 +231,14 @@ def _checksum(folder: Path) -> str:
 def _split_arguments(
     words: Sequence[str], grid: Sequence[str] | None
 ) -> tuple[Path | None, list[str]]:
-    """The job file, and the fields of the grid: those behind --grid, and what follows them without a word before it."""
+    """Split arguments into the job file and the grid.
+
+    Values of --grid, and words with ``=`` after it.
+    """
     files = [word for word in words if not (grid and "=" in word)]
     if len(files) > 1:
         raise UsageError(
-            "give one job file",
-            received=" ".join(files),
-            help="fields and their values follow --grid",
+            "give one job file", received=" ".join(files), help="put fields and values after --grid"
         )
     return (Path(files[0]) if files else None), [
         *(grid or []),
@@ -288,8 +292,7 @@ def _run_or_resume_sweep(
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
-            "--seeds and --grid are runs of one process each",
-            help="start each of them by a torchrun of its own",
+            "--seeds and --grid do not work under torchrun", help="start one torchrun per run"
         )
     axes, chosen = (
         [parse_axis(text) for text in grid],
@@ -313,11 +316,11 @@ def _run_or_resume_sweep(
 
 @contextmanager
 def _explain_stop(again: str, place: Path | None) -> Iterator[None]:
-    """Of a run that is stopped before its first training or after its last: what is written, and how to begin again or go on.
+    """Explain a stop before the first or after the last trial, and how to continue.
 
     Raises:
-        Stopped: on Ctrl-C. While it trains the run says so itself.
-        JobError: where the disk is full, or a file may not grow any more.
+        Stopped: on Ctrl-C; during training the run handles it.
+        JobError: the disk is full, or a file reached its largest size.
     """
     try:
         yield
@@ -327,29 +330,26 @@ def _explain_stop(again: str, place: Path | None) -> Iterator[None]:
 
         if place is not None and ((place / ENVIRONMENT).is_file() or is_sweep(place)):
             raise Stopped(
-                f"stopped; what is done is in {place}", help=f"fedkg run --resume {place}"
+                f"stopped; finished rounds are in {place}", help=f"fedkg run --resume {place}"
             ) from None
         raise Stopped(
-            "stopped before the run folder was made: nothing is written",
-            help=f"to begin again: {again}",
+            "stopped before the run folder was created: nothing was written",
+            help=f"to start again: {again}",
         ) from None
     except OSError as error:
         if error.errno not in DISK_FULL_ERRORS:
             raise
         where = error.filename or place or "the run folder"
-        go_on = (
-            f"fedkg run --resume {place}"
-            if place is not None
-            else "fedkg run --resume with its folder"
-        )
+        go_on = f"fedkg run --resume {place}" if place is not None else "fedkg run --resume DIR"
         raise JobError(
-            f"cannot write in {where}: {error.strerror}", help=f"make room, then go on: {go_on}"
+            f"cannot write to {where}: {error.strerror}",
+            help=f"free some space, then continue: {go_on}",
         ) from error
 
 
 @contextmanager
 def stop_on_sigterm() -> Iterator[None]:
-    """A polite request to end (SIGTERM) stops a run as Ctrl-C does: at once, resumable, with exit code 130."""
+    """SIGTERM stops a run like Ctrl-C: at once, resumable, with exit code 130."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

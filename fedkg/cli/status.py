@@ -1,4 +1,4 @@
-"""`fedkg status`: how far a run, or a sweep of runs, is; a process may be working in its folder meanwhile."""
+"""`fedkg status`: the progress of a run or a sweep, also while a process works on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def status(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Tell how far a run is: of every training the rounds that are done, and the figures of the last one.
+    """Show the progress of a run: for every trial the finished rounds and the last figures.
 
     \b
     Example:
@@ -38,7 +38,7 @@ def status(
 
 
 def _show(found: dict[str, Any]) -> None:
-    """Print a standing. `Any`: JSON."""
+    """Print a status. `Any`: JSON."""
     from rich.table import Table
     from rich.text import Text
 
@@ -54,7 +54,7 @@ def _show(found: dict[str, Any]) -> None:
         ),
         "F1",
     )
-    for header in (*(["run"] if several else []), "training", "rounds", title, "breaks"):
+    for header in (*(["run"] if several else []), "training", "rounds", title, "violations"):
         table.add_column(
             header,
             no_wrap=header != "training",
@@ -70,7 +70,7 @@ def _show(found: dict[str, Any]) -> None:
             ]
             cells += [
                 "-" if trial["figure"] is None else f"{trial['figure']:.3f}",
-                "-" if trial["violation_rate"] is None else f"{trial['broken']:.0%}",
+                "-" if trial["violation_rate"] is None else f"{trial['violation_rate']:.0%}",
             ]
             table.add_row(*(Text(cell) for cell in cells))
         if not run["trials"]:
@@ -84,7 +84,8 @@ def _show(found: dict[str, Any]) -> None:
     for run in found["runs"]:
         if run["error"]:
             print_line(
-                f"{run['id']} {'is damaged' if run['state'] == 'damaged' else 'failed'}: {run['error']}"
+                f"{run['id']} {'is damaged' if run['state'] == 'damaged' else 'failed'}: "
+                f"{run['error']}"
             )
     states = [run["state"] for run in found["runs"]]
     said = [f"{states.count('done')} of {count(len(states), 'run')} done"]
@@ -93,6 +94,6 @@ def _show(found: dict[str, Any]) -> None:
         for state in ("begun", "failed", "open", "damaged")
         if state in states
     ]
-    print_line(", ".join(said) + (", a process is working on it" if found["running"] else ""))
+    print_line(", ".join(said) + (", in progress" if found["running"] else ""))
     if "damaged" not in states and set(states) != {"done"} and not found["running"]:
-        print_line(f"go on: fedkg run --resume {found['folder']}")
+        print_line(f"continue: fedkg run --resume {found['folder']}")

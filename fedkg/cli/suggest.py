@@ -1,4 +1,4 @@
-"""`fedkg suggest`: candidate rules from what runs have learnt, for a person to accept."""
+"""`fedkg suggest`: propose rules from the findings of runs, for review."""
 
 from __future__ import annotations
 
@@ -23,19 +23,22 @@ def suggest(
         list[Path],
         typer.Argument(
             metavar="RUN | GRAPH ...",
-            help="Folders of finished runs, or graphs that `fedkg ontology learned` has written.",
+            help="Folders of finished runs, or graphs from `fedkg ontology learned`.",
         ),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="RULES", help="The rule file to write; else on the screen."
+            "--output",
+            "-o",
+            metavar="RULES",
+            help="The rule file to write; default: print to stdout.",
         ),
     ] = None,
     client: Annotated[
         str,
         typer.Option(
-            "--client", metavar="NAME", help="Rules for this client alone, with its own numbers."
+            "--client", metavar="NAME", help="Rules for this client only, with its numbers."
         ),
     ] = "",
     confidence: Annotated[
@@ -44,7 +47,7 @@ def suggest(
             "--confidence",
             min=0.0,
             max=1.0,
-            help="Leave out properties that fewer further series would keep.",
+            help="Omit properties that fewer new series would satisfy.",
         ),
     ] = 0.0,
     level: Annotated[
@@ -53,17 +56,20 @@ def suggest(
             "--level",
             min=0.0,
             max=1.0,
-            help="Leave out causal edges whose p-value, corrected for their number, is larger.",
+            help="Omit causal edges with a larger p-value, corrected for their number.",
         ),
     ] = 0.05,
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the rule file if it is there.")
+        bool, typer.Option("--force", help="Overwrite an existing rule file.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Propose rules from what runs have learnt. Nothing of it holds until somebody has taken it over.
+    """Propose rules from the findings of runs.
 
-    A property that was mined at many clients is proposed with the loosest of their numbers; with --client, with that client's own.
+    A proposal has no effect until you add it to your rules.
+
+    For a property that was mined at several clients the proposal has the loosest of their numbers;
+    with --client, that client's number.
 
     \b
     Examples:
@@ -76,16 +82,16 @@ def suggest(
         check_output_path(output, "candidates.fkg")
         if output.exists() and not force:
             raise UsageError(
-                f"{output} is already there",
+                f"{output} already exists",
                 help="choose another name, or add --force to overwrite it",
             )
     found = _read_sources(sources)
     known = sorted({one.client for run in found for one in run.properties} - {""})
     if client and client not in known:
         raise UsageError(
-            f"nothing was found for a client `{client}`",
-            expected=", ".join(known[:20]) or "a run whose rules infer something",
-            help="leave out --client for rules of all clients",
+            f"the sources contain no findings for client `{client}`",
+            expected=", ".join(known[:20]) or "a run with `infer` statements in its rules",
+            help="remove --client for rules of all clients",
         )
     made = ontologies.propose_rules(found, client=client, least=confidence, level=level)
     if output is not None:
@@ -98,24 +104,27 @@ def suggest(
         print_line(made.text.rstrip("\n"))
     else:
         print_line(
-            f"{output}: {count(made.rules, 'rule')}, {count(made.causes, 'cause')}, {count(made.notes, 'note')}"
+            f"{output}: {count(made.rules, 'rule')}, {count(made.causes, 'cause')}, "
+            f"{count(made.notes, 'note')}"
         )
         graphs = [shlex.quote(str(source)) for source in sources if source.is_file()] or [
             "learned.ttl"
         ]
         if made.causes and not any(source.is_file() for source in sources):
             print_line(
-                f"its causes are read from a graph: fedkg ontology learned {shlex.quote(str(sources[0]))} -o learned.ttl"
+                "its causes need a graph: fedkg ontology learned "
+                f"{shlex.quote(str(sources[0]))} -o learned.ttl"
             )
         if made.rules or made.causes:
             files = [shlex.quote(str(output)), *(graphs if made.causes else [])]
             print_line(
-                f"next: read it, keep what is right, then fedkg check YOUR-RULES.fkg {' '.join(files)}"
+                "next: review it, remove wrong proposals, then fedkg check "
+                f"YOUR-RULES.fkg {' '.join(files)}"
             )
 
 
 def _read_sources(sources: Sequence[Path]) -> list[LearnedKnowledge]:
-    """What the runs and graphs hold. Raises UsageError where one holds nothing."""
+    """The findings of runs and graphs. Raises UsageError for a source without findings."""
     from fedkg import authoring, ontologies
 
     found: list[LearnedKnowledge] = []
@@ -127,8 +136,8 @@ def _read_sources(sources: Sequence[Path]) -> list[LearnedKnowledge]:
         )
         if not any(one.properties or one.edges or one.evidence for one in own):
             raise UsageError(
-                f"{source} holds no findings",
-                help="a graph of findings: fedkg ontology learned RUN -o learned.ttl",
+                f"{source} contains no findings",
+                help="create a graph of findings: fedkg ontology learned RUN -o learned.ttl",
             )
         found += own
     return found

@@ -1,4 +1,4 @@
-"""`fedkg verify`: whether every file of a run folder is as the run wrote it."""
+"""`fedkg verify`: compare every file of a run folder with its logged checksum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare every file of a run folder with the checksums in its log. Nothing is changed.
+    """Compare every file of a run folder with its checksum in the log, without changing anything.
 
     Exit code 0: all files are as the run wrote them; 1: a file or the log is damaged or missing.
 

@@ -1,4 +1,7 @@
-"""Jobs: one file that says what to train, and a folder that holds everything that came of it. Names that need torch load when touched."""
+"""Jobs: one file describes what to train, and one run folder holds all results.
+
+Names that need PyTorch are imported on first use.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _WITH_TORCH = {"Run", "resume", "run_job"}
 
 
 def __getattr__(name: str) -> Any:
-    """The names that need torch. `Any`: a class or a function."""
+    """Import a name that needs PyTorch. `Any`: a class or a function."""
     if name not in _WITH_TORCH:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

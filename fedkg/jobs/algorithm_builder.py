@@ -1,4 +1,4 @@
-"""From the algorithm section of a job to the algorithm value that fills the joints of the round."""
+"""Build the algorithm of a trial from the algorithm section of its job."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from fedkg.federated.agents.sets import AgentSets
 from fedkg.federated.algorithms import pcfedavg
 from fedkg.federated.client.optimisers import SGD, Adam, PrivateFirst
 from fedkg.federated.client.proximal import Proximal
-from fedkg.federated.client.start import BestModel, GlobalStart, OwnModel, PrivateLayers
+from fedkg.federated.client.start_points import BestModel, GlobalStart, OwnModel, PrivateLayers
 from fedkg.federated.client.variates import ControlVariates, ProxSkip
-from fedkg.federated.joints import (
+from fedkg.federated.round_steps import (
     AfterRound,
-    Aggregate,
+    AggregationRule,
     BeforeRound,
-    Local,
+    LocalUpdate,
     ServerStep,
-    Start,
+    StartRule,
     Term,
-    Weighting,
+    WeightingRule,
 )
-from fedkg.federated.server.after import NothingAfter
+from fedkg.federated.server.after_round import NothingAfter
 from fedkg.federated.server.aggregate import WeightedMean
-from fedkg.federated.server.before import NothingBefore
+from fedkg.federated.server.before_round import NothingBefore
 from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighting import BySamples, ByValidity
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
-from fedkg.federated.temporal.shared import Inferred
+from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.jobs.schema import algorithm_section as said
 from fedkg.jobs.schema.job import Scoring
@@ -51,14 +51,15 @@ def build_algorithm(
     head: tuple[str, ...] = (),
     inferred: Inferred | None = None,
 ) -> Algorithm:
-    """The algorithm of a job's section.
+    """The algorithm that an algorithm section describes.
 
     Args:
-        sets: of its sites' parameters, where it keeps them in some. head: what of the model a site may keep, where the job marks it.
-        inferred: the properties of the sites' series, which FedSTL needs.
+        sets: the parameter sets of the sites, if the algorithm uses them.
+        head: the parameters that a site may keep, if the job marks them.
+        inferred: the properties mined from the sites' series; FedSTL needs them.
 
     Raises:
-        JobError: layers are private by default and the model has no head.
+        JobError: the algorithm keeps the model's head private, but the model does not define one.
     """
     if section.agents is not None:
         return replace(_agents(section, section.agents, scoring, sets), name=name)
@@ -88,7 +89,7 @@ def build_algorithm(
 def _agents(
     section: said.Algorithm, agents: Agents, scoring: Scoring, sets: AgentSets | None
 ) -> Algorithm:
-    """A model for each site within its sets."""
+    """PC-FedAvg: one model for each site, within its parameter sets."""
     made = pcfedavg(
         sets=sets,
         strength=agents.strength,
@@ -108,8 +109,8 @@ def _agents(
     )
 
 
-def _personal_model(section: said.Algorithm, personal: said.Personal, common: Start) -> Algorithm:
-    """The model that each site trains beside the common one."""
+def _personal_model(section: said.Algorithm, personal: said.Personal, common: StartRule) -> Algorithm:
+    """The model that each site trains next to the common one."""
     local = (
         _adam(section.local.adam)
         if section.local.adam
@@ -129,7 +130,7 @@ def _proximal_terms(strength: float) -> tuple[Term, ...]:
     return (Proximal(strength=strength),) if strength else ()
 
 
-def _start(section: said.Algorithm, layers: tuple[str, ...], inferred: Inferred | None) -> Start:
+def _start(section: said.Algorithm, layers: tuple[str, ...], inferred: Inferred | None) -> StartRule:
     if section.exchange == "none":
         return OwnModel()
     common: BestModel | ClusterStart | GlobalStart = GlobalStart()
@@ -147,7 +148,7 @@ def _clustering(fedstl: PropertyClusters | None, inferred: Inferred | None) -> B
 
 
 def _teacher_terms(fedstl: PropertyClusters | None, inferred: Inferred | None) -> tuple[Term, ...]:
-    """The teacher's term."""
+    """The loss term of FedSTL's teacher."""
     return (
         (TeacherLoss(properties=inferred.own, weight=fedstl.weight),)
         if fedstl and inferred and fedstl.weight
@@ -156,7 +157,7 @@ def _teacher_terms(fedstl: PropertyClusters | None, inferred: Inferred | None) -
 
 
 def _cluster_training(fedstl: PropertyClusters | None, inferred: Inferred | None) -> AfterRound:
-    """What clusters train on after a round."""
+    """The training of the cluster models after a round."""
     if fedstl is None or inferred is None or not fedstl.cluster_epochs:
         return NothingAfter()
     return ClusterTraining(
@@ -168,7 +169,7 @@ def _cluster_training(fedstl: PropertyClusters | None, inferred: Inferred | None
 
 
 def _set_terms(kept: ParameterSets | None, sets: AgentSets | None) -> tuple[Term, ...]:
-    """The distance to the sites' sets."""
+    """The penalty on the distance to the sites' parameter sets."""
     if kept is None or sets is None:
         return ()
     return (
@@ -184,13 +185,13 @@ def _private_layers(private: said.Private, model: Model, head: tuple[str, ...]) 
     )
     if not own:
         raise JobError(
-            "private.layers: this model does not say which layers are its head",
-            help="name the private layers, or `model.private`",
+            "private.layers: this model does not define its head",
+            help="list the private layers here or in `model.private`",
         )
     return own
 
 
-def _local(section: said.Algorithm, layers: tuple[str, ...]) -> Local:
+def _local(section: said.Algorithm, layers: tuple[str, ...]) -> LocalUpdate:
     if section.private is not None and section.private.first is not None:
         return PrivateFirst(private=layers, share=section.private.first)
     match section.local:
@@ -212,8 +213,11 @@ def _adam(adam: said.Adam) -> Adam:
     return Adam(beta1=adam.beta1, beta2=adam.beta2, tau=adam.tau)
 
 
-def _weighting(section: said.Algorithm, scoring: Scoring) -> Weighting:
-    """What counts as broken is the same for all algorithms, so that their violation rates can be compared."""
+def _weighting(section: said.Algorithm, scoring: Scoring) -> WeightingRule:
+    """The weighting rule.
+
+    All algorithms share the tolerances, so that their violation rates are comparable.
+    """
     options = ScoreOptions(
         hard_tolerance=scoring.hard_tolerance, soft_tolerance=scoring.soft_tolerance
     )
@@ -229,7 +233,7 @@ def _weighting(section: said.Algorithm, scoring: Scoring) -> Weighting:
             assert_never(section.weighting)
 
 
-def _aggregate(aggregate: said.Aggregate) -> Aggregate:
+def _aggregate(aggregate: said.Aggregate) -> AggregationRule:
     match aggregate:
         case said.Aggregate(median=said.NoSettings()):
             return TrimmedMean(trim=0.5)

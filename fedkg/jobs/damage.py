@@ -1,4 +1,4 @@
-"""Damage to the files of a run folder, and what can be done about it; nothing here trains or rebuilds."""
+"""Damaged files of a run folder: detection and error messages. Nothing here repairs a file."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from fedkg.jobs.folder import (
 )
 
 FROM_CHECKPOINTS = (*FINAL_TABLES, "privacy.csv", "constants.csv")
-"""Tables that follow from the last checkpoint of each training."""
+"""Tables that fedkg can rebuild from the last checkpoint of each trial."""
 
 FROM_TABLES = (RESULTS, THEORY, REPORT)
-"""Files that follow from the tables and are written whenever a run ends."""
+"""Files that fedkg derives from the tables at the end of every run."""
 
 REBUILDABLE = frozenset((JOB, PACK, TRIALS, SPLIT, "checks.csv", *FROM_CHECKPOINTS, *FROM_TABLES))
 """Files that `fedkg run --resume` can rebuild."""
 
 
 def require_intact(folder: RunFolder) -> None:
-    """Raises JobError when a file of a run is not as the run wrote it, or its log is damaged."""
+    """Raises JobError if a file of a run differs from its checksum, or the log is damaged."""
     found = folder.damage()
     if found:
         raise damage_error(folder, found)
 
 
 def repair_help(folder: RunFolder, damage: Damage) -> str:
-    """What to do about a damaged file."""
+    """Advice for a damaged file."""
     if damage.file in REBUILDABLE:
         return f"fedkg run --resume {folder.path} rebuilds it"
     return RESTORE_HELP
 
 
 def damage_error(folder: RunFolder, found: Sequence[Damage]) -> JobError:
-    """The error that reports damaged files, with the first one that cannot be rebuilt in detail."""
+    """The error for damaged files; it details the first one that fedkg cannot rebuild."""
     first = next((damage for damage in found if damage.file not in REBUILDABLE), found[0])
     others = [damage.file for damage in found if damage is not first]
     more = f"; also damaged: {', '.join(others[:5])}" if others else ""
@@ -55,17 +55,22 @@ def damage_error(folder: RunFolder, found: Sequence[Damage]) -> JobError:
 
 
 def require_run(folder: RunFolder) -> None:
-    """Raises UsageError when a folder is not a run's, JobError when its log or its first files are gone."""
+    """Require a run folder.
+
+    Raises:
+        UsageError: the folder does not contain a run.
+        JobError: the log or the initial files are missing.
+    """
     if not folder.exists():
         if folder.path.is_dir():
             require_intact(folder)
         if (folder.path / LOCK).exists():
             raise UsageError(
-                f"the run in {folder.path} ended before its first training",
-                help=f"begin again: fedkg run JOB.yaml --out {folder.path}",
+                f"the run in {folder.path} ended before its first trial started",
+                help=f"start again: fedkg run JOB.yaml --out {folder.path}",
             )
         raise UsageError(
             f"{folder.path} is not a run folder",
-            expected=f"a folder with {ENVIRONMENT} in it, as `fedkg run` makes them",
+            expected=f"a folder that `fedkg run` wrote, with {ENVIRONMENT} in it",
             help="start one: fedkg run JOB.yaml --out DIR",
         )

@@ -1,4 +1,4 @@
-"""What the endpoints held that the graphs of a job came from, for its run folder."""
+"""Records of what fedkg fetched from SPARQL endpoints for a job, for its run folder."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from fedkg.jobs.schema.addresses import is_address
 
 @contextmanager
 def record_endpoints(graphs: Sequence[str]) -> Iterator[list[EndpointFetch]]:
-    """A list of what the endpoints among these held when they were asked in the block, filled at its end.
+    """A list that receives a record of every endpoint that the block contacts.
 
-    Without an endpoint the compiler is not looked for: a job with a pack does not need it.
+    Without an address among `graphs` this does not import the compiler, so that jobs with a
+    compiled pack run without it.
     """
     if any(map(is_address, graphs)):
         with record_fetches() as found:

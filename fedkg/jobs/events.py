@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it."""
+"""Progress events of a run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ EventKind = Literal["prepared", "trial", "round", "trial_done", "note", "finishe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened.
+    """One event.
 
     Attributes:
-        kind: ``prepared`` (data and rules are ready), ``arm`` (a training starts or goes on), ``round`` (one is over), ``arm_done``,
-            ``note`` (a sentence for people), ``finished``.
-        arm: id of the training. arm_number, arms: which of how many, from 1.
-        round, rounds: rounds done in this training, of how many.
+        kind: ``prepared`` (data and rules are ready), ``trial`` (a trial starts or continues),
+            ``round`` (a round is done), ``trial_done``, ``note`` (a message for the user),
+    ``finished``.
         message: a sentence.
+        trial: id of the trial.
+        trial_number: number of the trial, from 1.
+        trials: number of trials in the run.
+        round: rounds done in this trial.
+        rounds: rounds of this trial.
         values: figures of the round.
     """
 
@@ -36,4 +40,4 @@ Listener = Callable[[Event], None]
 
 
 def ignore_event(event: Event) -> None:
-    """The listener that does nothing."""
+    """A listener that does nothing."""

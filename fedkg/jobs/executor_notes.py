@@ -1,4 +1,7 @@
-"""How sites are trained, in a line for whoever watches: without stacks, workers and seconds, which `rounds.csv` and the report hold."""
+"""Short descriptions of how sites are trained, for the terminal.
+
+Stack sizes, workers and timings are in `rounds.csv` and in the report.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,27 @@ from fedkg.jobs.folder import EXECUTOR_PREFIX
 
 
 def format_executor_note(note: str, choice: Choice | None, asked: ExecutorName) -> str:
-    """A round's note as it is told: that of the executor in plain words, any other as it is.
+    """A round's note for the terminal: plain words for the executor's note, others unchanged.
 
     Args:
-        choice: how the training is carried out; None where that is not known. asked: what the job says of it.
+        choice: the executor of the trial; None if unknown.
+        asked: `training.executor` of the job.
     """
     if choice is None or not note.startswith(EXECUTOR_PREFIX):
         return note
     many = f", up to {choice.chunk} at a time" if choice.chunk > 1 else ""
     match choice.executor:
         case "processes":
-            how = f"side by side in several processes{many}"
+            how = f"in parallel processes{many}"
         case "stacked" if choice.chunk > 1:
             how = f"together{many}"
         case _:
             how = "one after the other"
     match asked:
         case "auto":
-            why = "the quickest way on this machine by a short trial, which the report tells"
+            why = "the fastest way on this machine in a short measurement (see the report)"
         case "stacked" | "processes" | "sequential":
-            why = "as the job says"
+            why = "as the job requests"
         case _:
             assert_never(asked)
     return f"the sites of a round are trained {how}: {why}"

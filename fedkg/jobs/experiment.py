@@ -1,4 +1,7 @@
-"""What a run trains on, as the runner sees it: one thing for all arms, and one for each. Tables and data sets are two kinds of it."""
+"""Interfaces between the runner and the data of a job, for tables and data sets alike.
+
+An `Experiment` is what all trials of a run share; a `Trial` is one training.
+"""
 
 from __future__ import annotations
 
@@ -16,53 +19,61 @@ from fedkg.pack import Pack
 
 
 class Trial(Protocol):
-    """One arm, ready to be trained."""
+    """One trial, ready for training."""
 
     @property
     def problem(self) -> Problem:
-        """What is learnt, by whom."""
+        """The learning problem: model, loss and clients."""
         ...
 
     @property
     def algorithm(self) -> Algorithm:
-        """How."""
+        """The federated algorithm."""
         ...
 
     @property
     def settings(self) -> Settings:
-        """The federation's, with the seed that an arm's noise hangs on."""
+        """The settings of the federation, with the seed of the trial's randomness."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What people should know of it, for the first round."""
+        """Remarks for the user, shown with the first round."""
         ...
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
-        """The figures of `rounds.csv` on the samples held out: of the one model that all sites use, or the mean over those of each."""
+        """The figures of `rounds.csv` on the test samples.
+
+        Args:
+            models: the one model of all sites, or one model per site; figures are then means over
+                sites.
+        """
         ...
 
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
-        """Lines for growing files (`rules.csv`, `sites.csv`, ...) when the training is over. `Any`: the server's last state."""
+        """Rows for the tables of a finished trial (`rules.csv`, `sites.csv`, ...).
+
+        `Any`: the last server state.
+        """
         ...
 
 
 class Experiment(Protocol):
-    """What all arms of a run share: data, rules, the samples held out."""
+    """What all trials of a run share: data, rules and test samples."""
 
     @property
     def job(self) -> Job:
-        """The run's job."""
+        """The job of the run."""
         ...
 
     @property
     def pack(self) -> Pack:
-        """Its rules."""
+        """The compiled rules."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What people should know before anything is trained."""
+        """Remarks for the user, shown before training."""
         ...
 
     @property
@@ -72,34 +83,37 @@ class Experiment(Protocol):
 
     @property
     def time_range(self) -> TimeRange | None:
-        """From when to when all the data reaches, as it says itself; None where it has no time."""
+        """The first and the last time in the data; None without times."""
         ...
 
     @property
     def measure(self) -> Measure:
-        """The figure that algorithms are compared by."""
+        """The figure that decides comparisons."""
         ...
 
     def prepare(self, configs: Sequence[TrialConfig]) -> None:
-        """Split the data for every arm, and build its model, so that whatever is wrong is said before anything is trained."""
+        """Split the data for every trial and build its model.
+
+        Errors appear here, before training.
+        """
         ...
 
     def sites(self, config: TrialConfig) -> int:
-        """How many sites an arm has."""
+        """Number of sites in a trial."""
         ...
 
     def features(self) -> dict[str, Any]:
-        """How the model's inputs are scaled: `names`, `mean`, `std`. `Any`: JSON."""
+        """The scaling of the model's inputs: `names`, `mean`, `std`. `Any`: JSON."""
         ...
 
     def splits(self, configs: Sequence[TrialConfig]) -> dict[str, Any]:
-        """`split.json`: what every site has in every way the data is split. `Any`: JSON."""
+        """The content of `split.json`: the rows of every site in every split. `Any`: JSON."""
         ...
 
     def checks(self, config: TrialConfig) -> list[Row]:
-        """Lines of `checks.csv`: the rules over the data alone."""
+        """Rows of `checks.csv`: the rules on the data alone."""
         ...
 
     def build_trial(self, config: TrialConfig) -> Trial:
-        """An arm, ready to be trained."""
+        """Build a trial."""
         ...

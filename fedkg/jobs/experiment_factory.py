@@ -1,4 +1,4 @@
-"""Which kind of data a job trains on."""
+"""Create the experiment of a job from its kind of data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from fedkg.pack import Pack
 
 
 def create_experiment(job: Job, pack: Pack) -> Experiment:
-    """What the job trains on. Raises JobError, TableError: naming the field, file or column that is wrong."""
+    """The experiment of a job.
+
+    Raises:
+        JobError, TableError: a field, file or column is wrong; the message names it.
+    """
     return (
         create_table_experiment(job, pack)
         if job.data.set is None

@@ -1,4 +1,4 @@
-"""What forecasts keep of the properties that were mined at the sites, in words."""
+"""Sentences about how many forecasts satisfy the properties mined at the sites."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ FORECAST_SOURCES: Mapping[str, str] = {
     "client": "the site's model",
     "cluster": "its cluster's model (-S)",
     "teacher": "the site's model, corrected by the teacher (-T)",
-    "truth": "what really came",
+    "truth": "the observed values",
 }
-"""Whose forecasts they are, by the word of `forecasts.csv`."""
+"""Descriptions of the `by` column of `forecasts.csv`."""
 
 
 def describe_forecasts(
     configs: Sequence[TrialConfig], rows: Sequence[Mapping[str, str]]
 ) -> Iterator[str]:
-    """A sentence for each setting and algorithm: which share of forecasts keeps its site's property, the mean over sites and seeds."""
+    """One sentence per setting and algorithm:
+
+    the share of forecasts that satisfy their site's property.
+
+    Shares are means over sites and seeds.
+    """
     groups: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
     settings = {config.id: config for config in configs}
     for row in rows:
@@ -36,18 +41,23 @@ def describe_forecasts(
             if by in found and by != "truth"
         ]
         truth = (
-            f"; of what really came, {_mean_share(found['truth'])} did" if "truth" in found else ""
+            f"; of the observed values, {_mean_share(found['truth'])} did"
+            if "truth" in found
+            else ""
         )
         if said:
             begin = f"With {where}, {title}" if where else title
-            yield f"{begin}: of the forecasts these keep the property mined at their site: {', '.join(said)}{truth}."
+            yield (
+                f"{begin}: forecasts that satisfy the property mined at their site: "
+                f"{', '.join(said)}{truth}."
+            )
 
 
 def _describe_source(by: str, found: Sequence[tuple[float, float]]) -> str:
     words = {
-        "client": " as they come",
-        "cluster": " by clusters' models",
-        "teacher": " once the teacher has corrected them",
+        "client": " without correction",
+        "cluster": " from the cluster models",
+        "teacher": " after the teacher's correction",
     }[by]
     return f"{_mean_share(found)}{words} (MSE {statistics.fmean(mse for _, mse in found):.3f})"
 

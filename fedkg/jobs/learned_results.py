@@ -1,4 +1,4 @@
-"""What a run has learnt, from the tables of its folder."""
+"""The findings of a run, read from the tables of its folder."""
 
 from __future__ import annotations
 
@@ -33,10 +33,14 @@ def property_rows(
     found: Properties | None,
     time_ranges: Sequence[TimeRange | None],
 ) -> list[Row]:
-    """Lines of `properties.csv`: every number that was found in the series of a site; what they leave open has none.
+    """Rows of `properties.csv`: every number that mining found for a site.
+
+    Numbers that the series leave open have no row.
 
     Args:
-        clients, traces, reaches: the sites' names, how many series each has, and from when to when these reach.
+        clients: names of the sites.
+        traces: number of series per site.
+        time_ranges: first and last time of each site's series.
     """
     if found is None:
         return []
@@ -68,28 +72,28 @@ def property_rows(
 
 
 def read_learned(folder: str | Path) -> LearnedKnowledge:
-    """What a finished run has learnt.
+    """The findings of a finished run.
 
-    Properties are those of the first training that found any: every training of a run finds them in the same way in its own split. Evidence
-    is about the data, and about the models of every training; under privacy about the models alone, as nothing is noised in the rest, the
-    times of the data and the checksums of its files among it.
+    Properties come from the first trial that mined any: all trials mine alike, each in its own
+    split. Evidence is about the data and about the models of every trial. For a protected run it is
+    about models alone, because nothing else is noised; times and file checksums are left out too.
 
     Raises:
-        UsageError: the folder is no run, or the run has not come to its end. JobError: one of its files is missing or damaged.
+        UsageError: the folder does not contain a finished run.
+        JobError: a file is missing or damaged.
     """
     files = RunFolder(Path(folder))
     if LEARNED in files.log.states():
         return LearnedKnowledge.model_validate_json(files.read_bytes(LEARNED))
     if not files.exists():
         raise UsageError(
-            f"{folder} is no run",
-            expected="the folder of a run, as `fedkg run` makes it",
+            f"{folder} is not a run folder",
+            expected="a folder that `fedkg run` wrote",
             help="train one first: fedkg run JOB.yaml --out DIR",
         )
     if RESULTS not in files.log.states():
         raise UsageError(
-            f"the run in {folder} has not come to its end",
-            help=f"go on with it: fedkg run --resume {folder}",
+            f"the run in {folder} is not finished", help=f"continue it: fedkg run --resume {folder}"
         )
     require_intact(files)
     environment: Mapping[str, Any] = files.read_json(ENVIRONMENT)
@@ -115,7 +119,10 @@ def read_learned(folder: str | Path) -> LearnedKnowledge:
 
 
 def _source_name(path: str) -> str:
-    """What a source of a run is called: the name of its file, or the address of an endpoint without what stands after ``?``."""
+    """The display name of a source.
+
+    A file name, or an endpoint's address without its query string.
+    """
     return path.partition("?")[0] if is_address(path) else Path(path).name
 
 
@@ -175,5 +182,5 @@ def _model_evidence(rows: Sequence[Mapping[str, str]]) -> Iterator[RuleEvidence]
 
 
 def _xsd_time(text: str) -> str:
-    """A time as XML Schema writes it: ``2026-01-31T12:00:00+0100`` with a colon in its offset."""
+    """A time in XML Schema form: ``2026-01-31T12:00:00+0100`` with a colon in its offset."""
     return f"{text[:-2]}:{text[-2:]}" if len(text) > 5 and text[-5] in "+-" else text

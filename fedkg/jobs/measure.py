@@ -1,4 +1,4 @@
-"""The figure that a task is judged by: what it is called, which way is better, how it is written."""
+"""The figure that decides comparisons for a task: its name, direction and format."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ class Measure:
     """A figure of `rounds.csv`.
 
     Attributes:
-        name: its column. title: what readers call it. higher: whether more is better. digits: shown behind the point.
-        trivial: what the best answer that is the same for every test row comes to; NaN where that is not known.
-        event: for detection, what a row labelled 1 is, as `event_of` names it.
+        name: column name.
+        title: name in reports.
+        higher: whether larger values are better.
+        digits: decimals shown.
+        trivial: value of the best constant answer on the test rows; NaN if unknown.
+        event: for detection, the noun for a row labelled 1, as `event_of` returns it.
     """
 
     name: str
@@ -30,7 +33,7 @@ class Measure:
 
     @property
     def sign(self) -> int:
-        """1 where more is better, -1 where less is."""
+        """1 if larger values are better, otherwise -1."""
         return 1 if self.higher else -1
 
 
@@ -40,14 +43,17 @@ MEASURES: Mapping[str, Measure] = {
     "regression": Measure(name="rmse", title="RMSE", higher=False),
     "forecast": Measure(name="mse", title="MSE", higher=False),
 }
-"""By the task of the data. RMSE is in the unit of what is predicted; MSE in standard deviations, so that unlike channels compare."""
+"""The measure of each task.
+
+RMSE has the unit of the target. MSE is in standard deviations, so that channels are comparable.
+"""
 
 MEASURE_BY_COLUMN: Mapping[str, Measure] = {measure.name: measure for measure in MEASURES.values()}
-"""By the column of `rounds.csv`."""
+"""The same by column of `rounds.csv`."""
 
 
 EVENTS = ("failure", "attack", "fault", "anomaly", "defect", "accident", "alarm", "leak")
-"""Nouns that a label column names its rare bad case by."""
+"""Nouns for the rare bad case, found in the names of label columns."""
 
 
 def event_of(label: str) -> str:
@@ -60,9 +66,9 @@ def event_of(label: str) -> str:
 
 
 def plural_event(event: str) -> str:
-    """The plural of what `event_of` gives.
+    """The plural of a noun that `event_of` returns.
 
-    >>> events("failure"), events("anomaly"), events("case of `y`")
+    >>> plural_event("failure"), plural_event("anomaly"), plural_event("case of `y`")
     ('failures', 'anomalies', 'cases of `y`')
     """
     if event.startswith("case of "):
@@ -71,9 +77,11 @@ def plural_event(event: str) -> str:
 
 
 def f1_of_constant_alarm(positives: int, rows: int) -> float:
-    """F1 of an alarm at every row, 2 p / (1 + p) for a share p of failures; NaN without a failure, where every F1 is 0.
+    """F1 of an alarm at every row: 2 p / (1 + p) for a share p of failures.
 
-    >>> alarm_everywhere(5, 100) == 2 * 0.05 / 1.05
+    NaN without failures, where every F1 is 0.
+
+    >>> f1_of_constant_alarm(5, 100) == 2 * 0.05 / 1.05
     True
     """
     return 2 * positives / (rows + positives) if positives else math.nan

@@ -1,4 +1,4 @@
-"""From the model section of a job to the model value, for samples and answers of these shapes."""
+"""Build the model of a trial from the model section of its job."""
 
 from __future__ import annotations
 
@@ -35,11 +35,14 @@ def build_model(
 
     Args:
         sample: shape of one sample: [F], [T, F] or [channels, height, width].
-        outputs: H, numbers that it answers; of a forecast those of one step. horizon: P, steps of a forecast; 0 where nothing is forecast.
-        graph: what is known of the F features, where the model reads it.
+        outputs: H, number of outputs; for a forecast, per step.
+        horizon: P, steps of a forecast; 0 without a forecast.
+        graph: the knowledge graph of the F features, if the model reads one.
 
     Raises:
-        JobError: when the model does not read such samples, sizes do not fit, or its module cannot be imported.
+        JobError: the model does not accept this sample shape, sizes do not fit, or the module
+            cannot
+            be imported.
     """
     kind, flat = section.kind, outputs * max(horizon, 1)
     shape = tuple(sample)
@@ -71,10 +74,12 @@ def build_model(
 
 
 def head_parameters(section: said.Model, model: Model) -> tuple[str, ...]:
-    """Names (or their beginnings) of the parameters that a site may keep; nothing where neither the job nor the model says so.
+    """Names (or prefixes) of the parameters that a site may keep.
+
+    Empty if neither the job nor the model marks any.
 
     Raises:
-        JobError: when no parameter of the model has a name that the job marks.
+        JobError: no parameter of the model has a name that the job marks.
     """
     if section.private or section.shared:
         names = tuple(model.init(seed=0))
@@ -84,7 +89,7 @@ def head_parameters(section: said.Model, model: Model) -> tuple[str, ...]:
 
 
 def _window_model(section: said.Model, shape: tuple[int, ...], outputs: int, horizon: int) -> Model:
-    """A model that reads windows."""
+    """A model that reads windows of a series."""
     _require_dimensions(section.kind, shape, 2, "windows [steps, features]")
     if section.kind == "transformer":
         given = {
@@ -93,9 +98,9 @@ def _window_model(section: said.Model, shape: tuple[int, ...], outputs: int, hor
             "decoders": section.layers,
             "heads": section.heads,
         }
-        given |= {"feed": section.feed, "dropout": section.dropout}  # type: ignore[dict-item]  # a share among counts
+        given |= {"feed": section.feed, "dropout": section.dropout}  # type: ignore[dict-item]
     else:
-        assert not isinstance(section.hidden, tuple), "the schema has refused it"
+        assert not isinstance(section.hidden, tuple), "rejected by the schema"
         given = {"hidden": section.hidden, "layers": section.layers, "window": section.reads}
     return MODELS[section.kind](
         history=shape[0], features=shape[1], horizon=horizon, outputs=outputs, **_drop_unset(given)
@@ -103,7 +108,7 @@ def _window_model(section: said.Model, shape: tuple[int, ...], outputs: int, hor
 
 
 def _drop_unset(sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes that the job gives; the model knows its own for all others. `Any`: numbers."""
+    """The sizes that the job sets; the model has defaults for the others. `Any`: numbers."""
     return {name: value for name, value in sizes.items() if value is not None}
 
 
@@ -112,21 +117,21 @@ def _require_dimensions(kind: str, sample: tuple[int, ...], dimensions: int, rea
         raise JobError(
             f"model.kind: {kind} reads {reads}",
             received=f"samples of shape {list(sample)}",
-            help="choose another `model.kind`, or data of that form",
+            help="choose another `model.kind`, or data of this shape",
         )
 
 
 def _import_module(
     path: str, sample: tuple[int, ...], options: dict[str, Any], outputs: int
 ) -> Model:
-    """The module at ``package.file:Name`` or ``net.py:Name``; `Any`: what the job says of it."""
+    """The module at ``package.file:Name`` or ``net.py:Name``. `Any`: options from the job."""
     place, _, name = path.rpartition(":")
     if place.endswith(".py"):
         made = getattr(_load_file(Path(place)), name, None)
         if not callable(made):
             raise JobError(
-                f"model.path: {place} has no `{name}` that could be called",
-                help="name a class or function of the file that builds the module, such as net.py:Net",
+                f"model.path: {place} has no callable `{name}`",
+                help="name a class or function that builds the module, such as net.py:Net",
             )
         model = TorchModule(build=lambda: made(**options), sample=sample)
     else:
@@ -136,31 +141,30 @@ def _import_module(
     ).shape[-1]
     if answered != outputs:
         raise JobError(
-            f"model.path: {path} answers {answered} numbers for a sample",
-            expected=f"{outputs}, as the data asks for",
-            help="`options` are what the module is called with",
+            f"model.path: {path} returns {answered} numbers per sample",
+            expected=f"{outputs}, one per output of the data",
+            help="fedkg calls the module with `model.options`",
         )
     return model
 
 
 def _load_file(path: Path) -> object:
-    """A Python file as a module of its own; once loaded it is kept, as imports are."""
+    """Load a Python file as a module; later calls return the same module, as imports do."""
     name = f"fedkg_job_{path.stem}_{abs(hash(str(path)))}"
     if name in sys.modules:
         return sys.modules[name]
     found = importlib.util.spec_from_file_location(name, path)
     if found is None or found.loader is None or not path.is_file():
         raise JobError(
-            f"model.path: there is no file {path}", help="a path is looked for beside the job file"
+            f"model.path: file {path} does not exist", help="paths are relative to the job file"
         )
     module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module  # before it runs: dataclasses look their module up there
+    sys.modules[name] = module  # dataclasses look up their module here while it runs
     try:
         found.loader.exec_module(module)
     except Exception as error:  # whatever a user's file raises when it is loaded
         del sys.modules[name]
         raise JobError(
-            f"model.path: {path} cannot be loaded: {error}",
-            help="the file must run by itself: python FILE",
+            f"model.path: {path} cannot be loaded: {error}", help="check that `python FILE` works"
         ) from error
     return module

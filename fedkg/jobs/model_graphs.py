@@ -1,4 +1,4 @@
-"""The knowledge graph that a job's model reads: of its graph files, or made of what its columns and rules say by themselves.
+"""The knowledge graph that a model reads: from graph files, or from column names and rules.
 
 Letters: F features of a row, V nodes.
 """
@@ -22,16 +22,22 @@ from fedkg.models.graph_convolution import KnowledgeGraph
 from fedkg.pack import Pack
 
 NAME_SEPARATORS = re.compile(r"[_./\[\]]+")
-"""What stands between the parts of a column's name that say where it belongs: ``L0_S3_F12`` is a feature of station 3 on line 0."""
+"""Separates the parts of a column name that form a hierarchy:
+
+``L0_S3_F12`` is a feature of station 3 on line 0.
+"""
 
 TABLE_NODE = "(table)"
-"""The node that everything else hangs on, in a graph without files."""
+"""The root node of a graph that is built from column names."""
 
 
 def graph_files(job: Job) -> tuple[str, ...]:
-    """The graphs that the job's model reads, if any: those that `model.graph` names, or else those among its rules.
+    """The graphs that the model of a job reads: those in `model.graph`, or those among its rules.
 
-    Each is a file, a store on disk (a folder), or the address of an endpoint. Raises JobError: one is not there.
+    Each is a file, a store on disk (a folder), or the address of an endpoint.
+
+    Raises:
+        JobError: a file does not exist.
     """
     section = job.model.graph
     if section is None:
@@ -44,34 +50,41 @@ def graph_files(job: Job) -> tuple[str, ...]:
     )
     if missing is not None:
         raise JobError(
-            "model.graph: there is no such file",
+            "model.graph: the file does not exist",
             received=missing,
-            help="paths of a job are relative to its folder",
+            help="paths are relative to the job file",
         )
     return files
 
 
 @dataclass(slots=True, eq=False)
 class GraphCache:
-    """The graphs of a run's models, each read and made once."""
+    """The graphs of a run's models; each is read and built once."""
 
     pack: Pack
     _read: dict[tuple[str, ...], NodeTable] = field(default_factory=dict)
     _made: dict[str, KnowledgeGraph] = field(default_factory=dict)
 
     def sources(self, job: Job) -> tuple[tuple[str, str], ...]:
-        """Path or address and SHA-256 of every graph that the job's model reads. Raises JobError, CompileError: one cannot be read."""
+        """Path or address and SHA-256 of every graph that the model of a job reads.
+
+        Raises:
+            JobError, CompileError: a graph cannot be read.
+        """
         files = graph_files(job)
         return tuple(
             (path, sha256_of(path) if Path(path).is_file() else self._table(files).checksums[path])
             for path in files
         )
 
-    def of(self, job: Job, names: Sequence[str]) -> KnowledgeGraph | None:
-        """The graph of an arm's model over features of these names; None where it reads none.
+    def graph_for(self, job: Job, names: Sequence[str]) -> KnowledgeGraph | None:
+        """The graph of a trial's model over features with these names.
+
+        None if the model reads none.
 
         Raises:
-            JobError, CompileError: a graph that is not there, one that cannot be read, or none that knows any of the columns.
+            JobError, CompileError: a graph is missing or unreadable, or describes none of the
+                columns.
         """
         if job.model.graph is None:
             return None
@@ -96,10 +109,11 @@ def _graph_from_files(table: NodeTable, names: Sequence[str]) -> KnowledgeGraph:
     found = [_node_of(name, columns) for name in names]
     if not any(node >= 0 for node in found):
         raise JobError(
-            "model.graph: the graph says of no column of the data which of its nodes it observes",
+            "model.graph: no node of the graph is linked to a column of the data",
             expected=f"`fkg:column` with {', '.join(names[:3])}, ...",
             received=", ".join(list(columns)[:5]) or "no `fkg:column` at all",
-            help="say it in a graph file, or leave out the files: a graph is made of the columns' names and the rules then",
+            help="add `fkg:column` to a graph file, or remove the files: fedkg then builds a "
+            "graph from column names and rules",
         )
     pairs = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T
     return KnowledgeGraph(
@@ -108,12 +122,18 @@ def _graph_from_files(table: NodeTable, names: Sequence[str]) -> KnowledgeGraph:
 
 
 def _node_of(name: str, columns: Mapping[str, int]) -> int:
-    """The node that a feature observes, -1 for none; a text of a category (``Type=L``) observes what its column does."""
+    """The node that a feature observes, -1 for none.
+
+    A one-hot feature (``Type=L``) observes the node of its column.
+    """
     return columns.get(name, columns.get(name.partition("=")[0], -1))
 
 
 def _graph_from_names(pack: Pack, names: Sequence[str]) -> KnowledgeGraph:
-    """Columns below the parts of their names, all below the table, and every rule beside the columns that it reads."""
+    """A hierarchy of column name parts below the table.
+
+    Every rule is a node next to its columns.
+    """
     place: dict[str, int] = {TABLE_NODE: 0}
     edges: list[tuple[int, int]] = []
 
@@ -142,7 +162,7 @@ def _graph_from_names(pack: Pack, names: Sequence[str]) -> KnowledgeGraph:
 
 
 def _columns_read_by_rules(pack: Pack) -> list[tuple[str, tuple[str, ...]]]:
-    """Of every rule the headers of the columns that its rows read."""
+    """For each rule, the headers of the columns that it reads."""
     contract, rules = pack.manifest.contract.columns, pack.manifest.rules
     read: dict[int, set[str]] = {}
     for bank in pack.banks:

@@ -1,4 +1,4 @@
-"""The privacy of a job: which arms it protects, and what each has spent at its end.
+"""Differential privacy of a job: which trials are protected, and what each has spent at its end.
 
 Letters: N sites.
 """
@@ -12,7 +12,7 @@ import torch
 
 from fedkg.federated import Algorithm, Clients, Problem, ServerState, Settings
 from fedkg.federated.privacy.budget import Budget, ledgers
-from fedkg.federated.privacy.protected import Protection, protected
+from fedkg.federated.privacy.protected_algorithm import Protection, protected
 from fedkg.jobs.schema.algorithm_section import Algorithm as Section
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trials import TrialConfig, algorithm_section
@@ -21,7 +21,7 @@ from fedkg.pack.file import pack_digest
 from fedkg.privacy import Gaussian, Ledger, Spent
 
 MAX_LEDGERS = 20
-"""Ledgers that are written down: of the units that have spent most."""
+"""Number of ledgers in `privacy.csv`, largest spending first."""
 
 EXECUTION_FIELDS = (
     "executor",
@@ -32,15 +32,15 @@ EXECUTION_FIELDS = (
     "threads",
     "checkpoint_every",
 )
-"""Fields of `training` that say how it is computed, and not what is trained."""
+"""Fields of `training` that affect how fedkg computes, but not the result."""
 
 
 def trial_seed(config: TrialConfig, pack: Pack, clients: Clients) -> int:
-    """The seed of an arm's start, sampling, minibatches and noise.
+    """The seed of a trial's initial model, client sampling, minibatches and noise.
 
-    Of a protected arm it hangs on all that tells the arm from others, on the rules, and on every sample that is trained on: two trainings
-    with the same noise could be subtracted from each other, which would take the noise off and, of data that differ in one row, leave that
-    row; and accountants compose draws and noise that are independent.
+    For a protected trial it depends on the whole configuration, the rules and every training
+    sample. Two trials with equal noise could be subtracted: the noise would cancel, and data that
+    differ in one row would reveal that row. Accountants also assume independent sampling and noise.
     """
     section = algorithm_section(config.job)
     if config.job.privacy is None or section.exchange == "none":
@@ -59,16 +59,17 @@ def trial_seed(config: TrialConfig, pack: Pack, clients: Clients) -> int:
 
 
 def derive_seed(seed: int, *told: str) -> int:
-    """A seed of its own for what these texts tell, below 2^56."""
+    """A seed below 2^56 that depends on another seed and on texts."""
     return int.from_bytes(
         hashlib.sha256("\0".join((str(seed), *told)).encode()).digest()[:7], "big"
     )
 
 
 def client_data_digest(clients: Clients) -> str:
-    """SHA-256 of all that the sites train on, site by site: the same for the same samples alone.
+    """SHA-256 of all training data, site by site.
 
-    It is written nowhere. Whoever sees it, or what follows from it and the seed, can try which of a few guessed data it is of.
+    fedkg never stores it: with it, or with a value derived from it and the seed, an attacker could
+    test guesses about the data.
     """
     found = hashlib.sha256()
     columns = {
@@ -89,10 +90,11 @@ def client_data_digest(clients: Clients) -> str:
 def protect_algorithm(
     job: Job, section: Section, algorithm: Algorithm, problem: Problem, settings: Settings
 ) -> Algorithm:
-    """The algorithm under the job's privacy; as it is where nothing is sent, and so nothing can be told.
+    """The algorithm with the privacy mechanism of the job; unchanged if sites send nothing.
 
     Raises:
-        JobError: when no noise keeps the promise, or a term of the objective couples rows.
+        JobError: no noise level achieves the privacy target, or a term of the objective couples
+            rows.
     """
     privacy = job.privacy
     if privacy is None or section.exchange == "none":
@@ -111,7 +113,10 @@ def protect_algorithm(
 def privacy_rows(
     config: str, budget: Budget, problem: Problem, state: ServerState
 ) -> list[dict[str, Any]]:
-    """The lines of `privacy.csv` for an arm that is over: each entry of the ledgers that have spent most. `Any`: texts and numbers."""
+    """The rows of `privacy.csv` for a finished trial: the entries of the largest ledgers.
+
+    `Any`: texts and numbers.
+    """
     every = sorted(
         ledgers(budget, state, problem.clients.names), key=_rough_spending, reverse=True
     )[:MAX_LEDGERS]
@@ -136,13 +141,13 @@ def privacy_rows(
 
 
 def _rank_by_epsilon(every: list[Ledger], budget: Budget) -> list[tuple[Ledger, float]]:
-    """Ledgers with what they have spent, the most first."""
+    """Ledgers with their epsilon, largest first."""
     priced = [(ledger, ledger.epsilon(budget.delta, budget.accountant)) for ledger in every]
     return sorted(priced, key=lambda one: one[1], reverse=True)
 
 
 def _rough_spending(ledger: Ledger) -> float:
-    """About how much was spent, without an accountant: the sum of rate^2 over noise^2 of all releases, and what is known."""
+    """A cheap estimate of the spending: the sum of rate^2 / noise^2, and known epsilons."""
     return sum(
         entry.releases
         * ((entry.rate / entry.noise) ** 2 if isinstance(entry, Gaussian) else entry.epsilon)

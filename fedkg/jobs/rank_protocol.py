@@ -1,4 +1,7 @@
-"""A job that several processes train together (`torchrun`): rank 0 has the run folder, the others do as it says."""
+"""Train a job with several processes (`torchrun`).
+
+Rank 0 owns the run folder and leads the others.
+"""
 
 from __future__ import annotations
 
@@ -17,36 +20,36 @@ from fedkg.jobs.trust import require_trust
 from fedkg.pack import pack_bytes, read_pack
 
 END, JOB, TRIAL = "end", "job", "trial"
-"""What rank 0 may say: all is over; a job and its pack; the next arm of it."""
+"""Messages of rank 0: the end of the run, a job with its pack, the next trial."""
 
 
 def broadcast_job(ranks: Ranks | None, job: Job, experiment: Experiment) -> None:
-    """Tell the other ranks what is trained; with a pack and files that are the same for all."""
+    """Send the job and its pack to the other ranks."""
     if ranks is not None:
         ranks.first((JOB, job.model_dump(mode="json"), pack_bytes(experiment.pack)))
 
 
 def broadcast_trial(ranks: Ranks | None, config: TrialConfig) -> None:
-    """Tell the other ranks which arm is next."""
+    """Send the next trial to the other ranks."""
     if ranks is not None:
         ranks.first((TRIAL, config.id))
 
 
 def broadcast_end(ranks: Ranks | None) -> None:
-    """Tell the other ranks that all is over."""
+    """Tell the other ranks that the run is over."""
     if ranks is not None:
         ranks.first((END,))
 
 
 def follow_rank_zero(ranks: Ranks, trust_code: bool = False) -> None:
-    """Train what rank 0 says until it says that all is over; what a rank but the first one does.
+    """Train what rank 0 sends until it ends the run; the main loop of all other ranks.
 
     Args:
-        trust_code: whether code that the job imports (`model.path`) may run; every rank decides for itself.
+        trust_code: whether code that the job imports (`model.path`) may run; each rank decides.
 
     Raises:
-        UsageError: the job imports code that is not trusted.
-        JobError: when rank 0 or another one is gone or met an error; as for rank 0, when something is wrong here.
+        UsageError: the job imports untrusted code.
+        JobError: another rank failed or disappeared, or this rank found an error.
     """
     configs: dict[str, TrialConfig] = {}
     experiment: Experiment | None = None

@@ -1,6 +1,7 @@
-"""Damage to a run folder: refused, or repaired from what the rest of the folder says.
+"""Repair of a run folder: rebuild damaged files from the rest of the folder.
 
-A rebuilt file is written only if its content has the logged checksum, so that a repair never changes a run.
+fedkg writes a rebuilt file only if its content has the logged checksum, so a repair never changes a
+run.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from fedkg.jobs.folder import RESTORE_HELP, Damage, RunFolder
 
 @dataclass(slots=True)
 class Recovery:
-    """The damaged files of a run that can be rebuilt.
+    """The damaged files of a run that fedkg can rebuild.
 
     Attributes:
-        place: the run. damaged: what is still to rebuild, by file. notes: what was rebuilt, as sentences.
+        folder: the run folder.
+        damaged: files that still need rebuilding.
+        notes: sentences about rebuilt files.
     """
 
     folder: RunFolder
@@ -29,10 +32,11 @@ class Recovery:
         """Rebuild a file if it is damaged.
 
         Args:
-            source: what it is rebuilt from, for people. content: computes what should be in the file.
+            source: description of the source, for the user.
+            content: computes the content.
 
         Raises:
-            JobError: when the content is not the logged one.
+            JobError: the content differs from the logged checksum.
         """
         damage = self.damaged.get(name)
         if damage is None:
@@ -50,7 +54,7 @@ class Recovery:
         self.mark_rebuilt(name, source)
 
     def mark_rebuilt(self, name: str, source: str) -> None:
-        """Note that a damaged file is rebuilt."""
+        """Record that a damaged file was rebuilt."""
         damage = self.damaged.pop(name)
         self.notes.append(
             f"{name} was {'missing' if damage.missing else 'damaged'}: rebuilt from {source}"
@@ -58,10 +62,10 @@ class Recovery:
 
 
 def recover(folder: RunFolder) -> Recovery:
-    """Finish what a process that died has begun, and find what must be rebuilt.
+    """Finish interrupted writes, and find the files that need rebuilding.
 
     Raises:
-        JobError: when the log is damaged, or a file that cannot be rebuilt.
+        JobError: the log, or a file that cannot be rebuilt, is damaged.
     """
     cut = folder.recover()
     found = folder.damage()
@@ -70,5 +74,5 @@ def recover(folder: RunFolder) -> Recovery:
     return Recovery(
         folder,
         {damage.file: damage for damage in found},
-        [f"{name} had lines that the run did not write: they are removed" for name in cut],
+        [f"{name} had lines that the run did not write: removed" for name in cut],
     )

@@ -1,4 +1,4 @@
-"""A run once more, from what its folder holds, and whether the same came of it to the last bit."""
+"""Repeat a finished run from its folder and compare the results bit for bit."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ from fedkg.jobs.runner import repeat_run
 from fedkg.jobs.sweep.plan import is_sweep
 
 MACHINE_COLUMNS = frozenset({"seconds", "notes"})
-"""Columns that tell of the machine's pace, and of what was measured to choose an executor."""
+"""Columns that depend on the machine: times, and measurements for the choice of an executor."""
 
 MAX_DIFFERENCES = 20
-"""Differences that are told."""
+"""Number of differences that are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
-    """What came of a run when it was run again.
+    """The result of repeating a run.
 
     Attributes:
-        folder: of the second run. differences: in words, at most `MOST` of them; none where both are alike to the bit.
-        more: differences that are not told. compared: how many figures were. elsewhere: what of the machine is another than it was.
+        folder: the second run.
+        differences: at most `MAX_DIFFERENCES` descriptions; empty if both runs are identical.
+        more: number of further differences.
+        compared: number of compared figures and models.
+        environment_changes: changed versions of software or platform.
     """
 
     folder: Path
@@ -47,29 +50,32 @@ def reproduce(
     on_event: Listener = ignore_event,
     trust_code: bool = False,
 ) -> Reproduction:
-    """Train everything that a finished run has trained once more, and compare figures and models.
+    """Repeat all trials of a finished run, and compare figures and models.
 
-    The job, the pack and the executors are those of the folder, the data files those that it names, which must be unchanged.
+    The job, the pack and the executors come from the folder. The data files must be unchanged.
 
     Args:
-        out: the folder of the second run; by default the next free one beside the first, ``NAME-again-001``.
+        out: folder of the second run; by default the next free ``NAME-again-001`` next to the
+            first.
         trust_code: whether code that the job imports (`model.path`) may run.
 
     Raises:
-        UsageError: the folder is a sweep's, or no run's; `out` is taken; the job imports code that is not trusted.
-        JobError: the run is not finished, or a file is no longer what it was begun with.
+        UsageError: the folder holds a sweep or no run, `out` exists, or the job imports untrusted
+            code.
+        JobError: the run is not finished, or one of its files has changed.
         Stopped: on Ctrl-C.
     """
     first = RunFolder(Path(folder))
     if is_sweep(first.path):
         raise UsageError(
-            f"{folder} holds a sweep", help=f"name one of its runs: {first.path}/cells/..."
+            f"{folder} holds a sweep, not a run",
+            help=f"choose one of its runs: {first.path}/cells/...",
         )
     environment_changes = tuple(_environment_changes(first.environment())) if first.exists() else ()
     if first.exists() and not all(entry.get("done") for entry in first.read_json(TRIALS)):
         raise JobError(
-            f"the run in {folder} is not finished: there is nothing whole to compare with",
-            help=f"fedkg run --resume {folder}",
+            f"the run in {folder} is not finished",
+            help=f"finish it first: fedkg run --resume {folder}",
         )
     place = (
         Path(out)
@@ -97,7 +103,7 @@ def reproduce(
 
 
 def _environment_changes(environment: dict[str, Any]) -> Iterator[str]:
-    """What a run depends on beside its files, where it has changed. `Any`: JSON."""
+    """Versions of software and platform that have changed since the run. `Any`: JSON."""
     now = describe_environment()
     for name in ("fedkg", "python", "platform"):
         if environment.get(name) != now[name]:
@@ -110,7 +116,7 @@ def _environment_changes(environment: dict[str, Any]) -> Iterator[str]:
 def _table_differences(
     name: str, before: list[dict[str, str]], now: list[dict[str, str]]
 ) -> Iterator[str]:
-    """Where two files differ, line by line: as text, since numbers are written with every bit."""
+    """Differences between two tables, cell by cell as text; numbers are stored exactly."""
     if len(before) != len(now):
         yield f"{name}: {len(before)} lines -> {len(now)}"
         return
@@ -122,14 +128,16 @@ def _table_differences(
                     for key in ("trial", "round", "client", "rule")
                     if one.get(key)
                 )
-                yield f"{name}, {where}: {field} {value or 'nothing'} -> {other[field] or 'nothing'}"
+                yield (
+                    f"{name}, {where}: {field} {value or 'nothing'} -> {other[field] or 'nothing'}"
+                )
 
 
 def _model_differences(first: RunFolder, second: RunFolder, trial: str) -> Iterator[str]:
-    """Whether the server's last models are the same to the bit."""
+    """Differences between the last server models."""
     one, other = load_state(first, trial), load_state(second, trial)
     if one is None or other is None or one.models.keys() != other.models.keys():
-        yield f"checkpoint of {trial}: its models are not there, or others"
+        yield f"checkpoint of {trial}: models are missing or have other parameters"
         return
     for name, value in one.models.items():
         if not torch.equal(value, other.models[name]):

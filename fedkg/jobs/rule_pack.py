@@ -1,4 +1,4 @@
-"""The rules of a job: its pack, its rule files compiled, or none at all."""
+"""Load the rules of a job: a pack, compiled rule files, or no rules."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fedkg.pack.manifest import SECTIONS
 
 
 def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
-    """The job's pack, compiled if it names rule files, empty if it has none, and the compiler's warnings.
+    """The pack of a job and the compiler's warnings; an empty pack for a job without rules.
 
     Raises:
-        PackError, FedkgError: when the pack or the rules are wrong.
+        PackError, FedkgError: the pack or a rule file is invalid.
     """
     if job.pack is not None:
         return load(job.pack), ()
@@ -28,7 +28,7 @@ def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
 
 
 def empty_pack() -> Pack:
-    """The pack that says nothing."""
+    """A pack without rules."""
     sections = {"constraints": Section(version=SECTIONS["constraints"])}
     manifest = Manifest(
         sections=sections,

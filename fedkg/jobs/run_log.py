@@ -1,9 +1,10 @@
 """The log of a run folder: a checksum of every file, in a chain of entries that only grows.
 
-Each line of `log.jsonl` is one entry as JSON: `file`, `sha256` and `size` of its content, and `previous`, the SHA-256 of the line before.
-The last entry of a file is the one that counts. The chain shows accidents: a changed, missing or reordered line no longer fits the next
-one. It does not stop a person who can write to the folder: such a person can compute a new chain. Only a copy of the last line's
-checksum that is kept elsewhere shows this.
+Each line of `log.jsonl` is one entry as JSON: `file`, `sha256` and `size` of its content, and
+`previous`, the SHA-256 of the line before. The last entry of a file is the one that counts. The
+chain shows accidents: a changed, missing or reordered line no longer fits the next one. It does not
+stop a person who can write to the folder: such a person can compute a new chain. Only a copy of the
+last line's checksum that is kept elsewhere shows this.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from fedkg.errors import JobError
 
 LOG = "log.jsonl"
 FIRST_PREVIOUS = "0" * 64
-"""What the first entry names as the checksum of the line before."""
+"""The `previous` checksum of the first entry."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -63,7 +64,7 @@ class RunLog:
 
     @property
     def last(self) -> str:
-        """The checksum of the last line; `BEGINNING` for an empty log."""
+        """The checksum of the last line; `FIRST_PREVIOUS` for an empty log."""
         self._read()
         return self._last
 
@@ -89,10 +90,10 @@ class RunLog:
         return self._states
 
     def add(self, states: Sequence[tuple[str, FileState]]) -> None:
-        """Append entries, on the disk when this returns. Raises JobError when the log is damaged."""
+        """Append entries and flush them to disk. Raises JobError if the log is damaged."""
         with self.path.open("ab+") as file, _exclusive_lock(file):
             self._read()
-            file.truncate(self._end)  # a line that a killed process left without its end
+            file.truncate(self._end)  # drop an incomplete line of a killed process
             lines, last = [], self._last
             for name, state in states:
                 entry = {"file": name, "sha256": state.sha256, "size": state.size, "previous": last}
@@ -104,7 +105,10 @@ class RunLog:
             self._read()
 
     def _read(self) -> None:
-        """Read the lines that were added since the last time; a last line without its end does not count."""
+        """Read lines that were added since the last call.
+
+        An incomplete last line does not count.
+        """
         try:
             with self.path.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._end:
@@ -156,10 +160,10 @@ class RunLog:
 
 @contextmanager
 def _exclusive_lock(file: IO[bytes]) -> Iterator[None]:
-    """Keep other processes from appending while in the block."""
+    """Block other processes from appending inside the block."""
     try:
         import fcntl
-    except ModuleNotFoundError:  # Windows: runs there are not kept apart
+    except ModuleNotFoundError:  # Windows has no such locks
         yield
         return
     fcntl.flock(file, fcntl.LOCK_EX)

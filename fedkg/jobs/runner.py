@@ -1,4 +1,7 @@
-"""A run from job to report: everything is checked first, then the arms are trained one after the other, each round on disk as it ends."""
+"""Run a job from its file to its report: check everything, then train the trials in order.
+
+Each round is on disk when it ends.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from typing import Any
 from fedkg._internal.threads import library_threads
 from fedkg.errors import MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice, ServerState, initial_state
-from fedkg.federated.composed import check
-from fedkg.federated.executors import Crew, Ranks
+from fedkg.federated.algorithm_parts import check
+from fedkg.federated.executors import Ranks, WorkerPool
 from fedkg.federated.privacy.budget import affordable
 from fedkg.jobs import unevaluated_rules
 from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
@@ -65,11 +68,11 @@ from fedkg.jobs.unused_settings import find_untrained_algorithms, find_unused_se
 from fedkg.models import Params
 
 RUNS_FOLDER = Path("runs")
-"""Where run folders go when nothing else is said."""
+"""Default parent of run folders."""
 
 
 MANY_SITES = 5_000
-"""From so many sites on, the time until the first round is long enough to be announced."""
+"""Federations of this size announce their preparation, which takes noticeable time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,8 +80,10 @@ class Run:
     """A finished run.
 
     Attributes:
-        folder: its files. results: the comparison, one row per setting and algorithm. sentences: the same in words.
-        report: the HTML report, None when it could not be written (`notes` say why).
+        folder: the run folder.
+        results: the comparison, one row per setting and algorithm.
+        sentences: the comparison in words.
+        report: the HTML report; None if it could not be written (`notes` has the reason).
     """
 
     folder: Path
@@ -98,20 +103,27 @@ def run_job(
     ranks: Ranks | None = None,
     trust_code: bool = False,
 ) -> Run:
-    """Train everything a job asks for.
+    """Train all trials of a job.
 
     Args:
-        job: a job file, a job, or its fields. out: the run folder; by default the next free ``runs/NAME-001``; one of this job goes on.
+        job: a job file, a job, or its fields.
+        out: the run folder, by default the next free ``runs/NAME-001``. An existing run of the same
+            job
+            continues.
         overrides: ``field=value`` texts, applied to a job file.
-        on_event: called as things happen. report: whether `report.html` is written. ranks: the processes that train together, of which
-            this is the first; the others `follow` it (`fedkg.jobs.rank_protocol`).
+        on_event: receives progress events.
+        report: whether to write `report.html`.
+        ranks: the processes that train together, with this one as rank 0; the others call
+            `fedkg.jobs.rank_protocol.follow_rank_zero`.
         trust_code: whether code that the job imports (`model.path`) may run.
 
     Raises:
-        UsageError, JobError, TableError, PackError: before anything is trained, naming the file, field or column that is wrong.
-        UsageError: also when the job imports code that the caller does not trust.
-        Stopped: on Ctrl-C; says how to go on.
-        TooFewClients: when a round has fewer usable sites than it needs.
+        UsageError, JobError, TableError, PackError: before training; the message names the field,
+            file
+            or column.
+        UsageError: also if the job imports untrusted code.
+        Stopped: on Ctrl-C; the message says how to continue.
+        TooFewClients: a round has fewer usable sites than it needs.
     """
     settled = _resolve_job(job, overrides)
     require_trust((settled,), trust_code)
@@ -121,12 +133,12 @@ def run_job(
     if is_sweep(folder.path):
         raise UsageError(f"{folder.path} holds a sweep, not a run", help="choose another --out")
     if folder.exists():
-        reject_changed_job(folder, settled, f"{folder.path} holds the run of another job")
+        reject_changed_job(folder, settled, f"{folder.path} contains a run of another job")
         return resume(
             folder.path, on_event=on_event, report=report, ranks=ranks, trust_code=trust_code
         )
     if (folder.path / LOCK).exists():
-        require_intact(folder)  # what is left of a run, which must not be overwritten
+        require_intact(folder)  # do not overwrite the rest of a damaged run
     configs = plan_trials(settled)
     require_devices(configs)
     announce_preparation(settled, on_event)
@@ -145,9 +157,9 @@ def run_job(
                 folder, settled, experiment, configs, [asdict(one) for one in fetched]
             )
         except KeyboardInterrupt as error:
-            again = f"begin again: fedkg run JOB.yaml --out {folder.path}"
+            again = f"start again: fedkg run JOB.yaml --out {folder.path}"
             raise Stopped(
-                f"stopped while {folder.path} was being made: no training is in it", help=again
+                f"stopped while creating {folder.path}: it contains no results", help=again
             ) from error
         return _Runner(
             folder,
@@ -165,10 +177,10 @@ def run_job(
 
 
 def _check_trials(experiment: Experiment, configs: Sequence[TrialConfig]) -> None:
-    """Every algorithm with every model once, so that what does not fit is said before others are trained.
+    """Build every combination of algorithm and model once, so that errors appear before training.
 
     Raises:
-        JobError: an algorithm and a model that do not fit each other; a budget of privacy that not even one round stays within.
+        JobError: an algorithm does not fit a model, or a privacy budget is too small for one round.
     """
     firsts: dict[tuple[str, ...], TrialConfig] = {}
     for config in configs:
@@ -189,7 +201,10 @@ def _check_trials(experiment: Experiment, configs: Sequence[TrialConfig]) -> Non
 
 
 def announce_preparation(job: Job | Mapping[str, Any], on_event: Listener) -> None:
-    """Say that a large federation is being prepared, which takes a second or more for every 2,000 sites. `Any`: a job as JSON."""
+    """Announce the preparation of a large federation, which takes a second per 2,000 sites or more.
+
+    `Any`: a job as JSON.
+    """
     sites = len(job.sites if isinstance(job, Job) else job["sites"])
     if sites >= MANY_SITES:
         message = (
@@ -206,13 +221,14 @@ def resume(
     ranks: Ranks | None = None,
     trust_code: bool = False,
 ) -> Run:
-    """Go on with a run that was stopped or killed, to the bit: the result is that of a run which was never stopped.
+    """Continue a stopped run; the result is identical to that of an uninterrupted run.
 
     Raises:
-        UsageError: when the folder is not a run's, another process works in it, or its job imports code that the caller does
-            not trust.
-        JobError: when the job, the pack or a data file is no longer what the run was begun with (the difference is shown), or a file of
-            the run is damaged.
+        UsageError: the folder is not a run folder, another process uses it, or the job imports
+            untrusted code.
+        JobError: the job, the pack or a data file has changed (the message shows how), or a file of
+            the
+            run is damaged.
     """
     run_folder = RunFolder(Path(folder))
     require_run(run_folder)
@@ -233,12 +249,15 @@ def resume(
 def repeat_run(
     folder: str | Path, out: Path, *, on_event: Listener = ignore_event, trust_code: bool = False
 ) -> Run:
-    """Everything that a run has trained once more, in a folder of its own: from its job, its pack and its files, by the same executors.
+    """Train all trials of a run again in another folder.
+
+    Job, pack, files and executors stay the same.
 
     Raises:
-        UsageError: when the one folder is not a run's, the other is taken, or the job imports code that the caller does not
-            trust.
-        JobError: when a file is no longer what the run was begun with, or is damaged.
+        UsageError: the first folder is not a run folder, the second one holds a run, or the job
+            imports
+            untrusted code.
+        JobError: a file has changed or is damaged.
     """
     first, run_folder = RunFolder(Path(folder)), RunFolder(out)
     require_run(first)
@@ -262,7 +281,7 @@ def repeat_run(
 
 
 class _Runner:
-    """The arms of one run, trained in order."""
+    """Trains the trials of one run in order."""
 
     def __init__(
         self,
@@ -285,10 +304,10 @@ class _Runner:
         self.emit, self.notes = on_event, tuple(notes)
         self.recovery = recovery or Recovery(folder)
         self._shown_notes: set[str] = set()
-        self._crew = Crew(configs[0].job.training.workers)
+        self._crew = WorkerPool(configs[0].job.training.workers)
 
     def run(self, report: bool) -> Run:
-        """Every arm that is not done yet, then the comparison and the report."""
+        """Train the remaining trials, then write the comparison and the report."""
         try:
             records = self.folder.records([config.id for config in self.configs])
             self._announce(sum(bool(record["done"]) for record in records.values()))
@@ -305,14 +324,14 @@ class _Runner:
             return self._finish(report)
         except KeyboardInterrupt as error:
             raise Stopped(
-                f"stopped; what is done is in {self.folder.path}",
+                f"stopped; finished rounds are in {self.folder.path}",
                 help=f"fedkg run --resume {self.folder.path}",
             ) from error
 
     def _announce(self, before: int) -> None:
         sites, pack = self.experiment.sites(self.configs[0]), self.experiment.pack
         counts = (
-            (len(self.configs), "training"),
+            (len(self.configs), "trial"),
             (sites, "site"),
             (pack.rows, "bound row"),
             (len(pack.manifest.rules), "rule"),
@@ -326,16 +345,20 @@ class _Runner:
             self.emit(
                 Event(
                     kind="note",
-                    message=f"{self.folder.path} is a run that is done: nothing is trained, its table and report are made anew",
+                    message=f"the run in {self.folder.path} is finished: fedkg only rewrites its "
+                    "table and report",
                 )
             )
         elif before:
-            self.emit(Event(kind="note", message=f"{before} of {trainings} were done before"))
+            self.emit(Event(kind="note", message=f"{before} of {trainings} are already done"))
         for note in self.notes:
             self.emit(Event(kind="note", message=note))
 
     def _train_trial(self, config: TrialConfig, number: int) -> int:
-        """Train an arm to its end; how many rounds it took, all or as many as its budget of privacy allows."""
+        """Train a trial to its end and return its number of rounds.
+
+        A privacy budget may end it early.
+        """
         rounds = config.job.training.rounds
         saved = load_state(self.folder, config.id)
         done = 0 if saved is None else saved.round
@@ -384,7 +407,7 @@ class _Runner:
                 for note in line["notes"].split(NOTE_SEPARATOR)
             ]
             self._emit_notes(
-                [*said, *(f"{site} is left out: {why}" for site, why in record.excluded.items())]
+                [*said, *(f"{site} is excluded: {why}" for site, why in record.excluded.items())]
             )
             self.emit(
                 Event(
@@ -419,7 +442,7 @@ class _Runner:
         return state.round
 
     def _rebuild_tables(self, done: Sequence[TrialConfig]) -> None:
-        """Rebuild the damaged tables that follow from the last checkpoints of the trainings that are done; tell what was rebuilt."""
+        """Rebuild damaged tables from the last checkpoints of finished trials, and report it."""
         damaged = [name for name in FROM_CHECKPOINTS if name in self.recovery.damaged]
         tables: dict[str, list[Row]] = {name: [] for name in damaged}
         for config in done if damaged else ():
@@ -443,14 +466,14 @@ class _Runner:
             self.emit(Event(kind="note", message=note))
 
     def _emit_notes(self, notes: Sequence[str]) -> None:
-        """Tell people what rounds have to say, each sentence once in a run."""
+        """Report notes of rounds, each once per run."""
         for note in notes:
             if note and note not in self._shown_notes:
                 self._shown_notes.add(note)
                 self.emit(Event(kind="note", message=note))
 
-    def _crew_of(self, config: TrialConfig) -> Crew | None:
-        """The worker processes of the run; none where an arm wants another number of them."""
+    def _crew_of(self, config: TrialConfig) -> WorkerPool | None:
+        """The worker processes of the run; None if the trial asks for another number of workers."""
         return (
             self._crew
             if config.job.training.workers == self.configs[0].job.training.workers
@@ -458,7 +481,10 @@ class _Runner:
         )
 
     def _choice(self, config: TrialConfig) -> Choice | None:
-        """The executor that is given, or that the first arm of the run with these settings of it was trained by, once it is known."""
+        """The executor of a trial.
+
+        A given one, or that of an earlier trial with the same settings.
+        """
         if config.id in self.choices:
             return self.choices[config.id]
         for other in self.configs:
@@ -470,7 +496,7 @@ class _Runner:
         return None
 
     def _cut_back(self, config: TrialConfig, done: int) -> None:
-        """Remove what stands in the growing files beyond the last checkpoint of an arm."""
+        """Remove rows beyond the last checkpoint of a trial from the growing tables."""
         observed = () if config.job.theory is None else ("theory.csv",)
         for name in ("rounds.csv", "clients.csv", *observed):
             rows = self.folder.rows(name)
@@ -557,7 +583,7 @@ def _final_rows(
     seen: TheoryObserver | None,
     state: ServerState,
 ) -> dict[str, Sequence[Row]]:
-    """What a training adds to the tables once it is over, by file."""
+    """The rows that a finished trial adds to the tables, by file."""
     rows: dict[str, Sequence[Row]] = dict(trial.final_rows(deployed.models(state), state))
     if seen is not None:
         rows["constants.csv"] = seen.final_lines(state)
@@ -567,7 +593,10 @@ def _final_rows(
 
 
 def _executor_settings(config: TrialConfig) -> tuple[object, ...]:
-    """What arms have in common that are trained by one executor: all gathered rows are one client, whose stacks suit no others."""
+    """Equal for trials that share an executor choice.
+
+    Trials with pooled data have one client, so their stacks suit no other trials.
+    """
     training = config.job.training
     return (
         training.executor,

@@ -1,4 +1,4 @@
-"""How far the models of sites are from the sets that the rules keep their parameters in. K sites."""
+"""Distances between the sites' models and the parameter sets of the rules. K sites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from fedkg.pack import Pack
 
 
 def trial_sets(section: Algorithm, pack: Pack, sites: Sequence[str]) -> AgentSets | None:
-    """The sets of an arm's sites; None where its algorithm keeps them to none, or the rules have none."""
+    """The parameter sets of a trial's sites.
+
+    None if its algorithm uses none or the rules define none.
+    """
     given = section.agents.given if section.agents else section.sets.given if section.sets else None
     return None if given is None else kept_sets(pack, sites, given)
 
@@ -23,7 +26,11 @@ def trial_sets(section: Algorithm, pack: Pack, sites: Sequence[str]) -> AgentSet
 def set_distance_rows(
     trial: str, names: Sequence[str], models: Sequence[Params], sets: AgentSets | None
 ) -> list[Row]:
-    """Lines of `sets.csv` for the models of K sites, one that all use or one of each: distance, and the share of numbers that are 0."""
+    """Rows of `sets.csv`: distance to the sets, and the share of parameters that are 0.
+
+    Args:
+        models: one model that all K sites share, or one per site.
+    """
     if sets is None:
         return []
     rows: list[Row] = []

@@ -1,4 +1,7 @@
-"""The tables of a job: from the generator, one file, or one file per site, under the headers the rules read and in their units."""
+"""Read the tables of a job: from the generator, one file, or one file per site.
+
+Columns get the headers and units that the rules expect.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,13 @@ from fedkg.units import Conversion
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SourceTables:
-    """What a job trains on, before it is cut.
+    """The tables of a job before they are split.
 
     Attributes:
-        whole: the one table of all sites; or
-        by_site: one per site, in the order of the job.
-        files: path and SHA-256 of every file read. reach: from when to when they reach, where the contract names a time column.
+        whole: one table for all sites; or
+        by_site: one table per site, in the order of the job.
+        files: path and SHA-256 of every file that was read.
+        time_range: first and last time, if the data contract names a time column.
     """
 
     whole: Frame | None = None
@@ -37,11 +41,11 @@ class SourceTables:
 
 
 def read_tables(job: Job, contract: DataContract) -> SourceTables:
-    """The job's tables.
+    """Read the tables of a job.
 
     Raises:
-        TableError: when a file cannot be read, lacks a column that the job or its rules need, or has text where numbers belong.
-        JobError: when a site maps a column that nobody reads, or gives a unit that cannot be converted.
+        TableError: a file cannot be read, lacks a required column, or has text in a numeric column.
+        JobError: a site maps a column that nothing reads, or gives a unit that cannot be converted.
     """
     if any(site.table for site in job.sites.values()):
         frames: dict[str, Frame] = {}
@@ -59,8 +63,7 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
     for name, site in job.sites.items():
         if site.columns:
             raise JobError(
-                f"sites.{name}.columns: only a site with a `table` of its own can name columns",
-                help=f"add sites.{name}.table",
+                f"sites.{name}.columns requires sites.{name}.table", help=f"add sites.{name}.table"
             )
     if job.data.path is None:
         return SourceTables(whole=generate(job.data.rows, job.data.seed))
@@ -82,7 +85,11 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
 
 
 def _iso_times(frame: Frame, table: Table, contract: DataContract) -> Frame:
-    """The frame with its times as ISO 8601, read while all rows are there to tell day from month. Raises TableError where none does."""
+    """The frame with its times in ISO 8601.
+
+    The order of day and month is resolved while all rows are present. Raises TableError if it is
+    ambiguous.
+    """
     if (
         contract.time is None
         or contract.time not in table
@@ -111,7 +118,7 @@ def feature_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
 
 
 def sha256_of(path: str | Path) -> str:
-    """SHA-256 of a file's bytes."""
+    """SHA-256 of a file."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
@@ -126,7 +133,7 @@ def _text_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
 
 
 def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: Table) -> Frame:
-    """A site's table under the headers of the rules, with its values in their units."""
+    """The table of a site with the headers and units of the rules."""
     given: dict[str, tuple[str, Conversion | None]] = {}
     for key, entry in site.columns.items():
         where = f"sites.{name}.columns.{key}"
@@ -148,7 +155,8 @@ def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: 
                 continue
             raise table.missing(
                 own,
-                needed=f"site {name} needs (name the site's own column under sites.{name}.columns)",
+                needed=f"site {name} needs (map it under sites.{name}.columns if it has another "
+                "name)",
             )
         if header in texts:
             frame = frame.with_texts(header, table.texts(own))
@@ -159,7 +167,7 @@ def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: 
 
 
 def _resolve_column(key: str, where: str, job: Job, contract: DataContract) -> tuple[str, str]:
-    """Header and unit behind a signal's name or a header."""
+    """Header and unit of a signal name or header."""
     for column in contract.columns:
         if key in (column.name, signal_name(column), column.source):
             return column.source, column.unit
@@ -169,23 +177,23 @@ def _resolve_column(key: str, where: str, job: Job, contract: DataContract) -> t
     known = sorted({signal_name(column) for column in contract.columns} | headers)
     near = nearest_name(key, known)
     raise JobError(
-        f"{where}: neither a signal of the rules nor a column of the job",
+        f"{where}: not a signal of the rules or a column of the job",
         expected=", ".join(known),
         help=f"did you mean `{near}`?" if near else "",
     )
 
 
 def signal_name(column: Column) -> str:
-    """The name of a column's signal, without the entity in brackets."""
+    """The signal of a column, without the entity in brackets."""
     return column.name.partition("[")[0]
 
 
 def _require_file(path: str, field: str) -> str:
-    """A path of the job that leads to something. Raises JobError."""
+    """A path of the job that exists. Raises JobError."""
     if not Path(path).exists():
         raise JobError(
-            f"{field}: there is no such file",
+            f"{field}: the file does not exist",
             received=path,
-            help="paths of a job are relative to its folder",
+            help="paths are relative to the job file",
         )
     return path

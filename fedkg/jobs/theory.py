@@ -1,4 +1,7 @@
-"""What theory says of every training of a run, from what was measured in it: `theory.json`."""
+"""What the theorems imply for each trial of a run, computed from its measurements.
+
+`theory.json`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from fedkg.pack import Pack
 from fedkg.violation_zones import ZONES, classify_rate
 
 BOOTSTRAP = 1000
-"""Draws of rounds for the intervals of R^2."""
+"""Bootstrap draws of rounds for the intervals of R^2."""
 
 Line = Mapping[str, str]
 Json = dict[str, Any]
@@ -33,7 +36,10 @@ def compute_theory(
     sights: Sequence[Line],
     constants: Sequence[Line],
 ) -> Json:
-    """Per training the bound, the constants behind it, fits and zones; and of every property that is mined whether it is convex."""
+    """For each trial the bound, its constants, fits and zones.
+
+    For each mined property, its convexity.
+    """
     found = []
     for config in configs:
         own, seen = _trial_lines(rounds, config), _trial_lines(sights, config)
@@ -61,7 +67,10 @@ def compute_theory(
 
 
 def properties(pack: Pack) -> list[Json]:
-    """Every property of `infer ... find`, and whether the traces that satisfy it are a convex set, so that the distance to it is convex."""
+    """Every property of `infer ... find`, and whether the traces that satisfy it form a convex set.
+
+    The distance to a convex set is convex.
+    """
     return [
         {"name": one.name, "convex": is_convex(pack.conditions[one.condition].skeleton)}
         for one in pack.manifest.inferences
@@ -71,7 +80,10 @@ def properties(pack: Pack) -> list[Json]:
 def _observed_bound(
     config: TrialConfig, rounds: Sequence[Line], seen: Sequence[Line], at_end: Line
 ) -> Json:
-    """The bound and what it is made of. F* is not known: the least objective seen stands for it, so that the gap is a lower bound."""
+    """The bound and its terms.
+
+    F* is unknown: the smallest observed objective replaces it, so the gap is a lower bound.
+    """
     training = config.job.training
     objective, gradient2 = _column(seen, "objective"), _column(seen, "gradient2")
     d2, smooth = _column(seen, "heterogeneity"), max(_column(seen, "smoothness"), default=0.0)
@@ -125,7 +137,10 @@ def _observed_bound(
 
 
 def _noise_loss(rounds: Sequence[Line], smooth: float, theta: float | None) -> Json | None:
-    """Theorem 3 for noise of standard deviation 1 and a hypothesis space of size 1; neither is known of a run that was not noised."""
+    """Theorem 3 for noise with standard deviation 1 and a hypothesis space of size 1.
+
+    Neither is known for a run without noise.
+    """
     if not smooth > 0 or not rounds:
         return None
     dimensions = int(float(rounds[-1]["bytes_paper"])) // 4
@@ -143,7 +158,7 @@ def _noise_loss(rounds: Sequence[Line], smooth: float, theta: float | None) -> J
 
 
 def _rate_fit(config: TrialConfig, seen: Sequence[Line], worst: Sequence[float]) -> Json | None:
-    """Of ``|grad F|^2``; by rules alone there is a constant term."""
+    """The convergence fit of ``|grad F|^2``; with weights by rules it has a constant term."""
     rho = (
         statistics.fmean(worst)
         if worst and algorithm_section(config.job).weighting == "scfa"
@@ -159,7 +174,10 @@ def _rate_fit(config: TrialConfig, seen: Sequence[Line], worst: Sequence[float])
 
 
 def _violation_fit(rounds: Sequence[Line], measure: Measure) -> Json | None:
-    """Proposition 4 over the rounds; only where more of the measure is better, and the rates differ."""
+    """Proposition 4 over the rounds.
+
+    Needs a measure where more is better, and rates that differ.
+    """
     known = [line for line in rounds if line.get(measure.name) and line["rho_worst"]]
     if not measure.higher:
         return None

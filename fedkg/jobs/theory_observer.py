@@ -1,4 +1,4 @@
-"""The instruments of a training: what it is asked to measure of its own theory, round by round and at its end."""
+"""Measure the constants of the theorems during a training, round by round and at its end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 
 from fedkg.errors import JobError
 from fedkg.federated import RoundRecord, ServerState, initial_state
-from fedkg.federated.agents.promised import promised
-from fedkg.federated.client.pace import steps_for
+from fedkg.federated.agents.certified_bounds import promised
+from fedkg.federated.client.client_settings import steps_for
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
 from fedkg.federated.server.scoring import ScoreOptions
@@ -25,7 +25,7 @@ Line = dict[str, Any]
 
 
 class TheoryObserver:
-    """One training under observation; it changes nothing of it."""
+    """Observes one trial without changing it."""
 
     def __init__(
         self, config: TrialConfig, trial: Trial, asked: Theory, state: ServerState | None
@@ -48,11 +48,11 @@ class TheoryObserver:
 
     @property
     def common(self) -> bool:
-        """Whether there is one model of all sites, as SCFA's theorems have it."""
+        """Whether all sites share one model, as SCFA's theorems assume."""
         return self._work.algorithm.one_model and not self._work.algorithm.pooled
 
     def observe_round(self, state: ServerState, record: RoundRecord) -> list[Line]:
-        """The line of `theory.csv` for a round, where one is due: at the first, the last, and in between as the job says."""
+        """The row of `theory.csv` for a round: the first, the last, every `theory.every`-th."""
         before, self._before = self._before, state
         due = (
             record.round in (1, self._work.settings.rounds) or record.round % self._asked.every == 0
@@ -69,7 +69,10 @@ class TheoryObserver:
         ]
 
     def final_lines(self, state: ServerState) -> list[Line]:
-        """The line of `constants.csv`: theta, PC-FedAvg's certificates, and what could not be computed."""
+        """The row of `constants.csv`.
+
+        Theta, PC-FedAvg's certificates, and notes about missing values.
+        """
         work, notes = self._work, []
         line: Line = {
             "trial": self._config.id,
@@ -77,7 +80,7 @@ class TheoryObserver:
             "clients": len(work.problem.clients.names),
         }
         if not self.common:
-            notes.append("no common model, of which the theorems of SCFA speak")
+            notes.append("SCFA's theorems assume one common model, and this algorithm has none")
         elif work.problem.scorer is not None and work.problem.scorer.rows.count:
             try:
                 found = theta(
@@ -104,6 +107,7 @@ class TheoryObserver:
             line |= asdict(promise)
             if math.isnan(promise.bound):
                 notes.append(
-                    "certificates are known for one local step a round alone, on all samples of a site, with a penalty that stays"
+                    "certificates exist only for one local step per round on all samples "
+                    "of a site, with a constant penalty"
                 )
         return [line | {"note": "; ".join(notes)}]

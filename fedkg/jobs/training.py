@@ -1,4 +1,4 @@
-"""One arm: its problem, its settings, its rounds.
+"""Build and train one trial: problem, settings and rounds.
 
 Letters: K sampled sites, S samples.
 """
@@ -36,8 +36,8 @@ from fedkg.federated import (
 from fedkg.federated.agents.round_numbers import StepWarning
 from fedkg.federated.client.penalty import ConstraintPenalty
 from fedkg.federated.evaluation import best_threshold, detection
-from fedkg.federated.executors import Crew, Ranks, Work
-from fedkg.federated.model.answers import Projected
+from fedkg.federated.executors import Ranks, Work, WorkerPool
+from fedkg.federated.model.constrained_outputs import Projected
 from fedkg.federated.on_device import device_named, on_device
 from fedkg.federated.problem import pool
 from fedkg.federated.settings import MIB, Own
@@ -61,7 +61,7 @@ from fedkg.pack import Pack
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeldOut:
-    """Rows that are not trained on, as tensors: x [S, F], y [S]."""
+    """Held-out rows as tensors: x [S, F], y [S]."""
 
     test_x: Tensor
     test_y: Tensor
@@ -72,7 +72,7 @@ class HeldOut:
 def build_table_model(
     job: Job, prepared: TableData, module: ConstraintModule, graph: KnowledgeGraph | None = None
 ) -> Model:
-    """The network that the sites train; where the job says so, with its answers projected onto what the rules demand."""
+    """The model of a trial on tables, with projected outputs if the job asks for them."""
     inputs, codes = len(prepared.features.names), prepared.features.codes
     model = build_model(job.model, sample=(inputs - len(codes),), outputs=1, graph=graph)
     if not job.training.projection:
@@ -82,7 +82,7 @@ def build_table_model(
 
 
 def held_out_tensors(prepared: TableData) -> HeldOut:
-    """The rows held out, as tensors."""
+    """The held-out rows as tensors."""
     return HeldOut(
         test_x=prepared.inputs(prepared.test),
         test_y=prepared.targets(prepared.test),
@@ -92,7 +92,10 @@ def held_out_tensors(prepared: TableData) -> HeldOut:
 
 
 def trial_settings(config: TrialConfig, pack: Pack, clients: Clients) -> Settings:
-    """The federation's settings of an arm on its sites' samples; one local epoch where the job says neither epochs nor steps."""
+    """The federation settings of a trial.
+
+    One local epoch if the job sets neither epochs nor steps.
+    """
     training = config.job.training
     epochs = (
         1
@@ -128,7 +131,9 @@ def trial_settings(config: TrialConfig, pack: Pack, clients: Clients) -> Setting
 def build_table_algorithm(
     config: TrialConfig, module: ConstraintModule, problem: Problem, settings: Settings
 ) -> Algorithm:
-    """The algorithm of an arm, and the rules' penalty in the local loss where asked for."""
+    """The algorithm of a trial on tables, with the rules' penalty and privacy if the job asks for
+    them.
+    """
     penalty, section = config.job.training.penalty, algorithm_section(config.job)
     sets, head = (
         trial_sets(section, module.pack, problem.clients.names),
@@ -158,17 +163,17 @@ def build_table_problem(
     model: Model,
     scorer: Scorer,
 ) -> Problem:
-    """The sites' rows as tensors, with the loss and the server's judge.
+    """The rows of the sites as tensors, with the loss and the server's scorer.
 
     Raises:
-        JobError: when failures are to be balanced and there is none.
+        JobError: the job asks to balance failures, and there are none.
     """
     weight = config.job.training.positive_weight
     if weight == "balanced":
         if not prepared.positives:
             raise JobError(
-                "training.positive_weight: there is no failure among the training rows to balance",
-                help="give a number, or rows with failures in them",
+                "training.positive_weight: the training rows contain no failures to balance",
+                help="give a number, or add rows with failures",
             )
         weight = prepared.negatives / prepared.positives
     frames = [*rows.frames.values(), prepared.server]
@@ -201,7 +206,10 @@ def build_table_problem(
 def _keys(
     codes: Sequence[Mapping[str, Tensor]], frames: Sequence[Frame]
 ) -> dict[str, tuple[Tensor, ...]]:
-    """Codes by column, one tensor per frame; -1, which no rule names, where a frame lacks the column (a site that names no machine)."""
+    """Category codes by column, one tensor per frame.
+
+    -1, which matches no rule, if a frame lacks the column (a site that names no machine).
+    """
     names = dict.fromkeys(name for own in codes for name in own)
     return {
         name: tuple(
@@ -213,7 +221,10 @@ def _keys(
 
 
 def require_devices(configs: Sequence[TrialConfig]) -> None:
-    """Look for the device of every arm, before anything is read. Raises JobError where one is not there."""
+    """Check the device of every trial before anything is read.
+
+    Raises JobError if one is missing.
+    """
     for name in dict.fromkeys(config.job.training.device for config in configs):
         device_named(name)
     for name in dict.fromkeys(
@@ -231,15 +242,19 @@ def train_rounds(
     state: ServerState | None,
     choice: Choice | None,
     *,
-    crew: Crew | None = None,
+    crew: WorkerPool | None = None,
     folder: Path | None = None,
     ranks: Ranks | None = None,
 ) -> Iterator[tuple[ServerState, RoundRecord]]:
-    """The state and record after every further round of an arm, trained on the job's device.
+    """The state and record after each further round of a trial, trained on the job's device.
 
     Args:
-        state: where to go on, None to begin. choice: the executor an earlier arm of the run measured to be best, so that all arms of a run
-            are trained alike to the last bit. crew: worker processes of the run. folder: of rows of sites that memory has no room for.
+        state: the state to continue from; None to start.
+        choice: the executor that an earlier trial measured, so that all trials of a run use the
+            same
+            arithmetic.
+        crew: worker processes of the run.
+        folder: for client state that does not fit in memory.
         ranks: the processes that train together.
     """
     problem, algorithm, settings = trial.problem, trial.algorithm, trial.settings
@@ -268,7 +283,7 @@ def train_rounds(
             str(warning.message) for warning in caught if issubclass(warning.category, StepWarning)
         )
         if device != here:
-            state, record = on_device((state, record), here)  # where they are judged and saved
+            state, record = on_device((state, record), here)  # evaluation and checkpoints use it
         yield (
             state,
             replace(record, notes=(*record.notes, *(said if record.round == 1 else ()), *steps)),
@@ -276,35 +291,38 @@ def train_rounds(
 
 
 def note_missing_sets(config: TrialConfig, pack: Pack) -> tuple[str, ...]:
-    """What is to be told of sites that are to keep to sets where the rules have none."""
+    """A note if the algorithm uses parameter sets and the rules define none."""
     section = algorithm_section(config.job)
     if (section.agents is None and section.sets is None) or any(
-        kept.on == "parameters" for kept in pack.manifest.sets
+        projected.on == "parameters" for projected in pack.manifest.sets
     ):
         return ()
     return (
-        f"{config.algorithm} keeps sites to nothing: the rules have no `set ... keep parameters in ...`",
+        (
+            f"{config.algorithm} has no effect on parameters: the rules define no `set ... "
+            "keep parameters in ...`"
+        ),
     )
 
 
 def note_projection(model: Model) -> tuple[str, ...]:
-    """Which rules a model's answers are projected onto, and which of those about answers they are not, or not in every part."""
+    """A note on which rules the outputs are projected onto, and which not or only in part."""
     if isinstance(model, HardForecasts):
         return (f"every forecast satisfies every hard rule: {', '.join(model.names)}",)
     if not isinstance(model, Projected):
         return ()
     free = model.rules.not_projected
-    kept = [
+    projected = [
         rule.name
         for rule in model.rules.pack.manifest.rules
         if rule.output and rule.name not in free
     ]
-    but = f", not (or not in every part) onto {', '.join(free)}" if free else ""
-    return (f"answers are projected onto {', '.join(kept) or 'no rule'}{but}",)
+    but = f"; not, or only in part, onto {', '.join(free)}" if free else ""
+    return (f"answers are projected onto {', '.join(projected) or 'no rule'}{but}",)
 
 
 def deployed_models(trial: Trial) -> DeployedModels:
-    """The models that the sites of an arm use."""
+    """The models that the sites of a trial deploy."""
     problem = trial.problem
     return DeployedModels(
         work=Work(
@@ -319,7 +337,10 @@ def deployed_models(trial: Trial) -> DeployedModels:
 def mean_detection_figures(
     job: Job, model: Model, models: Sequence[Params], held: HeldOut
 ) -> dict[str, float]:
-    """F1, precision, recall at the job's threshold, and cross entropy (unweighted), on the test rows; the mean over the sites' models."""
+    """Detection figures on the test rows, averaged over the sites' models.
+
+    They are F1, precision and recall at the job's threshold, and unweighted cross entropy.
+    """
     found = [_model_figures(job, model, params, held) for params in models]
     return mean_figures(found)
 
@@ -332,7 +353,7 @@ def _model_figures(job: Job, model: Model, params: Params, held: HeldOut) -> dic
 def predict_test_rows(
     job: Job, model: Model, params: Params, held: HeldOut
 ) -> tuple[Tensor, float]:
-    """A model's logits for the test rows, [S], and the probability from which it predicts a failure."""
+    """A model's logits for the test rows, [S], and the threshold for predicting a failure."""
     logits = predict(model, params, held.test_x).squeeze(-1)
     threshold = job.evaluation.threshold
     if threshold == "server":
@@ -343,7 +364,7 @@ def predict_test_rows(
 
 
 def detection_figures(logits: Tensor, targets: Tensor, threshold: float) -> dict[str, float]:
-    """F1, precision, recall, cross entropy and threshold of logits [S] for targets [S]."""
+    """F1, precision, recall, cross entropy and threshold for logits [S] and targets [S]."""
     found = detection(torch.sigmoid(logits), targets, threshold)
     loss = float(F.binary_cross_entropy_with_logits(logits.double(), targets.double()))
     return {
@@ -358,7 +379,7 @@ def detection_figures(logits: Tensor, targets: Tensor, threshold: float) -> dict
 def round_row(
     config: TrialConfig, record: RoundRecord, figures: dict[str, float], parameters: int
 ) -> dict[str, Any]:
-    """The line of `rounds.csv` for a round. `Any`: texts and numbers."""
+    """The row of `rounds.csv` for a round. `Any`: texts and numbers."""
     return {
         "trial": config.id,
         "round": record.round,
@@ -377,7 +398,7 @@ def round_row(
 
 
 def _note_unevaluated_rules(record: RoundRecord) -> Iterator[str]:
-    """Which rules the first round could not evaluate on the probe, and why: one sentence for each reason."""
+    """Rules that the first round cannot evaluate on the probe: one sentence per reason."""
     if record.round > 1 or record.violated is None:
         return
     by_reason: dict[str, Counter[str]] = {}
@@ -392,7 +413,7 @@ def _note_unevaluated_rules(record: RoundRecord) -> Iterator[str]:
 
 
 def client_rows(config: TrialConfig, record: RoundRecord) -> list[dict[str, Any]]:
-    """The lines of `clients.csv` for a round: one per sampled site. `Any`: texts and numbers."""
+    """The rows of `clients.csv` for a round: one per sampled site. `Any`: texts and numbers."""
     total = sum(record.samples)
     validity = record.validity or (math.nan,) * len(record.clients)
     rows = []

@@ -1,4 +1,4 @@
-"""From a job to its arms: every training it asks for, each with its own settings."""
+"""Expand a job into its trials: every training it asks for, each with its own settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fedkg.jobs.schema.section import Value
 
 VARIABLE_SECTIONS = ("model", "augment", "training", "scoring", "evaluation", "privacy")
 BASELINE = "local_only"
-"""The preset of the training that stands beside every setting: each site alone."""
+"""The preset of the baseline that runs next to each setting: every site trains alone."""
 VARIABLE_DATA_FIELDS = (
     "split",
     "alpha",
@@ -38,15 +38,17 @@ VARIABLE_DATA_FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialConfig:
-    """One training.
+    """The settings of one training.
 
     Attributes:
-        id: unique in the run, fit for a file name.
-        job: the job with this arm's values in place.
-        algorithm: name of the algorithm in the job. preset: the preset behind it, ``""`` where it is put together from joints.
-        seed: of the split, the start, the sampling and the batches.
-        varied: fields of `compare` besides the algorithm, with this arm's value.
-        corrupt: what is done to one site, or None. baseline: whether nobody asked for it, but that the others are held to it.
+        id: unique in the run and usable as a file name.
+        job: the job with this trial's values filled in.
+        algorithm: name of the algorithm in the job.
+        preset: the preset that the algorithm is based on; ``""`` if the job builds it step by step.
+        seed: of the split, the initial model, the client sampling and the minibatches.
+        varied: the fields of `compare` other than the algorithm, with this trial's values.
+        corrupt: the corruption of one site, or None.
+        baseline: whether fedkg added this trial as a reference, without a request in the job.
     """
 
     id: str
@@ -60,7 +62,7 @@ class TrialConfig:
 
     @property
     def split_key(self) -> str:
-        """What arms have in common whose data is the same to the last row."""
+        """Equal for trials that train on exactly the same rows."""
         return (
             self.job.data.model_dump_json()
             + f"|{self.seed}|"
@@ -69,16 +71,18 @@ class TrialConfig:
 
     @property
     def setting(self) -> tuple[tuple[str, str], ...]:
-        """`varied` as texts."""
+        """`varied` as text."""
         return tuple((field, _format_value(value)) for field, value in self.varied.items())
 
 
 def expand_trials(job: Job) -> tuple[TrialConfig, ...]:
-    """All arms of a job: every combination of `compare`, every seed, first without, then with the corrupted site.
+    """All trials that a job lists: the product of `compare` and the seeds.
+
+    Trials without a corrupted site come first.
 
     Raises:
-        JobError: when `compare` names a field that does not exist or a value that does not fit, an algorithm is unknown, a corrupted site
-            is none of the job's, or two arms come out alike.
+        JobError: `compare` names an unknown field or an invalid value, an algorithm is unknown, the
+            corrupted site does not exist, or two trials are equal.
     """
     _check_names(job)
     configs: list[TrialConfig] = []
@@ -93,15 +97,17 @@ def expand_trials(job: Job) -> tuple[TrialConfig, ...]:
     twice = next((name for i, name in enumerate(ids) if name in ids[:i]), None)
     if twice:
         raise JobError(
-            f"compare: two trials would be called `{twice}`", help="name every value once"
+            f"compare: two trials would be called `{twice}`", help="list every value once"
         )
     return tuple(configs)
 
 
 def plan_trials(job: Job) -> tuple[TrialConfig, ...]:
-    """All arms of a job, and behind them, where the job does not say no, the sites alone in every setting with sound data.
+    """All trials of a job, followed by the local baselines.
 
-    A setting in which something is trained without any exchange needs no such baseline. Raises JobError as `arms_of` does.
+    A baseline trains every site alone, once per setting without corruption. fedkg skips it if
+    `evaluation.local_baseline` is false, or if a trial of the setting exchanges nothing anyway.
+    Raises JobError as `expand_trials` does.
     """
     configs = expand_trials(job)
     if not job.evaluation.local_baseline:
@@ -119,7 +125,7 @@ def plan_trials(job: Job) -> tuple[TrialConfig, ...]:
 
 
 def trial_title(config: TrialConfig) -> str:
-    """What readers call an arm's algorithm."""
+    """The name of a trial's algorithm in reports."""
     section = algorithm_section(config.job)
     return (
         section.title
@@ -129,7 +135,7 @@ def trial_title(config: TrialConfig) -> str:
 
 
 def _local_baseline(job: Job, config: TrialConfig) -> TrialConfig:
-    """The arm in which every site trains alone, in the setting of another."""
+    """The trial in which every site trains alone, in the setting of another trial."""
     chosen = {**config.varied, "algorithm": BASELINE}
     return replace(
         _make_config(_with_values(job, chosen), chosen, config.seed, None), baseline=True
@@ -137,7 +143,11 @@ def _local_baseline(job: Job, config: TrialConfig) -> TrialConfig:
 
 
 def algorithm_section(job: Job) -> Algorithm:
-    """The preset behind a job's algorithm, with what differs for it. Raises JobError when there is none of that name."""
+    """The section of a job's algorithm: a preset and the changes to it.
+
+    Raises:
+        JobError: no preset and no section has this name.
+    """
     if job.algorithm in job.algorithms:
         return job.algorithms[job.algorithm]
     if job.algorithm in PRESETS:
@@ -145,12 +155,12 @@ def algorithm_section(job: Job) -> Algorithm:
     known = ", ".join([*job.algorithms, *(p for p in PRESETS if p not in job.algorithms)])
     near = nearest_name(job.algorithm, [*job.algorithms, *PRESETS])
     raise JobError(
-        "algorithm: there is no such algorithm",
+        "algorithm: unknown algorithm",
         expected=known,
         received=job.algorithm,
         help=f"did you mean `{near}`?"
         if near
-        else "one of these, or a section of that name under `algorithms`",
+        else "use one of these, or add a section with this name under `algorithms`",
     )
 
 
@@ -177,13 +187,13 @@ def _make_config(
 
 
 def _preset(algorithm: Algorithm) -> str:
-    """The preset of an algorithm, ``""`` where it is FedAvg in name only."""
+    """The preset of an algorithm; ``""`` for FedAvg with changes."""
     plain = Algorithm(title=algorithm.title, scoring=algorithm.scoring, training=algorithm.training)
     return "" if algorithm.preset == "fedavg" and algorithm != plain else algorithm.preset
 
 
 def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
-    """Raises JobError when the algorithm contradicts how it is to be run."""
+    """Raises JobError if the algorithm contradicts the rest of the job."""
     training, sites = job.training, len(job.sites)
     unit = "none" if job.privacy is None or algorithm.exchange == "none" else job.privacy.unit
     choices = algorithm.choices(
@@ -204,7 +214,7 @@ def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
 
 
 def _with_algorithm(job: Job, name: str) -> Job:
-    """The job with the fields that an algorithm of its own changes."""
+    """The job with the changes of its algorithm section applied."""
     variant = job.algorithms.get(name)
     sections = {} if variant is None else {"scoring": variant.scoring, "training": variant.training}
     update = {
@@ -216,7 +226,7 @@ def _with_algorithm(job: Job, name: str) -> Job:
 
 
 def _with_values(job: Job, values: Mapping[str, Value], where: str = "compare") -> Job:
-    """The job with dotted fields replaced, checked again."""
+    """The job with dotted fields replaced and validated again."""
     if not values:
         return job
     document = job.model_dump(mode="json")
@@ -228,7 +238,7 @@ def _with_values(job: Job, values: Mapping[str, Value], where: str = "compare") 
         if not isinstance(place, dict) or (
             last not in place and not (path and path[0] == "algorithms")
         ):
-            raise JobError(f"{where}: `{field}` is no field of a job", help=_near_field(field))
+            raise JobError(f"{where}: `{field}` is not a field of a job", help=_near_field(field))
         before = place.get(last)
         place[last] = (
             {**before, "by": value}
@@ -244,7 +254,7 @@ def _with_values(job: Job, values: Mapping[str, Value], where: str = "compare") 
 
 
 def _check_variable(fields: Iterable[str], where: str) -> None:
-    """Refuse to vary what all arms of a run share: the rules, the tables, the rows held out."""
+    """Reject fields that all trials of a run share: the rules, the tables and the held-out rows."""
     for field in fields:
         section, _, name = field.partition(".")
         known = name in fields_at((section,)) or field in Job.model_fields
@@ -264,7 +274,7 @@ def _check_variable(fields: Iterable[str], where: str) -> None:
                     *(f"{section}.*" for section in VARIABLE_SECTIONS),
                 ]
             ),
-            help="begin a run for each value",
+            help="start one run per value",
         )
 
 
@@ -286,30 +296,30 @@ def _check_names(job: Job) -> None:
         )
     if not job.sites and not job.data.own_sites:
         raise JobError(
-            "sites: the federation has no site",
+            "sites: the federation has no sites",
             expected="at least one name",
             help="sites: [north, south], or a number of them",
         )
     if job.corrupt and job.corrupt.site not in job.sites:
         raise JobError(
-            "corrupt.site: there is no such site",
-            expected=", ".join(job.sites)
-            or "one of `sites`, which are to be named in the job then",
+            "corrupt.site: unknown site",
+            expected=", ".join(job.sites) or "a name from `sites` (list the sites in the job)",
             received=job.corrupt.site,
         )
     if (job.training.local_epochs is not None) and (job.training.local_steps is not None):
         raise JobError(
             "training: give either `local_epochs` or `local_steps`",
             received="both",
-            help="leave one of them out: passes over the rows, or steps whatever their number",
+            help="remove one: epochs are passes over the rows, steps are independent of their "
+            "number",
         )
     with_table = [name for name, site in job.sites.items() if site.table]
     if with_table and len(with_table) < len(job.sites):
         missing = [name for name in job.sites if name not in with_table]
         raise JobError(
-            "sites: some sites have a table of their own and some have none",
+            "sites: some sites have a `table` and others do not",
             received=f"without: {', '.join(missing)}",
-            help="give every site a `table`, or none and all of them `data.path`",
+            help="give every site a `table`, or remove all of them and set `data.path`",
         )
     if job.data.set is not None:
         _check_data_set_sites(job)
@@ -317,12 +327,11 @@ def _check_names(job: Job) -> None:
         raise JobError(
             "give either `data.path` or a table for every site",
             received="both",
-            help="leave out `data.path`, or the `table` of each site",
+            help="remove `data.path`, or the `table` of each site",
         )
     if with_table and job.data.dates != Data.model_fields["dates"].default:
         raise JobError(
-            "data.dates: sites have tables of their own, which are read as they are",
-            help="leave out `data.dates`",
+            "data.dates does not apply to the tables of single sites", help="remove `data.dates`"
         )
     _check_variable(job.compare, "compare")
     _check_variable(job.corrupt.compare if job.corrupt else (), "corrupt.compare")
@@ -335,28 +344,26 @@ def _check_names(job: Job) -> None:
     ):
         if not values:
             raise JobError(
-                f"compare.{name}: no value to train",
-                help="name the values in brackets, such as [0.1, 1], or leave the field out of `compare`",
+                f"compare.{name}: the list of values is empty",
+                help="list the values, such as [0.1, 1], or remove the field from `compare`",
             )
 
 
 def _check_data_set_sites(job: Job) -> None:
-    """Refuse sites that say more than their name where the samples are those of a data set."""
+    """Reject sites with more than a name if the samples come from a data set."""
     for name, site in job.sites.items():
         said = ", ".join(
             field for field in ("machines", "table", "columns") if getattr(site, field)
         )
         if said:
             raise JobError(
-                f"sites.{name}: its samples are those of data set {job.data.set}",
+                f"sites.{name}: data set {job.data.set} provides the samples of all sites",
                 received=said,
-                help="leave out all but names",
+                help="give only the names of the sites",
             )
     if job.data.clients is not None and job.sites:
         raise JobError(
-            "give either `sites` by their names or `data.clients`, how many of the data set's own",
-            received="both",
-            help="leave one of them out",
+            "give either `sites` or `data.clients`", received="both", help="remove one of them"
         )
 
 

@@ -1,7 +1,7 @@
-"""Code that a job imports: found without importing it, and refused unless the caller trusts it.
+"""Find the code that a job imports without importing it, and reject it unless the caller trusts it.
 
-A job file is data, except for `model.path`, which names a Python object. Importing that object runs code with the rights of
-the user, so nobody should train a job of unknown origin before reading the code.
+A job file is data, except for `model.path`, which names a Python object. Importing that object runs
+code with the user's rights, so nobody should train a job of unknown origin before reading the code.
 """
 
 from __future__ import annotations
@@ -20,17 +20,21 @@ MAX_SHOWN = 5
 
 
 def list_imports(job: Job) -> tuple[str, ...]:
-    """What training this job would import: each ``package.file:Name`` or ``net.py:Name`` once, in the order of the job."""
+    """The imports of a job:
+
+    each ``package.file:Name`` or ``net.py:Name`` once, in the order of the job.
+    """
     compared = (job.compare, job.corrupt.compare if job.corrupt is not None else {})
     named = (job.model.path, *(value for fields in compared for value in fields.get(FIELD, ())))
     return tuple(dict.fromkeys(str(path) for path in named if path is not None))
 
 
 def require_trust(jobs: Iterable[Job], trusted: bool) -> None:
-    """Refuse jobs that import code, unless the caller trusts it.
+    """Reject jobs that import code, unless the caller trusts it.
 
     Raises:
-        UsageError: a job or one of its trainings imports code and `trusted` is false. Nothing has been imported.
+        UsageError: a job or one of its trials imports code and `trusted` is false. Nothing was
+            imported.
     """
     if trusted:
         return
@@ -46,6 +50,7 @@ def require_trust(jobs: Iterable[Job], trusted: bool) -> None:
         raise UsageError(
             f"this job runs Python code: {FIELD} imports {', '.join(listed[:MAX_SHOWN])}{more}",
             expected="your consent to run that code with your rights",
-            help="read the code (`fedkg inspect JOB` shows where it is); if you trust it, add --trust-code "
+            help="read the code (`fedkg inspect JOB` shows where it is); if you trust it, add "
+            "--trust-code "
             "(in Python: trust_code=True)",
         )

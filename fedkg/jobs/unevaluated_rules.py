@@ -1,4 +1,4 @@
-"""Reasons for which a run does not evaluate a rule, as its tables and reports state them."""
+"""Rules that a run does not evaluate, with the reason for each."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 MAX_NAMED = 10
-"""Rules that a sentence names before it counts the rest."""
+"""Rules that a sentence lists before it counts the rest."""
 
 COMPARES_ROWS = "it compares rows, and the test rows are a random sample"
-"""A rule about several rows or steps, on the test rows."""
+"""Reason for a rule that compares several rows or steps, on the test rows."""
 
 NO_TEST_ROW = "no test row has the key, meets the condition and gives the values"
-"""A rule about an answer that decides nothing on any test row."""
+"""Reason for a rule about an output that applies to no test row."""
 
 NO_ROW = "no row has the key, meets the condition and gives the values"
-"""A rule over the data alone that decides nothing on any row."""
+"""Reason for a rule over the data alone that applies to no row."""
 
 NO_ROWS = "the samples are windows or images, not rows"
-"""A rule over the data alone, where the data set has no rows."""
+"""Reason for a rule over the data alone if the data set has no rows."""
 
 UNBOUND = "it is bound to nothing"
-"""A rule without any bound row."""
+"""Reason for a rule without bound rows."""
 
 
 def find_unevaluated(*tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Rules that no line of `rules.csv` and `checks.csv` evaluates, and why: the reason by the rule's name.
+    """Rules without any evaluation in `rules.csv` and `checks.csv`: the reason by the rule's name.
 
     Args:
-        tables: lines of these files, by column.
+        tables: rows of these files.
     """
     reasons: dict[str, str] = {}
     evaluated: set[str] = set()
@@ -41,7 +41,7 @@ def find_unevaluated(*tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def describe_unevaluated(reasons: Mapping[str, str]) -> list[str]:
-    """One sentence for each reason, with the rules that are not evaluated for it."""
+    """One sentence per reason, with the rules that it applies to."""
     rules: dict[str, list[str]] = {}
     for rule, reason in reasons.items():
         rules.setdefault(reason, []).append(f"`{rule}`")
@@ -52,6 +52,6 @@ def describe_unevaluated(reasons: Mapping[str, str]) -> list[str]:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of the others."""
     rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(names[:MAX_NAMED]) + rest

@@ -1,4 +1,4 @@
-"""Settings that a job gives and none of its arms uses: told, so that nobody believes that they did something."""
+"""Settings of a job that have no effect in any of its trials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedkg.jobs.trials import TrialConfig, algorithm_section
 
 
 def _is_split(config: TrialConfig, *ways: str) -> bool:
-    """Whether samples are shared out among the sites, in one of these ways (none: in any), and no site brings its own."""
+    """Whether samples are split among sites in one of these ways (none given: in any way)."""
     return not any(site.table for site in config.job.sites.values()) and (
         not ways or config.job.data.split in ways
     )
@@ -22,7 +22,10 @@ FIELD_USES: Mapping[str, tuple[str, Callable[[TrialConfig], bool]]] = {
         "the generator of the table",
         lambda config: config.job.data.path is None and _is_split(config),
     ),
-    "data.split": ("data that sites share, and here each has a table of its own", _is_split),
+    "data.split": (
+        "data that is split among the sites; here each site has its own table",
+        _is_split,
+    ),
     "data.alpha": (
         "`data.split: dirichlet` or `sizes`",
         lambda config: _is_split(config, "dirichlet", "sizes"),
@@ -51,11 +54,11 @@ FIELD_USES: Mapping[str, tuple[str, Callable[[TrialConfig], bool]]] = {
         lambda config: algorithm_section(config.job).weighting == "scfa",
     ),
 }
-"""Fields with what looks at them, in words and as a question to an arm."""
+"""For each field, what uses it, and a test whether a trial does."""
 
 
 def find_unused_settings(configs: Sequence[TrialConfig]) -> tuple[str, ...]:
-    """A sentence for every field that differs from its default in some arm and is looked at in none."""
+    """One sentence for every changed field that no trial uses."""
     sections: Mapping[str, type[Section]] = {"data": Data, "training": Training, "scoring": Scoring}
     found = []
     for place, (what, used) in FIELD_USES.items():
@@ -64,26 +67,30 @@ def find_unused_settings(configs: Sequence[TrialConfig]) -> tuple[str, ...]:
         if any(
             getattr(getattr(config.job, section), name) != default for config in configs
         ) and not any(used(config) for config in configs):
-            found.append(f"`{place}` is not looked at: it belongs to {what}")
+            found.append(f"`{place}` has no effect: it applies to {what}")
     if any(
         config.job.privacy is not None and config.job.privacy.mined is not None
         for config in configs
     ) and not any(_mines_properties(config) for config in configs):
         found.append(
-            "`privacy.mined` is not looked at: it belongs to `grouping: fedstl` with a `weight`, or with several clusters"
+            "`privacy.mined` has no effect: it applies to `grouping: fedstl` with a "
+            "`weight` or with several clusters"
         )
     return tuple(found)
 
 
 def find_untrained_algorithms(job: Job, configs: Sequence[TrialConfig]) -> tuple[str, ...]:
-    """A sentence where a job names no algorithm to train, and has sections of some that no arm trains."""
+    """A sentence if the job sets no `algorithm` and has `algorithms` that no trial uses."""
     trained = {config.algorithm for config in configs}
     left = [name for name in job.algorithms if name not in trained]
     if "algorithm" in job.model_fields_set or not left:
         return ()
     every = ", ".join([*(name for name in job.algorithms if name in trained), *left])
-    said = f"`algorithms` has sections that are not trained: {', '.join(left)}; the job trains {', '.join(sorted(trained))}"
-    return (f"{said} (for all of them: `compare: {{algorithm: [{every}]}}`)",)
+    said = (
+        f"`algorithms` has sections that no trial uses: {', '.join(left)}; the job trains "
+        f"{', '.join(sorted(trained))}"
+    )
+    return (f"{said} (to train all: `compare: {{algorithm: [{every}]}}`)",)
 
 
 def _mines_properties(config: TrialConfig) -> bool:

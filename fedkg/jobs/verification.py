@@ -1,4 +1,4 @@
-"""All files of a run, or of the runs of a sweep, compared with their logs; nothing is changed."""
+"""Compare all files of a run or a sweep with their logged checksums, without changing anything."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from fedkg.jobs.sweep.plan import CELLS, is_sweep, read_plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What came of comparing a folder with its logs.
+    """The result of comparing a folder with its logs.
 
     Attributes:
-        folder: the run or sweep. files: number of files with a logged checksum. entries: number of entries in its log.
-        checksum: SHA-256 of the last entry of its log. problems: what is damaged, as messages; none when all is intact.
+        folder: the run or sweep.
+        files: number of files with a logged checksum.
+        entries: number of entries in the log.
+        checksum: SHA-256 of the last log entry.
+        problems: messages about damage; empty if all files are intact.
     """
 
     folder: Path
@@ -29,13 +32,13 @@ class Verification:
 
 
 def verify(folder: str | Path, *, checksum: str | None = None) -> Verification:
-    """Compare every file of a run, of a sweep with all its runs, or of a causal discovery with the log.
+    """Compare every file of a run, a sweep with its runs, or a causal discovery with its log.
 
     Args:
-        checksum: of a last entry that was kept elsewhere; the log must contain it.
+        checksum: a previously noted checksum of the last entry; the log must contain it.
 
     Raises:
-        UsageError: when the folder holds none of these.
+        UsageError: the folder holds none of these.
     """
     run_folder = RunFolder(Path(folder))
     problems: list[str] = []
@@ -45,8 +48,9 @@ def verify(folder: str | Path, *, checksum: str | None = None) -> Verification:
         entries, last = run_folder.log.entries, run_folder.log.last
         if checksum is not None and checksum not in run_folder.log.checksums():
             problems.append(
-                f"{run_folder.log.path} does not contain the checksum {checksum}: the log was written anew"
-                " or cut off after it was noted"
+                f"{run_folder.log.path} does not contain the checksum {checksum}: the log "
+                "was replaced"
+                " or truncated since"
             )
     except JobError as error:
         return Verification(

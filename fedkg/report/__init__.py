@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file, made from the run folder alone."""
+"""The HTML report of a run, made from its folder."""
 
 from fedkg.report.page import write_report
 

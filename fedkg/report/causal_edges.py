@@ -1,4 +1,4 @@
-"""Who was found to drive whom, in the report of a training whose models read the states of such a learning."""
+"""The report's table of causal edges, for trials with augmented states."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from fedkg.report.comparison import setting_text
 from fedkg.report.records import CauseRow, RunRecords
 
 MAX_EDGES = 12
-"""Edges that are shown of each learning, the strongest; all are in `causes.csv`."""
+"""Number of edges shown per discovery, strongest first; `causes.csv` has all."""
 
 
 def causal_edge_table(records: RunRecords) -> list[dict[str, Any]]:
-    """For each setting its strongest edges, the strongest first; trainings of a setting read the states of one learning. `Any`: JSON."""
+    """The strongest edges of each setting; all trials of a setting share one discovery.
+
+    `Any`: JSON.
+    """
     trials = {trial.id: trial for trial in records.trials}
     found: dict[str, dict[tuple[str, str], CauseRow]] = {}
     for row in records.causes:

@@ -1,4 +1,4 @@
-"""The report of a learning of causes: a graph of who drives whom, tables, losses; one HTML file that loads nothing."""
+"""The report of a causal discovery: graph, tables and losses in one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from fedkg.report.charts import SITE_COLOURS, colours
 
 HERE = Path(__file__).parent
 SIZE, RADIUS = 520, 200
-"""Of the drawing in pixels: its sides, and the circle that the clients stand on."""
+"""Side length of the drawing in pixels, and radius of the circle of clients."""
 NODE = (52, 17)
-"""Half the width and height of a client."""
+"""Half the width and height of a client's box."""
 TIP = 14
-"""Length of an arrow's head, which stands beyond the end of its line."""
+"""Length of an arrow head, which extends beyond the end of its line."""
 CROWDED = 8
-"""Clients beyond which edges that are not significant are left out of the drawing."""
+"""With more clients than this the drawing omits edges that are not significant."""
 WIDTH, HEIGHT, LEFT, FOOT = 640, 220, 44, 24
-"""Of the chart of the losses in pixels, and the room beside and below its curves."""
+"""Size of the loss chart in pixels, and its left and bottom margins."""
 COLOURS = {"server": "#b45309"}
-"""Of curves with a colour of their own; the others have those of sites."""
+"""Fixed colours of curves; other curves use the colours of sites."""
 
 
 def causes_page(results: Mapping[str, Any], losses: Sequence[Mapping[str, Any]]) -> str:
     """The page as HTML. `Any`: JSON as in `results.json`.
 
     Raises:
-        MissingExtra: when jinja2 is not installed.
+        MissingExtra: jinja2 is not installed.
     """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -70,7 +70,10 @@ def causes_page(results: Mapping[str, Any], losses: Sequence[Mapping[str, Any]])
 def drawing(
     clients: Sequence[str], edges: Sequence[Mapping[str, Any]], level: float
 ) -> dict[str, Any]:
-    """Where the clients stand and how the arrows run: significant edges are solid, as thick as they are strong. `Any`: JSON."""
+    """Positions of clients and arrows. `Any`: JSON.
+
+    Significant edges are solid; the width of an arrow shows its strength.
+    """
     spots = {
         name: (
             SIZE / 2 + RADIUS * math.sin(2 * math.pi * place / len(clients)),
@@ -87,14 +90,20 @@ def drawing(
         (x0, y0), (x1, y1) = spots[edge["driver"]], spots[edge["driven"]]
         distance = math.hypot(x1 - x0, y1 - y0)
         ux, uy = (x1 - x0) / distance, (y1 - y0) / distance
-        bend = 22  # to the left of the way, so that two arrows between two clients part
+        bend = 22  # to the left, so that the arrows of both directions do not overlap
         middle = ((x0 + x1) / 2 - bend * uy, (y0 + y1) / 2 + bend * ux)
         start, end = _edge_of_box((x0, y0), middle, 4), _edge_of_box((x1, y1), middle, TIP)
-        title = f"{edge['driver']} drives {edge['driven']}: reference {edge['reference']:.3g}, lag {edge['lag']}"
+        title = (
+            f"{edge['driver']} drives {edge['driven']}: reference {edge['reference']:.3g}, "
+            f"lag {edge['lag']}"
+        )
         title += "" if edge["adjusted"] is None else f", p = {edge['adjusted']:.3g} corrected"
         arrows.append(
             {
-                "path": f"M{start[0]:.1f},{start[1]:.1f} Q{middle[0]:.1f},{middle[1]:.1f} {end[0]:.1f},{end[1]:.1f}",
+                "path": (
+                    f"M{start[0]:.1f},{start[1]:.1f} Q{middle[0]:.1f},{middle[1]:.1f} "
+                    f"{end[0]:.1f},{end[1]:.1f}"
+                ),
                 "width": f"{1 + 5 * edge['reference'] / most:.1f}",
                 "sure": sure,
                 "title": title,
@@ -113,7 +122,7 @@ def drawing(
 def _edge_of_box(
     spot: tuple[float, float], towards: tuple[float, float], gap: float
 ) -> tuple[float, float]:
-    """The point so many pixels outside a client's box, on the way from its middle towards another point."""
+    """The point at a distance `gap` outside a client's box, on the line towards another point."""
     x, y = towards[0] - spot[0], towards[1] - spot[1]
     way = math.hypot(x, y)
     edge = min(
@@ -124,12 +133,12 @@ def _edge_of_box(
 
 
 def _loss_height(share: float) -> float:
-    """Where a share of the largest loss stands in the chart."""
+    """The vertical position of a share of the largest loss."""
     return round(HEIGHT - FOOT - (HEIGHT - FOOT - 10) * share, 1)
 
 
 def curves(losses: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """A line for each loss over the epochs, each as a share of its own largest value. `Any`: numbers."""
+    """A curve for each loss over the epochs, as a share of its maximum. `Any`: numbers."""
     if len(losses) < 2:
         return []
     made = []
@@ -138,8 +147,9 @@ def curves(losses: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     for name in names:
         values = [float(row[name]) for row in losses]
         top = max(values) or 1.0
+        span = WIDTH - 8 - LEFT
         points = " ".join(
-            f"{LEFT + place * (WIDTH - 8 - LEFT) / (len(values) - 1):.1f},{_loss_height(value / top):.1f}"
+            f"{LEFT + place * span / (len(values) - 1):.1f},{_loss_height(value / top):.1f}"
             for place, value in enumerate(values)
         )
         made.append(

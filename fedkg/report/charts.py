@@ -1,4 +1,4 @@
-"""The report's charts as plotly figures, in their JSON form: plain data that plotly.js draws in the reader's browser."""
+"""The charts of the report as plotly figures in JSON, which plotly.js draws in the browser."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ ZONE_TINTS = {"safe": "#ecfdf5", "warning": "#fefce8", "danger": "#fff1e6", "cri
 
 
 def colours(names: Sequence[str], palette: Sequence[str]) -> dict[str, str]:
-    """A colour for each name, repeated when there are more names than colours."""
+    """A colour for each name; colours repeat if there are more names."""
     return {name: palette[i % len(palette)] for i, name in enumerate(names)}
 
 
 def learning_curve(
     scenario: Scenario, colour: Mapping[str, str], measure: Measure = MEASURES["detection"]
 ) -> Figure:
-    """The figure by round: the mean over seeds, with a band from the lowest to the highest seed."""
+    """The figure by round: the mean over seeds, with a band between the lowest and highest seed."""
     traces = [
         t
         for c in scenario.contenders
@@ -51,7 +51,7 @@ def learning_curve(
 
 
 def violation_curve(scenario: Scenario, colour: Mapping[str, str]) -> Figure:
-    """The violation rate by round over the four zones: worst site as a line, mean over sites dotted."""
+    """The violation rate by round with the four zones: worst site solid, mean over sites dotted."""
     traces: list[Figure] = []
     top = 0.2
     for contender in scenario.contenders:
@@ -66,7 +66,7 @@ def violation_curve(scenario: Scenario, colour: Mapping[str, str]) -> Figure:
     shapes = [_zone(name, low, min(high, top), top) for name, low, high, _ in ZONES if low < top]
     return _figure(
         traces,
-        y={"range": [0, top], "tickformat": ".0%", "title": {"text": "rules broken"}},
+        y={"range": [0, top], "tickformat": ".0%", "title": {"text": "rules violated"}},
         shapes=shapes,
     )
 
@@ -74,7 +74,10 @@ def violation_curve(scenario: Scenario, colour: Mapping[str, str]) -> Figure:
 def weight_curve(
     contender: Contender, clients: Sequence[ClientRow], colour: Mapping[str, str], corrupted: str
 ) -> Figure:
-    """Each site's weight in the common model by round, mean over seeds; a corrupted site in red, with its share of the data dashed."""
+    """Each site's weight in the common model by round, averaged over seeds.
+
+    A corrupted site is red, with its share of the data dashed.
+    """
     ids = {trial.id for trial in contender.trials}
     rows = [row for row in clients if row.trial in ids]
     traces = []
@@ -100,7 +103,7 @@ def weight_bars(
     sites: Sequence[str],
     colour: Mapping[str, str],
 ) -> Figure:
-    """Each site's mean weight over the rounds it took part in, one bar per algorithm; a corrupted site is named so."""
+    """Each site's mean weight over its rounds, with one bar per algorithm."""
     labels = [
         f"<b>{site} (corrupted)</b>" if site == scenario.corrupted else site for site in sites
     ]
@@ -124,7 +127,11 @@ def weight_bars(
 
 
 def split_bars(sites: Mapping[str, Mapping[str, float]], event: str) -> Figure:
-    """Rows of each site, those labelled 1 apart; `event`: what they are, such as ``failure``."""
+    """Rows of each site, with and without the label 1.
+
+    Args:
+        event: noun for a row labelled 1, such as ``failure``.
+    """
     names = list(sites)
     counts = (
         (f"without {event}", "#cbd5e1", [sites[n]["rows"] - sites[n]["positives"] for n in names]),
@@ -194,7 +201,7 @@ def _line(name: str, x: Sequence[int], y: Sequence[float], line: Figure, hover: 
 
 
 def _zone(name: str, low: float, high: float, top: float) -> Figure:
-    """A zone behind the curves, named where there is room for a line of text."""
+    """A zone behind the curves, labelled if there is room for text."""
     label = {
         "text": name,
         "textposition": "top left",

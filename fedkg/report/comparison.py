@@ -1,4 +1,4 @@
-"""The arms of a run side by side: scenarios (what the job varied), in each the algorithms, over their seeds."""
+"""Group the trials of a run: scenarios (settings that the job varied), algorithms, and seeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Setting = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """One algorithm in one scenario: its arms, one per seed, with their rounds in order."""
+    """One algorithm in one scenario: its trials, one per seed, with their rounds in order."""
 
     algorithm: str
     name: str
@@ -25,7 +25,7 @@ class Contender:
     def curve(
         self, read: Callable[[RoundRow], float]
     ) -> tuple[list[int], list[float], list[float], list[float]]:
-        """Round numbers, mean, lowest and highest of a figure over seeds, round by round."""
+        """Round numbers, mean, minimum and maximum of a figure over seeds."""
         at: dict[int, list[float]] = {}
         for rows in self.rounds:
             for row in rows:
@@ -42,7 +42,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What the job held fixed for all algorithms in it."""
+    """The settings that all its algorithms share."""
 
     setting: Setting
     corrupted: str
@@ -50,18 +50,18 @@ class Scenario:
 
     @property
     def title(self) -> str:
-        """``alpha 0.1, graz corrupted``; empty when the job varied nothing."""
+        """``alpha 0.1, graz corrupted``; empty if the job varies nothing."""
         return setting_text(self.setting, self.corrupted)
 
 
 def setting_text(setting: Setting, corrupted: str) -> str:
-    """A setting in words; of dotted fields the last word."""
+    """A setting in words, with the last part of dotted fields."""
     parts = [f"{name.rpartition('.')[2].replace('_', ' ')} {value}" for name, value in setting]
     return ", ".join([*parts, f"{corrupted} corrupted"] if corrupted else parts)
 
 
 def scenarios(records: RunRecords) -> tuple[Scenario, ...]:
-    """The run's scenarios in the order of its arms, those with a corrupted site last."""
+    """The scenarios of a run in the order of its trials, those with a corrupted site last."""
     rows: dict[str, list[RoundRow]] = {trial.id: [] for trial in records.trials}
     for row in records.rounds:
         rows.setdefault(row.trial, []).append(row)
@@ -88,6 +88,6 @@ def _contender(trials: Sequence[TrialRecord], rows: dict[str, list[RoundRow]]) -
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean of the values that are numbers; NaN when none is."""
+    """The mean of the values other than NaN; NaN if there are none."""
     known = [value for value in values if not math.isnan(value)]
     return statistics.fmean(known) if known else math.nan

@@ -1,4 +1,4 @@
-"""Paired differences in the report."""
+"""The report's table of paired differences."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from fedkg.jobs.comparison.paired_differences import PairedDifference, compare_pairs
 from fedkg.report.records import Result
 
-VERDICTS = {1: "clearly better", -1: "clearly worse", 0: "may be chance"}
+VERDICTS = {1: "clearly better", -1: "clearly worse", 0: "not significant"}
 
 
 def difference_table(results: Sequence[Result]) -> list[dict[str, str]]:
-    """A line per pair, as texts; empty where no pair has two seeds, of which nothing can be said."""
+    """One row per pair as text; empty if no pair has two seeds."""
     rows = [
         {
             "setting": dict(result.setting),
@@ -46,8 +46,10 @@ def _line(pair: PairedDifference) -> dict[str, str]:
         "other": pair.other,
         "mean": "–" if math.isnan(found.mean) else f"{found.mean:+.3f}",
         "interval": "–" if math.isnan(low) else f"{low:+.3f} to {high:+.3f}",
-        "ahead": f"{found.higher if pair.measure.higher else found.lower} of {len(found.differences)}",
+        "ahead": (
+            f"{found.higher if pair.measure.higher else found.lower} of {len(found.differences)}"
+        ),
         "verdict": VERDICTS[found.direction * pair.measure.sign]
         if len(found.differences) > 1
-        else "one seed says little",
+        else "one seed only",
     }

@@ -1,4 +1,4 @@
-"""What came out of a run, in sentences for somebody who runs a plant."""
+"""The outcome of a run in sentences for a plant operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedkg.violation_zones import classify_rate
 
 
 def describe_outcome(records: RunRecords) -> list[str]:
-    """The outcome, most important first; every sentence is made of figures of the run folder."""
+    """The outcome, most important first; every sentence uses figures of the run folder."""
     whole = [result for result in records.results if not result.corrupted and not result.baseline]
     figures = (
         *records.sentences,
@@ -38,19 +38,23 @@ def describe_outcome(records: RunRecords) -> list[str]:
 def _unfinished(records: RunRecords) -> str:
     if records.failed:
         names = "; ".join(f"{name}: {why.splitlines()[0]}" for name, why in records.failed)
-        return (
-            f"{len(records.failed)} of the runs failed, and what is shown is of the others. {names}"
-        )
+        return f"{len(records.failed)} of the runs failed; the report covers the others. {names}"
     if records.open_runs:
-        return f"This sweep is not finished: {records.open_runs} of its runs are still open, and what is shown is preliminary."
+        return (
+            f"This sweep is not finished: {records.open_runs} of its runs are still open, so "
+            "these results are preliminary."
+        )
     open_trials = sum(not trial.done for trial in records.trials)
     if not open_trials:
         return ""
-    return f"This run is not finished: {open_trials} of {len(records.trials)} trainings are still open, and what is shown is preliminary."
+    return (
+        f"This run is not finished: {open_trials} of {len(records.trials)} trials are still "
+        "open, so these results are preliminary."
+    )
 
 
 def _overview(results: Sequence[Result]) -> str:
-    """Whether it made a difference, in one sentence: without damage, and with it."""
+    """Whether the algorithms differ, in one sentence each without and with corruption."""
     settings: dict[tuple[Setting, str], list[Result]] = {}
     for result in results:
         if not math.isnan(result.main.mean):
@@ -81,13 +85,16 @@ def _clear_winners(groups: Sequence[Sequence[Result]]) -> list[str]:
         *others, last = (result.title for result in groups[0])
         names = f"{', '.join(others)} and {last}"
         where = "the one setting" if len(groups) == 1 else f"any of the {len(groups)} settings"
-        return [f"With sound data, no difference between {names} is clear of chance in {where}."]
+        return [f"With sound data, no difference between {names} is significant in {where}."]
     counts = ", ".join(f"{name} is clearly ahead in {count}" for name, count in clear.most_common())
     return [f"With sound data, {counts} of {len(groups)} settings."]
 
 
 def _fewest_violations(groups: Sequence[Sequence[Result]]) -> list[str]:
-    """Which algorithm's models clearly break the fewest rules in every setting, at the worst site of the last round."""
+    """The algorithm with clearly the lowest violation rate in every setting.
+
+    The rate is that of the worst site in the last round.
+    """
     told = []
     for members in groups:
         group = [one for one in members if not math.isnan(one.figure("rho_worst").mean)]
@@ -107,7 +114,10 @@ def _fewest_violations(groups: Sequence[Sequence[Result]]) -> list[str]:
         (mean(pair[i].figure("rho_worst").mean for pair in told) for i in (0, 1)),
     )
     return [
-        f"Of the rules, {title} breaks clearly fewer: {ours:.0%} at the worst site, {plain} {theirs:.0%}."
+        (
+            f"{title} violates clearly fewer rules than {plain}: {ours:.0%} instead of "
+            f"{theirs:.0%} at the worst site."
+        )
     ]
 
 
@@ -118,12 +128,15 @@ def _corrupted_outcome(group: Sequence[Result]) -> str:
     where = f"With wrong labels at {base.corrupted}, "
     if best is base:
         return f"{where}{base.title} is the best, at {title} {base.main.text()}."
-    how = "" if clearly_better(best, base) else ", a difference that may be chance"
-    return f"{where}{best.title} keeps {article} {title} of {best.main.text()} where {base.title} ends at {base.main.text()}{how}."
+    how = "" if clearly_better(best, base) else ", which is not significant"
+    return (
+        f"{where}{best.title} reaches {article} {title} of {best.main.text()}, compared with "
+        f"{base.main.text()} for {base.title}{how}."
+    )
 
 
 def clearly_better(one: Result, other: Result) -> bool:
-    """Whether the figure is better beyond chance, as `verdict` judges it."""
+    """Whether the figure is significantly better by the paired test."""
     return (
         paired_test(one.main.values, other.main.values).direction
         == MEASURE_BY_COLUMN[one.measure].sign
@@ -131,12 +144,12 @@ def clearly_better(one: Result, other: Result) -> bool:
 
 
 def _signed_mean(result: Result) -> float:
-    """The figure's mean, turned so that more is better."""
+    """The mean of the figure, with the sign that makes larger better."""
     return MEASURE_BY_COLUMN[result.measure].sign * result.main.mean
 
 
 def _detection(results: Sequence[Result], event: str) -> str:
-    """What the figures mean at a machine: events found, alarms that are right."""
+    """The practical meaning of the figures: events found, alarms that are right."""
     found = [
         result.figure("recall").mean
         for result in results
@@ -150,8 +163,11 @@ def _detection(results: Sequence[Result], event: str) -> str:
     if not found:
         return ""
     if not right:
-        return f"At the end the models raise no alarm: they find no {event}."
-    return f"At the end the models find {_range(found)} of the {plural_event(event)}, and {_range(right)} of their alarms are right."
+        return f"At the end the models raise no alarms and find no {event}."
+    return (
+        f"At the end the models find {_range(found)} of the {plural_event(event)}, and "
+        f"{_range(right)} of their alarms are right."
+    )
 
 
 def _range(shares: Sequence[float]) -> str:
@@ -160,36 +176,40 @@ def _range(shares: Sequence[float]) -> str:
 
 
 def _violation_rates(results: Sequence[Result]) -> str:
-    """The violation rate of the last round per algorithm, averaged over the settings without damage."""
+    """The violation rate in the last round by algorithm, over settings without corruption."""
     parts = []
     for name in dict.fromkeys(result.title for result in results):
         worst = mean(result.figure("rho_worst").mean for result in results if result.title == name)
         every = mean(result.figure("rho_mean").mean for result in results if result.title == name)
         if not math.isnan(worst):
             parts.append(
-                f"{name} {worst:.1%} at the worst site ({classify_rate(worst)}) and {every:.1%} on average"
+                f"{name} {worst:.1%} at the worst site ({classify_rate(worst)}) and "
+                f"{every:.1%} on average"
             )
     return (
-        f"Share of the rules that the sites' models broke in the last round: {'; '.join(parts)}."
+        f"Share of the rules that the sites' models violated in the last round: {'; '.join(parts)}."
         if parts
         else ""
     )
 
 
 def _not_trained_on_rules(records: RunRecords, results: Sequence[Result]) -> str:
-    """Why rules are broken by models that nobody taught them."""
+    """Why models violate rules that training does not include."""
     if is_trained_on_rules(records) or not any(
         result_zone(result) == "critical" for result in results
     ):
         return ""
     return (
-        "No model was trained on the rules here: the server only weighs sites by them, and labels alone do not teach them. "
-        "`training.penalty` puts the rules into the sites' loss."
+        "Training did not include the rules: the server only weighs sites by them. "
+        "Set `training.penalty` to add the rules to the sites' loss."
     )
 
 
 def _remarks(records: RunRecords) -> list[str]:
-    """What rounds noted, with how often and by whom; by which executor they were trained is said beside the settings."""
+    """The notes of rounds, with their number and the algorithm.
+
+    The settings section shows the executor.
+    """
     titles = {trial.id: trial.title for trial in records.trials}
     found: dict[str, Counter[str]] = {}
     for row in records.rounds:
@@ -203,7 +223,7 @@ def _remarks(records: RunRecords) -> list[str]:
 
 
 def _format_count(counted: tuple[str, int]) -> str:
-    """Whose rounds noted something, and in how many; of a single one the note itself says when."""
+    """The algorithm of a note and its number of rounds; a single round needs no number."""
     title, count = counted
     return f"{title}: {count} of its rounds" if count > 1 else title
 
@@ -216,4 +236,4 @@ def _excluded(records: RunRecords) -> str:
         f"{site} ({count} {'round' if count == 1 else 'rounds'})"
         for site, count in counts.most_common()
     )
-    return f"Some updates were unusable and left out, by name: {places}."
+    return f"The server excluded unusable updates from: {places}."

@@ -1,4 +1,4 @@
-"""The report's page: sections filled from the records, one HTML file that loads nothing."""
+"""The page of the report: sections filled from the records, as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -37,32 +37,42 @@ from fedkg.report.theory_tables import property_lines, theory_tables
 from fedkg.report.zone_advice import zone_advice, zone_basis, zone_legend
 
 HERE = Path(__file__).parent
-ALPHA_NOTE = "Alpha says how alike the sites are: with 0.1 each sees other kinds of data than the rest, with 10 all see nearly the same."
+ALPHA_NOTE = (
+    "Alpha controls how similar the sites are: with 0.1 their data differ strongly, with 10 "
+    "they are nearly equal."
+)
 LOCAL_MODELS_NOTE = (
-    "Sites with models of their own, such as those that train alone: where the test rows are common to all sites, the figure here is"
-    " the mean of their models on all these rows, also on kinds of data that a site never saw."
-    " How good each is for its own site stands under Site by site."
+    "For algorithms with one model per site, such as local training, the figure here is"
+    " the mean of all models on all test rows, including kinds of data that a site never saw."
+    " Site by site shows each model on the data of its site."
 )
 
 MEASURE_NOTES: Mapping[str, str] = {
-    "f1": "F1 weighs the share of {events} found (recall) against the share of alarms that are right (precision); 1 is perfect.",
-    "accuracy": "Accuracy is the share of samples whose class is predicted right.",
-    "rmse": "RMSE is the root of the mean squared error, in the unit of what is predicted; less is better.",
-    "mse": "MSE is the mean squared error in standard deviations (1: no better than forecasting the mean); less is better. RMSE is its"
-    " root in the unit of what is forecast.",
+    "f1": (
+        "F1 combines the share of {events} found (recall) and the share of alarms that are "
+        "right (precision); 1 is perfect."
+    ),
+    "accuracy": "Accuracy is the share of samples with the right class.",
+    "rmse": (
+        "RMSE is the root of the mean squared error, in the unit of the target; less is better."
+    ),
+    "mse": (
+        "MSE is the mean squared error in standard deviations (1: no better than "
+        "forecasting the mean); less is better. RMSE is its root in the unit of the target."
+    ),
 }
 
 Context = dict[str, Any]
-"""What the template is filled with. `Any`: texts, numbers, lists and mappings of them."""
+"""The variables of the template. `Any`: texts, numbers, lists and mappings of them."""
 
 
 def write_report(folder: str | Path) -> Path:
-    """Write `report.html` into a run folder, from what is in it, and return its path.
+    """Write `report.html` into a run folder and return its path.
 
     Raises:
-        UsageError: when the folder is not a run folder.
-        JobError: when one of its files is missing or damaged.
-        MissingExtra: when plotly or jinja2 is not installed.
+        UsageError: the folder is not a run folder.
+        JobError: a file is missing or damaged.
+        MissingExtra: plotly or jinja2 is not installed.
     """
     records = read_sweep(Path(folder)) if is_sweep(Path(folder)) else read_run(Path(folder))
     return RunFolder(records.folder).write_text(REPORT, page(records))
@@ -99,13 +109,13 @@ def page(records: RunRecords) -> str:
 
 
 class _Figures:
-    """The page's charts, numbered as they are added."""
+    """The charts of the page, numbered in the order of adding."""
 
     def __init__(self) -> None:
         self.found: dict[str, charts.Figure] = {}
 
     def add(self, figure: charts.Figure, title: str, label: str) -> list[Context]:
-        """What the template needs of one chart, or nothing when the chart has nothing to draw."""
+        """The template variables of a chart; empty if there is nothing to draw."""
         if not any(len(trace["x"]) for trace in figure["data"]):
             return []
         name = f"f{len(self.found)}"
@@ -133,7 +143,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         violations += figures.add(
             charts.violation_curve(s, algorithm_colour),
             s.title,
-            f"Share of rules broken by round, {s.title or 'all trials'}",
+            f"Share of rules violated by round, {s.title or 'all trials'}",
         )
     rules = most_violated(records, found, algorithm_colour)
     context: Context = {
@@ -146,7 +156,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "comparison": comparison,
         "seeds_note": f"mean ± standard deviation over {seeds} seeds."
         if seeds > 1
-        else "from a single seed, so that chance is part of them.",
+        else "from a single seed, so chance affects them.",
         "target_note": _target_note(records),
         "alone_note": LOCAL_MODELS_NOTE
         if any(result.baseline for result in records.results)
@@ -156,7 +166,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "event": records.event,
         "events": plural_event(records.event),
         "title_of_measure": measure.title,
-        "band_note": "The line is the mean over seeds, the band reaches from the worst to the best seed."
+        "band_note": "The line is the mean over seeds, and the band spans all seeds."
         if seeds > 1
         else "",
         "learning": learning,
@@ -176,7 +186,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "rules": rules,
         "rules_kept": never_violated(records),
         "not_evaluated": unevaluated_table(records),
-        "rules_note": ", mean over the trainings without damage"
+        "rules_note": ", mean over the trials without corruption"
         if any(s.corrupted for s in found)
         else "",
         "privacy": privacy_table(records.privacy),
@@ -195,19 +205,19 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
 
 
 def _shown_sections(context: Context) -> list[tuple[str, str]]:
-    """The sections that have something to show, for the line of links."""
+    """The sections with content, for the navigation."""
     every = (
         ("outcome", "Outcome", True),
         ("comparison", "Comparison", context["comparison"]),
         ("differences", "Differences", context["differences"]),
         ("sites", "Sites", context["sites_apart"]),
         ("learning", "Learning", context["learning"]),
-        ("rules-kept", "Rules kept", context["violations"] or context["not_evaluated"]),
+        ("violations", "Violations", context["violations"] or context["not_evaluated"]),
         ("weights", "Weights", context["weights"]),
         ("rules", "Violated rules", context["rules"]),
         ("theory", "Theory", context["theory"]),
-        ("held-to", "Properties and sets", context["forecasts"] or context["sets"]),
-        ("drives", "Who drives whom", context["drives"]),
+        ("constraints", "Properties and sets", context["forecasts"] or context["sets"]),
+        ("causes", "Causes", context["drives"]),
         ("privacy", "Privacy", context["privacy"]),
         ("data", "Data", context["split"] or context["checks"]),
         ("settings", "Settings", True),
@@ -218,7 +228,7 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
 def _subtitle(records: RunRecords, seeds: int) -> str:
     sites = len({row.client for row in records.clients})
     rounds = max((row.round for row in records.rounds), default=0)
-    parts = [_counted(len(records.trials), "training")]
+    parts = [_counted(len(records.trials), "trial")]
     if sites:
         parts.append(_counted(sites, "site"))
     if rounds:
@@ -240,7 +250,10 @@ def _target_note(records: RunRecords) -> str:
     if math.isnan(records.target):
         return ""
     title = run_measure(records).title
-    return f"Rounds to target: the first round whose {title} reaches {records.target:g}; in brackets how many of the seeds get there."
+    return (
+        f"Rounds to target: the first round with {title} of at least {records.target:g}; in "
+        "brackets the number of seeds that reach it."
+    )
 
 
 def _weights(
@@ -250,7 +263,7 @@ def _weights(
     algorithms: Mapping[str, str],
     figures: _Figures,
 ) -> list[Context]:
-    """One group of charts per scenario, those with a damaged site first: there the weights matter."""
+    """One group of charts per scenario, those with a corrupted site first."""
     groups = []
     for s in sorted(found, key=lambda s: not s.corrupted):
         bars = charts.weight_bars(s, records.clients, list(sites), algorithms)
@@ -280,7 +293,7 @@ def _splits(records: RunRecords, figures: _Figures) -> list[Context]:
 
 
 def _script_json(value: Any) -> str:
-    """JSON that can stand inside a script element: no `<`, no NaN. `Any`: JSON."""
+    """JSON for a script element, without `<` and NaN. `Any`: JSON."""
     return json.dumps(_nulls(value), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

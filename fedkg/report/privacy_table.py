@@ -1,4 +1,4 @@
-"""The report's section on privacy: what each training has spent, and what its promise covers."""
+"""The report's section on privacy: the spending of each trial, and what the guarantee covers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from typing import Any
 from fedkg.jobs.comparison.privacy_spending import describe_total_privacy
 
 COVERS = {
-    "example": "Covered: everything that a site sends while it trains, and so all models and what is computed from them. Not covered: "
-    "files that describe the data themselves (split.json, checks.csv, forecasts.csv), how many rows a site has, rows held out for the"
-    " test, and models that never leave their site, such as those of sites trained alone.",
-    "client": "Covered: the server's models, and what is computed from them; the server itself is trusted and sees every update. "
-    "Not covered: what it notes of single sites (clients.csv, violation rates by round), files that describe the data themselves, rows held"
-    " out for the test, and models that never leave their site, such as those of sites trained alone.",
+    "example": (
+        "Covered: everything that a site sends in training, so all models and everything "
+        "computed from them. Not covered: files that describe the data (split.json, "
+        "checks.csv, forecasts.csv), the number of rows at a site, rows held out for the "
+        "test, and models that never leave their site, such as those of local training."
+    ),
+    "client": (
+        "Covered: the server's models and everything computed from them; the server is "
+        "trusted and sees every update. Not covered: its records about single sites "
+        "(clients.csv, violation rates by round), files that describe the data, rows held "
+        "out for the test, and models that never leave their site, such as those of local "
+        "training."
+    ),
 }
 
 
 def privacy_table(rows: Sequence[Mapping[str, str]]) -> dict[str, Any] | None:
-    """The lines of `privacy.csv` as a table, None where nothing was promised. `Any`: texts and lists of them."""
+    """The rows of `privacy.csv` as a table; None without any. `Any`: texts and lists of texts."""
     if not rows:
         return None
     units = dict.fromkeys("client" if row["unit"] == "a client" else "example" for row in rows)
@@ -42,8 +49,13 @@ def privacy_table(rows: Sequence[Mapping[str, str]]) -> dict[str, Any] | None:
 def _mechanism(row: Mapping[str, str]) -> str:
     if not row["noise"]:
         return f"{row['what']}: {row['releases']} values, epsilon {_number(row['each'])} each"
-    often = f"{int(row['releases']):,} noised sums, in each with chance {float(row['rate']):.3g}"
-    return f"{row['what']}: {often}; noise {float(row['noise']):.3g} times the clip of {float(row['clip']):g}"
+    often = (
+        f"{int(row['releases']):,} noised sums, in each with probability {float(row['rate']):.3g}"
+    )
+    return (
+        f"{row['what']}: {often}; noise {float(row['noise']):.3g} times the clip of "
+        f"{float(row['clip']):g}"
+    )
 
 
 def _number(text: str) -> str:

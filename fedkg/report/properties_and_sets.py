@@ -1,4 +1,4 @@
-"""What sites are held to, in the report: the properties of their series, and the sets of their parameters."""
+"""The report's tables of constraints on single sites: mined properties and parameter sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Lines = list[dict[str, str]]
 
 
 def property_table(records: RunRecords) -> Lines:
-    """A line per setting, algorithm and kind of forecast: error, and how many forecasts and steps keep the site's mined property."""
+    """One row per setting, algorithm and kind of forecast: error and satisfied properties."""
     found: dict[tuple[str, str, str], list[ForecastRow]] = {}
     trials = {trial.id: trial for trial in records.trials}
     for row in records.forecasts:
@@ -46,7 +46,7 @@ def property_table(records: RunRecords) -> Lines:
 
 
 def set_table(records: RunRecords) -> Lines:
-    """A line per setting and algorithm: how far the sites' models are from their sets."""
+    """One row per setting and algorithm: distances of the sites' models to their sets."""
     found: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
     trials = {trial.id: trial for trial in records.trials}
     for row in records.sets:
@@ -70,7 +70,7 @@ def set_table(records: RunRecords) -> Lines:
 
 
 def _with_half(values: Sequence[float], halves: Sequence[float], factor: float, unit: str) -> str:
-    """``0.27 ± 0.18``: the mean over seeds, and the mean half width of the interval over sites."""
+    """``0.27 ± 0.18``: mean over seeds, and mean half width of the interval over sites."""
     middle, half = mean(values) * factor, mean(halves) * factor
     digits = 3 if factor == 1.0 else 0
     if math.isnan(middle):

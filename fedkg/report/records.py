@@ -1,4 +1,7 @@
-"""A run folder as data: what the report reads, and nothing else. Missing files of a run that stopped early are empty lists."""
+"""Read a run folder into the records of the report.
+
+Missing files of a run that stopped early become empty lists.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,23 @@ from fedkg.jobs.folder import ENVIRONMENT, JOB, RESULTS, SPLIT, THEORY, TRIALS, 
 from fedkg.jobs.measure import plural_event
 
 Json = dict[str, Any]
-"""A JSON object as read from a file. `Any`: JSON."""
+"""A JSON object from a file. `Any`: JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRecord:
-    """One training of the run.
+    """One trial of the run.
 
     Attributes:
-        id: as in the run's files. algorithm: its name in the job. title: what readers call it. seed: of the training.
-        setting: what the job varied besides algorithm and seed, as text by field (``{"data.alpha": "0.1"}``).
-        corrupted: the site whose labels were damaged on purpose, or "".
-        done: whether it was trained to its end. baseline: whether it only stands beside what was asked for.
+        id: as in the files of the run.
+        algorithm: its name in the job.
+        title: its name in the report.
+        seed: of the trial.
+        setting: what the job varied besides algorithm and seed, as text by field
+            (``{"data.alpha": "0.1"}``).
+        corrupted: the site with deliberately wrong labels, or "".
+        done: whether the trial is finished.
+        baseline: whether fedkg added the trial as a reference.
     """
 
     id: str
@@ -39,7 +47,7 @@ class TrialRecord:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A mean over seeds with its standard deviation and 95 % interval, NaN where there is none, and the value of each seed."""
+    """Mean over seeds, standard deviation, 95 % interval (NaN if unavailable), and all values."""
 
     mean: float
     deviation: float = math.nan
@@ -48,7 +56,7 @@ class Figure:
     high: float = math.nan
 
     def text(self, digits: int = 2, *, factor: float = 1.0, unit: str = "") -> str:
-        """``0.71 ± 0.02``; a dash when nothing was measured."""
+        """``0.71 ± 0.02``; a dash if not measured."""
         if math.isnan(self.mean):
             return "–"
         shown = f"{self.mean * factor:.{digits}f}"
@@ -62,13 +70,16 @@ NOT_MEASURED = Figure(math.nan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One line of the comparison: an algorithm in a setting, over its seeds.
+    """One row of the comparison: an algorithm in a setting, over its seeds.
 
     Attributes:
-        preset: behind the algorithm. reached: in how many seeds F1 reached the target. zone: of the mean violation rate of the worst site
-            in the last round.
-        seed_list: the seeds, in the order of the figures' values. baseline: see `Arm`. measure: the figure that is compared.
-        sites: of each figure over the sites, the mean over seeds of its mean, deviation, worst and quantiles, by name.
+        preset: the preset that the algorithm is based on.
+        reached: number of seeds that reached the target.
+        zone: of the mean violation rate of the worst site in the last round.
+        seed_list: the seeds, in the order of the figures' values.
+        baseline: see `TrialRecord`.
+        measure: the compared figure.
+        sites: for each figure its mean, deviation, worst value and quantiles over the sites.
         figures: by name as in `results.json`.
     """
 
@@ -88,17 +99,20 @@ class Result:
 
     @property
     def main(self) -> Figure:
-        """The figure that algorithms are compared by."""
+        """The figure that decides comparisons."""
         return self.figure(self.measure)
 
     def figure(self, name: str) -> Figure:
-        """The figure called `name`, unknown when it was not measured."""
+        """The figure with this name; a missing one is not measured."""
         return self.figures.get(name, NOT_MEASURED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """How good a model is, by the measures of its task; NaN where one is not of the task, or nothing was measured."""
+    """The quality of a model by the figures of its task.
+
+    NaN for those of other tasks or not measured.
+    """
 
     f1: float = math.nan
     precision: float = math.nan
@@ -111,7 +125,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRow(Figures):
-    """One line of `rounds.csv`; numbers that were not measured are NaN."""
+    """One row of `rounds.csv`; NaN for values that were not measured."""
 
     trial: str
     round: int
@@ -125,7 +139,7 @@ class RoundRow(Figures):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRow:
-    """One line of `clients.csv`: a site in a round; `share` is its weight by its number of samples alone."""
+    """One row of `clients.csv`: a site in a round; `share` is its weight by samples alone."""
 
     trial: str
     round: int
@@ -139,7 +153,7 @@ class ClientRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteRow(Figures):
-    """One line of `sites.csv`: a site at the end of an arm, on its own test rows with the model it uses."""
+    """One row of `sites.csv`: a site at the end of a trial, on its own test rows."""
 
     trial: str
     client: str
@@ -151,7 +165,7 @@ class SiteRow(Figures):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """One line of `rules.csv`: a rule at the end of an arm."""
+    """One row of `rules.csv`: a rule at the end of a trial."""
 
     trial: str
     rule: str
@@ -166,7 +180,7 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastRow:
-    """One line of `forecasts.csv`: the forecasts of all sites by one kind of model, and how often they keep the sites' properties."""
+    """One row of `forecasts.csv`: errors and satisfied properties by kind of model."""
 
     trial: str
     by: str
@@ -180,7 +194,7 @@ class ForecastRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRow:
-    """One line of `sets.csv`: how far the model of a site is from the set that it is to be kept in."""
+    """One row of `sets.csv`: the distance of a site's model to its parameter set."""
 
     trial: str
     client: str
@@ -190,7 +204,7 @@ class SetRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRow:
-    """One line of `causes.csv`: how strongly a site was found to drive another, where models read states of such a learning."""
+    """One row of `causes.csv`: a causal edge between sites."""
 
     trial: str
     driver: str
@@ -201,7 +215,7 @@ class CauseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow:
-    """One line of `checks.csv`: a rule over the data alone."""
+    """One row of `checks.csv`: a rule over the data alone."""
 
     rule: str
     title: str = ""
@@ -215,14 +229,18 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecords:
-    """Everything the report says, read from a run folder.
+    """Everything that the report shows, read from a run folder.
 
     Attributes:
-        results, sentences: the comparison over seeds, and what it says; empty until the run is finished.
-        splits: per way the data was split: its title, and per site `rows` and `positives` (labels of 1). split_note: in words.
-        theory: what theory says of each training, as in `theory.json`; empty where it was not asked for.
-        failed: runs of a sweep that failed, with why. open_runs: how many of them are not done.
-        rule_texts: the rules as written, by name. target: the figure whose first round is reported, NaN for none.
+        results: the comparison over seeds; empty until the run is finished.
+        sentences: the comparison in words.
+        splits: for each split its title, and per site `rows` and `positives` (labels of 1).
+        split_note: a description of the split.
+        theory: the content of `theory.json`; empty if the job does not ask for it.
+        failed: failed runs of a sweep with their reasons.
+        open_runs: number of unfinished runs of a sweep.
+        rule_texts: the rules as written, by name.
+        target: the target of the measure; NaN for none.
     """
 
     folder: Path
@@ -252,12 +270,17 @@ class RunRecords:
 
     @property
     def event(self) -> str:
-        """What a row labelled 1 is, such as ``failure``; see `event_of`."""
+        """The noun for a row labelled 1, such as ``failure``; see `event_of`."""
         return str(self.environment.get("event", "failure"))
 
 
 def read_run(folder: Path) -> RunRecords:
-    """The records of a run folder. Raises UsageError when it is none, JobError when one of its files is damaged."""
+    """Read the records of a run folder.
+
+    Raises:
+        UsageError: the folder is not a run folder.
+        JobError: a file is damaged.
+    """
     files = RunFolder(folder)
     if not files.exists():
         raise UsageError(
@@ -290,7 +313,7 @@ def read_run(folder: Path) -> RunRecords:
         splits=_splits(split),
         split_note=_split_note(split, environment.get("event", "failure")),
         rule_texts=results.get("rules", {}),
-        target=_known(results["target"])
+        target=_or_nan(results["target"])
         if "target" in results
         else job.get("evaluation", {}).get("target_f1", math.nan),
         title=job.get("title") or job.get("name") or "Training run",
@@ -315,9 +338,9 @@ def result_of(row: Json) -> Result:
     """A row of `results.json`."""
     figures = {
         name: Figure(
-            _known(value["mean"]),
-            _known(value["spread"]),
-            tuple(_known(item) for item in value["values"]),
+            _or_nan(value["mean"]),
+            _or_nan(value["spread"]),
+            tuple(_or_nan(item) for item in value["values"]),
             *(value.get("interval") or (math.nan, math.nan)),
         )
         for name, value in row.items()
@@ -336,19 +359,19 @@ def result_of(row: Json) -> Result:
         baseline=row.get("baseline", False),
         measure=row.get("measure", "f1"),
         sites={
-            figure: {name: _known(value["mean"]) for name, value in parts.items()}
+            figure: {name: _or_nan(value["mean"]) for name, value in parts.items()}
             for figure, parts in row.get("sites", {}).items()
         },
         figures=figures,
     )
 
 
-def _known(value: float | None) -> float:
+def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
 def _splits(document: Json) -> tuple[tuple[str, dict[str, dict[str, float]]], ...]:
-    """The first seed of every setting; which site is damaged changes no row's place."""
+    """The first seed of every setting; corruption does not move rows."""
     chosen: dict[str, tuple[str, dict[str, dict[str, float]]]] = {}
     for split in document.get("splits", ()):
         setting = ", ".join(
@@ -359,10 +382,10 @@ def _splits(document: Json) -> tuple[tuple[str, dict[str, dict[str, float]]], ..
 
 
 def _split_note(document: Json, event: str) -> str:
-    """How the rows were dealt out, and which stay with the server, in words."""
+    """How rows were assigned, and which the server holds, in words."""
     held = {name: document[name] for name in ("test", "server") if name in document}
     parts = [document.get("note", "")]
-    words = {"test": "kept aside for the test", "server": "held by the server"}
+    words = {"test": "held out for the test", "server": "held by the server"}
     parts += [
         f"{value['rows']:,} rows are {words[name]}"
         + (
@@ -375,7 +398,7 @@ def _split_note(document: Json, event: str) -> str:
     several = len({split["seed"] for split in document.get("splits", ())}) > 1
     return " ".join(
         f"{part.rstrip('.')}."
-        for part in (*parts, "Shown is the split of the first seed" if several else "")
+        for part in (*parts, "The charts show the split of the first seed" if several else "")
         if part
     )
 
@@ -384,7 +407,7 @@ Row = TypeVar("Row", RoundRow, ClientRow, SiteRow, RuleRow, ForecastRow, SetRow,
 
 
 def _row(kind: type[Row], line: Mapping[str, str]) -> Row:
-    """A line as a record: numbers read as such, empty cells as not measured, columns the report does not use left out."""
+    """A line as a record: numbers parsed, empty cells not measured, unused columns dropped."""
     values: dict[str, Any] = {}
     for item in fields(kind):
         text = line.get(item.name, "")

@@ -1,4 +1,4 @@
-"""The report's tables and lists as plain data for the template."""
+"""Tables and lists of the report as plain data for the template."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from fedkg.violation_zones import classify_rate
 
 MAX_RULES = 8
 Cell = tuple[str, str, str]
-"""Label, text, and the zone it is tinted with ("" for none)."""
+"""Label, text, and the zone of its tint ("" for none)."""
 
 
 def comparison_table(
     results: Sequence[Result], target: float, colour: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Headers, and per setting one row per algorithm; empty when nothing is finished. `Any`: texts and lists of texts."""
+    """Headers, and per setting one row per algorithm; empty before the first result.
+
+    `Any`: texts and lists of texts.
+    """
     if not results:
         return {}
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -50,7 +53,7 @@ def comparison_table(
 
 
 def _cells(result: Result, target: float, ruled: bool) -> list[Cell]:
-    """One row's figures; what rules say of it only where some were measured (`ruled`)."""
+    """The figures of a row; violation rates only if `ruled`."""
     reach = result.figure("rounds_to_target").mean
     seeds = f" ({result.reached}/{result.seeds})" if result.seeds > 1 else ""
     measure = MEASURE_BY_COLUMN[result.measure]
@@ -66,9 +69,9 @@ def _cells(result: Result, target: float, ruled: bool) -> list[Cell]:
         else []
     )
     broken = [
-        ("worst site breaks", result.figure("rho_worst").text(1, factor=100, unit=" %"), ""),
+        ("worst site violates", result.figure("rho_worst").text(1, factor=100, unit=" %"), ""),
         ("zone", result.zone or "not evaluated", result.zone),
-        ("mean breaks", result.figure("rho_mean").text(1, factor=100, unit=" %"), ""),
+        ("sites violate on average", result.figure("rho_mean").text(1, factor=100, unit=" %"), ""),
     ]
     cells = [
         (measure.title, result.main.text(2 if measure.name == "f1" else measure.digits), ""),
@@ -81,7 +84,7 @@ def _cells(result: Result, target: float, ruled: bool) -> list[Cell]:
 
 
 def size_text(size: float) -> str:
-    """A number of bytes with a unit that keeps it short."""
+    """A number of bytes with a suitable unit."""
     if math.isnan(size):
         return "–"
     for unit in ("B", "kB", "MB"):
@@ -94,7 +97,10 @@ def size_text(size: float) -> str:
 def most_violated(
     records: RunRecords, found: Sequence[Scenario], colour: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """The rules that are broken most, worst first, with a bar per algorithm and an example. `Any`: texts and lists."""
+    """The rules with the highest violation rates, with a bar per algorithm and an example.
+
+    `Any`: texts and lists.
+    """
     algorithm = {
         trial.id: trial.algorithm
         for trial in records.trials
@@ -137,7 +143,7 @@ def _violated(
 
 
 def data_checks(records: RunRecords) -> list[dict[str, str]]:
-    """The rules over the data alone, with how often the data breaks them, worst first; those not evaluated at the end."""
+    """The rules over the data alone, highest violation rate first, those not evaluated last."""
     rows = sorted(records.checks, key=lambda row: math.inf if math.isnan(row.rate) else -row.rate)
     return [
         {
@@ -158,7 +164,7 @@ def data_checks(records: RunRecords) -> list[dict[str, str]]:
 
 
 def unevaluated_table(records: RunRecords) -> list[dict[str, str]]:
-    """The rules about answers of which some bound row was not evaluated on the test rows: title, how much of it, and why."""
+    """Rules about outputs with unevaluated bound rows: title, share, and reason."""
     found: dict[str, RuleRow] = {}
     for row in records.rules:
         least = found.get(row.rule, row)
@@ -177,7 +183,7 @@ def unevaluated_table(records: RunRecords) -> list[dict[str, str]]:
 
 
 def never_violated(records: RunRecords) -> str:
-    """The rules that no finished model breaks, as one text."""
+    """The rules that no final model violates, as one text."""
     broken = {row.rule for row in records.rules if row.rate > 0}
     kept = dict.fromkeys(
         (row.rule, row.title)
@@ -188,7 +194,10 @@ def never_violated(records: RunRecords) -> str:
 
 
 def settings_facts(job: Json) -> list[tuple[str, str]]:
-    """The settings that are set and count, nested names joined with dots; sites and long lists are left to the job file below."""
+    """The settings that have an effect, with dotted names.
+
+    Sites and long lists appear in the job file below only.
+    """
     short = {
         key: value for key, value in job.items() if key not in ("sites", "title", "algorithms")
     }
@@ -201,8 +210,7 @@ def settings_facts(job: Json) -> list[tuple[str, str]]:
 
 
 def _unused_fields(job: Json) -> set[str]:
-    """Fields that have a default and no say in this job: of tables where a data set is read, of other splits, of any split and of the
-    generator where sites bring tables, of what `compare` varies."""
+    """Fields that have no effect in this job, and fields that `compare` varies."""
     data: Json = job.get("data") or {}
     split, idle = data.get("split"), set(job.get("compare") or {})
     if (job.get("augment") or {}).get("by", "none") == "none":
@@ -237,7 +245,7 @@ def _unused_fields(job: Json) -> set[str]:
 
 
 def environment_facts(records: RunRecords) -> list[tuple[str, str]]:
-    """What the run was made with and on, and by which executor; the job and the features are shown elsewhere."""
+    """Software, machine and executor of the run; job and features appear elsewhere."""
     known = {
         key: value
         for key, value in records.environment.items()

@@ -1,4 +1,4 @@
-"""The sites one by one in the report: each on its own test rows, and how far apart they are."""
+"""The report's tables of single sites: each on its own test rows, and the spread over sites."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fedkg.report.comparison import Scenario, mean
 from fedkg.report.records import Result, RunRecords, SiteRow
 
 MAX_SITES = 30
-"""Sites that are shown one by one: of more, those with the worst figures."""
+"""Number of sites shown; if there are more, those with the worst figures."""
 
 MIN_SITES_FOR_QUANTILES = 10
-"""Judged sites from which on tenths of them are shown."""
+"""Fewest evaluated sites for showing tenths."""
 
 SPREADS = (
     ("mean", "mean of all sites"),
@@ -29,13 +29,16 @@ QUANTILES = (
 
 
 def run_measure(records: RunRecords) -> Measure:
-    """The figure that the run is judged by."""
+    """The figure that decides comparisons in the run."""
     name = records.environment.get("measure", "f1")
     return next(one for one in MEASURES.values() if one.name == name)
 
 
 def site_tables(records: RunRecords, found: Sequence[Scenario]) -> list[dict[str, Any]]:
-    """Per scenario a table: a line per site, and lines with the spread over all of them. `Any`: texts and lists of texts."""
+    """One table per scenario: one row per site, and rows with the spread over sites.
+
+    `Any`: texts and lists of texts.
+    """
     rows: dict[str, list[SiteRow]] = {}
     for row in records.sites:
         rows.setdefault(row.trial, []).append(row)
@@ -66,7 +69,7 @@ def _table(
         *([plural_event(records.event)] if measure.name == "f1" else []),
     ]
     each = [
-        (f"{one.name}: {measure.title}", f"{one.name}: breaks")[: 2 if ruled else 1]
+        (f"{one.name}: {measure.title}", f"{one.name}: violations")[: 2 if ruled else 1]
         for one in scenario.contenders
     ]
     judged = sum(
@@ -102,7 +105,10 @@ def _line(
     measure: Measure,
     ruled: bool,
 ) -> dict[str, Any]:
-    """A site's facts, and per algorithm its figure and, where rules are measured (`ruled`), its violation rate. `Any`: texts."""
+    """A site's facts, and per algorithm its figure and, if `ruled`, its violation rate.
+
+    `Any`: texts.
+    """
     every = [row for rows in found.values() for row in rows]
     counted = (
         ("samples", "test_rows", "positives") if measure.name == "f1" else ("samples", "test_rows")
@@ -121,9 +127,9 @@ def _line(
 def _spread(
     results: Sequence[Result], scenario: Scenario, measure: Measure, ruled: bool, judged: int
 ) -> list[dict[str, Any]]:
-    """Lines with mean, deviation, worst and quantiles over the sites, of each algorithm's figure and violation rate.
+    """Rows with mean, deviation, worst value and quantiles over the sites.
 
-    Tenths are left out unless at least `MANY` sites are judged: there is no "9 of 10" of four sites.
+    Tenths need at least `MIN_SITES_FOR_QUANTILES` sites.
     """
     own = {
         result.algorithm: result

@@ -1,4 +1,4 @@
-"""The runs of a sweep as the records of one: its report is that of a run with all their trainings."""
+"""Combine the runs of a sweep into the records of one run, so that one report covers all trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from fedkg.report.records import Json, RunRecords, TrialRecord, read_run, result
 
 
 def read_sweep(folder: Path) -> RunRecords:
-    """The records of all runs of a sweep that have begun. Raises JobError when a file is damaged."""
+    """Read the records of all runs of a sweep that have started.
+
+    Raises JobError for a damaged file.
+    """
     files, cells = RunFolder(folder), read_plan(folder)
     begun = [
         (cell, read_run(folder / CELLS / cell.id))
@@ -49,7 +52,7 @@ def _combined(
     failed: tuple[tuple[str, str], ...],
     open_runs: int,
 ) -> RunRecords:
-    """The records of several runs whose trainings have different names, as those of one, with the comparison over all of them."""
+    """The records of several runs with unique trial ids, as those of one run."""
     import yaml
 
     target = results.get("target")
@@ -91,7 +94,7 @@ def _theories(parts: Sequence[Json]) -> Json:
 
 
 def _with_cell(cell: Cell, records: RunRecords) -> RunRecords:
-    """A run's records with trainings that no other run has, and with the cell's setting."""
+    """The records of a run with unique trial ids and the setting of its cell."""
     names = {trial.id: f"{cell.id}/{trial.id}" for trial in records.trials}
     return replace(
         records,
@@ -139,7 +142,7 @@ def _theory(cell: Cell, theory: Json) -> Json:
 
 
 def _title(cell: Cell, title: str) -> str:
-    """What a split is called: the fields of the data that make it another."""
+    """The title of a split: the fields of the data that define it."""
     own = [
         f"{field.rpartition('.')[2]} {value}"
         for field, value in cell.setting
@@ -149,7 +152,7 @@ def _title(cell: Cell, title: str) -> str:
 
 
 def _with_all_values(job: Json, cells: tuple[Cell, ...]) -> Json:
-    """The job of the first run, with all values where runs differ."""
+    """The job of the first run, with all values of varied fields."""
     shown: dict[str, Any] = dict(job)
     values: dict[str, list[str]] = {}
     for cell in cells:

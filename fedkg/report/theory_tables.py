@@ -1,4 +1,4 @@
-"""Theory in the report: what the theorems say of each training, in words and numbers."""
+"""The report's section on theory: what the theorems imply for each trial."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Cell = Callable[[Sequence[Json]], str]
 
 
 def theory_tables(document: Json) -> list[dict[str, Any]]:
-    """Per setting a table: a line for each instrument, a column for each algorithm, mean over seeds. `Any`: texts, lists of texts."""
+    """One table per setting: rows are quantities, columns algorithms, cells means over seeds.
+
+    `Any`: texts and lists of texts.
+    """
     groups: dict[str, dict[str, list[Json]]] = {}
     for training in document.get("trials", ()):
         title = setting_text(
@@ -40,20 +43,26 @@ def _table(title: str, columns: Mapping[str, Sequence[Json]]) -> dict[str, Any]:
 
 
 def property_lines(document: Json) -> list[str]:
-    """Whether each mined property is convex, as sentences."""
+    """Whether each mined property is convex, in sentences."""
     return [
         f"{one['name']}: "
         + (
-            "the series that satisfy it are a convex set, so that the distance to it is convex in the prediction."
+            (
+                "the series that satisfy it form a convex set, so the distance to it is "
+                "convex in the prediction."
+            )
             if one["convex"]
-            else "not convex for sure, as it has an `or`, an `eventually`, an `until` or an implication: several series may be the nearest."
+            else (
+                "possibly not convex, because of an `or`, `eventually`, `until` or "
+                "implication: the nearest series may not be unique."
+            )
         )
         for one in document.get("properties", ())
     ]
 
 
 def _mean_cell(*path: str, form: str = ".3g") -> Cell:
-    """The mean over seeds of what stands at a path."""
+    """A cell with the mean over seeds of the value at a path."""
 
     def cell(trials: Sequence[Json]) -> str:
         value = mean(_at(training, path) for training in trials)
@@ -71,7 +80,7 @@ def _at(document: Json, path: Sequence[str]) -> float:
 
 def _step_cell(trials: Sequence[Json]) -> str:
     held = [one["bound"]["step_small_enough"] for one in trials if one.get("bound")]
-    return "–" if not held else "yes" if all(held) else "no: the bound is not proven here"
+    return "–" if not held else "yes" if all(held) else "no: the bound does not apply"
 
 
 def _benefit_cell(trials: Sequence[Json]) -> str:
@@ -104,9 +113,8 @@ def _violation_cell(trials: Sequence[Json]) -> str:
         _mean_cell("violation_fit", name, form=".2f" if name == "r2" else ".3g")(trials)
         for name in ("intercept", "slope", "r2")
     )
-    return (
-        "–" if start == "–" else f"{start} − {slope} ρ, R² {r2}{_interval('violation_fit', trials)}"
-    )
+    interval = _interval("violation_fit", trials)
+    return "–" if start == "–" else f"{start} − {slope} ρ, R² {r2}{interval}"
 
 
 def _interval(fit: str, trials: Sequence[Json]) -> str:
@@ -132,35 +140,94 @@ def _zones_cell(trials: Sequence[Json]) -> str:
 
 
 INSTRUMENTS: tuple[tuple[str, str, Cell], ...] = (
-    ("Bound on the least squared gradient", "theorem 1, sum of the four terms", _mean_cell("bound", "total")),
-    ("optimisation", "2 (F(w⁰) − F*) / (η T), with the least F that was seen for F*: too small rather than too large",
-     _mean_cell("bound", "optimisation")),
+    (
+        "Bound on the least squared gradient",
+        "theorem 1, sum of the four terms",
+        _mean_cell("bound", "total"),
+    ),
+    (
+        "optimisation",
+        "2 (F(w⁰) − F*) / (η T), with the smallest observed F for F*, so rather too small",
+        _mean_cell("bound", "optimisation"),
+    ),
     ("variance", "2 L η E² σ² / K", _mean_cell("bound", "variance")),
     ("drift", "2 L² η² E² D²", _mean_cell("bound", "drift")),
     ("violation", "ρ L_c D, with the worst round's ρ", _mean_cell("bound", "violation")),
-    ("η ≤ 1 / (L E)", "what the theorem asks of the step size", _step_cell),
-    ("Least squared gradient seen", "what the bound is about", _mean_cell("gradient2_least")),
-    ("D²", "how unlike the sites are, mean over rounds", _mean_cell("heterogeneity", "mean")),
-    ("γ", "1 − D_c² / D²: how much less unlike under the weights of the round", _mean_cell("gamma")),
-    ("L", "smoothness, largest seen: a lower bound", _mean_cell("smoothness")),
+    ("η ≤ 1 / (L E)", "the theorem's condition on the step size", _step_cell),
+    (
+        "Least squared gradient observed",
+        "the quantity that the bound limits",
+        _mean_cell("gradient2_least"),
+    ),
+    ("D²", "heterogeneity of the sites, mean over rounds", _mean_cell("heterogeneity", "mean")),
+    (
+        "γ",
+        "1 − D_c² / D²: reduction of heterogeneity by the weights of the round",
+        _mean_cell("gamma"),
+    ),
+    ("L", "smoothness, largest observed value: a lower bound", _mean_cell("smoothness")),
     ("σ²", "variance of minibatch gradients, mean over rounds", _mean_cell("variance", "mean")),
-    ("L_c", "steepest gradient of a site where all rules are kept (of all rounds where they never are)", _mean_cell("gradient_bound", "value")),
-    ("rounds that kept all rules", "at their start, on the probe", _mean_cell("gradient_bound", "valid_iterates", form=".0f")),
-    ("ρ below γ D / (L_c √T)", "corollary 2: when constraints help", _benefit_cell),
-    ("γ D / (L_c ρ)", "of corollary 2; not a ratio of rounds", _mean_cell("benefit", "quantity")),
-    ("θ", "share of models around the last one that keep all rules, with its 95 % interval", _theta_cell),
-    ("Loss by noise, times H / σ²", "theorem 3: L d, d numbers of the model; H and the noise σ are not known of a run without noise",
-     _mean_cell("noise_loss", "unconstrained")),
-    ("claimed with constraints", "θ L d, as the paper says", _mean_cell("noise_loss", "claimed_constrained")),
-    ("by its printed formula", "L d / θ: a smaller hypothesis space makes the bound larger, so that the claim does not follow from it",
-     _mean_cell("noise_loss", "printed_constrained")),
+    (
+        "L_c",
+        (
+            "largest gradient norm of a site in rounds that satisfy all rules (or in all "
+            "rounds, if none does)"
+        ),
+        _mean_cell("gradient_bound", "value"),
+    ),
+    (
+        "rounds that satisfy all rules",
+        "at their start, on the probe",
+        _mean_cell("gradient_bound", "valid_iterates", form=".0f"),
+    ),
+    (
+        "ρ below γ D / (L_c √T)",
+        "corollary 2: the condition under which constraints help",
+        _benefit_cell,
+    ),
+    ("γ D / (L_c ρ)", "from corollary 2; not a ratio of rounds", _mean_cell("benefit", "quantity")),
+    (
+        "θ",
+        "share of models around the last one that satisfy all rules, with its 95 % interval",
+        _theta_cell,
+    ),
+    (
+        "Loss by noise, times H / σ²",
+        ("theorem 3: L d for d parameters; H and the noise σ are unknown for a run without noise"),
+        _mean_cell("noise_loss", "unconstrained"),
+    ),
+    (
+        "claimed with constraints",
+        "θ L d, as stated in the paper",
+        _mean_cell("noise_loss", "claimed_constrained"),
+    ),
+    (
+        "by its printed formula",
+        (
+            "L d / θ: a smaller hypothesis space increases the bound, so the claim does not "
+            "follow from it"
+        ),
+        _mean_cell("noise_loss", "printed_constrained"),
+    ),
     ("Rate of convergence", "|∇F|² as a / √t + b ρ, with the bootstrap interval of R²", _rate_cell),
     ("Figure by violation rate", "proposition 4: over rounds up to ρ = 0.18", _violation_cell),
     ("Rounds by zone", "of the worst site", _zones_cell),
-    ("Infeasibility", "PC-FedAvg: distance of all models from their sets, averaged iterates", _mean_cell("constants", "infeasibility")),
-    ("certified", "at most, with the nearest feasible models in place of the solution", _mean_cell("constants", "bound")),
+    (
+        "Infeasibility",
+        "PC-FedAvg: distance of all models to their sets, averaged iterates",
+        _mean_cell("constants", "infeasibility"),
+    ),
+    (
+        "certified",
+        "upper bound, with the nearest feasible models instead of the solution",
+        _mean_cell("constants", "bound"),
+    ),
     ("limit", "m G / ρ", _mean_cell("constants", "limit")),
     ("Objective above the optimum", "certified: at most", _mean_cell("constants", "upper")),
-    ("Objective below the optimum", "certified: at most (negative)", _mean_cell("constants", "lower")),
-)  # fmt: skip
-"""Instruments in the order they are shown: name, what it is, and its cell."""
+    (
+        "Objective below the optimum",
+        "certified: at most (negative)",
+        _mean_cell("constants", "lower"),
+    ),
+)
+"""Rows in display order: name, meaning, cell function."""

@@ -1,4 +1,4 @@
-"""What the zone of a run rests on, and what to do about it."""
+"""Explain the zones of the report, and give advice for danger and critical."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fedkg.report.records import Result, RuleRow, RunRecords
 from fedkg.violation_zones import ZONES, Zone, classify_rate
 
 MAX_NAMED = 3
-"""So many rules are named."""
+"""Number of rules that the advice lists."""
 
 OUTLIER_FACTOR = 2.0
-"""The worst site stands apart where it breaks so many times the rules that the sites break on average."""
+"""The worst site is an outlier if its violation rate exceeds the mean by this factor."""
 
 
 def zone_legend() -> list[tuple[str, str]]:
@@ -29,14 +29,23 @@ def _between(low: float, high: float) -> str:
 
 
 def zone_basis(job: Mapping[str, Any]) -> list[str]:
-    """What a zone is made of, and what its edges are worth. `Any`: JSON."""
+    """How zones are computed, and how reliable their limits are. `Any`: JSON."""
     scoring = job.get("scoring") or {}
     hard, soft = scoring.get("hard_tolerance", 0.0), scoring.get("soft_tolerance", 0.05)
-    counts = f"a rule counts as broken when {_more_than(soft)} break it (a hard rule: {_more_than(hard)})"
-    number = "the share of the rules that the model of the worst site breaks, on rows that the server holds"
-    edges = "The edges are those that the paper behind SCFA found on its own data, where models that broke more rules found failures worse"
-    limits = "They are not measured on these machines, and a zone does not say how much harm a broken rule does"
-    return [f"A zone rests on one number: {number}; {counts}.", f"{edges}. {limits}."]
+    counts = (
+        f"a rule counts as violated if {_more_than(soft)} violate it (a hard rule: "
+        f"{_more_than(hard)})"
+    )
+    number = "the share of rules that the worst site's model violates on rows of the server"
+    edges = (
+        "The limits come from the data of the SCFA paper, where models with more violations "
+        "detected failures worse"
+    )
+    limits = (
+        "They were not measured on these machines, and a zone does not tell how much harm a "
+        "violation does"
+    )
+    return [f"A zone depends on one number: {number}; {counts}.", f"{edges}. {limits}."]
 
 
 def _more_than(tolerance: float) -> str:
@@ -48,18 +57,18 @@ def _more_than(tolerance: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """``25%``, ``0.3%``: no share above 0 is told as 0."""
+    """``25%``, ``0.3%``: shares above 0 never appear as 0."""
     return f"{100 * share:.3g}%"
 
 
 def result_zone(result: Result) -> Zone | None:
-    """The zone in which a setting of a run ends; None where no rule was measured."""
+    """The zone of a result; None if no rule was evaluated."""
     rho = result.figure("rho_worst").mean
     return None if math.isnan(rho) else classify_rate(rho)
 
 
 def zone_advice(records: RunRecords) -> list[str]:
-    """What to do where some model of a run without damage ends in the zone danger or critical; nothing elsewhere."""
+    """Advice if a model without corruption ends in the zone danger or critical; otherwise empty."""
     grave = [
         one
         for one in records.results
@@ -77,26 +86,30 @@ def zone_advice(records: RunRecords) -> list[str]:
 
 
 def _advise_on_rules(records: RunRecords) -> str:
-    """The rules that finished models break most, with their rates."""
+    """The most violated rules of the final models, with their rates."""
     sound = {trial.id for trial in records.trials if not trial.corrupted}
     rates: dict[str, list[RuleRow]] = {}
     for row in records.rules:
         if row.trial in sound and not math.isnan(row.rate):
             rates.setdefault(row.rule, []).append(row)
     if not rates:
-        return (
-            "See which rules it is: none was evaluated on the test rows, so this run does not tell."
-        )
+        return "Find the rules: this run evaluated none on the test rows."
     order = sorted(rates.values(), key=lambda rows: -mean(row.rate for row in rows))
     worst = [rows for rows in order if mean(row.rate for row in rows) > 0]
     if not worst:
-        return "See which rules it is: the finished models break none on the test rows, only single sites' models did on the way."
+        return (
+            "Find the rules: the final models violate none on the test rows, only models of "
+            "single sites did during training."
+        )
     named = ", ".join(
         f"{_name(rows[0])} ({_percent(mean(row.rate for row in rows))} of its cases)"
         for rows in worst[:MAX_NAMED]
     )
     more = f", and {len(worst) - MAX_NAMED} more" if len(worst) > MAX_NAMED else ""
-    return f"See which rules it is: {len(worst)} of {len(rates)} are broken by finished models, most of all {named}{more}."
+    return (
+        f"Find the rules: final models violate {len(worst)} of {len(rates)}, most often "
+        f"{named}{more}."
+    )
 
 
 def _name(row: RuleRow) -> str:
@@ -104,38 +117,47 @@ def _name(row: RuleRow) -> str:
 
 
 def _advise_on_data(records: RunRecords) -> str:
-    """Whether the data itself contradicts rules."""
+    """Whether the data violates rules."""
     broken = [row for row in records.checks if row.violated]
     if not broken:
         return ""
-    return f"See whether the data is right: it breaks {len(broken)} of the {len(records.checks)} rules over the data alone (below)."
+    return (
+        f"Check the data: it violates {len(broken)} of the {len(records.checks)} rules over "
+        "the data alone (below)."
+    )
 
 
 def _advise_on_site(grave: Iterable[Result]) -> str:
-    """Whether one site stands apart from the others."""
+    """Whether one site is an outlier."""
     if not any(
         one.figure("rho_worst").mean > OUTLIER_FACTOR * one.figure("rho_mean").mean for one in grave
     ):
         return ""
-    return "See which site it is: the worst one breaks far more than all do on average. Look at its labels, its units and its machines."
+    return (
+        "Find the site: the worst one violates far more rules than the average. Check its "
+        "labels, units and machines."
+    )
 
 
 def _advise_on_training(records: RunRecords) -> str:
-    """Whether the models were taught the rules."""
+    """Whether training included the rules."""
     if is_trained_on_rules(records):
         return (
             "Give the rules more weight in training (a larger `penalty`), or train for more rounds."
         )
-    return "Teach the models the rules: `training.penalty` puts them into the sites' loss; here it is 0, and labels alone teach none."
+    return (
+        "Include the rules in training: set `training.penalty`, which is 0 here, to add "
+        "them to the sites' loss."
+    )
 
 
 def is_trained_on_rules(records: RunRecords) -> bool:
-    """Whether the rules are part of some training: of its loss, or of its answers by projection."""
+    """Whether some trial includes the rules in its loss, or in its outputs by projection."""
     return any(part.get("penalty") or part.get("projection") for part in _trainings(records.job))
 
 
 def _trainings(job: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The job's training fields, and those in which its algorithms differ. `Any`: JSON."""
+    """The training fields of the job, and the changes of its algorithms. `Any`: JSON."""
     algorithms = job.get("algorithms") or {}
     return [
         job.get("training") or {},

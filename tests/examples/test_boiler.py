@@ -1,4 +1,4 @@
-"""A published graph as a prior: whose sensors are whose, who feeds whom, and blocks that are held at zero."""
+"""The boiler example: a published graph restricts causal edges, and forbidden blocks stay zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The milling example: its plant, its rules on both tables, its job."""
+"""The milling example: its plant, its rules on both tables, and its job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The traffic example: its rules, its job, and what it shows."""
+"""The traffic example: its rules, its job, and its results."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ def test_fedstl_forecasts_better_and_keeps_more_properties_than_fedavg(tmp_path)
     assert run.report is not None
     page = run.report.read_text()
     assert "the site&#39;s model, corrected by the teacher (-T)" in page
-    assert "FedSTL: of the forecasts these keep the property mined at their site" in page
+    assert "FedSTL: forecasts that satisfy the property mined at their site" in page

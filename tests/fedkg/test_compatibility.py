@@ -26,7 +26,7 @@ from fedkg.federated.algorithms import (
 )
 from fedkg.federated.client.optimisers import PrivateFirst
 from fedkg.federated.client.proximal import Proximal
-from fedkg.federated.client.start import BestModel, OwnModel, PrivateLayers
+from fedkg.federated.client.start_points import BestModel, OwnModel, PrivateLayers
 from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighting import ByValidity

@@ -118,7 +118,7 @@ def main(count: int = 20, seed: int = 0) -> int:
             Path(name).write_bytes(make(random.Random(f"{seed} {kind} {number}")))
             code, seconds, most, said = tried([*command, name])
             slowest, largest = max(slowest, seconds), max(largest, most)
-            if code not in (1, 2) or "fault in fedkg" in said or most > BYTES:
+            if code not in (1, 2) or "internal error in fedkg" in said or most > BYTES:
                 wrong += 1
                 cost = f"{seconds:.1f} s, {most / 1e6:.0f} MB"
                 print(f"{kind} {number}: code {code}, {cost}: {said[:200]}")  # noqa: T201

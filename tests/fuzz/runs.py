@@ -163,7 +163,7 @@ def cases(base: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
     stops: list[Path] = []
 
     def copy(event: Event) -> None:
-        if event.kind in ("round", "arm_done"):
+        if event.kind in ("round", "trial_done"):
             stops.append(shutil.copytree(base / "run", base / f"stop-{len(stops)}"))
 
     run_job(job(rules), out=base / "run", on_event=copy)

@@ -1,6 +1,7 @@
-"""Random rules over time and members, as text and as a meaning of their own: plain Python over the steps of a trace.
+"""Random rules over time and members, as text and as plain Python functions.
 
-Nothing of the pack or of the interpreter is used here, so that the whole way from text to verdict can be held against it.
+This module uses neither packs nor the interpreter, so it checks the whole path from text to
+verdict.
 """
 
 from __future__ import annotations
@@ -35,14 +36,20 @@ signal torque(?m) is plant:torque in N.m
 label grade classes A, B
 """
 MILLS: dict[str, tuple[float, float]] = {"M1": (2, 5), "M2": (-math.inf, 3), "M3": (1, math.inf)}
-LIMITS = "for ?m, ?low, ?high where { ?m a plant:Mill OPTIONAL { ?m plant:low ?low } OPTIONAL { ?m plant:high ?high } }"
+LIMITS = (
+    "for ?m, ?low, ?high where { ?m a plant:Mill OPTIONAL { ?m plant:low ?low } OPTIONAL { "
+    "?m plant:high ?high } }"
+)
 APART = 0.031
-"""Added to one side of each comparison, so that no verdict hangs on the last digit."""
+"""Added to one side of each comparison, so that no verdict depends on the last digit."""
 
 
 @dataclass(slots=True)
 class Trace:
-    """The rows of one trace (and one machine) by step; values in bar, kg/h, N.m, NaN where unknown."""
+    """The rows of one trace (and one machine) by step.
+
+    Values in bar, kg/h, N.m, NaN where unknown.
+    """
 
     rows: dict[int, Cells]
     clip: bool
@@ -62,7 +69,10 @@ Number = Callable[[Trace, int, str], float]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A rule: its text behind ``rule NAME``, its meaning, and the machines it is bound to ("": none)."""
+    """A rule: its text behind ``rule NAME``, its meaning, and the machines it is bound to ("".
+
+    None).
+    """
 
     text: str
     meaning: Meaning
@@ -78,7 +88,7 @@ def every(values: Iterable[Truth]) -> Truth:
     return False if False in found else None if None in found else True
 
 
-def some(values: Iterable[Truth]) -> Truth:
+def any_true(values: Iterable[Truth]) -> Truth:
     return no(every(no(value) for value in values))
 
 
@@ -107,7 +117,8 @@ class Writer:
             "always", low, high, lambda t, i, m: every([inside(t, i, m), meaning(t, i, m)])
         )
         return Written(
-            f"{LIMITS} require always {window or '[0, end]'} ((?low <= torque(?m) <= ?high) and ({text}))",
+            f"{LIMITS} require always {window or '[0, end]'} ((?low <= torque(?m) <= "
+            f"?high) and ({text}))",
             held,
             tuple(MILLS),
         )
@@ -150,12 +161,12 @@ class Writer:
                 return f"not ({text})", lambda t, i, p: no(one(t, i, p))
             case "join":
                 word = self.random.choice(["and", "or"])
-                join = every if word == "and" else some
+                join = every if word == "and" else any_true
                 return f"({text}) {word} ({other_text})", lambda t, i, p: join(
                     [one(t, i, p), other(t, i, p)]
                 )
             case "if":
-                return f"if ({text}) then ({other_text})", lambda t, i, p: some(
+                return f"if ({text}) then ({other_text})", lambda t, i, p: any_true(
                     [no(one(t, i, p)), other(t, i, p)]
                 )
             case "window":
@@ -201,7 +212,7 @@ class Writer:
                 word = self.random.choice(["sum", "max", "mean"])
                 text = f"{word} of flow(?p) over ?p in class plant:Pipe <= {number * 1000 + 31} g/h"
                 return text, lambda t, i, p: at_most(
-                    together(word, [now(t, i, "p1"), now(t, i, "p2")]), number + APART
+                    combine(word, [now(t, i, "p1"), now(t, i, "p2")]), number + APART
                 )
             case 3:
                 return f"past a + {APART} bar <= b", lambda t, i, p: at_most(
@@ -229,7 +240,7 @@ def is_one(value: float) -> Truth:
     return None if math.isnan(value) else value == 1
 
 
-def together(word: str, values: Sequence[float]) -> float:
+def combine(word: str, values: Sequence[float]) -> float:
     if any(map(math.isnan, values)):
         return math.nan
     return {"sum": sum(values), "max": max(values), "mean": sum(values) / len(values)}[word]
@@ -252,7 +263,7 @@ def temporal(word: str, low: int, high: int | None, arg: Meaning) -> Meaning:
                 found.append(arg(trace, at, member))
             elif high is not None and not trace.clip:
                 found.append(None)
-        return every(found) if word in ("always", "historically") else some(found)
+        return every(found) if word in ("always", "historically") else any_true(found)
 
     return meaning
 
@@ -273,7 +284,7 @@ def until(
                 break
             kept = [asked(left, step + way * j) for j in range(away + closed)]
             found.append(every([asked(right, at), *kept]))
-        return some(found)
+        return any_true(found)
 
     return meaning
 
@@ -283,7 +294,7 @@ def only_after(effect: Meaning, cause: Meaning) -> Meaning:
 
     def meaning(trace: Trace, step: int, member: str) -> Truth:
         earlier = effect(trace, step - 1, member) if step > trace.first else False
-        return some(
+        return any_true(
             [no(every([effect(trace, step, member), no(earlier)])), recently(trace, step, member)]
         )
 

@@ -1,4 +1,4 @@
-"""Job files, overrides and run folders as hostile or clumsy people make them: one clear message, never a traceback."""
+"""Hostile or careless job files, overrides and run folders: one clear message, no traceback."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fedkg(*arguments: str) -> int:
-    """The exit code; anything but an end with one is a failure of the test."""
+    """The exit code of a command; any exception fails the test."""
     try:
         main.run(arguments)
     except SystemExit as end:
@@ -74,10 +74,10 @@ WRONG_FIELDS = [
     ("rules", ["."], "is a folder"),
     ("rules", [], "give either `rules` or `pack`"),
     ("pack", "x.fkgpack", "give either `rules` or `pack`"),
-    ("output", "nope", "output: the rules have no such output"),
+    ("output", "nope", "output: the rules do not define this output"),
     ("sites", {}, "sites: the federation has no site"),
     ("sites", "graz", "`sites`: must be a section"),
-    ("sites", ["graz", "graz"], "the site 'graz' is named twice"),
+    ("sites", ["graz", "graz"], "the site 'graz' occurs twice"),
     ("sites", {"graz": 3}, "`sites.graz`: must be a section"),
     ("sites", {"graz": {"machines": "M01"}}, "`sites.graz.machines`: must be a list"),
     ("sites", {"graz": {"table": "none.csv"}}, "none.csv"),
@@ -89,23 +89,23 @@ WRONG_FIELDS = [
     ("data.rows", 0, "must be at least 1"),
     ("data.rows", 10**12, "must be at most 10000000"),
     ("data.rows", 1.5, "must be a whole number"),
-    ("data.rows", 1, "no rows are left"),
-    ("data.label", "nope", "there is no column `nope`"),
+    ("data.rows", 1, "it gets no rows"),
+    ("data.label", "nope", "no column `nope`"),
     ("data.label", "Type", "column `Type` holds text"),
     ("data.label", "Torque [Nm]", "label column `Torque [Nm]` must be 0 or 1"),
-    ("data.features", ["nope"], "there is no column `nope`"),
+    ("data.features", ["nope"], "no column `nope`"),
     ("data.features", ["Type"], "column `Type` holds text"),
-    ("data.features", ["Machine failure"], "is the label itself"),
+    ("data.features", ["Machine failure"], "is the label"),
     ("data.categories", ["UDI"], "different texts"),
     ("data.split", "odd", "must be 'dirichlet', 'iid', 'column'"),
-    ("data.split", "column", "there is no column `site`"),
+    ("data.split", "column", "no column `site`"),
     ("data.alpha", 0, "must be above 0"),
     ("data.alpha", float("nan"), "must be a finite number"),
     ("data.alpha", 1e-300, "rows after the split"),
     ("data.min_samples", 10**6, "lower data.min_samples"),
     ("data.test", 1, "must be below 1"),
     ("data.pth", "x", "did you mean `path`?"),
-    ("model.name", "cnn", "`hidden`: not of `cnn`"),
+    ("model.name", "cnn", "`hidden`: `cnn` has no size fields"),
     ("model.hidden", "wide", "must be a whole number or a list"),
     ("model.hidden", [10**8], "`model.hidden.0`: must be at most 16384"),
     ("model.dropout", "x", "must be a number"),
@@ -115,13 +115,13 @@ WRONG_FIELDS = [
     ("training.learning_rate", float("inf"), "must be a finite number"),
     ("training.positive_weight", "heavy", "must be 'balanced' or a number, not 'heavy'"),
     ("training.threads", 100_000, "must be at most 256"),
-    ("training.device", "gpu", "must be cpu, cuda, or cuda:1 for the second of several, not 'gpu'"),
+    ("training.device", "gpu", "must be cpu, cuda, or cuda:1 for the second GPU, not 'gpu'"),
     ("training.round", 3, "did you mean `rounds`?"),
     ("scoring.graded", "maybe", "must be true or false"),
     ("scoring.beta", float("inf"), "must be a finite number"),
     ("evaluation.threshold", 2, "must be 'server' or at most 1"),
-    ("algorithm", "nope", "there is no such algorithm"),
-    ("algorithms", {"a": {}}, "`algorithms.a`: names neither a `preset`"),
+    ("algorithm", "nope", "unknown algorithm"),
+    ("algorithms", {"a": {}}, "`algorithms.a`: sets neither a `preset`"),
     (
         "algorithms",
         {"a": {"preset": "scfa", "scoring": {"combin": "mean"}}},
@@ -138,13 +138,13 @@ WRONG_FIELDS = [
     ("seeds", ["a"], "`seeds.0`: must be a whole number"),
     ("compare", {"nope": [1]}, "`nope`"),
     ("compare", {"algorithm": "fedavg"}, "`compare.algorithm`: must be a list"),
-    ("compare", {"algorithm": []}, "no value to train"),
-    ("compare", {"algorithm": ["scfa", "scfa"]}, "name every value once"),
+    ("compare", {"algorithm": []}, "the list of values is empty"),
+    ("compare", {"algorithm": ["scfa", "scfa"]}, "list every value once"),
     ("compare", {"training.rounds": ["x"]}, "must be a whole number"),
     ("compare", {"data.alpha": [float("nan")]}, "a finite number"),
     ("corrupt", "linz", "`corrupt`: must be a section"),
-    ("corrupt", {"site": "nope"}, "corrupt.site: there is no such site"),
-    ("extra", 3, "there is no such field"),
+    ("corrupt", {"site": "nope"}, "corrupt.site: unknown site"),
+    ("extra", 3, "unknown field"),
     ("traning", {}, "did you mean `training`?"),
 ]
 
@@ -174,8 +174,8 @@ NO_JOB_FILES: dict[str, tuple[bytes, str]] = {
     "bytes": (bytes(range(256)), "is not a text file"),
     "UTF-16": ("name: a".encode("utf-16"), "is not a text file"),
     "a NUL": (b"name: a\0b", "is not YAML"),
-    "a field twice": (b"name: a\nname: b", "`name` stands twice"),
-    "a circle of aliases": (b"a: &a [*a]\nname: x\nsites: *a", "`a`: there is no such field"),
+    "a field twice": (b"name: a\nname: b", "`name` occurs twice"),
+    "a circle of aliases": (b"a: &a [*a]\nname: x\nsites: *a", "`a`: unknown field"),
     "a class to be made": (
         b"name: !!python/object/apply:os.system ['true']",
         "could not determine a constructor",
@@ -222,7 +222,7 @@ def test_an_alias_of_aliases_is_refused_at_once(capsys: pytest.CaptureFixture[st
         (".rounds=1", "not of the form"),
         ("training.rounds=", "must be a whole number, not None"),
         ("training.rounds=1=2", "must be a whole number"),
-        ("training.rounds.x=1", "`training.rounds` has no fields of its own"),
+        ("training.rounds.x=1", "`training.rounds` has no fields"),
         ("training.roundz=1", "did you mean `rounds`?"),
         ("trainin.rounds=1", "did you mean `training`?"),
         ("training=3", "must be a section"),
@@ -230,7 +230,7 @@ def test_an_alias_of_aliases_is_refused_at_once(capsys: pytest.CaptureFixture[st
         ("seeds=" + "9" * 5000, "the value is not YAML"),
         ("seeds=!!python/name:os.system", "the value is not YAML"),
         ("data.path=none.csv", "none.csv"),
-        (".".join("a" * 2000) + "=1", "there is no such field"),
+        (".".join("a" * 2000) + "=1", "unknown field"),
     ],
     ids=lambda text: text[:30],
 )
@@ -257,7 +257,7 @@ def test_a_place_that_is_none_for_a_run(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def stopped_run(folder: Path) -> None:
-    """A run that was stopped in the middle of its second training."""
+    """A run that stopped in the middle of its second trial."""
     seen = 0
 
     def stop(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Rule files as hostile or clumsy people write them, through the whole compiler: one diagnostic for each cause, never an exception."""
+"""Hostile or careless rule files in the whole compiler: one diagnostic per cause, no exception."""
 
 from __future__ import annotations
 

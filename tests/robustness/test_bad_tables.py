@@ -1,4 +1,4 @@
-"""Tables, packs and other files as hostile or clumsy people give them to `fedkg eval`: one clear message, never a traceback."""
+"""Hostile or careless tables, packs and files for `fedkg eval`: one clear message, no traceback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fedkg(*arguments: str) -> int:
-    """The exit code; anything but an end with one is a failure of the test."""
+    """The exit code of a command; any exception fails the test."""
     try:
         main.run(arguments)
     except SystemExit as end:
@@ -55,7 +55,7 @@ REFUSED = {
     "a gzip file that is cut off": (gzip.compress(GOOD * 1000)[:60], "not a whole gzip file"),
     "two columns of one name": (
         b"Time,P,T [degC],P\n2024,1,2,3\n",
-        "column `P` stands more than once",
+        "column `P` occurs more than once",
     ),
     "decimal points and commas in one column": (
         b"Time;T [degC];P\n2024;1,5;2\n2025;2.5;3\n",
@@ -124,10 +124,14 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["eval", "r.fkg", "folder"], 2, "there is no table folder"),
-        (["eval", "r.fkg", "none.csv"], 2, "there is no table none.csv"),
+        (["eval", "r.fkg", "folder"], 2, "table folder does not exist"),
+        (["eval", "r.fkg", "none.csv"], 2, "table none.csv does not exist"),
         (["eval", "t.csv"], 2, "a table is missing"),
-        (["eval", "t.csv", "r.fkg"], 2, "the table comes last, but r.fkg is no table"),
+        (
+            ["eval", "t.csv", "r.fkg"],
+            2,
+            "the last argument must be a table, and r.fkg is not a table",
+        ),
         (["eval", "none.fkg", "t.csv"], 2, "none.fkg"),
         (["eval", "r.fkg", "t.csv", "--allow", "lots"], 2, "the allowance is wrong"),
         (["eval", "r.fkg", "t.csv", "--allow", "1e999%"], 2, "the allowance is wrong"),
@@ -140,14 +144,18 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
         (["inspect", "folder"], 2, "is a folder"),
         (["compile", "r.fkg", "-o", "."], 2, ". is a folder"),
         (["compile", "r.fkg", "-o", "folder"], 2, "folder is a folder"),
-        (["compile", "r.fkg", "-o", "none/x.fkgpack"], 2, "there is no folder none for x.fkgpack"),
+        (
+            ["compile", "r.fkg", "-o", "none/x.fkgpack"],
+            2,
+            "the folder none for x.fkgpack does not exist",
+        ),
         (["compile", "r.fkg", "-o", "./r.fkg"], 2, "is one of the rule files"),
-        (["new", "t.csv", "-o", "t.csv", "--force"], 2, "is what the rules are made from"),
+        (["new", "t.csv", "-o", "t.csv", "--force"], 2, "is an input of this command"),
         (["new", "t.csv", "-o", "folder", "--force"], 2, "folder is a folder"),
         (["new", "none.csv", "-o", "x.fkg"], 1, "cannot read table none.csv"),
         (["new", "t.csv", "t.csv", "t.csv", "-o", "x.fkg"], 2, "too many files"),
         (["explain", "FKG999"], 2, "there is no code"),
-        (["explain", ""], 2, "which code, or which rule?"),
+        (["explain", ""], 2, "a code or a rule is missing"),
         (["ontology", "show", "none"], 2, "no ontology is called `none`, and none has such a term"),
         (["ontology", "add", "../x", "r.fkg"], 2, "cannot be the name"),
         (["ontology", "add", "x", "folder"], 1, "folder is a folder without an XML schema"),
@@ -155,7 +163,7 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
         (
             ["data", "ai4i", "-o", "none/x.csv", "--rows", "10"],
             2,
-            "there is no folder none for x.csv",
+            "the folder none for x.csv does not exist",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""A run that is killed at moments nobody chose, again and again, and still ends as if it had never been stopped."""
+"""A run that is killed again and again at random moments ends as if it had never stopped."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def finished(*arguments: str | Path) -> None:
     assert process.returncode == 0, said
 
 
-def kept(folder: Path) -> dict[str, Any]:
-    """Everything a run measured, without the times."""
+def measured_files(folder: Path) -> dict[str, Any]:
+    """Everything that a run measured, without times."""
     place = RunFolder(folder)
     return {
         "results": json.loads((folder / "results.json").read_text(encoding="utf-8")),
@@ -81,7 +81,7 @@ def kept(folder: Path) -> dict[str, Any]:
 
 
 def way_on(folder: Path, job: Path) -> tuple[str | Path, ...]:
-    """How to go on: with the run, or, where it ended before its first training, from the beginning."""
+    """The command to continue a run, or to start again if no trial had started."""
     return (
         ("run", "--resume", folder)
         if (folder / "environment.json").exists()
@@ -95,7 +95,7 @@ def test_a_run_that_is_killed_many_times_ends_as_one_that_was_not(
 ) -> None:
     began = time.monotonic()
     finished("run", job, "--out", tmp_path / "whole")
-    whole, length = kept(tmp_path / "whole"), time.monotonic() - began
+    whole, length = measured_files(tmp_path / "whole"), time.monotonic() - began
     moments, folder, number, kills = random.Random(7), tmp_path / "killed-0", 0, 0
     while kills < KILLS:
         process = fedkg(*way_on(folder, job))
@@ -107,19 +107,19 @@ def test_a_run_that_is_killed_many_times_ends_as_one_that_was_not(
             kills += 1
             continue
         assert process.returncode == 0, said
-        assert kept(folder) == whole
+        assert measured_files(folder) == whole
         number += 1
         folder = tmp_path / f"killed-{number}"
     finished(*way_on(folder, job))
-    assert kept(folder) == whole
+    assert measured_files(folder) == whole
     assert not list(folder.rglob(".*.part"))
 
 
 @pytest.mark.slow
 def test_a_run_killed_while_it_writes_goes_on_too(job: Path, tmp_path: Path) -> None:
-    """Killed as soon as a certain file has grown, so that the kill falls between two writes of one round."""
+    """Kill the run once a file has grown, so between two writes of one round."""
     finished("run", job, "--out", tmp_path / "whole")
-    whole, folder = kept(tmp_path / "whole"), tmp_path / "killed"
+    whole, folder = measured_files(tmp_path / "whole"), tmp_path / "killed"
     for name in ("split.json", "rounds.csv", "clients.csv", "rules.csv", "results.json"):
         before = (folder / name).stat().st_size if (folder / name).exists() else 0
         process = fedkg(*way_on(folder, job))
@@ -130,4 +130,4 @@ def test_a_run_killed_while_it_writes_goes_on_too(job: Path, tmp_path: Path) -> 
         process.kill()
         process.communicate()
     finished(*way_on(folder, job))
-    assert kept(folder) == whole
+    assert measured_files(folder) == whole

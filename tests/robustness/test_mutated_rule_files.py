@@ -1,4 +1,4 @@
-"""Good and bad rule files with mistakes put into them, through the whole compiler: never an exception; a pack that comes out is usable."""
+"""Rule files with random mistakes in the whole compiler: no exception, and only usable packs."""
 
 from __future__ import annotations
 
@@ -116,7 +116,10 @@ PIECES = [
 
 
 def edited(text: str, source: random.Random) -> str:
-    """The text with one edit: letters or words dropped, doubled, swapped, replaced, or something put in."""
+    """The text with one edit.
+
+    Characters or words dropped, doubled, swapped, replaced or inserted.
+    """
     if not text:
         return source.choice(PIECES)
     at = source.randrange(len(text))
@@ -138,7 +141,7 @@ def edited(text: str, source: random.Random) -> str:
 
 
 def usable(compilation: Compilation) -> None:
-    """The diagnostics can be shown; a pack survives its file, and can be held against a table."""
+    """Diagnostics render, and a pack can be written, read, and evaluated on a table."""
     assert (compilation.pack is None) == any(
         problem.severity == "error" for problem in compilation.diagnostics
     )
@@ -167,7 +170,7 @@ def usable(compilation: Compilation) -> None:
 
 
 def compiled(texts: Sequence[str], edits: Sequence[int], rounds: int, seed: int) -> int:
-    """Mutations through the compiler; how many gave a pack."""
+    """Compile mutations; return the number of packs."""
     source, packs = random.Random(seed), 0
     for _ in range(rounds):
         text = source.choice(texts)

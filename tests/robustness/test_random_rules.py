@@ -1,4 +1,4 @@
-"""Rules as people write them, on tables as they come, against a meaning that knows nothing of packs: `random_rules`."""
+"""Random rules on random tables, compared with an independent meaning in plain Python."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def table_of(rows: Rows) -> bytes:
 
 
 def wanted(rule: Written, rows: Rows, clip: bool) -> tuple[int, int, int]:
-    """How often the rule holds, fails and is unknown."""
+    """How often the rule is satisfied, violated and unknown."""
     found: list[bool | None] = []
     for machine in rule.machines:
         about = [row for row in rows if machine in ("", row[2])]
@@ -108,7 +108,8 @@ def differences(seed: int, rounds: int, folder: Path) -> list[str]:
             got, want = (found.satisfied, found.violated, found.unknown), wanted(rule, rows, clip)
             if got != want:
                 wrong.append(
-                    f"{'clip' if clip else 'strict'}: {rule.text}: {got}, and {want} is right\n{table_of(rows).decode()}"
+                    f"{'clip' if clip else 'strict'}: {rule.text}: {got}, and {want} is "
+                    f"right\n{table_of(rows).decode()}"
                 )
     return wrong
 

@@ -1,1 +1,1 @@
-"""Jobs that learn who drives whom: `kind: causes`."""
+"""Causal discovery jobs: `kind: causes`."""

@@ -1,4 +1,4 @@
-"""Data sets by name as sheets that causes are learnt from: series side by side, or runs one after the other.
+"""Columns for causal discovery from a data set: parallel series, or runs one after the other.
 
 Letters: T steps.
 """
@@ -20,7 +20,10 @@ from fedkg.jobs.causes.job_file import CausesData
 
 F64 = NDArray[np.float64]
 SIDE_BY_SIDE = ("traffic", "fhwa", "sumo")
-"""Data sets whose series run at the same time: each is a column. Those of the others are runs one after the other of the same columns."""
+"""Data sets with one column per series, because their series run in parallel.
+
+Other data sets consist of consecutive runs with common columns.
+"""
 CMAPSS_MODULES: Mapping[str, tuple[str, ...]] = {
     "fan": ("T2", "P2", "P15", "Nf", "NRf", "BPR"),
     "low-pressure compressor": ("T24",),
@@ -28,22 +31,31 @@ CMAPSS_MODULES: Mapping[str, tuple[str, ...]] = {
     "combustor": ("phi", "farB"),
     "turbines": ("T50", "epr", "W31", "W32"),
 }
-"""The sensors of C-MAPSS by the engine module they sit at (Saxena, Goebel, Simon and Eklund 2008, table 2): the bypass duct belongs to the
-fan, the fuel flow to the combustor, bleed of the high-pressure compressor to that, coolant bleeds to the turbines, and T50 and the pressure
-ratio at the end of the low-pressure turbine too. Both demanded speeds are settings and nobody's."""
+"""The sensors of C-MAPSS by engine module (Saxena, Goebel, Simon and Eklund 2008, table 2).
+
+The bypass duct belongs to the fan and the fuel flow to the combustor. Bleed of the high-pressure
+compressor belongs to that compressor. Coolant bleeds, T50 and the pressure ratio at the end of the
+low-pressure turbine belong to the turbines. Both demanded speeds are settings of no module.
+"""
 SKAB_GROUPS: Mapping[str, tuple[str, ...]] = {
     "vibration": ("Accelerometer1RMS", "Accelerometer2RMS"),
     "power": ("Current", "Voltage"),
     "heat": ("Temperature", "Thermocouple"),
     "flow": ("Pressure", "Volume Flow RateRMS"),
 }
-"""The sensors of SKAB by what they measure."""
+"""The sensors of SKAB by measured quantity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ColumnSeries:
-    """Columns of T steps each. source: where they are from. time: [T], in its unit, NaN where it is not known. starts: the first step of
-    every run. notes: what people should know."""
+    """Columns with T steps each.
+
+    Attributes:
+        source: the data set.
+        time: [T], in the unit of the data set, NaN if unknown.
+        starts: first step of every run.
+        notes: remarks for the user.
+    """
 
     name: str
     columns: dict[str, F64]
@@ -54,17 +66,18 @@ class ColumnSeries:
 
 
 def read_columns(data: CausesData) -> ColumnSeries:
-    """The columns of the data set that a job names, unknown values NaN.
+    """The columns of the job's data set; unknown values are NaN.
 
     Raises:
-        JobError: an unknown data set, one that is no series, or a run that it does not have. TableError: its files have another layout.
+        JobError: the data set is unknown or not a series, or a run does not exist.
+        TableError: its files have an unexpected layout.
     """
     assert data.set is not None
     source = data_set(data.set, data.path, seed=data.plant.seed, size=data.size)
     if source.x.ndim != 2 or source.time is None:
         raise JobError(
-            f"data.set: {data.set} is no series of measurements",
-            help="for example traffic, cmapss, skab, hai",
+            f"data.set: {data.set} is not a series of measurements",
+            help="use a series, such as traffic, cmapss, skab or hai",
         )
     return _parallel_series(source) if data.set in SIDE_BY_SIDE else _consecutive_runs(source, data)
 
@@ -90,7 +103,7 @@ def _parallel_series(source: DataSet) -> ColumnSeries:
 
 
 def _consecutive_runs(source: DataSet, data: CausesData) -> ColumnSeries:
-    """Runs that the source does not set aside for the test, or those that the job names."""
+    """The runs in `data.runs`, or all runs outside the data set's test split."""
     names = source.client_names
     for run in data.runs:
         if run not in names:
@@ -105,15 +118,18 @@ def _consecutive_runs(source: DataSet, data: CausesData) -> ColumnSeries:
     ]
     if not every:
         raise JobError(
-            f"data.set: {source.name} sets all its runs aside for the test",
-            help="name those to learn from: data.runs",
+            f"data.set: all runs of {source.name} belong to its test split",
+            help="list the runs for training in data.runs",
         )
     starts = np.cumsum([0, *(one.samples for one in every)])[:-1]
     values = np.concatenate([one.x for one in every]).astype(np.float64)
     seams = len(every) - 1
     notes = (
         (
-            f"{len(every)} runs one after the other: {seams} of {len(values):,} steps go from one to the next",
+            (
+                f"{len(every)} consecutive runs: {seams} of {len(values):,} steps cross from "
+                "one run to the next"
+            ),
         )
         if seams
         else ()
@@ -131,7 +147,10 @@ def _consecutive_runs(source: DataSet, data: CausesData) -> ColumnSeries:
 
 
 def default_clients(name: str, sheet: ColumnSeries) -> Mapping[str, tuple[str, ...]]:
-    """Whose columns are whose where the job does not say: modules of an engine, processes of a plant by its tags, else each its own."""
+    """Clients if the job lists none.
+
+    Engine modules, plant processes by tag, otherwise single columns.
+    """
     match name:
         case "cmapss":
             return CMAPSS_MODULES
@@ -148,7 +167,11 @@ def default_clients(name: str, sheet: ColumnSeries) -> Mapping[str, tuple[str, .
 
 
 def longest_stretch(unknown: NDArray[np.bool_], gaps: int) -> slice:
-    """The longest stretch of steps in which no column is unknown for more than `gaps` steps in a row; unknown: [T, columns]."""
+    """The longest part in which no column has a gap of more than `gaps` steps.
+
+    Args:
+        unknown: [T, columns].
+    """
     bad = np.zeros(len(unknown), dtype=np.bool_)
     for column in unknown.T:
         edges = np.flatnonzero(np.diff(np.concatenate([[False], column, [False]]).astype(np.int8)))

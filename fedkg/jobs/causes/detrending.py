@@ -1,6 +1,7 @@
-"""What all measurements have in common is taken away before causes are looked for: a course that repeats, a slow drift.
+"""Remove what all measurements share before causal discovery: a periodic pattern, a slow drift.
 
-Clients that follow one clock, or wear out together, foretell each other without driving each other. Letters: T steps, D columns.
+Clients that follow one clock or wear out together predict each other without causing each other.
+Letters: T steps, D columns.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ F64 = NDArray[np.float64]
 
 
 def remove_season(values: F64, season: int, known: int) -> F64:
-    """Values [T, D] less the mean course over so many steps, as the first `known` steps have it."""
+    """Values [T, D] minus their mean seasonal pattern, estimated from the first `known` steps."""
     place = np.arange(len(values)) % season
     own = values[:known]
     counts = np.bincount(place[:known], minlength=season)
@@ -27,9 +28,10 @@ def remove_season(values: F64, season: int, known: int) -> F64:
 
 
 def remove_trend(values: F64, trend: int, starts: Sequence[int] = (0,)) -> F64:
-    """Values [T, D] less the mean of the `trend` steps before each, within its run: nothing of later steps comes in.
+    """Values [T, D] minus the mean of the `trend` steps before each, within its run.
 
-    The first steps of a run have the mean of those that there are before them; the very first is 0.
+    Later steps have no influence. The first steps of a run use the steps available before them; the
+    very first value becomes 0.
     """
     found = np.empty_like(values)
     for start, stop in pairwise((*starts, len(values))):

@@ -1,4 +1,4 @@
-"""What a learning of causes finds: from a job's measurements to edges, references and what can be believed of them.
+"""Causal discovery: from measurements to edges, reference strengths and significance.
 
 Letters: M clients, T steps, S states of all clients, P states and D measurements of a client.
 """
@@ -37,20 +37,27 @@ from fedkg.learned_knowledge import CausalEdge
 from fedkg.pack.causes import CauseRecord, prior
 
 RESERVED_NAMES = ("epoch", "server")
-"""Columns of `losses.csv` beside those of the clients."""
+"""Columns of `losses.csv` that are not clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Discovery:
-    """All that a learning gives.
+    """All results of a causal discovery.
 
     Attributes:
-        edges: the strongest first. reference: [M, M], strengths where all states are fitted together; innovation: by the innovation label.
-        measured, noise: [M, M], p-values given the past as it was measured, and with noise allowed for (NaN where that cannot be said); an
-            edge's own is the larger.
-        central: [M, M], p-values of a VAR on all measurements at one place, where the job asks for it.
-        held: losses (L_m)_a of each client and L_s on the steps that were not learnt from; empty where there are none.
-        reached: whom a disturbance of each client reaches along significant edges, each as strong as the reference has it.
+        edges: strongest first.
+        reference: [M, M], strengths of a joint fit of all states.
+        innovation: [M, M], strengths by the innovation label.
+        measured_p_values: [M, M], given the measured past.
+        noise_p_values: [M, M], allowing for measurement noise; NaN if unavailable. An edge has the
+            larger
+            of the two.
+        centralised_p_values: [M, M], of a VAR on pooled measurements, if the job asks for it.
+        reachable: the clients that a disturbance of each client reaches along significant edges,
+            with the
+            strengths of the reference.
+        held_out_losses: losses (L_m)_a of each client and L_s on the held-out steps; empty without
+            any.
     """
 
     series: Series
@@ -68,14 +75,14 @@ class Discovery:
     truth: NDArray[np.bool_] | None = None
 
     def index_of(self, name: str) -> int:
-        """The position of a client."""
+        """The index of a client."""
         return [client.name for client in self.series.clients].index(name)
 
 
 def discover_causes(
     job: CausesJob, sources: Measurements, causes: Sequence[CauseRecord]
 ) -> Discovery:
-    """The learning itself. Raises UsageError, FedkgError as the parts do."""
+    """Run the causal discovery. Raises UsageError, FedkgError as its parts do."""
     _reject_reserved_names([one.name for one in sources.models or sources.clients])
     whole, kept, notes = (
         (list(sources.models), sources.clients, [])
@@ -91,9 +98,7 @@ def discover_causes(
     names = [client.name for client in clients]
     allowed = prior(causes, names)
     lags, said = choose_lags(job.learning, clients, allowed)
-    orders_of(
-        lags, len(names), known
-    )  # of the steps that are learnt from, which are fewer than those of the table
+    orders_of(lags, len(names), known)  # the training steps are fewer than the steps of the table
     everything = series_of(whole, allowed, lags=lags)
     series = cut(everything, 0, known)
     learnt, course = learn_causes(job.learning, series)
@@ -130,37 +135,39 @@ def discover_causes(
 
 
 def _reject_reserved_names(names: Sequence[str]) -> None:
-    """Raises JobError where a client is named as a column of `losses.csv` that is no client's."""
+    """Raises JobError if a client has the name of another column of `losses.csv`."""
     for name in names:
         if name in RESERVED_NAMES:
             raise JobError(
-                f"a client cannot be called {name}: a column of losses.csv is",
-                help="name it otherwise in `clients`, such as `the server`",
+                f"a client cannot be called {name}: losses.csv has a column of that name",
+                help="rename it in `clients`, for example to `the server`",
             )
 
 
 def _note_too_few_shifts(
     job: CausesJob, tested: NDArray[np.float64], steps: int
 ) -> tuple[str, ...]:
-    """A note where no single edge could pass, however strong: the correction asks for more shifts, or the series for more steps."""
+    """A note if no single edge can be significant, because of too few shifts or steps."""
     pairs, most = int(np.isfinite(tested).sum()), distinct_shifts(steps)
     used = min(job.shifts, most)
     if pairs / (used + 1) <= job.level:
         return ()
     wanted = int(np.ceil(pairs / job.level)) - 1
-    said = f"with {used} shifts and {pairs} pairs an edge that is alone cannot be significant at {job.level:g}"
+    said = (
+        f"with {used} shifts and {pairs} pairs a single edge cannot be significant at {job.level:g}"
+    )
     return (
         f"{said}: "
         + (
-            f"`shifts: {wanted}` could tell it"
+            f"set `shifts: {wanted}`"
             if wanted <= most
-            else f"{steps:,} steps have no more than {most:,} shifts"
+            else f"{steps:,} steps allow at most {most:,} shifts"
         ),
     )
 
 
 def _centralised_p_values(series: Series) -> NDArray[np.float64]:
-    """p-values of a VAR on all measurements at one place; columns that never change say nothing and are left out."""
+    """p-values of a VAR on pooled measurements, without constant columns."""
     kept = [
         client.measurements[:, client.measurements.std(axis=0) > 0] for client in series.clients
     ]
@@ -174,7 +181,11 @@ def _with_precedence(
     blocks: NDArray[np.float64],
     found: tuple[CausalEdge, ...],
 ) -> tuple[CausalEdge, ...]:
-    """The edges, each that is significant with what it says of two measurements; `columns` holds these in their own units."""
+    """The edges, with a precedence of two measurements for each significant one.
+
+    Args:
+        columns: the measurements in their own units.
+    """
     index_of = {client.name: number for number, client in enumerate(series.clients)}
     known = len(series.states)
     made = []
@@ -195,7 +206,7 @@ def _with_precedence(
 
 
 def _expand_to_states(series: Series, pairs: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """What holds of pairs of clients [M, M], for each pair of their states: [S, L S]."""
+    """Values for pairs of clients [M, M], expanded to pairs of their states: [S, L S]."""
     sizes = [len(client.transition) for client in series.clients]
     return np.tile(np.repeat(np.repeat(pairs, sizes, 0), sizes, 1), (1, series.lags))
 
@@ -203,9 +214,9 @@ def _expand_to_states(series: Series, pairs: NDArray[np.bool_]) -> NDArray[np.bo
 def _fit_clients(
     job: CausesJob, sources: Measurements
 ) -> tuple[list[Client], tuple[Measured, ...], list[str]]:
-    """Clients with states and dynamics of their own, from the steps that are learnt from; their measurements are those of all steps.
+    """Fit states and dynamics of each client on the training steps.
 
-    Beside them the measurements that are kept, in their own units.
+    Also returns the measurements that were kept, in their own units, and notes.
     """
     known = training_steps(job, len(sources.clients[0].values))
     correlated_clients = correlated(
@@ -225,7 +236,9 @@ def _fit_clients(
     return (
         made,
         tuple(kept),
-        [f"measurements left out because they go with no other client's: {left}"] if left else [],
+        [f"measurements dropped because they correlate with no other client: {left}"]
+        if left
+        else [],
     )
 
 

@@ -1,4 +1,4 @@
-"""What people are told of a learning of causes: sentences, tables, and the results that the report reads.
+"""The results of a causal discovery as sentences, tables and the document for the report.
 
 Letters: M clients, E epochs.
 """
@@ -19,18 +19,19 @@ from fedkg.pack.causes import CauseRecord
 
 
 def describe_discovery(job: CausesJob, found: Discovery) -> tuple[str, ...]:
-    """What was found, in words."""
+    """The findings in sentences."""
     sure = [
         edge for edge in found.edges if edge.adjusted is not None and edge.adjusted <= job.level
     ]
     made = [
-        f"{edge.driver} drives {edge.driven} (strength {edge.strength:.3g}, p = {edge.adjusted:.3f} corrected)."
+        f"{edge.driver} drives {edge.driven} (strength {edge.strength:.3g}, p = "
+        f"{edge.adjusted:.3f} corrected)."
         for edge in sure[:8]
     ]
     if len(sure) > 8:
         made.append(f"{len(sure) - 8} more edges are in edges.csv.")
     if not sure:
-        made.append(f"No edge is significant at {job.level:g}: nobody is seen to drive anybody.")
+        made.append(f"No edge is significant at {job.level:g}.")
     alone = np.argwhere(adjusted(found.measured_p_values) <= job.level).tolist()
     noisy = len(
         {(m, n) for m, n in alone}
@@ -38,7 +39,8 @@ def describe_discovery(job: CausesJob, found: Discovery) -> tuple[str, ...]:
     )
     if noisy:
         made.append(
-            f"Edges that the measurements alone would tell, and that may be noise of the driven clients: {noisy}."
+            "Edges that are significant without allowing for measurement noise, and not "
+            f"with it: {noisy}."
         )
     weak = [
         reading
@@ -52,7 +54,8 @@ def describe_discovery(job: CausesJob, found: Discovery) -> tuple[str, ...]:
         true = {(names[n], names[m]) for m, n in np.argwhere(found.truth).tolist()}
         told = {(edge.driver, edge.driven) for edge in sure}
         made.append(
-            f"Of {len(true)} true edges of the generated plant {len(true & told)} are found; edges found beyond them: {len(told - true)}."
+            f"The discovery found {len(true & told)} of {len(true)} true edges of the "
+            f"generated plant, and {len(told - true)} others."
         )
     if found.centralised_p_values is not None:
         corrected = adjusted(found.centralised_p_values)
@@ -62,19 +65,21 @@ def describe_discovery(job: CausesJob, found: Discovery) -> tuple[str, ...]:
             for edge in sure
         )
         made.append(
-            f"A VAR on all measurements at one place tells {told_there} of {int(np.isfinite(corrected).sum())} pairs at {job.level:g}, "
-            f"among them {both} of these {len(sure)}."
+            f"A VAR on pooled measurements finds {told_there} of "
+            f"{int(np.isfinite(corrected).sum())} pairs at {job.level:g}, "
+            f"including {both} of these {len(sure)}."
         )
     sent = traffic(found.series)
     made.append(
-        f"A step sends {8 * sent.up} bytes up and {8 * sent.down} down, and the clients' dynamics once {8 * sent.once:,}; all measurements "
-        f"would be {8 * sent.centralised} a step."
+        f"A step sends {8 * sent.up} bytes up and {8 * sent.down} down, plus "
+        f"{8 * sent.once:,} once for the clients' dynamics; pooling all measurements "
+        f"would send {8 * sent.centralised} per step."
     )
     return tuple(made)
 
 
 def edge_rows(found: Discovery) -> list[dict[str, Any]]:
-    """Lines of `edges.csv`. `Any`: text, numbers, and None where something was not tested."""
+    """Rows of `edges.csv`. `Any`: text, numbers, or None for untested values."""
     read = {(one.driver, one.driven): one for one in found.readings}
     place = {client.name: number for number, client in enumerate(found.series.clients)}
     central = (
@@ -111,7 +116,7 @@ def edge_rows(found: Discovery) -> list[dict[str, Any]]:
 
 
 def loss_rows(found: Discovery) -> list[dict[str, Any]]:
-    """Lines of `losses.csv`. `Any`: numbers."""
+    """Rows of `losses.csv`. `Any`: numbers."""
     names = [client.name for client in found.series.clients]
     return [
         {
@@ -133,7 +138,7 @@ def discovery_document(
     rows: Sequence[Mapping[str, Any]],
     said: Sequence[str],
 ) -> dict[str, Any]:
-    """`results.json`, which the report is made from. `Any`: JSON."""
+    """The content of `results.json`, from which the report is made. `Any`: JSON."""
     names = [client.name for client in found.series.clients]
     sure = {
         (edge.driver, edge.driven)
@@ -180,7 +185,7 @@ def discovery_document(
 
 
 def _finite_or_none(value: float) -> float | None:
-    """A number, None where there is none."""
+    """A number, or None if it is not finite."""
     return float(value) if np.isfinite(value) else None
 
 
@@ -188,6 +193,7 @@ def _describe_precedence(said: Precedence) -> str:
     verb = "rises" if said.answer > 0 else "falls"
     steps = f"{said.within} step{'s' if said.within > 1 else ''}"
     return (
-        f"When {said.leads} rises by {said.rise:.4g} in a step, {said.follows} {verb} by {abs(said.answer):.4g} within {steps}: "
-        f"{said.kept:.0%} of {said.cases:,} times, after steps in general {said.chance:.0%}."
+        f"When {said.leads} rises by {said.rise:.4g} in one step, {said.follows} {verb} "
+        f"by {abs(said.answer):.4g} within {steps}: "
+        f"{said.kept:.0%} of {said.cases:,} cases, compared with {said.chance:.0%} of all steps."
     )

@@ -1,4 +1,4 @@
-"""The job file of a learning of causes: its fields, and its reading."""
+"""The job file of a causal discovery: its fields and its reader."""
 
 from __future__ import annotations
 
@@ -27,10 +27,14 @@ Period = Annotated[int, Field(ge=2)]
 
 
 class PlantData(Section):
-    """A generated plant whose true causes are known.
+    """A generated plant with known causes.
 
     Attributes:
-        clients, measurements, steps, seed: of it. drive: the strength of every true cause.
+        clients: number of clients.
+        measurements: measurements per client.
+        steps: number of steps.
+        drive: strength of every true cause.
+        seed: of the generator.
     """
 
     clients: Count = 4
@@ -44,13 +48,16 @@ class CausesData(Section):
     """Where the measurements come from.
 
     Attributes:
-        path: one table, a row for each step, in order; or where the files of `set` are. plant: without a path, a plant is generated.
-        set: a data set by name, generated in its form without a path (seed: `plant.seed`). size: how much of it; see `fedkg.data.sets`.
-        runs: the runs of the set that are learnt from, one after the other; none: those that it does not set aside for the test.
-        season: a course of so many steps that all repeat, whose mean is taken away. trend: the mean of so many steps before each is taken
-            away, and with it a drift that all have in common.
-        gaps: how many unknown values in a row are interpolated; more of them are an error.
-        train: the share of the steps that is learnt from; the rest is judged by the losses.
+        path: a table with one row per step, or the location of the files of `set`.
+        set: name of a data set; without `path` fedkg generates it with the seed of `plant`.
+        size: amount of data; see `fedkg.data.sets`.
+        runs: runs of the set for training, one after the other; empty: all runs outside its test
+            split.
+        season: length of a common periodic pattern, which fedkg removes.
+        trend: fedkg subtracts the mean of this number of preceding steps, to remove common drift.
+        plant: without `path` and `set`, the generated plant.
+        gaps: longest gap that fedkg interpolates; a longer one is an error.
+        train: share of the steps for training; losses are evaluated on the rest.
     """
 
     path: str | None = None
@@ -65,14 +72,19 @@ class CausesData(Section):
 
 
 class CausesJob(Section):
-    """A learning of causes.
+    """A causal discovery.
 
     Attributes:
-        rules: rule files and graphs whose `cause` statements say who may drive whom; without them anybody may.
-        clients: the columns of each client; of a generated plant they are given by it.
-        states: P of each client. correlation: measurements that go less with every other client's are left out; 0: none are.
-        shifts: of the test of significance. level: an edge is told as found where its p-value, corrected for the number of pairs, is at
-            most this. centralised: whether a VAR on the measurements of all at one place is tested beside it.
+        rules: rule files and graphs with `cause` statements that restrict edges; empty: all edges
+            are
+            possible.
+        clients: the columns of each client; a generated plant defines them itself.
+        states: P, states per client.
+        correlation: fedkg drops measurements with a lower correlation to all other clients; 0:
+            none.
+        shifts: number of shifts of the significance test.
+        level: significance level of an edge, after correction for the number of pairs.
+        centralised: whether to also test a VAR on the pooled measurements of all clients.
     """
 
     kind: Literal["causes"]
@@ -91,25 +103,27 @@ class CausesJob(Section):
 
 
 def is_causes_job(path: Path) -> bool:
-    """Whether a job file is one of these.
+    """Whether a job file describes a causal discovery.
 
     Raises:
-        UsageError: no file can be read. JobError: it is no job file, or of a kind that there is not.
+        UsageError: the file cannot be read.
+        JobError: the file is not a job file, or its `kind` is unknown.
     """
     document = parse_yaml(read_job_text(path), str(path))
     if "kind" in document and document["kind"] != "causes":
         raise JobError(
-            f"{path}: there is no `kind` of job {document['kind']!r}",
-            help="`kind: causes` learns who drives whom; other jobs say no kind",
+            f"{path}: unknown `kind` {document['kind']!r}",
+            help="use `kind: causes` for causal discovery, and no `kind` for other jobs",
         )
     return "kind" in document
 
 
 def read_causes_job(path: str | Path, overrides: Sequence[str] = ()) -> CausesJob:
-    """The job in a YAML file, with `--set` overrides applied and paths made absolute.
+    """Read a causal discovery job from a YAML file, with `--set` overrides and absolute paths.
 
     Raises:
-        UsageError: the file cannot be read, or an override has another form. JobError: it is not YAML, or fields are wrong: each by name.
+        UsageError: the file cannot be read, or an override has an invalid form.
+        JobError: the file is not YAML, or fields are invalid; the message lists all of them.
     """
     path = Path(path)
     text = read_job_text(path)
@@ -122,31 +136,31 @@ def read_causes_job(path: str | Path, overrides: Sequence[str] = ()) -> CausesJo
         raise JobError(
             "\n  ".join(
                 [
-                    f"{path}: the job cannot be run",
+                    f"{path}: fields are invalid",
                     *(_format_field(*one, lines) for one in group_by_field(error.errors()).items()),
                 ]
             )
         ) from error
     _check_clients(job, path)
 
-    def fixed(text: str) -> str:
+    def absolute(text: str) -> str:
         return text if is_address(text) else str((base / Path(text).expanduser()).resolve())
 
     data = (
         job.data
         if job.data.path is None
-        else job.data.model_copy(update={"path": fixed(job.data.path)})
+        else job.data.model_copy(update={"path": absolute(job.data.path)})
     )
-    return job.model_copy(update={"rules": tuple(fixed(rule) for rule in job.rules), "data": data})
+    return job.model_copy(update={"rules": tuple(absolute(rule) for rule in job.rules), "data": data})
 
 
 def _check_clients(job: CausesJob, path: Path) -> None:
-    """Raises JobError where it cannot be said whose columns are whose, or fields of `data` do not go together."""
+    """Raises JobError if the owner of a column is unclear or fields of `data` contradict."""
     data = job.data
     if data.set is None and (data.runs or data.size is not None):
         raise JobError(
-            f"{path}: `data.runs` and `data.size` are of a data set",
-            help="name one: data: {set: cmapss}",
+            f"{path}: `data.runs` and `data.size` require a data set",
+            help="set one: data: {set: cmapss}",
         )
     if data.set is not None:
         if len(job.clients) == 1:
@@ -170,15 +184,15 @@ def _check_clients(job: CausesJob, path: Path) -> None:
         )
     if data.path is None and job.clients:
         raise JobError(
-            f"{path}: the clients of a generated plant are its own",
-            help="leave out `clients`, or name a table: data: {path: ...}",
+            f"{path}: a generated plant defines its own clients",
+            help="remove `clients`, or set a table: data: {path: ...}",
         )
 
 
 def _format_field(
     field: str, errors: Sequence[ErrorDetails], lines: Mapping[tuple[str, ...], int]
 ) -> str:
-    """One wrong field."""
+    """The message about one invalid field."""
     place = tuple(field.split("."))
     line = next(
         (
@@ -205,7 +219,7 @@ def _format_field(
             if near
             else f"known: {', '.join(known)}"
         )
-        return f"`{field}`{line}: there is no such field; {hint}"
+        return f"`{field}`{line}: unknown field; {hint}"
     return f"`{field}`{line}: {format_field_errors(errors)}"
 
 

@@ -1,4 +1,7 @@
-"""From the learning section of a job to the learning: its rates, its lags, and what is said of how it went. M clients."""
+"""Run federated Granger learning with the settings of a job: rates, lags and a summary.
+
+Letters: M clients.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,19 @@ from fedkg.jobs.schema.causal_learning import Learning
 
 MAX_LAGS = 5
 GROWTH_LIMIT = 2.0
-"""So many times the losses before anything was learnt are no longer believed."""
+"""Losses above this multiple of their initial value mean divergence."""
 PREDICTION_LIMIT = 0.25
-"""Nor are causes that foretell a client worse than none by such a share of what is to be foretold."""
+"""Causes that predict a client worse than none, by this share of what is to be predicted, mean
+divergence.
+"""
 
 
 def learn_causes(section: Learning, series: Series) -> tuple[Learnt, str]:
-    """What a job's section learns, and how it went in a sentence.
+    """Run the learning, and summarise it in a sentence.
 
     Raises:
-        JobError: there is no such device. UsageError, FedkgError: as `learn` does; or the learning has grown in place of learning, by
-            numbers that are still finite.
+        JobError: the device does not exist.
+        UsageError, FedkgError: as for `learn`; also if the learning diverges with finite numbers.
     """
     rates = Rates(
         client=section.client,
@@ -55,11 +60,13 @@ def learn_causes(section: Learning, series: Series) -> tuple[Learnt, str]:
 
 
 def reject_divergence(section: Learning, series: Series, found: Learnt) -> None:
-    """Refuse what steps of one sample have made of losses that follow no single measure of size, and may grow slowly and stay finite.
+    """Reject a sequential learning that diverged slowly with finite numbers.
 
     Raises:
-        FedkgError: Phi = eta_1 L_a + eta_2 L_s of a client is more than twice what it is before anything is learnt; or its L_s is more than
-            without any causes, by over a quarter of that and of how far its states move by other than its own dynamics.
+        FedkgError: Phi = eta_1 L_a + eta_2 L_s of a client exceeds twice its initial value; or its
+            L_s
+            exceeds the value without causes by more than a quarter of that value plus the movement
+    of its         states beyond its own dynamics.
     """
     for m, client in enumerate(series.clients):
         known, theta = moments(series, m), found.augmentations[m]
@@ -69,28 +76,35 @@ def reject_divergence(section: Learning, series: Series, found: Learnt) -> None:
         none = losses_of(known, theta, np.zeros_like(row))[1]
         times = (section.client * own + section.server * server) / max(first, 1e-300)
         said = (
-            f"the losses of {client.name} are {times:.3g} times those before anything was learnt"
+            f"the losses of {client.name} are {times:.3g} times their initial value"
             if times > GROWTH_LIMIT
             else ""
         )
         if not said and server - none > PREDICTION_LIMIT * (
             none + float((labels(series, m) ** 2).sum(1).mean())
         ):
-            said = f"what is learnt to drive {client.name} foretells it worse than nothing, {server:.3g} against {none:.3g}"
+            said = (
+                f"the learned causes of {client.name} predict it worse than none, "
+                f"{server:.3g} instead of {none:.3g}"
+            )
         if said:
             raise FedkgError(
                 f"the learning diverges slowly: {said}",
-                help="in `learning`: a `ridge` above 0 (0.01), smaller rates or `mode: closed_form` come to rest",
+                help="in `learning`, set `ridge` above 0 (0.01), smaller rates, or `mode: "
+                "closed_form`",
             )
 
 
 def choose_lags(
     section: Learning, clients: Sequence[Client], allowed: NDArray[np.bool_]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """How many lags each client's equation has, and what is said of the choice; `allowed` [M, M]: who may drive whom.
+    """The number of lags of each client's equation, and notes about the choice.
+
+    Args:
+        allowed: [M, M], who may drive whom.
 
     Raises:
-        JobError: lags of a client that there is not.
+        JobError: `lags` names an unknown client.
     """
     names = [client.name for client in clients]
     if isinstance(section.lags, int):
@@ -99,7 +113,7 @@ def choose_lags(
         for name in section.lags:
             if name not in names:
                 raise JobError(
-                    f"learning.lags: there is no client {name}",
+                    f"learning.lags: unknown client {name}",
                     help=did_you_mean(name, names, f"they are {', '.join(names[:8])}"),
                 )
         return tuple(section.lags.get(name, 1) for name in names), ()
@@ -119,5 +133,5 @@ def choose_lags(
 
 
 def _format_names(names: Sequence[str]) -> str:
-    """Names, no more than four of them."""
+    """At most four names."""
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,4 +1,4 @@
-"""The measurements of a learning of causes: columns of one table, of a data set by name, or those of a generated plant.
+"""The measurements for causal discovery: table columns, a data set, or a generated plant.
 
 Letters: T steps, D measurements of a client.
 """
@@ -25,19 +25,23 @@ from fedkg.tables import Table, read_table
 
 F64 = NDArray[np.float64]
 MIN_STEPS = 10
-"""Steps without which there is nothing to learn from."""
+"""Fewest steps for causal discovery."""
 PLANT_DYNAMICS = (0.98, 0.5)
-"""How slowly the first client of a generated plant and the others forget: causes of slow drivers can be seen."""
+"""State decay of the first client of a generated plant, and of the others.
+
+Effects of slow drivers are detectable.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measurements:
-    """The clients' measurements, and what was filled in.
+    """The measurements of the clients.
 
     Attributes:
-        models: of a generated plant: the clients as they know themselves. truth: bool [M, M] of it: who really drives whom (columns drive
-            rows).
-        reach: from when to when the steps that are learnt from reach, as the data says itself: moments where a column has them, else rows.
+        notes: remarks, such as the number of interpolated values.
+        models: for a generated plant, the clients with their true local models.
+        truth: for a generated plant, bool [M, M], the true causes (columns drive rows).
+        time_range: first and last time of the training steps; row numbers without a time column.
     """
 
     clients: tuple[Measured, ...]
@@ -48,11 +52,11 @@ class Measurements:
 
 
 def read_measurements(job: CausesJob) -> Measurements:
-    """What the job's clients measure.
+    """Read the measurements of a job.
 
     Raises:
-        TableError: a file or column that cannot be read. JobError: more unknown values in a row than the job allows, or a column of two
-            clients.
+        TableError: a file or column cannot be read.
+        JobError: a gap is longer than the job allows, or two clients share a column.
     """
     if job.data.set is not None:
         return _read_data_set(job)
@@ -76,8 +80,8 @@ def read_measurements(job: CausesJob) -> Measurements:
         read[column] = table.numbers(column).copy()
         if not np.isfinite(read[column]).any():
             raise TableError(
-                f"{table.name}: column `{column}` has no number",
-                help="leave the column out of `clients`, or fill it",
+                f"{table.name}: column `{column}` contains no numbers",
+                help="remove the column from `clients`, or fill it",
             )
         _reject_gaps(table, column, read[column], job.data.gaps)
     return replace(
@@ -94,8 +98,8 @@ def _check_owners(clients: Mapping[str, tuple[str, ...]]) -> None:
         for column in columns:
             if column in owner:
                 raise JobError(
-                    f"clients.{client}: column `{column}` is that of {owner[column]} already",
-                    help="a column belongs to one client",
+                    f"clients.{client}: column `{column}` already belongs to {owner[column]}",
+                    help="assign each column to one client",
                 )
             owner[column] = client
 
@@ -106,14 +110,14 @@ def _reject_gaps(table: Table, column: str, values: F64, most: int) -> None:
         run = run + 1 if here else 0
         if run > most:
             raise JobError(
-                f"{table.where(row)}: column `{column}` is unknown for more than {most} steps",
-                expected="gaps of so many steps at most",
-                help="data.gaps: another number, or leave the column out",
+                f"{table.where(row)}: column `{column}` has a gap of more than {most} steps",
+                expected=f"gaps of at most {most} steps",
+                help="increase data.gaps, or remove the column",
             )
 
 
 def _read_data_set(job: CausesJob) -> Measurements:
-    """The longest stretch of a data set in which no gap is longer than the job allows."""
+    """The longest part of a data set without gaps beyond the job's limit."""
     assert job.data.set is not None
     sheet = read_columns(job.data)
     clients = job.clients or default_clients(job.data.set, sheet)
@@ -131,13 +135,15 @@ def _read_data_set(job: CausesJob) -> Measurements:
     kept = longest_stretch(unknown, job.data.gaps)
     if kept.stop - kept.start < MIN_STEPS:
         raise JobError(
-            f"{sheet.name}: no stretch of {MIN_STEPS} steps has gaps of {job.data.gaps} steps at most in all columns",
-            help="data.gaps: another number, or leave clients out",
+            f"{sheet.name}: no part with {MIN_STEPS} steps has gaps of at most "
+            f"{job.data.gaps} steps in all columns",
+            help="increase data.gaps, or remove clients",
         )
     notes = list(sheet.notes)
     if kept.stop - kept.start < len(unknown):
         notes.append(
-            f"steps {kept.start + 1:,} to {kept.stop:,} of {len(unknown):,}: the longest stretch without longer gaps"
+            f"steps {kept.start + 1:,} to {kept.stop:,} of {len(unknown):,}: the longest "
+            "part without longer gaps"
         )
     starts = [start - kept.start for start in sheet.starts if kept.start < start < kept.stop]
     made = _make_clients(
@@ -158,12 +164,12 @@ def _make_clients(
     read: Mapping[str, F64],
     starts: Sequence[int] = (0,),
 ) -> Measurements:
-    """The clients with gaps filled, and what all have in common taken away, where the job asks for it.
+    """The clients with interpolated gaps, and without season and trend if the job asks for it.
 
-    Gaps of steps that are learnt from are filled from such steps alone.
+    fedkg interpolates gaps in the training steps from training steps alone.
 
     Raises:
-        JobError: a column has no value in any step that is learnt from.
+        JobError: a column has no value in the training steps.
     """
     filled, made, notes = 0, [], []
     for client, columns in clients.items():
@@ -172,8 +178,9 @@ def _make_clients(
         for name, column in zip(columns, values.T, strict=True):
             if not np.isfinite(column[:known]).any():
                 raise JobError(
-                    f"clients.{client}: column `{name}` has no value in the {known:,} steps that are learnt from",
-                    help="data.train: a larger share, or leave the column out",
+                    f"clients.{client}: column `{name}` has no value in the {known:,} "
+                    "training steps",
+                    help="increase data.train, or remove the column",
                 )
             for part in (column[:known], column):
                 unknown = ~np.isfinite(part)
@@ -186,32 +193,34 @@ def _make_clients(
             values = remove_trend(values, job.data.trend, starts)
         made.append(Measured(name=client, columns=columns, values=values))
     if filled:
-        notes.append(f"{filled:,} unknown values were interpolated")
+        notes.append(f"fedkg interpolated {filled:,} unknown values")
     if job.data.season is not None:
         notes.append(
-            f"the mean course over {job.data.season} steps was taken away from every column"
+            f"fedkg removed the mean seasonal pattern of {job.data.season} steps from every column"
         )
     if job.data.trend is not None:
         notes.append(
-            f"the mean of the {job.data.trend} steps before each was taken away from every column"
+            f"fedkg removed the mean of the {job.data.trend} preceding steps from every column"
         )
     return Measurements(clients=tuple(made), notes=tuple(notes))
 
 
 def training_steps(job: CausesJob, steps: int) -> int:
-    """How many steps are learnt from. Raises JobError for fewer than there is something to learn from."""
+    """Number of training steps. Raises JobError for fewer than `MIN_STEPS`."""
     known = steps if job.data.train == 1 else int(steps * job.data.train)
     if known < MIN_STEPS:
         raise JobError(
-            f"data.train: {job.data.train:g} of {steps:,} steps are {known} to learn from",
+            f"data.train: {job.data.train:g} of {steps:,} steps are {known} training steps",
             expected=f"{MIN_STEPS} or more",
-            help="a larger share, or more steps",
+            help="increase data.train, or provide more steps",
         )
     return known
 
 
 def generate_plant(plant: PlantData) -> Measurements:
-    """A plant in which each client drives the next; the first is slow and loud, the others are quick and quiet."""
+    """A plant in which each client drives the next; the first is slow and loud, the others fast and
+    quiet.
+    """
     stream = np.random.default_rng(plant.seed)
     slow, fast = PLANT_DYNAMICS
     own = np.diag([slow] + [fast] * (plant.clients - 1))

@@ -1,4 +1,4 @@
-"""A learning of causes from its job to its folder.
+"""Run a causal discovery from its job file to its folder.
 
 Letters: M clients, T steps, P states and D measurements of a client, E epochs.
 """
@@ -45,7 +45,7 @@ from fedkg.pack.causes import CauseRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CausesRun:
-    """A finished learning: its folder, its sentences, its report."""
+    """A finished causal discovery: its folder, sentences, report and results."""
 
     folder: Path
     sentences: tuple[str, ...]
@@ -56,16 +56,18 @@ class CausesRun:
 def run_causes(
     path: str | Path, *, out: str | Path | None = None, overrides: Sequence[str] = ()
 ) -> CausesRun:
-    """Learn what a job file asks for, and write the run folder.
+    """Run a causal discovery and write its run folder.
 
     Raises:
-        UsageError, JobError, TableError, FedkgError: naming the file, field, column or client that is wrong, before the folder is made; or
-            where the learning diverges. Stopped: on Ctrl-C while the folder is written.
+        UsageError, JobError, TableError, FedkgError: before the folder is created; the message
+            names the
+            file, field, column or client. Also if the learning diverges.
+        Stopped: on Ctrl-C while the folder is written.
     """
     job = read_causes_job(path, overrides)
     folder = RunFolder(Path(out) if out is not None else next_free_folder(job.name, Path("runs")))
     if (folder.path / JOB).exists():
-        raise JobError(f"{folder.path} holds a run already", help="choose another --out")
+        raise JobError(f"{folder.path} already contains a run", help="choose another --out")
     if job.learning.device != "cpu":
         from fedkg.federated.on_device import device_named
 
@@ -83,8 +85,8 @@ def run_causes(
             )
         except KeyboardInterrupt as error:
             raise Stopped(
-                f"stopped while {folder.path} was written: it is not whole",
-                help="delete it, and run the job again",
+                f"stopped while writing {folder.path}: it is incomplete",
+                help="delete it and run the job again",
             ) from error
 
 
@@ -97,8 +99,8 @@ def _compile_causes(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | No
     pack, _ = authoring.load_or_compile(authoring.parse_sources(job.rules))
     if not pack.manifest.causes:
         raise JobError(
-            "rules: no `cause` statement is in them",
-            help="cause NAME for ?a, ?b where { ... } allow ?a drives ?b",
+            "rules: there is no `cause` statement",
+            help="add one: cause NAME for ?a, ?b where { ... } allow ?a drives ?b",
         )
     return pack.manifest.causes, pack.manifest.contract.step
 
@@ -166,7 +168,7 @@ def _write_folder(
 
 
 def _files(path: Path) -> list[Path]:
-    """A file, or those of a folder of a data set; none where it is an address."""
+    """A file, or the files of a data set's folder; empty for an address."""
     return (
         [path]
         if path.is_file()

@@ -1,1 +1,1 @@
-"""What came of runs, side by side: intervals, differences, sentences."""
+"""Comparisons of trials: intervals, differences and sentences."""

@@ -1,4 +1,4 @@
-"""Intervals of a mean over few seeds, by Student's t."""
+"""Confidence intervals of a mean over few seeds, by Student's t."""
 
 from __future__ import annotations
 
@@ -44,13 +44,19 @@ T_QUANTILES = (
         2.042272,
     ),
 )
-"""97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom; they fall, so that the last is on the safe side for all beyond."""
+"""97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom.
+
+They decrease, so the last one is conservative for more degrees of freedom.
+"""
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of the mean: ``mean +/- t spread / sqrt(n)``; None for fewer than two values. NaN is a value not measured.
+    """The 95 % interval of the mean.
 
-    It speaks of the seeds alone (splits, starts, sampling): nothing of other data, other sites or other models.
+    ``mean +/- t spread / sqrt(n)``; None for fewer than two values.
+
+    NaN marks an unmeasured value. The interval covers the randomness of seeds (splits, initial
+    models, sampling) only, not other data, sites or models.
     """
     known = [value for value in values if not math.isnan(value)]
     if len(known) < 2:

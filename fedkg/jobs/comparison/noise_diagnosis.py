@@ -1,4 +1,4 @@
-"""Protected trainings of which nothing is left under their noise: told, with what would leave more of them."""
+"""Explain protected trials that learned nothing under their noise, and suggest remedies."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trials import TrialConfig, trial_title
 
 MAX_NAMED = 4
-"""How many trainings a sentence names."""
+"""Number of trials that a sentence lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedTrial:
-    """A protected training at its end.
+    """A finished protected trial.
 
     Attributes:
-        title: of its algorithm. job: with its setting. measure: the figure's column. figure: on the test rows, in the last round that was
-            judged. trivial: what the same answer for every test row comes to.
+        title: name of its algorithm.
+        job: the job with the trial's settings.
+        measure: column of the figure.
+        figure: on the test rows, in the last evaluated round.
+        trivial: figure of the best constant answer.
     """
 
     title: str
@@ -30,10 +33,10 @@ class ProtectedTrial:
     trivial: float
 
     @property
-    def learnt(self) -> bool:
-        """Whether it is better than the same answer for every row, as far as that is known."""
+    def has_learned(self) -> bool:
+        """Whether the trial beats the best constant answer, as far as is known."""
         sign = MEASURE_BY_COLUMN[self.measure].sign
-        return not sign * self.figure <= sign * self.trivial  # NaN is no reason to say anything
+        return not sign * self.figure <= sign * self.trivial  # NaN: unknown, so no complaint
 
 
 def protected_trials(
@@ -43,14 +46,17 @@ def protected_trials(
     measure: str,
     trivial: float,
 ) -> list[ProtectedTrial]:
-    """The arms that promise something and are over.
+    """The finished trials with a privacy guarantee.
 
     Args:
-        rounds, private: the lines of `rounds.csv` and `privacy.csv`. measure: the figure that arms are compared by. trivial: see `Ended`.
+        rounds: rows of `rounds.csv`.
+        private: rows of `privacy.csv`.
+        measure: the figure that decides comparisons.
+        trivial: see `ProtectedTrial`.
     """
     figures = {
         row["trial"]: float(row[measure]) for row in rounds if row[measure]
-    }  # of several rounds the last
+    }  # the last round wins
     kept = {row["trial"] for row in private}
     return [
         ProtectedTrial(
@@ -66,17 +72,17 @@ def protected_trials(
 
 
 def explain_lost_training(ended: Sequence[ProtectedTrial]) -> Iterator[str]:
-    """What is likely to be the cause where trainings are no better at their end than the same answer for every row, and what would help."""
-    lost = [one for one in ended if not one.learnt]
+    """A sentence with likely causes and remedies if trials do not beat the best constant answer."""
+    lost = [one for one in ended if not one.has_learned]
     if not lost:
         return
     measure, trivial = MEASURE_BY_COLUMN[lost[0].measure], lost[0].trivial
     each = ", ".join(f"{one.title} at {one.figure:.{measure.digits}f}" for one in lost[:MAX_NAMED])
     more = f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else ""
     count = (
-        "The protected training ends"
+        "The protected trial ends"
         if len(ended) == 1
-        else f"{len(lost)} of {len(ended)} protected trainings end"
+        else f"{len(lost)} of {len(ended)} protected trials end"
     )
     units = dict.fromkeys(
         "a row" if one.job.privacy is not None and one.job.privacy.unit == "example" else "a site"
@@ -88,24 +94,29 @@ def explain_lost_training(ended: Sequence[ProtectedTrial]) -> Iterator[str]:
         _format_current(job.training.learning_rate for job in jobs),
     )
     yield (
-        f"{count} no better than the same answer for every test row ({measure.text(trivial)}): {each}{more}."
-        f" The likely cause is the noise that hides {' or '.join(units)}, or too little training: few `training.rounds` (now {rounds}),"
-        f" a small `training.learning_rate` (now {rates}). The same job without `privacy` shows which: what is learnt without noise."
-        f" What leaves more of a training under it: {', '.join(_ways_to_less_noise(jobs))}."
+        f"{count} no better than the best constant answer ({measure.text(trivial)}): {each}{more}."
+        f" The likely cause is the noise that protects {' or '.join(units)}, or too "
+        f"little training: few `training.rounds` (now {rounds}),"
+        f" a small `training.learning_rate` (now {rates}). Run the same job without "
+        "`privacy` to find out."
+        f" These settings reduce the effect of noise: {', '.join(_ways_to_less_noise(jobs))}."
     )
 
 
 def _ways_to_less_noise(jobs: Sequence[Job]) -> Iterator[str]:
-    """What makes the noise smaller beside what is summed."""
+    """Settings that reduce the noise relative to the sum."""
     promises = [job.privacy for job in jobs if job.privacy is not None]
     found = [one.epsilon for one in promises if one.noise is None and one.epsilon is not None]
     if found:
         yield f"a larger `privacy.epsilon` (now {_format_current(found)})"
-        yield "fewer `training.rounds`, where so many are not needed, for which less noise will do"
+        yield "fewer `training.rounds`, which need less noise"
     if given := [one.noise for one in promises if one.noise is not None]:
         yield f"less `privacy.noise` (now {_format_current(given)})"
     if any(one.unit == "example" for one in promises):
-        yield f"a larger `training.batch` (now {_format_current(job.training.batch for job in jobs)}), in whose sum the same noise counts less"
+        yield (
+            "a larger `training.batch` (now "
+            f"{_format_current(job.training.batch for job in jobs)}), which dilutes the noise"
+        )
         yield "more rows at each site"
     if any(one.unit == "client" for one in promises):
         yield "more sites"

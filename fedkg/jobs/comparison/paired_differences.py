@@ -1,4 +1,4 @@
-"""Differences between algorithms on the same seeds, with their intervals: what a comparison of means alone cannot tell."""
+"""Differences between algorithms on the same seeds, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """One row of the comparison held to another.
+    """A row of the comparison against a reference row.
 
     Attributes:
-        where: the setting that both have in common, in words. one, other: what differs. found: one minus the other, seed by seed.
-        measure: of what.
+        where: the common setting in words.
+        one: name of the row.
+        other: name of the reference.
+        test: the paired test of one minus other.
+        measure: the compared figure.
     """
 
     where: str
@@ -31,9 +34,9 @@ class PairedDifference:
 
 
 def compare_pairs(results: Sequence[Result]) -> list[PairedDifference]:
-    """Every row against the first FedAvg of its setting (the first row where there is none), on the seeds that both have.
+    """Every row against FedAvg in its setting (or the first row), on the common seeds.
 
-    Where every setting holds one algorithm alone, the settings themselves are held to the first of them.
+    If every setting has only one algorithm, this compares the settings with the first one.
     """
     scenarios: dict[tuple[Any, ...], list[Result]] = {}
     figure = results[0]["measure"] if results else "f1"
@@ -59,7 +62,7 @@ def compare_pairs(results: Sequence[Result]) -> list[PairedDifference]:
 
 
 def describe_setting_differences(results: Sequence[Result]) -> list[str]:
-    """The differences that `sentences` of a run does not tell: those between settings."""
+    """Sentences about differences between settings, which `describe_comparison` leaves out."""
     title = MEASURE_BY_COLUMN[results[0]["measure"]].title if results else ""
     return [
         _sentence(pair, title)
@@ -71,7 +74,7 @@ def describe_setting_differences(results: Sequence[Result]) -> list[str]:
 def _against_baseline(
     scenarios: dict[tuple[Any, ...], list[Result]], figure: str
 ) -> list[PairedDifference]:
-    """Local training against what stands beside it."""
+    """Local training against the first row of its setting."""
     return [
         _compare(_setting_text(row), row["title"], scenario[0]["title"], row, scenario[0], figure)
         for scenario in scenarios.values()
@@ -109,7 +112,7 @@ def _setting_text(row: Result) -> str:
 
 
 def _row_name(row: Result) -> str:
-    """What tells a row from all others: its setting, or its algorithm where it has none."""
+    """The setting of a row, or its algorithm if it has no setting."""
     return row["title"] if _setting_text(row) == "as given" else _setting_text(row)
 
 
@@ -121,11 +124,12 @@ def _sentence(pair: PairedDifference, title: str) -> str:
     by = (
         f"{'higher' if test.mean > 0 else 'lower'} by {abs(test.mean):.3f}"
         if test.mean
-        else "the same"
+        else "equal"
     )
     if len(test.differences) == 1:
-        return (
-            f"{title} with {pair.one} against {pair.other}: {by}, on one seed, which says little."
-        )
-    clear = "clearly" if test.direction else "which may be chance:"
-    return f"{title} with {pair.one} against {pair.other}: {clear} {by} (95 % interval {low:+.3f} to {high:+.3f}, {len(test.differences)} seeds)."
+        return f"{title} with {pair.one} against {pair.other}: {by}, on one seed only."
+    clear = "clearly" if test.direction else "not significant:"
+    return (
+        f"{title} with {pair.one} against {pair.other}: {clear} {by} (95 % interval "
+        f"{low:+.3f} to {high:+.3f}, {len(test.differences)} seeds)."
+    )

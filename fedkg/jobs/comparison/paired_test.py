@@ -1,4 +1,4 @@
-"""Is one algorithm ahead of another, or was it chance? The one place that says so, for the run's summary and for its report alike."""
+"""The paired test behind every statement that one algorithm is better than another."""
 
 from __future__ import annotations
 
@@ -30,22 +30,28 @@ ONE_SIDED_T_QUANTILES = (
     1.734,
     1.729,
 )
-"""95 % quantiles of Student's t with 1, 2, ... degrees of freedom; they fall, so that the last one is on the safe side for all beyond."""
+"""95 % quantiles of Student's t with 1, 2, ... degrees of freedom.
+
+They decrease, so the last one is conservative for more degrees of freedom.
+"""
 
 EQUAL_PAIRS_TOLERANCE = 1e-6
-"""Spread of two pairs, as a share of their mean, below which they are the same figure twice."""
+"""Relative spread below which two pairs count as the same value twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTest:
-    """A figure of one algorithm against another's on the same seeds.
+    """A figure of one algorithm against another on the same seeds.
 
     Attributes:
-        pairs: one minus the other, seed by seed, where both were measured.
-        mean, spread: of the pairs; the spread (standard deviation) is NaN for fewer than two.
-        clear: 1 where the one is ahead beyond chance, -1 where the other is, 0 where neither is: a paired t-test of the mean, one-sided at
-            5 %. With three seeds the mean must be 1.7 times the spread. Two pairs that are alike have no spread to judge by, and say
-            nothing. It says nothing of other data, other sites or other models.
+        differences: one minus other, seed by seed, if both were measured.
+        mean: of the differences.
+        spread: their standard deviation; NaN for fewer than two.
+        direction: 1 if the first is significantly higher, -1 if lower, 0 otherwise: a paired
+            one-sided
+            t-test at 5 %. With three seeds the mean must exceed 1.7 times the spread. Two equal
+    pairs         have no spread and prove nothing. The test covers seeds only, not other data,
+    sites or models.
     """
 
     differences: tuple[float, ...]
@@ -55,22 +61,25 @@ class PairedTest:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the mean (two-sided, so that it may hold 0 where `clear` is not 0); None for fewer than two pairs."""
+        """The 95 % interval of the mean; None for fewer than two pairs.
+
+        It is two-sided, so it may contain 0 if `direction` is not 0.
+        """
         return mean_interval(self.differences)
 
     @property
     def higher(self) -> int:
-        """On how many seeds the one is higher."""
+        """Number of seeds on which the first algorithm is higher."""
         return sum(pair > 0 for pair in self.differences)
 
     @property
     def lower(self) -> int:
-        """On how many seeds the one is lower."""
+        """Number of seeds on which the first algorithm is lower."""
         return sum(pair < 0 for pair in self.differences)
 
 
 def paired_test(one: Sequence[float | None], other: Sequence[float | None]) -> PairedTest:
-    """The verdict on two lists of figures, seed by seed; None and NaN are figures that were not measured."""
+    """Test two lists of figures, seed by seed; None and NaN mark unmeasured values."""
     differences = tuple(
         a - b
         for a, b in zip(one, other, strict=True)

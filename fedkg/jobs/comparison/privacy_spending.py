@@ -1,4 +1,4 @@
-"""What protected trainings have spent, each alone and all together, in words."""
+"""Sentences about the privacy that trials have spent, individually and in total."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fedkg.privacy import Entry, Gaussian, Spent, epsilon_at_most
 
 
 def describe_privacy(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """What the promises of all arms came to, in words, from the lines of `privacy.csv`."""
+    """The spending of all trials in sentences, from the rows of `privacy.csv`."""
     worst: dict[tuple[str, ...], float] = {}
     for row in rows:
         key = (
@@ -21,17 +21,21 @@ def describe_privacy(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
         )
         worst[key] = max(worst.get(key, 0.0), float(row["epsilon"]))
     for (unit, delta, accountant, budget), spent in worst.items():
-        limit = f", of {float(budget):g} that may be" if budget else ""
-        yield f"Whether {unit} was there is protected: epsilon {spent:.3g} at delta {float(delta):g} is spent ({accountant}){limit}."
+        limit = f", of a budget of {float(budget):g}" if budget else ""
+        yield (
+            f"The presence of {unit} is protected: epsilon {spent:.3g} at delta "
+            f"{float(delta):g} is spent ({accountant}){limit}."
+        )
     yield from describe_total_privacy(rows)
 
 
 def describe_total_privacy(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """What several protected trainings on the same data come to, in words, from the lines of `privacy.csv`.
+    """The total spending of several trials on the same data, from the rows of `privacy.csv`.
 
-    Whoever sees all results, or the best of them, has learnt from every training. A row may be at another site in each of them, so that
-    in each the unit that is worst off stands for all. Their releases are composed by their Rényi divergence; under the classical
-    accountant epsilons and deltas are added up.
+    Anyone who sees all results, or the best of them, learns from every trial. A row may be at
+    another site in each trial, so the unit with the largest spending represents each trial.
+    Releases are composed by their Rényi divergence; with the classical accountant epsilons and
+    deltas are added.
     """
     for unit in ("row", "site"):
         own = [row for row in rows if (row["unit"] == "a client") == (unit == "site")]
@@ -42,13 +46,15 @@ def describe_total_privacy(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
         if len(configs) > 1:
             epsilon, delta = _compose(list(configs.values()))
             yield (
-                f"{len(configs)} trainings learnt from the same data, and each counts what it spends alone: all of them together, and a"
-                f" choice among them, keep a {unit} to epsilon {epsilon:.3g} at delta {delta:g} at most."
+                f"{len(configs)} trials used the same data, and each figure counts one "
+                "trial: all trials together, or a"
+                f" choice among them, spend at most epsilon {epsilon:.3g} at delta "
+                f"{delta:g} per {unit}."
             )
 
 
 def _compose(each: Sequence[Sequence[Mapping[str, str]]]) -> tuple[float, float]:
-    """Epsilon and delta of several trainings as if they were one, from the lines of each."""
+    """Epsilon and delta of several trials as if they were one."""
     added = (
         math.fsum(max(float(row["epsilon"]) for row in rows) for rows in each),
         math.fsum(float(rows[0]["delta"]) for rows in each),
@@ -58,12 +64,12 @@ def _compose(each: Sequence[Sequence[Mapping[str, str]]]) -> tuple[float, float]
     delta = max(float(rows[0]["delta"]) for rows in each)
     try:
         return min((epsilon_at_most([_units(rows) for rows in each], delta), delta), added)
-    except MissingExtra:  # a report may be made where nothing is trained
+    except MissingExtra:  # reports need no accountant library
         return added
 
 
 def _units(rows: Sequence[Mapping[str, str]]) -> list[list[Entry]]:
-    """The entries of each unit of a training."""
+    """The ledger entries of each unit of a trial."""
     return [
         [_entry(row) for row in rows if row["unit"] == unit]
         for unit in dict.fromkeys(row["unit"] for row in rows)

@@ -1,4 +1,4 @@
-"""The spread of a figure over sites: a mean hides the site that the model fails."""
+"""The spread of figures over sites: a mean hides the site that the model fails."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from fedkg.jobs.comparison.mean_interval import mean_interval
 from fedkg.jobs.measure import MEASURE_BY_COLUMN
 
 HIGHER_IS_BETTER = frozenset({"f1", "precision", "recall", "accuracy"})
-"""Figures of which a site's least is its worst; of all others it is its most."""
+"""Figures with the minimum as worst value; for all others it is the maximum."""
 
 FIGURES = ("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss", "violation")
 
 
 def spread_over_sites(seeds: Sequence[Sequence[Mapping[str, str]]]) -> dict[str, dict[str, Any]]:
-    """Of every figure of `sites.csv`: mean, standard deviation, worst and 10, 50, 90 % quantiles over the sites, each as a mean over seeds.
+    """Mean, deviation, worst value and quantiles (10, 50, 90 %) of each figure over the sites.
 
-    Figures that no site has are left out; sites where one is unknown (no failure among their test rows) do not count in it. `Any`: JSON.
+    Each is a mean over seeds. Figures that no site has are left out; a site without a value (no
+    failure among its test rows) does not count. `Any`: JSON.
 
     Args:
-        seeds: the lines of each seed, one per site.
+        seeds: the rows of `sites.csv` for each seed, one per site.
     """
     found = {}
     for figure in FIGURES:
@@ -54,7 +55,9 @@ def _mean_over_seeds(values: Sequence[float]) -> dict[str, Any]:
 
 
 def describe_local_training(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the sites have of the federation: their own test rows under the common model, and under a model of each site's own.
+    """One sentence per setting.
+
+    The sites' own test rows with the common model, and with local models.
 
     `Any`: rows of `results.json`.
     """
@@ -73,8 +76,10 @@ def describe_local_training(results: Sequence[Mapping[str, Any]]) -> list[str]:
             f"{field.rpartition('.')[2]} {value}" for field, value in row["setting"].items()
         )
         said.append(
-            f"{f'With {where}, on' if where else 'On'} its own test rows a site ends at {MEASURE_BY_COLUMN[row['measure']].title} "
-            f"{_mean_and_worst(common)} with {base['title']}, and at {_mean_and_worst(own)} when it trains alone."
+            f"{f'With {where}, on' if where else 'On'} its own test rows a site ends at "
+            f"{MEASURE_BY_COLUMN[row['measure']].title} "
+            f"{_mean_and_worst(common)} with {base['title']}, and at "
+            f"{_mean_and_worst(own)} when it trains alone."
         )
     return said
 

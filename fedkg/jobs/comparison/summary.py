@@ -1,4 +1,4 @@
-"""The comparison at the end of a run: per setting and algorithm, mean and spread over the seeds, and what it says in sentences."""
+"""The comparison at the end of a run: mean and spread over seeds per setting, and sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedkg.jobs.trials import TrialConfig, trial_title
 from fedkg.violation_zones import classify_rate
 
 Line = Mapping[str, str]
-"""A line of a CSV file of the run folder."""
+"""A row of a CSV file of the run folder."""
 
 Result = dict[str, Any]
 """A row of the comparison. `Any`: texts, numbers and small mappings."""
@@ -30,10 +30,11 @@ def compare_trials(
     sites: Iterable[Line] = (),
     measure: Measure = MEASURES["detection"],
 ) -> list[Result]:
-    """One row per setting, corruption and algorithm, in the order of the arms, those of one setting together.
+    """One row per setting, corruption and algorithm, in the order of the trials.
 
     Args:
-        target: of the measure, whose first round is told; NaN for none. measure: the figure that algorithms are compared by.
+        target: the target of the measure, or NaN.
+        measure: the figure that decides comparisons.
     """
     by_trial, weights, alone = _by_trial(rounds), _by_trial(clients), _by_trial(sites)
     groups: dict[tuple[Any, ...], list[TrialConfig]] = {}
@@ -78,7 +79,7 @@ def _result(
 
     def over(field: str, fold: Callable[[list[float]], float]) -> dict[str, Any]:
         return summarise_seeds(
-            [fold(known) if (known := _known(lines, field)) else math.nan for lines in runs]
+            [fold(known) if (known := _known_values(lines, field)) else math.nan for lines in runs]
         )
 
     firsts = [_first_round_at_target(lines, target, measure) for lines in runs]
@@ -131,7 +132,10 @@ def _result(
 
 
 def summarise_seeds(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, its 95 % interval, sample standard deviation and the values themselves; null where it was not measured. `Any`: JSON."""
+    """Mean, 95 % interval, sample standard deviation and values; null if not measured.
+
+    `Any`: JSON.
+    """
     known = [value for value in values if not math.isnan(value)]
     return {
         "mean": statistics.fmean(known) if known else None,
@@ -142,9 +146,9 @@ def summarise_seeds(values: Sequence[float]) -> dict[str, Any]:
 
 
 def describe_comparison(results: Sequence[Result], target: float) -> list[str]:
-    """What came out, for somebody who runs a plant; says so where a difference is within the spread of the seeds.
+    """The results in sentences for a plant operator; differences that may be chance are marked.
 
-    What sites reach alone is told of their own rows, see `over_sites.alone`: a model of one site is not made for the rows of the others.
+    `describe_local_training` covers local models, because they are not made for other sites' rows.
     """
     said: list[str] = []
     for scenario in _group_by_scenario(results):
@@ -164,7 +168,8 @@ def describe_comparison(results: Sequence[Result], target: float) -> list[str]:
     if results and not math.isnan(target) and all(row["reached"] == 0 for row in results):
         measure = MEASURE_BY_COLUMN[results[0]["measure"]]
         said.append(
-            f"No training reached {'an' if measure.name == 'f1' else 'the'} {measure.title} of {target:g} on the test rows."
+            f"No training reached {'an' if measure.name == 'f1' else 'the'} "
+            f"{measure.title} of {target:g} on the test rows."
         )
     return said
 
@@ -193,16 +198,20 @@ def _compared(base: Result, other: Result) -> str:
         and base["rho_mean_average"]["mean"] is not None
     ):
         rho = (
-            f" Over all rounds a site's model broke on average {other['rho_mean_average']['mean']:.0%} of the rules ({base['title']}: "
+            " Over all rounds a site's model violated on average "
+            f"{other['rho_mean_average']['mean']:.0%} of the rules ({base['title']}: "
             f"{base['rho_mean_average']['mean']:.0%})."
         )
     judged = _describe_test(paired_test(ours["values"], theirs["values"]))
     better = "" if measure.higher else " (less is better)"
-    return f"{where}, {other['title']} ends at {measure.title} {_mean_and_spread(ours)}{better}, {base['title']} at {_mean_and_spread(theirs)}: {judged}.{rho}"
+    return (
+        f"{where}, {other['title']} ends at {measure.title} {_mean_and_spread(ours)}{better}, "
+        f"{base['title']} at {_mean_and_spread(theirs)}: {judged}.{rho}"
+    )
 
 
 def _augmented(results: Sequence[Result]) -> list[str]:
-    """Whether states beside the signals helped, of every algorithm that was trained with and without them."""
+    """Whether augmented states helped, for every algorithm trained with and without them."""
     said = []
     for row, other in (
         (row, other)
@@ -233,39 +242,48 @@ def _augmented(results: Sequence[Result]) -> list[str]:
         damaged = f", wrong labels at {row['corrupted']}" if row["corrupted"] else ""
         better = "" if measure.higher else " (less is better)"
         own = row["preset"] == "local_only" or row["setting"][field] == "filter"
-        whose = (
-            "the states of each site's own filter" if own else "the states of a learning of causes"
-        )
+        source = "the states of each site's filter" if own else "the states of a causal discovery"
         said.append(
-            f"{row['title']}{where}{damaged} ends at {measure.title} {_mean_and_spread(ours)}{better} with {whose} among its inputs, at {_mean_and_spread(theirs)} "
+            f"{row['title']}{where}{damaged} ends at {measure.title} "
+            f"{_mean_and_spread(ours)}{better} with {source} among its inputs, at "
+            f"{_mean_and_spread(theirs)} "
             f"without: {_describe_test(paired_test(ours['values'], theirs['values']))}."
         )
     return said
 
 
 def _describe_test(found: PairedTest) -> str:
-    """``clearly higher, by 0.373 ± 0.156 (on 3 of 3 seeds)``; a difference that may be chance is called that."""
+    """``clearly higher, by 0.373 ± 0.156 (on 3 of 3 seeds)``, or ``..., not significant``."""
     if len(found.differences) == 1:
-        return "one seed, which says little"
+        return "one seed only"
     if not any(found.differences):
         return "no difference"
     side, seeds = ("higher", found.higher) if found.mean > 0 else ("lower", found.lower)
-    by = f"{side}, by {abs(found.mean):.3f} ± {found.spread:.3f} (on {seeds} of {len(found.differences)} seeds)"
-    return f"clearly {by}" if found.direction else f"{by}, which may be chance"
+    by = (
+        f"{side}, by {abs(found.mean):.3f} ± {found.spread:.3f} (on {seeds} of "
+        f"{len(found.differences)} seeds)"
+    )
+    return f"clearly {by}" if found.direction else f"{by}, not significant"
 
 
 def _weight(row: Result) -> str:
     alpha, share = row["alpha_corrupted"]["mean"], row["share_corrupted"]["mean"]
     if alpha < 5e-4:
-        none = "hardly any weight" if alpha else "no weight at all"
-        return f"{row['title']} gives {row['corrupted']} {none}; its rows would give it {share:.3f} in the rounds it takes part in."
+        none = "almost no weight" if alpha else "no weight"
+        return (
+            f"{row['title']} gives {row['corrupted']} {none}; its share of the rows is "
+            f"{share:.3f} in the rounds it takes part in."
+        )
     change = abs(alpha / share - 1.0)
     words = (
-        "what its rows give it"
+        "equal to its share of the rows"
         if change < 5e-3
-        else f"{change:.0%} {'less' if alpha < share else 'more'} than its rows would give it"
+        else f"{change:.0%} {'less' if alpha < share else 'more'} than its share of the rows"
     )
-    return f"{row['title']} gives {row['corrupted']} on average a weight of {alpha:.3f} in the rounds it takes part in, {words}."
+    return (
+        f"{row['title']} gives {row['corrupted']} on average a weight of {alpha:.3f} in the "
+        f"rounds it takes part in, {words}."
+    )
 
 
 def _mean_and_spread(value: Mapping[str, Any]) -> str:
@@ -277,8 +295,8 @@ def _mean_and_spread(value: Mapping[str, Any]) -> str:
 
 
 def _late_mean(lines: Sequence[Line], measure: Measure) -> float:
-    """Mean figure over the last quarter of the rounds: less at the mercy of who was sampled last."""
-    known = _known(lines, measure.name)
+    """Mean figure over the last quarter of the rounds; depends less on the last sampled sites."""
+    known = _known_values(lines, measure.name)
     return statistics.fmean(known[-max(1, len(known) // 4) :]) if known else math.nan
 
 
@@ -302,10 +320,10 @@ def _number(text: str) -> float:
     return float(text) if text else math.nan
 
 
-def _known(lines: Sequence[Line], field: str) -> list[float]:
+def _known_values(lines: Sequence[Line], field: str) -> list[float]:
     return [float(line[field]) for line in lines if line[field]]
 
 
 def _mean(lines: Sequence[Line], field: str) -> float:
-    known = _known(lines, field)
+    known = _known_values(lines, field)
     return statistics.fmean(known) if known else math.nan

@@ -1,4 +1,4 @@
-"""The samples of a run with states of a learning of causes behind their features.
+"""Append states from filters or causal discovery to the samples of a run.
 
 Letters: W windows, T steps of a window, F features, C channels of states, M sites.
 """
@@ -29,7 +29,7 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AugmentedSamples:
-    """Samples [W, T, F + C], who was found to drive whom, and what people should know of it."""
+    """Samples [W, T, F + C], the discovered edges, and remarks for the user."""
 
     samples: Samples
     edges: tuple[CausalEdge, ...] = ()
@@ -37,21 +37,23 @@ class AugmentedSamples:
 
 
 def augment_samples(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> AugmentedSamples:
-    """The samples as an arm reads them.
+    """The samples as a trial reads them.
 
-    Who drives whom is learnt once from the steps before the first that any site is tested by, in clear; then every site's states are a
-    matter of its own measurements up to each step, and, where the server's are read, of the other sites' states.
+    Causal discovery runs once, without privacy, on the steps before the first test step of any
+    site. The states of a site depend on its own measurements up to each step; with server
+    predictions also on the states of other sites.
 
     Args:
-        alone: whether states are those of each site's own filter, and nothing is learnt.
+        alone: whether to use the states of each site's own filter, without causal discovery.
 
     Raises:
-        JobError: the sites have no common time, or not the states that are asked for. UsageError, FedkgError: see `learn`.
+        JobError: the sites have no common time, or not enough states.
+        UsageError, FedkgError: see `learn`.
     """
     section = job.augment
     if section.by == "none":
         return AugmentedSamples(samples=samples)
-    assert samples.uncut_rows is not None, "kept where states are read"
+    assert samples.uncut_rows is not None, "read_samples keeps them if a trial needs states"
     assert job.data.window is not None, "looked at before"
     records, firsts = _records(samples, samples.uncut_rows)
     found = filtered(records, section.states, past=section.past)
@@ -61,7 +63,10 @@ def augment_samples(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> A
     if alone:
         made = states_of(found, own, None, section.states, section.reads)
         notes = (
-            f"states: {len(names)} sites, each with a filter of its own, learnt on {found.stop - found.start:,} steps; nothing is sent",
+            (
+                f"states: {len(names)} sites with a local filter each, fitted on "
+                f"{found.stop - found.start:,} steps; sites send nothing"
+            ),
             *(f"states: {note}" for note in found.notes),
         )
         return AugmentedSamples(
@@ -73,8 +78,14 @@ def augment_samples(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> A
     made = states_of(found, known, learnt, section.states, section.reads)
     sent = traffic(known)
     notes = (
-        f"states: who drives whom was learnt on {len(known.states):,} steps of {len(names)} sites; {course}",
-        f"states: each step of an epoch sends {8 * sent.up:,} bytes up and {8 * sent.down:,} down, which `bytes` does not count",
+        (
+            f"states: causal discovery used {len(known.states):,} steps of {len(names)} "
+            f"sites; {course}"
+        ),
+        (
+            f"states: each step of an epoch sends {8 * sent.up:,} bytes up and "
+            f"{8 * sent.down:,} down, in addition to `bytes`"
+        ),
         *(f"states: {note}" for note in (*said, *found.notes)),
     )
     return AugmentedSamples(
@@ -85,16 +96,16 @@ def augment_samples(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> A
 
 
 def _records(samples: Samples, rows: DataSet) -> tuple[list[Record], Mapping[str, float]]:
-    """The sites' series on one clock, and the time of each one's first step.
+    """The sites' series on one clock, and the time of the first step of each.
 
     Raises:
-        JobError: rows that belong to no site, or sites whose steps fall between those of others.
+        JobError: rows belong to no site, or the steps of sites do not align.
     """
     windows = samples.source
     if rows.clients is None or windows.clients is None or windows.time is None:
         raise JobError(
-            f"augment: {rows.name} is one series, and causes are between sites",
-            help="`data.split: column`, and a column that names the site",
+            f"augment: {rows.name} is one series, and causal discovery needs several sites",
+            help="set `data.split: column` and a column with the site",
         )
     every = series(rows)
     zero = min(float(one.time[0]) for one in every)
@@ -103,7 +114,7 @@ def _records(samples: Samples, rows: DataSet) -> tuple[list[Record], Mapping[str
         place = (float(one.time[0]) - zero) / rows.step
         if abs(place - round(place)) > 0.01:
             raise JobError(
-                f"augment: the steps of {one.client} fall between those of other sites, and causes are learnt step by step together",
+                f"augment: the steps of {one.client} do not align with those of other sites",
                 expected=f"times that are whole steps of {rows.step:g} {rows.step_unit} apart",
                 received=f"{place:.3g} steps apart",
             )
@@ -132,11 +143,13 @@ def _with_channels(
     firsts: Mapping[str, float],
     last: int,
 ) -> Samples:
-    """The samples with each window's steps of the channels behind its features, scaled as all inputs are.
+    """The samples with the scaled channels appended to the features of each window.
 
     Args:
-        firsts: the time of each site's first step. last: how many steps a window's time is behind its last one: a forecast's time is that
-            of its first step, a label's that of its last.
+        firsts: time of the first step of each site.
+        last: steps between the last step of a window and its time: a forecast has the time of its
+            first
+            step, a label that of its last.
     """
     source, names = samples.source, channels(section.states, section.reads)
     assert source.clients is not None, "looked at before"

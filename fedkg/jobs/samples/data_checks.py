@@ -1,4 +1,4 @@
-"""The rules over inputs alone on the rows of a data set. N rows."""
+"""Check the rules over inputs alone on the rows of a data set. N rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from fedkg.pack.manifest import RuleRecord
 
 
 def check_data(pack: Pack, data: DataSet) -> list[Row]:
-    """Lines of `checks.csv`; of windows and images, whose rows are not apart, no rule is evaluated."""
+    """Rows of `checks.csv`; no rule is evaluated on windows or images."""
     own = [rule for rule in pack.manifest.rules if not rule.output]
     if data.x.ndim != 2 or not own:
         return [_line(rule, 0, 0, reason=NO_ROWS) for rule in own]
     asked = _needed_headers(pack)
     read = [place for place, name in enumerate(data.features) if name in asked] or [
         0
-    ]  # one column at least, which says how many rows
+    ]  # at least one column, which defines the number of rows
     frame = Frame(
         name=data.name,
         columns={
@@ -45,7 +45,7 @@ def check_data(pack: Pack, data: DataSet) -> list[Row]:
         text = (
             ""
             if not result.violated or worst is None
-            else f"row {worst.row}: {worst.read or f'misses by {abs(worst.robustness):.4g}'}"
+            else f"row {worst.row}: {worst.read or f'violation {abs(worst.robustness):.4g}'}"
         )
         found.append(
             _line(record, result.violated, known, reason="" if known else NO_ROW, example=text)
@@ -69,7 +69,7 @@ def _line(
 
 
 def _needed_headers(pack: Pack) -> set[str]:
-    """Headers that the rules may ask a table for: a wide table is not held once more, in float64, for rules that read little of it."""
+    """Headers that the rules may read, so that a wide table is not copied to float64 completely."""
     contract = pack.manifest.contract
     headers = [column.source for column in contract.columns] + [
         model.column for model in pack.manifest.knowledge

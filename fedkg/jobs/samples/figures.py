@@ -1,4 +1,4 @@
-"""The figures of a task on samples held out. Letters: N samples, H outputs, K classes."""
+"""Figures of a task on held-out samples. Letters: N samples, H outputs, K classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedkg.jobs.samples.samples import Index
 from fedkg.models import Model, Params, predict
 
 PREDICTION_BATCH = 512
-"""Samples that a model answers at once: images of a whole test set would not fit a memory."""
+"""Samples per forward pass; a whole test set of images may exceed memory."""
 
 
 def task_loss(task: str, positive_weight: float) -> Loss:
@@ -35,7 +35,7 @@ def task_loss(task: str, positive_weight: float) -> Loss:
 
 
 def predict_in_batches(model: Model, params: Params, x: Tensor) -> Tensor:
-    """What one model answers to samples [N, ...], [N, H]."""
+    """Outputs of a model for samples [N, ...], [N, H]."""
     return torch.cat(
         [
             predict(model, params, x[start : start + PREDICTION_BATCH])
@@ -45,7 +45,7 @@ def predict_in_batches(model: Model, params: Params, x: Tensor) -> Tensor:
 
 
 def predict_at(model: Model, params: Params, inputs: ModelInputs, index: Index) -> Tensor:
-    """What one model answers to the samples at `index` among all of a run, [N, H]."""
+    """Outputs of a model for the samples at these positions, [N, H]."""
     return torch.cat(
         [
             predict(model, params, inputs.rows_at(index[start : start + PREDICTION_BATCH]))
@@ -57,7 +57,10 @@ def predict_at(model: Model, params: Params, inputs: ModelInputs, index: Index) 
 def compute_figures(
     scaled: StandardisedDataSet, answers: Tensor, y: Tensor, threshold: float
 ) -> dict[str, float]:
-    """The figures of answers [N, H] to samples with targets [N] or [N, H], by column of `rounds.csv`; empty for no samples."""
+    """The figures of outputs [N, H] for targets [N] or [N, H], by column of `rounds.csv`.
+
+    Empty without samples.
+    """
     if not len(answers):
         return {}
     match scaled.source.task:
@@ -80,7 +83,10 @@ def compute_figures(
 
 
 def _squared_errors(scaled: StandardisedDataSet, answers: Tensor, y: Tensor) -> dict[str, float]:
-    """Squared errors of what is known: in standard deviations, and their root in the unit of the source."""
+    """Errors over known targets.
+
+    Mean square in standard deviations, root mean square in source units.
+    """
     assert scaled.outputs is not None, "numbers are scaled"
     away = (answers - y).reshape(-1, len(scaled.outputs.names))
     known = ~torch.isnan(away)
@@ -92,7 +98,7 @@ def _squared_errors(scaled: StandardisedDataSet, answers: Tensor, y: Tensor) -> 
 
 
 def constant_answer_figure(scaled: StandardisedDataSet, rows: Index) -> float:
-    """The figure that algorithms are compared by, of the best answer that is the same for all samples at `rows`; NaN for no samples."""
+    """The figure of the best constant answer for the samples at `rows`; NaN without samples."""
     y = scaled.y[rows]
     if not len(y):
         return math.nan
@@ -110,12 +116,12 @@ def constant_answer_figure(scaled: StandardisedDataSet, rows: Index) -> float:
 
 
 def mean_figures(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of every figure over several models, those for which it is known."""
+    """The mean of every figure over the models with a value."""
     names = [name for name in each[0] if all(name in one for one in each)] if each else []
     known = {name: [one[name] for one in each if not math.isnan(one[name])] for name in names}
     return {name: sum(own) / len(own) if own else math.nan for name, own in known.items()}
 
 
 def alarm_precision(found: Detection) -> float:
-    """Which share of the alarms is right; NaN where there is no alarm."""
+    """The share of alarms that are right; NaN without alarms."""
     return found.precision if found.true_positive + found.false_positive else math.nan

@@ -1,6 +1,6 @@
-"""What models read of all samples of a run: held once, in the order in which the sites' samples are trained on.
+"""Model inputs of all samples of a run, stored once in training order.
 
-Letters: N samples, S samples of some sites, E columns told behind the features, C columns of codes.
+Letters: N samples, S samples of some sites, E knowledge columns, C code columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedkg.jobs.samples.knowledge_inputs import append_columns
 from fedkg.jobs.samples.samples import Index
 
 SCALING_BLOCK = 1 << 22
-"""Numbers of samples that are scaled at a time."""
+"""Numbers that are scaled at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,9 +27,10 @@ class ModelInputs:
     """The samples as models read them, float32.
 
     Attributes:
-        rows: of all samples, group by group, and a row of zeros behind each group: [N + groups, ...].
-        place: int64 [N], the row of each sample. blank: which rows are zeros.
-        shape: of one sample with what is told behind its features, before it is laid out as a row or gets codes.
+        rows: all samples, group by group, with a row of zeros after each group: [N + groups, ...].
+        row_of: int64 [N], the row of each sample.
+        zero_rows: the rows of zeros.
+        shape: shape of a sample with knowledge columns, before flattening and codes.
     """
 
     rows: Tensor
@@ -38,11 +39,11 @@ class ModelInputs:
     shape: tuple[int, ...]
 
     def rows_at(self, index: Index | Tensor) -> Tensor:
-        """Samples by their positions among all, a copy."""
+        """A copy of the samples at these positions."""
         return self.rows.index_select(0, self.row_of[torch.as_tensor(index)])
 
     def contiguous_rows(self, index: Index) -> Tensor:
-        """Samples with a row of zeros behind them, [S + 1, ...]: a view where they are a group, else a copy."""
+        """Samples followed by a row of zeros, [S + 1, ...]: a view of a group, otherwise a copy."""
         row_of = self.row_of[torch.from_numpy(index)]
         first, behind = int(row_of[0]), int(row_of[0]) + len(row_of)
         if behind in self.zero_rows and torch.equal(row_of, torch.arange(first, behind)):
@@ -60,12 +61,13 @@ def build_inputs(
     codes: Sequence[NDArray[np.int64]] = (),
     flat: bool = False,
 ) -> ModelInputs:
-    """The inputs of a run, scaled straight to where they stay.
+    """Build the inputs of a run, scaled in place.
 
     Args:
-        groups: positions of samples that are to stand one behind the other; all others come after them.
-        told: [N, E], what is known of each sample, behind its features (of a window at every step). codes: C columns [N], behind all.
-        flat: whether samples are laid out as rows, as those with codes always are.
+        groups: positions of samples to store contiguously; all others follow.
+        told: [N, E], knowledge columns after the features (of a window at every step).
+        codes: C columns [N] after everything else.
+        flat: whether to flatten samples to rows, which codes imply.
     """
     count, own = scaled.source.samples, scaled.source.x.shape[1:]
     shape = own if told is None else (*own[:-1], own[-1] + told.shape[1])

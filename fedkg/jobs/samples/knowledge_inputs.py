@@ -1,6 +1,7 @@
-"""What the rules' knowledge says of the samples of a data set: worked out once, and told to models as last columns of every sample.
+"""Evaluate the rules' knowledge for the samples of a data set, as additional input columns.
 
-Letters: N samples, T steps of a window, F features, C columns of the contract, K classes, O numbers that are predicted.
+Letters: N samples, T steps of a window, F features, C columns of the contract, K classes, O
+predicted numbers.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from fedkg.data import Scaling
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
 from fedkg.federated import Clients
-from fedkg.federated.model.answers import EXCLUDED, Informed
-from fedkg.federated.model.told import UNKNOWN
+from fedkg.federated.model.constrained_outputs import EXCLUDED, Informed
+from fedkg.federated.model.knowledge_columns import UNKNOWN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.knowledge import allowed_classes, allowed_interval, predictions
@@ -27,7 +28,10 @@ F64 = NDArray[np.float64]
 
 
 def contract_values(contract: DataContract, data: DataSet) -> F64:
-    """Samples as the contract's columns, [V, N, C] in source units; NaN where the data has no such column. Of windows the last step."""
+    """Samples as the contract's columns, [V, N, C] in source units; of windows the last step.
+
+    NaN if the data has no such column.
+    """
     x = data.x[:, -1] if data.x.ndim == 3 else data.x.reshape(len(data.x), -1)
     values = np.full((len(contract.views), len(x), len(contract.columns)), np.nan)
     places = {name: place for place, name in enumerate(data.features)}
@@ -42,7 +46,7 @@ def contract_values(contract: DataContract, data: DataSet) -> F64:
 
 
 def category_codes(column: Column, data: DataSet) -> NDArray[np.int64]:
-    """The codes [N] of a category that the data has as one 0/1 feature for each text (``Type=L``); -1 where it has none or another."""
+    """The codes [N] of a one-hot encoded category (``Type=L``); -1 for none or another text."""
     x = data.x[:, -1] if data.x.ndim == 3 else data.x.reshape(len(data.x), -1)
     codes = np.full(len(x), -1, dtype=np.int64)
     for code, text in enumerate(column.vocabulary):
@@ -55,13 +59,16 @@ def category_codes(column: Column, data: DataSet) -> NDArray[np.int64]:
 def knowledge_columns(
     pack: Pack, data: DataSet, inject: Inject, outputs: Scaling | None, channels: Mapping[str, str]
 ) -> F64:
-    """The columns that tell models what is known: of classes [N, K + 1], of numbers [N, 3 O] in the scale of the answers.
+    """The knowledge columns.
+
+    For classes [N, K + 1], for numbers [N, 3 O] in the scale of the outputs.
 
     Args:
-        outputs: how numbers are scaled, one entry for each of O. channels: the name in the rules of each number, or of the label.
+        outputs: the scaling of the O numbers.
+        channels: the name in the rules of each number, or of the label.
 
     Raises:
-        JobError: when the rules know nothing of what is predicted, or of other classes.
+        JobError: the rules have no knowledge of the outputs, or their classes differ.
     """
     kinds = (*(("range",) if inject.range else ()), *(("predict",) if inject.predict else ()))
     known = [
@@ -76,9 +83,9 @@ def knowledge_columns(
         )
         of = " or ".join(f"`{name}`" for name in channels.values() if name) or "what is predicted"
         raise JobError(
-            f"model.inject: the rules have no {' or '.join(kinds)} knowledge of {of}",
-            received=there or "no knowledge at all",
-            help="write the knowledge into the rule file, or leave out `model.inject`",
+            f"model.inject: the rules contain no {' or '.join(kinds)} knowledge about {of}",
+            received=there or "no knowledge",
+            help="add the knowledge to the rule file, or remove `model.inject`",
         )
     values = contract_values(pack.manifest.contract, data)
     if outputs is None:
@@ -95,7 +102,7 @@ def _class_knowledge(pack: Pack, known: list[KnowledgeModel], values: F64, data:
     wrong = next((model for model in known if model.classes != data.classes), None)
     if wrong is not None:
         raise JobError(
-            f"model.inject: `{wrong.name}` is about other classes than the data has",
+            f"model.inject: `{wrong.name}` has other classes than the data",
             expected=", ".join(data.classes[:10]),
             received=", ".join(wrong.classes[:10]) or "a number",
         )
@@ -112,7 +119,10 @@ def _class_knowledge(pack: Pack, known: list[KnowledgeModel], values: F64, data:
 
 
 def _number_knowledge(pack: Pack, known: list[KnowledgeModel], values: F64) -> F64:
-    """Lowest, highest and predicted value [N, 3] in source units, infinite and NaN where nothing is known."""
+    """Lower bound, upper bound and prediction [N, 3] in source units.
+
+    Infinite or NaN if unknown.
+    """
     low, high = np.full(values.shape[1], -np.inf), np.full(values.shape[1], np.inf)
     predicted = np.full(values.shape[1], np.nan)
     for model in known:
@@ -125,9 +135,10 @@ def _number_knowledge(pack: Pack, known: list[KnowledgeModel], values: F64) -> F
 
 
 def note_excluded_labels(job: Job, pack: Pack, model: Model, clients: Clients) -> tuple[str, ...]:
-    """What is to be said of labels that sites train on and injected ranges rule out: each costs the same whatever is learnt.
+    """A note about training labels that injected ranges exclude; their loss does not depend on the
+    model.
 
-    Nothing of a job that promises privacy: how many there are is told by rows that nothing hides.
+    None for a protected job, because the number of such labels is not noised.
     """
     if not isinstance(model, Informed) or model.range is None or job.privacy is not None:
         return ()
@@ -135,7 +146,7 @@ def note_excluded_labels(job: Job, pack: Pack, model: Model, clients: Clients) -
     wrong = [
         (some & ~some.gather(1, y[:, None])).any(1)
         for some, y in zip(allowed, clients.y, strict=True)
-    ]  # of an empty range nothing is used
+    ]  # an empty range has no effect
     count = sum(int(rows.sum()) for rows in wrong)
     if not count:
         return ()
@@ -147,13 +158,16 @@ def note_excluded_labels(job: Job, pack: Pack, model: Model, clients: Clients) -
     where = ", ".join(
         name for name, rows in zip(clients.names, wrong, strict=True) if bool(rows.any())
     )
-    of = f"{count:,} of {sum(clients.samples):,} labels that are trained on (at {where})"
+    of = f"{count:,} of {sum(clients.samples):,} training labels (at {where})"
     return (
-        f"{names} rules out {of}: each costs {-EXCLUDED:,.0f} whatever is learnt, and teaches nothing",
+        (
+            f"{names} excludes {of}: each adds a constant loss of {-EXCLUDED:,.0f}, and has "
+            "no gradient"
+        ),
     )
 
 
 def append_columns(x: F64, columns: F64) -> F64:
-    """Samples [N, F] or windows [N, T, F] with what is known behind their features, the same at every step."""
+    """Samples [N, F] or windows [N, T, F] with columns appended to the features at every step."""
     spread = columns[:, None].repeat(x.shape[1], axis=1) if x.ndim == 3 else columns
     return np.concatenate([x, spread], axis=-1)

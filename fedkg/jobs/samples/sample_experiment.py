@@ -1,4 +1,4 @@
-"""Jobs on data sets: rows, images and windows of series; classes, yes-or-no, numbers and forecasts.
+"""Experiments on data sets: rows, images and windows; classes, detection, numbers and forecasts.
 
 Letters: N samples, K sites.
 """
@@ -18,11 +18,11 @@ from fedkg.constraints.binding.reads import categories_read
 from fedkg.data import Scaling
 from fedkg.errors import JobError
 from fedkg.federated import Clients, Problem, clients_of
-from fedkg.federated.model.answers import Projected
-from fedkg.federated.model.told import Bounded, BoundedChance, Laid, informed
+from fedkg.federated.model.constrained_outputs import Projected
+from fedkg.federated.model.knowledge_columns import Bounded, BoundedChance, Laid, informed
 from fedkg.federated.temporal.forecast_rules import about_outputs
 from fedkg.federated.temporal.hard_forecasts import with_hard_rules
-from fedkg.federated.temporal.shared import Inferred, inferred, inferred_privately
+from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
 from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.folder import Row
 from fedkg.jobs.measure import MEASURES, Measure, event_of
@@ -73,12 +73,15 @@ from fedkg.pack import Pack
 from fedkg.pack.file import pack_digest
 
 DEFAULT_SHARED = 0.05
-"""Share of its samples that a site shares where no algorithm says how much: its properties are mined all the same, to be judged by."""
+"""Share of its samples that a site shares if no algorithm defines it.
+
+Properties are still mined for evaluation.
+"""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SampleExperiment:
-    """See `Ground`; what arms have in common is made once."""
+    """See `Experiment`; builds what trials share once."""
 
     job: Job
     pack: Pack
@@ -123,14 +126,14 @@ class SampleExperiment:
     def prepare(self, configs: Sequence[TrialConfig]) -> None:
         """See `Ground.prepare`."""
         for config in configs:
-            self._fits(config)
+            self._reject_unused_settings(config)
             if config.split_key not in self.site_splits:
                 split, rows = split_samples(self.samples, config.job, config.seed)
                 owner = assign_test_samples(self.samples, config.job, split, rows, config.seed)
                 self.site_splits[config.split_key] = SiteSplit(split=split, rows=rows, owner=owner)
         firsts: dict[str, TrialConfig] = {}
         for config in configs:
-            firsts.setdefault(config.job.model.model_dump_json() + self._of(config), config)
+            firsts.setdefault(config.job.model.model_dump_json() + self._sample_key(config), config)
         for config in firsts.values():
             head_parameters(
                 config.job.model, self._model(config, trust=0.0, rules=self._rules(config))
@@ -141,7 +144,7 @@ class SampleExperiment:
         return len(self.site_splits[config.split_key].split.sites)
 
     def features(self) -> dict[str, Any]:
-        """See `Ground.features`; of images their channels."""
+        """See `Experiment.features`; for images their channels."""
         each = [self.samples, *(one.samples for one in self._augmented.values())]
         scaling = max((one.scaled.inputs for one in each), key=lambda scaling: len(scaling.names))
         return {
@@ -183,8 +186,8 @@ class SampleExperiment:
     def build_trial(self, config: TrialConfig) -> SampleTrial:
         """See `Ground.course`."""
         site_split, section = self.site_splits[config.split_key], algorithm_section(config.job)
-        read = self._read(config)
-        (trust, said), rules = self._trusted(config), self._rules(config)
+        read = self._read_samples(config)
+        (trust, said), rules = self._choose_trust(config), self._rules(config)
         model = self._model(config, trust, rules)
         inputs, server = self._inputs(config), self.samples.rows(SERVER)
         clients = self._clients(config, site_split, inputs)
@@ -199,7 +202,7 @@ class SampleExperiment:
             scorer=rules.scorer(
                 model, inputs.rows_at(self._probe(config)), torch.from_numpy(self._probe(config))
             ),
-            root=self._root(rules, inputs, server) if len(server) else None,
+            root=self._server_data(rules, inputs, server) if len(server) else None,
         )
         settings = trial_settings(config, self.pack, clients)
         found = self._properties(
@@ -244,67 +247,74 @@ class SampleExperiment:
             ),
         )
 
-    def _read(self, config: TrialConfig) -> AugmentedSamples:
-        """The samples that an arm reads, with the states of its learning of causes; where nothing is exchanged nothing is learnt either."""
-        key = self._of(config)
+    def _read_samples(self, config: TrialConfig) -> AugmentedSamples:
+        """The samples that a trial reads, with augmented states.
+
+        A trial without exchange skips causal discovery.
+        """
+        key = self._sample_key(config)
         if key not in self._augmented:
             self._augmented[key] = augment_samples(
-                self.samples, config.job, self.pack, alone=self._alone(config)
+                self.samples, config.job, self.pack, alone=self._uses_local_filter(config)
             )
         return self._augmented[key]
 
     @staticmethod
-    def _of(config: TrialConfig) -> str:
-        """What arms have in common that read the same samples."""
+    def _sample_key(config: TrialConfig) -> str:
+        """Equal for trials that read the same samples."""
         section = config.job.augment
         return (
             ""
             if section.by == "none"
-            else f"{section.model_dump_json(exclude={'by'})}{SampleExperiment._alone(config)}"
+            else f"{section.model_dump_json(exclude={'by'})}{SampleExperiment._uses_local_filter(config)}"
         )
 
     @staticmethod
-    def _alone(config: TrialConfig) -> bool:
-        """Whether an arm reads the states of each site's own filter: asked for, or because nothing is exchanged."""
+    def _uses_local_filter(config: TrialConfig) -> bool:
+        """Whether a trial reads local filter states.
+
+        By its settings, or because it exchanges nothing.
+        """
         return config.job.augment.by == "filter" or algorithm_section(config.job).exchange == "none"
 
     @property
     def _horizon(self) -> int:
-        """Steps that are forecast; 0 where nothing is."""
+        """Steps of a forecast; 0 without one."""
         return 0 if self.job.data.window is None else self.job.data.window.horizon
 
-    def _fits(self, config: TrialConfig) -> None:
-        """Refuse what the task of the data has no use for, by the field."""
+    def _reject_unused_settings(self, config: TrialConfig) -> None:
+        """Reject settings that do not apply to the task."""
         task, job = self.samples.source.task, config.job
         which = f"{self.samples.source.name}: {task}"
         if task != "detection":
             if job.training.positive_weight != 1.0:
                 raise JobError(
-                    "training.positive_weight: there is no rare bad case to weigh",
+                    "training.positive_weight applies to detection only",
                     received=which,
                     help="leave it out",
                 )
             if job.evaluation.threshold != 0.5:
                 raise JobError(
-                    "evaluation.threshold: there is no failure to be told by one",
+                    "evaluation.threshold applies to detection only",
                     received=which,
                     help="leave it out",
                 )
         if config.corrupt is not None and task not in ("detection", "classes"):
             raise JobError(
-                "corrupt: this task has no labels to change, it predicts a number",
+                "corrupt applies to labels, and this task predicts a number",
                 received=which,
-                help="leave out `corrupt`, or predict a class",
+                help="remove `corrupt`, or predict a class",
             )
         fedstl = algorithm_section(job).grouping.fedstl
         if fedstl is not None and not self.pack.manifest.inferences:
             raise JobError(
-                f"algorithm {job.algorithm}: FedSTL groups sites by properties mined in their series, and the rules infer none",
-                help="infer NAME per client find ?low, ?high in operational_range(SIGNAL, ?low, ?high, 0, 1)",
+                f"algorithm {job.algorithm}: FedSTL requires an `infer` statement in the rules",
+                help="add one: infer NAME per client find ?low, ?high in "
+                "operational_range(SIGNAL, ?low, ?high, 0, 1)",
             )
 
     def _rules(self, config: TrialConfig) -> SampleRules:
-        samples = self._read(config).samples
+        samples = self._read_samples(config).samples
         source, scaled = samples.source, samples.scaled
         extra = self._inputs(config).shape[-1] - source.x.shape[-1]
         told_names = tuple(f"(known {number})" for number in range(1, extra + 1))
@@ -319,14 +329,14 @@ class SampleExperiment:
         )
 
     @property
-    def _laid(self) -> bool:
-        """Whether samples stand as rows, whatever their shape."""
+    def _is_flat(self) -> bool:
+        """Whether samples are flattened to rows."""
         return is_flattened(self.pack, self.samples.source, self._horizon)
 
     def _model(self, config: TrialConfig, trust: float, rules: SampleRules) -> Model:
-        """The model of an arm, with what is known of its answers, and what rules ask of them, around it."""
-        model = self._told_model(config, trust)
-        if self._laid:
+        """The model of a trial, with injected knowledge and projections around it."""
+        model = self._informed_model(config, trust)
+        if self._is_flat:
             model = Laid(model=model, shape=self._inputs(config).shape)
         if rules.forecasts is not None:
             layout = rules.forecasts.module.plan.x
@@ -335,15 +345,13 @@ class SampleExperiment:
             return model
         if rules.rows is None or self.samples.source.task == "classes":
             what = (
-                "the rules bound no answer"
+                "no rule bounds an output"
                 if rules.rows is None
-                else "the answers are classes, which linear rules do not bound"
+                else "linear rules do not bound classes"
             )
             raise JobError(
                 f"training.projection: {what}",
-                help="the rules as a penalty (`training.penalty`)"
-                if rules.rows
-                else "leave it out",
+                help="the rules as a penalty (`training.penalty`)" if rules.rows else "remove it",
             )
         return Projected(
             model=model,
@@ -351,9 +359,9 @@ class SampleExperiment:
             keys=tuple(column.name for column in categories_read(rules.pack)),
         )
 
-    def _told_model(self, config: TrialConfig, trust: float) -> Model:
-        """The model of an arm, with what is known of its answers around it."""
-        data, section = self._read(config).samples.source, config.job.model
+    def _informed_model(self, config: TrialConfig, trust: float) -> Model:
+        """The model of a trial with injected knowledge around it."""
+        data, section = self._read_samples(config).samples.source, config.job.model
         outputs = (
             len(data.classes)
             if data.task == "classes"
@@ -361,7 +369,7 @@ class SampleExperiment:
             if data.task == "forecast"
             else 1
         )
-        graph = self._graphs.of(config.job, data.features)
+        graph = self._graphs.graph_for(config.job, data.features)
         model = build_model(
             section, sample=data.x.shape[1:], outputs=outputs, horizon=self._horizon, graph=graph
         )
@@ -377,11 +385,15 @@ class SampleExperiment:
         )
 
     def _inputs(self, config: TrialConfig) -> ModelInputs:
-        """What models read of all samples: laid out as rows where rules do, with what is known behind the features where it is injected,
-        with codes where answers are projected. It lies as the first arm that reads it trains on it; other splits of it are copied."""
-        section, samples = config.job, self._read(config).samples
+        """The model inputs of all samples:
+
+        flattened if rules need it, with knowledge columns and codes.
+
+        They are stored in the order in which the first trial trains on them; other splits copy.
+        """
+        section, samples = config.job, self._read_samples(config).samples
         inject, projected = section.model.inject, section.training.projection
-        key = f"{self._of(config)}|{projected}|" + (
+        key = f"{self._sample_key(config)}|{projected}|" + (
             "" if inject is None else f"{inject.range}{inject.predict}"
         )
         if key not in self._inputs_made:
@@ -389,18 +401,18 @@ class SampleExperiment:
             self._inputs_made[key] = build_inputs(
                 samples.scaled,
                 [self.site_splits[config.split_key].all_samples(), samples.rows(SERVER)],
-                told=None if inject is None else self._known(inject, samples),
+                told=None if inject is None else self._knowledge(inject, samples),
                 codes=[category_codes(column, self.samples.source) for column in columns],
-                flat=self._laid,
+                flat=self._is_flat,
             )
         return self._inputs_made[key]
 
-    def _known(self, inject: Inject, samples: Samples) -> NDArray[np.float64]:
+    def _knowledge(self, inject: Inject, samples: Samples) -> NDArray[np.float64]:
         source, outputs = samples.source, samples.scaled.outputs
         if source.x.ndim == 4:
             raise JobError(
-                "model.inject: knowledge is about signals, and the samples are images",
-                help="leave out `model.inject`, or take data of named signals",
+                "model.inject: knowledge applies to named signals, and the samples are images",
+                help="remove `model.inject`, or use data with named signals",
             )
         if source.task == "detection":  # a probability, in its own unit
             outputs = Scaling(names=(self.output,), mean=np.zeros(1), std=np.ones(1))
@@ -411,7 +423,7 @@ class SampleExperiment:
         return knowledge_columns(self.pack, source, inject, outputs, channels)
 
     def _name(self, target: str) -> str:
-        """The output of the rules that a forecast feature is; the one output for all other tasks."""
+        """The output of the rules for a forecast feature; for other tasks the only output."""
         if not self._horizon:
             return self.output
         known = [
@@ -421,12 +433,13 @@ class SampleExperiment:
             (column.name for column in known if target in (column.source, column.name)), target
         )
 
-    def _trusted(self, config: TrialConfig) -> tuple[float, str]:
-        """How far predictions are followed in an arm, and how that was found."""
+    def _choose_trust(self, config: TrialConfig) -> tuple[float, str]:
+        """The trust in predictions of a trial, and how it was chosen."""
         inject = config.job.model.inject
         if inject is None or inject.trust != "cross-validation":
             return (0.0 if inject is None else float(inject.trust)), ""
-        key = f"{config.split_key}|{config.job.model.model_dump_json()}|{config.job.augment.model_dump_json()}"
+        sections = config.job.model, config.job.augment
+        key = "|".join((config.split_key, *(part.model_dump_json() for part in sections)))
         if key not in self._trust:
             clients = self._clients(
                 config, self.site_splits[config.split_key], self._inputs(config)
@@ -440,7 +453,10 @@ class SampleExperiment:
         return self._trust[key]
 
     def _clients(self, config: TrialConfig, site_split: SiteSplit, inputs: ModelInputs) -> Clients:
-        """The sites with their samples, after any corruption; their inputs lie one behind the other, and a row of zeros behind them."""
+        """The sites with their samples, after any corruption.
+
+        Their inputs are contiguous and end with a row of zeros.
+        """
         scaled = self.samples.scaled  # without its inputs, which may be large
         targets = replace(
             scaled.source, x=np.zeros((scaled.source.samples, 1), dtype=np.float32), y=scaled.y
@@ -448,7 +464,7 @@ class SampleExperiment:
         clients = clients_of(targets, site_split.split)
         y = dict(zip(clients.names, clients.y, strict=True))
         if config.corrupt is not None:
-            y[config.corrupt.site] = self._damaged(config, y[config.corrupt.site])
+            y[config.corrupt.site] = self._corrupt(config, y[config.corrupt.site])
         together = inputs.contiguous_rows(site_split.all_samples())
         return Clients(
             names=clients.names,
@@ -456,9 +472,9 @@ class SampleExperiment:
             y=tuple(y.values()),
         )
 
-    def _damaged(self, config: TrialConfig, y: Tensor) -> Tensor:
-        """The labels of the corrupted site; see `corrupted_labels`."""
-        assert config.corrupt is not None, "asked of arms with a corrupted site"
+    def _corrupt(self, config: TrialConfig, y: Tensor) -> Tensor:
+        """The labels of the corrupted site; see `corrupt_labels`."""
+        assert config.corrupt is not None, "called for trials with a corrupted site"
         last = (
             1 if self.samples.source.task == "detection" else len(self.samples.source.classes) - 1
         )
@@ -472,8 +488,8 @@ class SampleExperiment:
         positives = int((self.samples.source.y[site_split.rows] > 0.5).sum())
         if not positives:
             raise JobError(
-                "training.positive_weight: there is no failure among the training rows to balance",
-                help="give a number, or rows with failures in them",
+                "training.positive_weight: the training rows contain no failures to balance",
+                help="give a number, or add rows with failures",
             )
         return (len(site_split.rows) - positives) / positives
 
@@ -484,7 +500,7 @@ class SampleExperiment:
         each = [rules.codes_at(torch.from_numpy(site_split.samples_at(site))) for site in sites]
         return {name: tuple(one[name] for one in each) for name in rules.codes}
 
-    def _root(self, rules: SampleRules, inputs: ModelInputs, server: Index) -> Clients:
+    def _server_data(self, rules: SampleRules, inputs: ModelInputs, server: Index) -> Clients:
         index = torch.from_numpy(server)
         y = torch.from_numpy(self.samples.scaled.y[server])
         y = y if self.samples.source.task == "classes" else y.to(torch.float32)
@@ -496,19 +512,21 @@ class SampleExperiment:
         )
 
     def _probe(self, config: TrialConfig) -> Index:
-        """The samples on which the server judges models: as many as the job says of those that it holds."""
+        """The samples on which the server scores models."""
         stream = np.random.Generator(np.random.PCG64([config.job.data.seed, 4]))
         return np.sort(
             stream.permutation(self.samples.rows(SERVER))[: config.job.scoring.probe_rows]
         )
 
     def _properties(self, config: TrialConfig, clients: Clients, share: float) -> Inferred | None:
-        """What is mined in the sites' series before the training; None where the rules infer nothing of forecasts."""
+        """The properties mined from the sites' series; None if the rules infer nothing about
+        forecasts.
+        """
         if not (self._horizon and self.pack.manifest.inferences):
             return None
         fedstl, privacy = algorithm_section(config.job).grouping.fedstl, config.job.privacy
         mining = None if fedstl is None or privacy is None else privacy.mined
-        key = f"{config.split_key}|{share}|{mining}|{self._of(config)}"
+        key = f"{config.split_key}|{share}|{mining}|{self._sample_key(config)}"
         if key not in self._mined:
             outputs = self.samples.scaled.outputs
             assert outputs is not None, "forecasts are numbers"
@@ -518,10 +536,10 @@ class SampleExperiment:
                     self.pack, clients, layout, steps=steps, share=share, seed=config.seed
                 )
             else:
-                x, y = self._of_server(config)
+                x, y = self._probe_samples(config)
                 seed = derive_seed(
                     config.seed, key, pack_digest(self.pack), client_data_digest(clients)
-                )  # other numbers or samples, other noise
+                )  # never repeat noise for other settings or samples
                 self._mined[key] = inferred_privately(
                     self.pack,
                     clients,
@@ -535,8 +553,8 @@ class SampleExperiment:
                 )
         return self._mined[key]
 
-    def _of_server(self, config: TrialConfig) -> tuple[Tensor, Tensor]:
-        """The samples on which the server judges models, with their targets."""
+    def _probe_samples(self, config: TrialConfig) -> tuple[Tensor, Tensor]:
+        """The server's probe samples with their targets."""
         probe = self._probe(config)
         return self._inputs(config).rows_at(probe), torch.from_numpy(
             self.samples.scaled.y[probe]
@@ -544,7 +562,11 @@ class SampleExperiment:
 
 
 def create_sample_experiment(job: Job, pack: Pack) -> SampleExperiment:
-    """The data set of a job. Raises JobError, TableError: naming the field, file or column that is wrong."""
+    """The experiment of a job on a data set.
+
+    Raises:
+        JobError, TableError: a field, file or column is wrong; the message names it.
+    """
     samples = read_samples(job, pack)
     said = any(rule.output for rule in pack.manifest.rules) or bool(pack.manifest.knowledge)
     output = choose_output(pack, job.output, wanted=said and job.data.window is None)

@@ -1,4 +1,4 @@
-"""The rules of a job on samples of a data set: as the server's judge, as a penalty, and as the table at the end of a training.
+"""The rules of a job on a data set: for scoring, as a penalty, and for the table of rules.
 
 Letters: N samples, W windows, H outputs, M constraints that touch an output.
 """
@@ -21,7 +21,7 @@ from fedkg.data.sets import DataSet, StandardisedDataSet
 from fedkg.errors import JobError, LayoutError
 from fedkg.federated import Scorer
 from fedkg.federated.client.penalty import ConstraintPenalty
-from fedkg.federated.joints import Term
+from fedkg.federated.round_steps import Term
 from fedkg.federated.server.pack_scorer import PackScorer, scored_rows
 from fedkg.federated.server.scoring import ScoredRows
 from fedkg.federated.temporal.forecast_rules import (
@@ -43,7 +43,13 @@ from fedkg.pack import Pack
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Verdicts:
-    """What the rules say of the answers to N samples, [N, M] each: broken, applicable and known; by how much, in units of the rule."""
+    """Verdicts on the outputs for N samples, [N, M] each.
+
+    Attributes:
+        violated: whether the sample violates the constraint.
+        applied: whether the constraint applies and is known.
+        margin: in units of the rule.
+    """
 
     violated: Tensor
     applied: Tensor
@@ -52,10 +58,11 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SampleRules:
-    """The rules that touch an output, over a model's samples and answers; either of rows, or of forecasts.
+    """The rules that touch an output, for a model's samples and outputs: about rows or forecasts.
 
     Attributes:
-        pack: with those rules alone. codes: of the categories that rules read, int64 [N] of all samples of the run.
+        pack: with these rules alone.
+        codes: codes of the categories that rules read, int64 [N] for all samples.
     """
 
     pack: Pack
@@ -65,15 +72,18 @@ class SampleRules:
 
     @property
     def module(self) -> ConstraintModule | None:
-        """The rules over tensors; None where there are none."""
+        """The rules over tensors; None if there are none."""
         return self.rows if self.forecasts is None else self.forecasts.module
 
     def codes_at(self, index: Tensor) -> dict[str, Tensor]:
-        """The codes of some samples."""
+        """The codes of the samples at these positions."""
         return {name: codes[index] for name, codes in self.codes.items()}
 
     def scorer(self, model: Model, x: Tensor, index: Tensor) -> Scorer | None:
-        """The server's judge on its samples: x [W, ...], at `index` among all; None where nothing is to be judged."""
+        """The server's scorer for samples x [W, ...] at `index`.
+
+        None if there is nothing to score.
+        """
         if not len(x):
             return None
         if self.forecasts is not None:
@@ -85,7 +95,7 @@ class SampleRules:
         )
 
     def terms(self, weight: float) -> tuple[Term, ...]:
-        """The penalty in the sites' objective."""
+        """The penalty in the objective of the sites."""
         if not weight or self.module is None:
             return ()
         return (
@@ -97,7 +107,7 @@ class SampleRules:
     def verdicts(
         self, model: Model, params: Params, inputs: ModelInputs, index: Tensor
     ) -> Verdicts:
-        """What the rules say of one model's answers to the samples at `index`, in float64."""
+        """The verdicts on a model's outputs for the samples at `index`, in float64."""
         stack = {name: value.double().unsqueeze(0) for name, value in params.items()}
         parts = []
         for at in range(0, len(index), PREDICTION_BATCH):
@@ -115,7 +125,7 @@ class SampleRules:
                         )
                     )
                     continue
-                assert self.rows is not None, "asked of rules alone"
+                assert self.rows is not None, "called only if there are rules"
                 report = self.rows(
                     piece, lambda rows: model.apply(stack, rows)[0], keys=self.codes_at(places)
                 )
@@ -134,13 +144,14 @@ def build_sample_rules(
     *,
     coded: bool = False,
 ) -> SampleRules:
-    """The rules over samples that carry `told` columns behind their features.
+    """The rules over samples with the columns `told` after their features.
 
-    Rules about the label of a window read its last step, those about an image none of its pixels: such samples come laid out as rows
-    (`laid_out`). With `coded` the codes of the categories that rules read stand behind all other columns.
+    Rules about the label of a window read its last step, those about an image no pixel; such
+    samples must be flattened (`is_flattened`). With `coded`, category codes follow all other
+    columns.
 
     Raises:
-        JobError, LayoutError: when rules read what samples or answers do not have.
+        JobError, LayoutError: rules read something that samples or outputs do not have.
     """
     own = about_outputs(pack)
     if not own.banks:
@@ -151,10 +162,12 @@ def build_sample_rules(
             rules = forecast_rules(pack, input_layout(scaled.outputs), horizon)
         except LayoutError as error:
             raise JobError(
-                "the rules read something that is not forecast (an `output` is a forecast channel, `past` what was observed before it)",
+                "the rules read a quantity that is not forecast (an `output` is a "
+                "forecast channel, `past` an earlier observation)",
                 expected=error.expected,
                 received=f"forecasts of {', '.join(scaled.outputs.names)}",
-                help="name the output, or its column, as the data does; or forecast it (`data.window.targets`)",
+                help="use the data's name for the output or its column, or forecast it "
+                "(`data.window.targets`)",
             ) from error
         return SampleRules(pack=own, forecasts=_with_last_values(rules, scaled))
     names, mean, std = _columns(source, scaled, told)
@@ -173,14 +186,17 @@ def build_sample_rules(
 
 
 def is_flattened(pack: Pack, source: DataSet, horizon: int) -> bool:
-    """Whether samples are laid out as rows: windows and images whose label rules speak of."""
+    """Whether samples are flattened to rows: windows and images with rules about their label."""
     return source.x.ndim != 2 and not horizon and bool(about_outputs(pack).banks)
 
 
 def _columns(
     source: DataSet, scaled: StandardisedDataSet, told: Sequence[str]
 ) -> tuple[list[str], list[float], list[float]]:
-    """Names, means and deviations of the columns of samples as rows: of a window step by step, the last one under its own names."""
+    """Names, means and deviations of the columns of flattened samples.
+
+    The columns of a window are ordered by step; the last step has plain names.
+    """
     assert scaled.inputs is not None, "samples are scaled"
     names = [*scaled.inputs.names, *told]
     mean = [*scaled.inputs.mean.tolist(), *[0.0] * len(told)]
@@ -217,12 +233,12 @@ def input_layout(scaling: Scaling) -> InputLayout:
 
 
 def choose_output(pack: Pack, output: str | None, wanted: bool) -> str:
-    """The output, or the label, that rows are predicted for; "" where the rules have none and none is `wanted`.
+    """The output or label that the model predicts; "" if the rules have none and none is `wanted`.
 
-    Knowledge of a label that no rule reads counts too: the data contract has no column for it, since knowledge is told before the answer.
+    Knowledge of a label counts too: the data contract has no column for a label that no rule reads.
 
     Raises:
-        JobError: when the rules have several, or not the one that the job names.
+        JobError: the rules have several outputs, or not the one in the job.
     """
     ruled = [
         column.label or column.name
@@ -232,14 +248,14 @@ def choose_output(pack: Pack, output: str | None, wanted: bool) -> str:
     names = list(dict.fromkeys([*ruled, *(model.output for model in pack.manifest.knowledge)]))
     if output is not None and output not in names:
         raise JobError(
-            "output: the rules have no such output",
+            "output: the rules do not define this output",
             expected=", ".join(names) or "none",
             received=output,
             help="set `output` of the job to one of these",
         )
     if output is None and len(names) > 1 and wanted:
         raise JobError(
-            "output: say which output of the rules the model predicts",
+            "output: the rules define several outputs",
             expected=", ".join(names),
             help="set `output` of the job to one of these",
         )
@@ -260,7 +276,7 @@ def _output_layout(
 
 
 def _with_last_values(rules: ForecastRules, scaled: StandardisedDataSet) -> ForecastRules:
-    """The rules with where the last observed value of each channel stands among the features."""
+    """The rules with the feature index of each channel's last observed value."""
     inputs, outputs = scaled.inputs, scaled.outputs
     assert inputs is not None, "series are scaled"
     assert outputs is not None, "forecasts are numbers"
@@ -273,10 +289,10 @@ def _with_last_values(rules: ForecastRules, scaled: StandardisedDataSet) -> Fore
 def rule_rows(
     rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], source: DataSet, trial: str
 ) -> list[Row]:
-    """Lines of `rules.csv`: each rule on the models that are used, each on its samples, with the worst example in words.
+    """Rows of `rules.csv`: each rule on the deployed models, with the worst example in words.
 
     Args:
-        verdicts: of each model, and int64 positions of its samples among all of the run.
+        verdicts: of each model, and int64 positions of its samples.
     """
     if rules.module is None:
         return []
@@ -315,7 +331,7 @@ def rule_rows(
 def _worst_example(
     verdicts: Sequence[tuple[Verdicts, Tensor]], chosen: Tensor, rows: ScoredRows, source: DataSet
 ) -> str:
-    """The sample that misses a rule by most, in words; "" where none does."""
+    """The sample with the largest violation of a rule in words; "" without violation."""
     least, text = 0.0, ""
     for one, index in verdicts:
         margin = torch.where(one.violated[:, chosen], one.margin[:, chosen], torch.inf)
@@ -325,12 +341,15 @@ def _worst_example(
         sample, column = divmod(place, len(chosen))
         least = float(margin.min())
         name = rows.names[int(chosen[column])].partition("[")[2].rstrip("]")
-        text = f"{f'{name}, ' if name else ''}{_sample_name(source, int(index[sample]))}: misses by {abs(least):.4g}"
+        text = (
+            f"{f'{name}, ' if name else ''}{_sample_name(source, int(index[sample]))}: "
+            f"violation {abs(least):.4g}"
+        )
     return text
 
 
 def _sample_name(source: DataSet, sample: int) -> str:
-    """Which sample it is, as people know it: its site and time, or its number."""
+    """The name of a sample for readers: its site and time, or its number."""
     client = "" if source.clients is None else f"{source.clients[sample]}, "
     if source.time is None or source.x.ndim != 3:
         return f"{client}sample {sample + 1}"

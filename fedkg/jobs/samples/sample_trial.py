@@ -1,4 +1,4 @@
-"""One arm on a data set: what its models are worth on the samples held out, site by site, rule by rule, property by property.
+"""A trial on a data set: figures of its models on the test samples, by site, rule and property.
 
 Letters: N test samples, K sites, H outputs.
 """
@@ -20,10 +20,10 @@ from fedkg.federated.agents.sets import AgentSets
 from fedkg.federated.evaluation import best_threshold
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
-from fedkg.federated.temporal.judged import Kept
-from fedkg.federated.temporal.judged import judged as judged_properties
-from fedkg.federated.temporal.shared import Inferred
-from fedkg.federated.temporal.used import used_properties
+from fedkg.federated.temporal.forecast_scores import Kept
+from fedkg.federated.temporal.forecast_scores import judged as judged_properties
+from fedkg.federated.temporal.shared_samples import Inferred
+from fedkg.federated.temporal.used_inferences import used_properties
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
 from fedkg.jobs.samples.figures import compute_figures, mean_figures, predict_at
@@ -38,14 +38,17 @@ from fedkg.models import Params
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SampleTrial:
-    """See `Course`.
+    """See `Trial`.
 
     Attributes:
-        inputs: what models read of all samples of the run. owner: for which site each test sample is judged; -1 for none.
-        reaches: from when to when each site's own samples reach; None where they have no time.
-        shared: whether test samples belong to nobody, so that figures are those of each model on all of them, and their mean.
-        inferred: what was mined in the sites' series. sets: what the sites' parameters are kept in.
-        edges: who was found to drive whom, where models read states of such a learning.
+        inputs: model inputs of all samples of the run.
+        owner: the site that each test sample belongs to; -1 for none.
+        time_ranges: first and last time of each site's samples; None without times.
+        shared: whether all models are evaluated on all test samples, and figures are means over
+            models.
+        inferred: properties mined from the sites' series.
+        sets: parameter sets of the sites.
+        edges: the discovered causal edges, if models read augmented states.
     """
 
     config: TrialConfig
@@ -64,15 +67,17 @@ class SampleTrial:
     notes: tuple[str, ...] = ()
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
-        """See `Course.figures`; where sites have test samples of their own, each is answered by the model of its site."""
+        """See `Trial.figures`; each site's model predicts that site's test samples, if sites have
+        their own.
+        """
         test = self.samples.rows(TEST)
         if self.shared:
             return mean_figures([self._figures(params, test) for params in models])
-        places = self._places()
+        places = self._test_positions()
         answers = torch.cat(
             [
                 predict_at(self.problem.model, params, self.inputs, test[own])
-                for params, own in zip(self._each(models), places, strict=True)
+                for params, own in zip(self._site_models(models), places, strict=True)
                 if len(own)
             ]
         )
@@ -80,8 +85,8 @@ class SampleTrial:
         return compute_figures(self.samples.scaled, answers, targets, self._threshold(models[0]))
 
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
-        """See `Course.end`. `Any`: the server's last state."""
-        test, places = self.samples.rows(TEST), self._places()
+        """See `Trial.final_rows`. `Any`: the last server state."""
+        test, places = self.samples.rows(TEST), self._test_positions()
         common = len(models) == 1
         sharing = [range(len(places))] if common else [[site] for site in range(len(places))]
         verdicts: list[tuple[Verdicts, Tensor]] = []
@@ -113,7 +118,7 @@ class SampleTrial:
         }
 
     def _causes(self) -> list[Row]:
-        """Lines of `causes.csv`: who was found to drive whom, the strongest first."""
+        """Rows of `causes.csv`, strongest edge first."""
         return [
             {
                 "trial": self.config.id,
@@ -126,7 +131,10 @@ class SampleTrial:
         ]
 
     def _properties(self) -> list[Row]:
-        """Lines of `properties.csv`; under privacy only of what was mined privately and stands in the ledger."""
+        """Rows of `properties.csv`.
+
+        Under privacy only of privately mined properties in the ledger.
+        """
         clients, found = self.problem.clients, None if self.inferred is None else self.inferred.own
         if self.config.job.privacy is not None and (
             found is None or found.epsilon is None or found not in used_properties(self.algorithm)
@@ -137,14 +145,14 @@ class SampleTrial:
         )
         return property_rows(self.config.id, clients.names, clients.samples, found, time_ranges)
 
-    def _each(self, models: Sequence[Params]) -> Iterator[Params]:
-        """The model of every site, one after the other."""
+    def _site_models(self, models: Sequence[Params]) -> Iterator[Params]:
+        """The model of every site."""
         return (
             models[min(site, len(models) - 1)] for site in range(len(self.problem.clients.names))
         )
 
-    def _places(self) -> list[Index]:
-        """Places of each site's own test samples among all test samples."""
+    def _test_positions(self) -> list[Index]:
+        """Positions of each site's test samples among all test samples."""
         return list(positions_by_owner(self.owner, len(self.problem.clients.names)))
 
     def _targets(self, rows: Index) -> Tensor:
@@ -165,7 +173,7 @@ class SampleTrial:
         return best_threshold(torch.sigmoid(logits), self._targets(server))
 
     def _answers(self, params: Params, rows: Index) -> Tensor:
-        """What one model answers to samples by their positions among all, [N, H]; [0, 0] for none."""
+        """Outputs of a model for the samples at these positions, [N, H]; [0, 0] for none."""
         if not len(rows):
             return torch.empty(0, 0)
         return predict_at(self.problem.model, params, self.inputs, rows)
@@ -177,9 +185,7 @@ class SampleTrial:
         figures = compute_figures(self.samples.scaled, answers, targets, threshold)
         detection = self.samples.source.task == "detection"
         positives = int((targets > 0.5).sum()) if detection else 0
-        if (
-            detection and not positives
-        ):  # without a failure there is none to find: F1 and recall would be 0 whatever the model says
+        if detection and not positives:  # without failures F1 and recall are 0 for every model
             figures = {
                 name: value
                 for name, value in figures.items()
@@ -197,8 +203,11 @@ class SampleTrial:
         }
 
     def _forecasts(self, state: Any) -> list[Row]:
-        """Lines of `forecasts.csv`: how well sites forecast and how often they keep their mined property, by whom. `Any`: the state."""
-        places = self._places()
+        """Rows of `forecasts.csv`: errors and satisfied properties by kind of model.
+
+        `Any`: the state.
+        """
+        places = self._test_positions()
         if self.inferred is None or not all(len(own) for own in places):
             return []
         test, clients = self.samples.rows(TEST), self.problem.clients
@@ -230,7 +239,11 @@ class SampleTrial:
 
 
 def _violation_rates(found: Verdicts, sizes: Sequence[int]) -> list[float | None]:
-    """The violation rate of each site, of verdicts on the samples of all sites one behind the other; None where no rule applies."""
+    """The violation rate of each site; None if no rule applies.
+
+    Args:
+        found: verdicts on the samples of all sites, one site after the other.
+    """
     broken, applied = (
         [int(part.sum()) for part in torch.split(verdicts.sum(1), list(sizes))]
         for verdicts in (found.violated, found.applied)
@@ -239,7 +252,7 @@ def _violation_rates(found: Verdicts, sizes: Sequence[int]) -> list[float | None
 
 
 def _spread(kept: Kept) -> dict[str, float]:
-    """Each figure's mean over the sites and the half width of its 95 % interval."""
+    """Each figure's mean over the sites, and half the width of its 95 % interval."""
     found: dict[str, float] = {}
     for name, (mean, half) in kept.mean().items():
         found |= {name: mean, f"{name}_half": half}

@@ -1,4 +1,4 @@
-"""From a data set to the samples of a run: read, cut into windows, held out, scaled, and dealt to sites.
+"""Prepare the samples of a run: read, cut into windows, hold out, scale, and assign to sites.
 
 Letters: N samples, K sites.
 """
@@ -36,11 +36,14 @@ from fedkg.pack import Pack
 Index = NDArray[np.int64]
 
 TRAIN, TEST, SERVER, UNUSED = 0, 1, 2, 3
-"""What a sample is for; for nothing are windows whose forecast reaches into the steps that the test asks for."""
+"""The use of a sample; unused are windows with a forecast that overlaps the test."""
 
 
 def samples_time_range(data: DataSet, job: Job, index: Index | None = None) -> TimeRange | None:
-    """From when to when samples reach, with the steps that their windows look back on and forecast; None where the data has no time."""
+    """The first and last time of samples, including the steps of their windows.
+
+    None without times.
+    """
     window = job.data.window
     if window is None:
         return time_range_of(data, index)
@@ -50,12 +53,15 @@ def samples_time_range(data: DataSet, job: Job, index: Index | None = None) -> T
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Samples:
-    """What all arms of a run share.
+    """The samples that all trials of a run share.
 
     Attributes:
-        source: the samples in source units, unknown values NaN. ready: how models read them.
-        use: int8 [N]: `TRAIN`, `TEST`, `SERVER` or `NOTHING`. files: path and SHA-256 of every file read.
-        rows_before: the rows that windows were cut of, where some arm reads states of the sites' series; else None.
+        source: the samples in source units, unknown values NaN.
+        scaled: the samples as models read them.
+        use: int8 [N]: `TRAIN`, `TEST`, `SERVER` or `UNUSED`.
+        files: path and SHA-256 of every file that was read.
+        uncut_rows: the rows before cutting windows, if a trial reads states of the series; else
+            None.
     """
 
     source: DataSet
@@ -70,7 +76,7 @@ class Samples:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """What tells samples apart when they are dealt out: the class of each, [N]; one for all where there are no classes."""
+        """The classes [N] for stratified splits; zeros for tasks without classes."""
         return (
             self.source.y
             if self.source.task in ("classes", "detection")
@@ -80,10 +86,11 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteSplit:
-    """The samples of the sites in some arms.
+    """The samples of the sites in some trials.
 
     Attributes:
-        split: of the samples at `rows` (positions among all). owner: for which site each test sample is judged; -1 for none.
+        split: of the samples at `rows` (positions among all).
+        owner: the site that each test sample belongs to; -1 for none.
     """
 
     split: Split
@@ -100,10 +107,12 @@ class SiteSplit:
 
 
 def read_samples(job: Job, pack: Pack) -> Samples:
-    """The samples of a job.
+    """Read the samples of a job.
 
     Raises:
-        JobError, TableError: when files are missing or have another layout, no window is left, or nobody gets a sample.
+        JobError, TableError: files are missing or have an unexpected layout, no window is left, or
+            the
+            test or the server gets no sample.
     """
     rows = _keep_job_sites(_read(job, pack), job)
     data = _drop_unlabelled(_cut_windows(rows, job))
@@ -113,13 +122,15 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     for field, kind in (("test", TEST), ("server", SERVER)):
         if getattr(job.data, field) and not (use == kind).any():
             raise JobError(
-                f"data.{field}: no samples are left for it",
+                f"data.{field}: it gets no samples",
                 received=f"{getattr(job.data, field):g} of {data.samples}",
-                help="a larger share, or more samples (`data.size`)",
+                help="increase the share, or the number of samples (`data.size`)",
             )
     idle = int((use == UNUSED).sum())
     notes = (
-        (f"{idle} windows whose forecast reaches into the test are not trained on",) if idle else ()
+        (f"fedkg does not train on {idle} windows with a forecast that overlaps the test",)
+        if idle
+        else ()
     )
     data = replace(data, test=(use == TEST) | (use == UNUSED), notes=(*data.notes, *notes))
     before = rows if _augments(job) else None
@@ -133,10 +144,12 @@ def read_samples(job: Job, pack: Pack) -> Samples:
 
 
 def split_samples(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
-    """The split of an arm, and the samples that it deals out (int64, positions among all).
+    """The split of a trial, and the positions (int64) of the samples that it assigns.
 
     Raises:
-        JobError: when the data has no classes or sites to split by, none of such a name, or a site gets too few samples.
+        JobError: the data has no classes or sites to split by, a site is unknown, or a site gets
+            too few
+            samples.
     """
     data, rows = job.data, samples.rows(TRAIN)
     stream, sites = np.random.Generator(np.random.PCG64([seed, 2])), list(job.sites)
@@ -148,8 +161,8 @@ def split_samples(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
         "detection",
     ):
         raise JobError(
-            f"data.split: `{data.split}` makes sites unlike in their classes, and what is predicted is a number",
-            help="`sites`, `iid`, `sizes` or `quantity`",
+            f"data.split: `{data.split}` requires classes, and this task predicts a number",
+            help="use `sites`, `iid`, `sizes` or `quantity`",
         )
     match data.split:
         case "dirichlet":
@@ -179,10 +192,10 @@ def split_samples(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
 
 
 def assign_test_samples(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> Index:
-    """For which site each test sample is judged, [test samples]; -1 for none.
+    """The site that each test sample belongs to, [test samples]; -1 for none.
 
-    Samples of a site of the source are its own. Where samples were dealt out, those for the test are dealt out as the others were: of each
-    class in proportion to how many of it each site trains on.
+    Samples of the data set's own sites keep their site. Others are assigned like the training
+    samples: of each class in proportion to the sites' numbers of training samples.
     """
     test = samples.rows(TEST)
     if job.data.own_sites:
@@ -207,7 +220,7 @@ def assign_test_samples(samples: Samples, job: Job, split: Split, rows: Index, s
 
 
 def _augments(job: Job) -> bool:
-    """Whether some arm may read states of the sites' series."""
+    """Whether a trial may read states of the sites' series."""
     return job.augment.by != "none" or any(
         field.partition(".")[0] == "augment" for field in job.compare
     )
@@ -219,7 +232,7 @@ def _read(job: Job, pack: Pack) -> DataSet:
         return data_set(str(data.set), data.path, seed=data.seed, size=data.size)
     site = data.site_column if data.split == "column" else ""
     contract = pack.manifest.contract
-    if _augments(job):  # rules may speak of states, which no table has
+    if _augments(job):  # rules may read augmented states, which are not in the table
         contract = contract.model_copy(
             update={
                 "columns": tuple(one for one in contract.columns if not one.source.startswith(OURS))
@@ -246,28 +259,28 @@ def _read(job: Job, pack: Pack) -> DataSet:
 
 
 def _keep_job_sites(data: DataSet, job: Job) -> DataSet:
-    """The data of the sites that take part, where the sites are the data set's own: no other one's counts in the scaling."""
+    """The data of the participating sites, so that others do not affect the scaling."""
     if not job.data.own_sites:
         return data
     if data.clients is None:
         raise JobError(
-            f"data.split: {data.name} has no sites of its own",
-            help="`iid`, `dirichlet`, `sizes`, ... with `sites` of the job",
+            f"data.split: {data.name} does not define sites",
+            help="use `iid`, `dirichlet`, `sizes`, ... and set `sites`",
         )
     known = data.client_names
     if (
         data.test is not None and data.task == "regression"
-    ):  # engines of the test stop before their end: nothing to learn from
+    ):  # test engines are cut before their failure, so they cannot be trained on
         training = set(data.clients[~data.test].tolist())
         known = tuple(name for name in known if name in training)
     names = tuple(job.sites) or known[: job.data.clients]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise JobError(
-            f"sites: {data.name} has no site of this name",
+            f"sites: unknown site of {data.name}",
             expected=", ".join(known[:8]),
             received=", ".join(unknown[:8]),
-            help="name some of these, or give their number: data.clients",
+            help="list some of these, or set their number in data.clients",
         )
     return (
         data if names == data.client_names else data.take(np.isin(data.clients.astype(str), names))
@@ -275,12 +288,12 @@ def _keep_job_sites(data: DataSet, job: Job) -> DataSet:
 
 
 def _cut_windows(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> DataSet:
-    """The windows of a data set, where the job asks for some; `before` as `series` takes it."""
+    """The windows of a data set, if the job asks for them; see `series` for `before`."""
     window = job.data.window
     if window is None:
         if data.task == "forecast":
             raise JobError(
-                f"data.window: {data.name} is a series to be forecast, and its rows one by one say nothing of what comes",
+                f"data.window: {data.name} is a series for forecasting, and requires windows",
                 help="data.window: {history: 120, horizon: 24}",
             )
         return data
@@ -309,9 +322,9 @@ def _cut_windows(data: DataSet, job: Job, before: Mapping[str, float] | None = N
 def _interpolate_apart(
     rows: DataSet, job: Job, data: DataSet, use: NDArray[np.int8]
 ) -> tuple[DataSet, NDArray[np.int8]]:
-    """The same windows and what each is for, but that gaps before a site's test are bridged without its values of the test.
+    """The same windows and uses, but with gaps before the test interpolated without test values.
 
-    Windows of which nothing is known then are left out.
+    Windows without any known value are dropped.
     """
     assert data.time is not None, "windows have a time"
     names = np.full(data.samples, "", dtype=object) if data.clients is None else data.clients
@@ -331,7 +344,11 @@ def _interpolate_apart(
 
 
 def _drop_unlabelled(data: DataSet) -> DataSet:
-    """The samples whose target is known; those of a forecast are left as they are. Raises JobError for a yes-or-no that is neither."""
+    """The samples with a known target; forecasts stay unchanged.
+
+    Raises:
+        JobError: a detection label is not 0 or 1.
+    """
     if data.task in ("classes", "forecast"):
         return data
     known = ~np.isnan(data.y)
@@ -342,16 +359,20 @@ def _drop_unlabelled(data: DataSet) -> DataSet:
         raise JobError(
             f"{data.name}: the label must be 0 or 1",
             received=f"{data.y[wrong[0]]:g} in sample {wrong[0] + 1}",
-            help="write 1 for a failure and 0 for none, or predict it as a number",
+            help="write 1 for a failure and 0 otherwise, or predict it as a number",
         )
     if known.all():
         return data
-    note = f"{int((~known).sum())} of {data.samples} samples have no label and are left out"
+    note = f"{int((~known).sum())} of {data.samples} samples have no label and are dropped"
     return replace(data.take(known), notes=(*data.notes, note))
 
 
 def _assign_uses(data: DataSet, job: Job) -> NDArray[np.int8]:
-    """What each sample is for: of windows the last of each site for the test, else what the source sets aside, else a draw."""
+    """The use of each sample.
+
+    Windows: the last ones of each site are the test. Otherwise the test split of the data set, or a
+    random one.
+    """
     use = np.full(data.samples, TRAIN, dtype=np.int8)
     stream = np.random.Generator(np.random.PCG64([job.data.seed, 1]))
     classes = data.y if data.task in ("classes", "detection") else np.zeros(data.samples)
@@ -384,7 +405,7 @@ def _assign_uses(data: DataSet, job: Job) -> NDArray[np.int8]:
 
 
 def _split_by_source(samples: Samples, job: Job, rows: Index) -> tuple[Split, Index]:
-    """The split that the source itself has."""
+    """The split by the data set's own sites."""
     clients = samples.source.clients
     assert clients is not None, "looked at when the data was read"
     if job.sites:
@@ -399,7 +420,7 @@ def _split_by_source(samples: Samples, job: Job, rows: Index) -> tuple[Split, In
 
 
 def _files(path: str | None) -> tuple[tuple[str, str], ...]:
-    """What was read, with checksums: the file, or every file of the folder."""
+    """Path and checksum of the file, or of every file in the folder."""
     if path is None:
         return ()
     place = Path(path)
@@ -410,14 +431,14 @@ def _files(path: str | None) -> tuple[tuple[str, str], ...]:
 
 
 def count_held_out(samples: Samples, use: int) -> dict[str, int | None]:
-    """How many samples are kept for a use, and how many bad cases are among them; None where there is no such thing."""
+    """Number of samples for a use, and of positive labels among them; None for other tasks."""
     rows = samples.rows(use)
     bad = int((samples.source.y[rows] > 0.5).sum()) if samples.source.task == "detection" else None
     return {"rows": len(rows), "positives": bad}
 
 
 def count_per_site(samples: Samples, split: Split, rows: Index) -> Mapping[str, dict[str, int]]:
-    """Of each site its samples and, where there are such, the bad cases among them."""
+    """Number of samples per site, and of positive labels for detection."""
     y = samples.source.y
     detection = samples.source.task == "detection"
     return {

@@ -1,4 +1,4 @@
-"""The trust in predictions of a job, by cross-validation within its federation: no site's samples leave it, only losses do."""
+"""Choose the trust in predictions by federated cross-validation; only losses leave a site."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def select_trust(
     model: Callable[[float], Model],
     settings: Settings,
 ) -> ChosenTrust:
-    """The trust with the least mean loss on samples that every site holds out in turn.
+    """The trust with the least mean loss on the folds that every site holds out.
 
-    Each candidate is trained by federated averaging for a few rounds, whatever the job's algorithm; its loss is the mean over the held-out
-    samples of all sites.
+    Each candidate is trained with FedAvg for a few rounds, whatever the job's algorithm. Its loss
+    is the mean over the held-out samples of all sites.
 
     Args:
-        model: the model with this trust in what is predicted.
+        model: builds the model with a given trust.
     """
     short = replace(
         settings, rounds=min(inject.rounds, settings.rounds), executor="stacked", measure=False
@@ -60,7 +60,7 @@ def select_trust(
 def _select_samples(
     clients: Clients, chosen: Sequence[np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]
 ) -> Clients:
-    """The clients with some of their samples; those that have none of them are left out."""
+    """The clients with some of their samples, without clients that have none."""
     masks = [torch.from_numpy(np.asarray(mask)) for mask in chosen]
     there = [place for place, mask in enumerate(masks) if bool(mask.any())]
 

@@ -1,1 +1,1 @@
-"""The job file: its sections, its reading, its contradictions."""
+"""The job file: its sections, its reader, and checks for contradictions."""

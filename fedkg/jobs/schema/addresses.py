@@ -1,8 +1,8 @@
-"""Graphs that a job names by the address of a SPARQL endpoint."""
+"""Recognise SPARQL endpoints among the graphs of a job."""
 
 from __future__ import annotations
 
 
 def is_address(text: str) -> bool:
-    """Whether a job names a graph by an address rather than by a path."""
+    """Whether a graph is given as an address rather than a path."""
     return text.lower().startswith(("http://", "https://"))

@@ -1,6 +1,6 @@
-"""The algorithm of a job file, joint by joint: a preset, what differs from it, or all of it written out.
+"""The algorithm section of a job file: a preset, changes to it, or all round steps written out.
 
-Of choices with settings of their own one is named: ``server: adam``, or ``server: {adam: {rate: 0.01}}``.
+A choice with settings is a name or a section: ``server: adam`` or ``server: {adam: {rate: 0.01}}``.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ class Sgd(Section):
 
     momentum: BelowOne = Field(
         default=0.0,
-        description="Share of the last step that is made again; begins anew in every round.",
+        description="Share of the last step that the next one repeats; reset in every round.",
     )
-    weight_decay: float = Field(default=0.0, ge=0, description="Pull towards 0.")
+    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay.")
 
 
 class Adam(Section):
-    """Adam, its memory begun anew in every round."""
+    """Adam; its moments are reset in every round."""
 
-    beta1: BelowOne = Field(default=0.9, description="How long the gradient is remembered.")
-    beta2: BelowOne = Field(default=0.999, description="How long its square is remembered.")
-    tau: Positive = Field(default=1e-8, description="Keeps small gradients from being blown up.")
+    beta1: BelowOne = Field(default=0.9, description="Decay rate of the first moment.")
+    beta2: BelowOne = Field(default=0.999, description="Decay rate of the second moment.")
+    tau: Positive = Field(
+        default=1e-8, description="Added to the denominator for numerical stability."
+    )
 
 
 class NoSettings(Section):
@@ -48,12 +50,12 @@ class NoSettings(Section):
 
 
 class OneOf(Section):
-    """One of several, each with settings of its own."""
+    """One of several options, each with its own settings."""
 
     @model_validator(mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
-        """`adam` is `adam: {}`, and what is empty is not chosen."""
+        """Expand `adam` to `adam: {}`, and drop empty options."""
         if isinstance(value, str):
             return {value: {}}
         return (
@@ -76,54 +78,54 @@ class OneOf(Section):
 
     @property
     def kind(self) -> str:
-        """The name of the one that is chosen."""
+        """The name of the chosen option."""
         return next(name for name in type(self).model_fields if getattr(self, name) is not None)
 
 
 class Local(OneOf):
-    """How a site makes its steps."""
+    """The optimiser of the local steps."""
 
     sgd: Sgd | None = Field(default=None, description="Gradient descent.")
     adam: Adam | None = Field(default=None, description="Adam.")
     scaffold: NoSettings | None = Field(
-        default=None, description="Gradient descent with control variates, at sites and server."
+        default=None, description="Gradient descent with control variates at sites and server."
     )
     scaffnew: NoSettings | None = Field(
-        default=None, description="Gradient descent with control variates that are never sent."
+        default=None, description="Gradient descent with control variates that stay at the sites."
     )
 
 
 class AddStep(Section):
-    """The update is added to the model."""
+    """Add the update to the model."""
 
-    rate: Positive = Field(default=1.0, description="How much of it.")
+    rate: Positive = Field(default=1.0, description="Factor of the update.")
 
 
 class Adaptive(Section):
-    """The update is taken as a gradient by Adam or Yogi."""
+    """Adam or Yogi, with the update as gradient."""
 
-    rate: Positive = Field(default=0.1, description="Step size of the server.")
-    beta1: BelowOne = Field(default=0.9, description="How long the update is remembered.")
-    beta2: Share = Field(default=0.99, description="How long its square is remembered.")
+    rate: Positive = Field(default=0.1, description="Server learning rate.")
+    beta1: BelowOne = Field(default=0.9, description="Decay rate of the first moment.")
+    beta2: Share = Field(default=0.99, description="Decay rate of the second moment.")
     tau: Positive = Field(
-        default=1e-3, description="How adaptive the step is: the smaller, the more."
+        default=1e-3, description="Degree of adaptivity: smaller values adapt more."
     )
 
 
 class Adagrad(Section):
-    """The update is taken as a gradient by Adagrad."""
+    """Adagrad, with the update as gradient."""
 
-    rate: Positive = Field(default=0.1, description="Step size of the server.")
-    beta1: BelowOne = Field(default=0.0, description="How long the update is remembered.")
+    rate: Positive = Field(default=0.1, description="Server learning rate.")
+    beta1: BelowOne = Field(default=0.0, description="Decay rate of the first moment.")
     tau: Positive = Field(
-        default=1e-3, description="How adaptive the step is: the smaller, the more."
+        default=1e-3, description="Degree of adaptivity: smaller values adapt more."
     )
 
 
 class Server(OneOf):
-    """What the server makes of an aggregated update."""
+    """The server's optimiser."""
 
-    add: AddStep | None = Field(default=None, description="Add it.")
+    add: AddStep | None = Field(default=None, description="Add the update.")
     adam: Adaptive | None = Field(default=None, description="Adam.")
     yogi: Adaptive | None = Field(default=None, description="Yogi.")
     adagrad: Adagrad | None = Field(default=None, description="Adagrad.")
@@ -133,27 +135,31 @@ class TrimmedMean(Section):
     """The mean without the extremes of each parameter."""
 
     trim: float = Field(
-        default=0.1, gt=0, le=0.5, description="Share of the sites taken away at either end."
+        default=0.1, gt=0, le=0.5, description="Share of the sites removed at either end."
     )
 
 
 class Krum(Section):
     """The update closest to its neighbours."""
 
-    attackers: int = Field(default=1, ge=0, description="How many sites of a round may be corrupt.")
+    attackers: int = Field(
+        default=1, ge=0, description="Number of corrupt sites in a round that the rule withstands."
+    )
 
 
 class MultiKrum(Section):
     """The mean of the updates closest to their neighbours."""
 
-    attackers: int = Field(default=1, ge=0, description="How many sites of a round may be corrupt.")
+    attackers: int = Field(
+        default=1, ge=0, description="Number of corrupt sites in a round that the rule withstands."
+    )
     keep: Count | None = Field(
-        default=None, description="How many updates are averaged; empty: all but the attackers."
+        default=None, description="Number of averaged updates; empty: all but the attackers."
     )
 
 
 class Aggregate(OneOf):
-    """How many updates become one."""
+    """How the server combines updates."""
 
     mean: NoSettings | None = Field(default=None, description="The mean, weighted by `weighting`.")
     median: NoSettings | None = Field(default=None, description="The median of each parameter.")
@@ -166,27 +172,26 @@ class Aggregate(OneOf):
     )
     fltrust: NoSettings | None = Field(
         default=None,
-        description="Weighted by likeness to an update made on the server's labelled rows.",
+        description="Weights by similarity to an update computed on the server's labelled rows.",
     )
 
 
 class Ifca(Section):
     """Clusters that sites choose by their loss."""
 
-    models: int = Field(default=2, ge=2, le=1_000, description="How many models the server holds.")
+    models: int = Field(default=2, ge=2, le=1_000, description="Number of models at the server.")
 
 
 class Grouping(OneOf):
-    """Whose updates are aggregated together."""
+    """Which sites share an aggregated model."""
 
-    all: NoSettings | None = Field(default=None, description="Everybody's.")
+    all: NoSettings | None = Field(default=None, description="All sites share one model.")
     ifca: Ifca | None = Field(
-        default=None,
-        description="Of sites that chose the same of the server's models, by their loss.",
+        default=None, description="Sites that choose the same server model by their loss."
     )
     fedstl: PropertyClusters | None = Field(
         default=None,
-        description="Of sites whose series have the same properties, which the rules `infer`.",
+        description="Sites with the same properties of their series, which the rules `infer`.",
     )
 
 
@@ -194,18 +199,23 @@ class Private(Section):
     """Layers that stay at each site."""
 
     layers: tuple[str, ...] = Field(
-        default=(), description="Beginnings of parameter names; empty: the model's head."
+        default=(), description="Prefixes of parameter names; empty: the model's head."
     )
     first: Share | None = Field(
         default=None,
-        description="Share of the local steps that train them alone, before the others train the rest; empty: all together.",
+        description=(
+            "Share of the local steps that train these layers alone, before the other steps "
+            "train the rest; empty: train all layers together."
+        ),
     )
 
 
 class Personal(Section):
-    """A model of each site's own, trained beside the common one."""
+    """A personal model at each site, trained next to the common one."""
 
-    strength: float = Field(default=0.1, ge=0, description="Pull towards the common model.")
+    strength: float = Field(
+        default=0.1, ge=0, description="Proximal weight towards the common model."
+    )
 
 
 AGGREGATION_KINDS: Mapping[str, Aggregates] = {
@@ -225,53 +235,54 @@ LOCAL_KINDS: Mapping[str, Locals] = {
 
 
 class Algorithm(Section):
-    """An algorithm: a preset, and what differs from it at the joints of the round."""
+    """An algorithm: a preset and its changes to the round steps."""
 
     preset: str = Field(
         default="fedavg", description="A name from the table of algorithms in the guide."
     )
-    title: str = Field(default="", description="What reports call it.")
+    title: str = Field(default="", description="Name in reports.")
     weighting: Literal["samples", "scfa"] = Field(
-        default="samples", description="What an update counts by: `scfa` is by the rules, too."
+        default="samples",
+        description="Weights of updates: numbers of samples, or `scfa` for samples and rules.",
     )
     proximal: float = Field(
-        default=0.0, ge=0, description="Pull of the sites' models towards the one they received."
+        default=0.0, ge=0, description="Proximal weight towards the received model."
     )
     local: Local = Field(
-        default_factory=lambda: Local(sgd=Sgd()), description="How a site makes its steps."
+        default_factory=lambda: Local(sgd=Sgd()), description="Optimiser of the local steps."
     )
     server: Server = Field(
-        default_factory=lambda: Server(add=AddStep()),
-        description="What the server makes of an aggregated update.",
+        default_factory=lambda: Server(add=AddStep()), description="Optimiser of the server."
     )
     aggregate: Aggregate = Field(
         default_factory=lambda: Aggregate(mean=NoSettings()),
-        description="How many updates become one.",
+        description="How the server combines updates.",
     )
     grouping: Grouping = Field(
         default_factory=lambda: Grouping(all=NoSettings()),
-        description="Whose updates are aggregated together.",
+        description="Which sites share an aggregated model.",
     )
     private: Private | None = Field(default=None, description="Layers that stay at each site.")
     personal: Personal | None = Field(
-        default=None, description="A model of each site's own beside the common one."
+        default=None, description="A personal model at each site next to the common one."
     )
     agents: Agents | None = Field(
-        default=None, description="A model for each site, within sets of its own."
+        default=None, description="A model for each site within its parameter sets (PC-FedAvg)."
     )
     sets: ParameterSets | None = Field(
         default=None,
-        description="The same sets as a penalty on the sites' models, under any algorithm.",
+        description="The same parameter sets as a penalty on the sites' models, for any algorithm.",
     )
     exchange: Literal["models", "none", "data"] = Field(
         default="models",
-        description="What sites send: models, nothing, or once all their rows (the bound that a federation is held to).",
+        description="What sites send: models, nothing, or all their rows once (an upper bound for "
+        "federations).",
     )
     scoring: dict[str, Value] = Field(
-        default_factory=dict, description="Fields of `scoring` that differ for it."
+        default_factory=dict, description="Changes to `scoring` for this algorithm."
     )
     training: dict[str, Value] = Field(
-        default_factory=dict, description="Fields of `training` that differ for it."
+        default_factory=dict, description="Changes to `training` for this algorithm."
     )
 
     @field_validator("preset")
@@ -280,7 +291,7 @@ class Algorithm(Section):
         if name not in PRESETS:
             near = nearest_name(name, list(PRESETS))
             raise ValueError(
-                f"there is no preset {name!r}; "
+                f"unknown preset {name!r}; "
                 + (f"did you mean {near!r}?" if near else "known: " + ", ".join(PRESETS))
             )
         return name
@@ -288,10 +299,10 @@ class Algorithm(Section):
     @model_validator(mode="before")
     @classmethod
     def _from_preset(cls, value: object) -> object:
-        """What the preset says, and the rest as it is written."""
+        """Merge the preset with the written fields."""
         if value == {}:
             raise ValueError(
-                "names neither a `preset` nor what differs from FedAvg at a joint; FedAvg itself is `{preset: fedavg}`"
+                "sets neither a `preset` nor a round step; plain FedAvg is `{preset: fedavg}`"
             )
         name = value.get("preset", "fedavg") if isinstance(value, dict) else None
         if not isinstance(value, dict) or not isinstance(name, str) or name not in PRESETS:
@@ -308,7 +319,7 @@ class Algorithm(Section):
     def _no_contradiction(self) -> Self:
         if self.private and self.private.first is not None and self.local != Local(sgd=Sgd()):
             raise ValueError(
-                "private layers first, then the others, is plain gradient descent; instead: leave out `private.first` or `local`"
+                "`private.first` requires plain gradient descent; remove `private.first` or `local`"
             )
         found = find_contradictions(self.choices())
         if found:
@@ -316,7 +327,10 @@ class Algorithm(Section):
         return self
 
     def choices(self, **settings: Any) -> AlgorithmChoices:
-        """What of it can contradict something else. `Any`: the fields of `Composition` that say how it is run."""
+        """The choices of the algorithm that can contradict other settings.
+
+        `Any`: the fields of `AlgorithmChoices` that come from the rest of the job.
+        """
         krum = self.aggregate.krum or self.aggregate.multi_krum
         trimmed = (
             0.5
@@ -348,7 +362,8 @@ class Algorithm(Section):
             set_penalty=self.sets is not None,
             equal_clusters=self.grouping.fedstl is not None
             and self.grouping.fedstl.assignment == "capacity",
-            clusters_by_client_samples=False,  # under privacy a job mines privately and clusters by rows of the server (see `uncovered`)
+            # under privacy a job mines privately and clusters by server rows: `find_unprotected`
+            clusters_by_client_samples=False,
             attackers=krum.attackers if krum else 0,
             trim=trimmed,
             **settings,
@@ -365,12 +380,17 @@ class Algorithm(Section):
 
 
 def _merge_step(preset: str, joint: str, said: object, written: object) -> object:
-    """A joint of a preset with what is written for it. Raises ValueError where something else than the preset is chosen."""
+    """Merge a round step of a preset with what the job writes for it.
+
+    Raises:
+        ValueError: the job chooses another option than the preset.
+    """
     if written is None:
         return said
     if isinstance(said, str) and written != said:
         raise ValueError(
-            f"{preset} is FedAvg with `{joint}: {said}`; name no preset to choose another `{joint}`"
+            f"{preset} is FedAvg with `{joint}: {said}`; remove `preset` to choose "
+            f"another `{joint}`"
         )
     if not isinstance(said, Mapping):
         return written
@@ -380,6 +400,7 @@ def _merge_step(preset: str, joint: str, said: object, written: object) -> objec
     chosen = {key: part for key, part in written.items() if part is not None}
     if joint not in ("private", "personal", "agents", "sets") and not chosen.keys() <= said.keys():
         raise ValueError(
-            f"{preset} is FedAvg with `{joint}: {', '.join(said)}`; name no preset to choose another `{joint}`"
+            f"{preset} is FedAvg with `{joint}: {', '.join(said)}`; remove `preset` to "
+            f"choose another `{joint}`"
         )
     return {**said, **chosen}

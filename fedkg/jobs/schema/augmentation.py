@@ -1,4 +1,4 @@
-"""States of a learning of causes as further inputs of the model."""
+"""States of a causal discovery as additional inputs of the model."""
 
 from __future__ import annotations
 
@@ -11,27 +11,31 @@ from fedkg.jobs.schema.section import Section
 
 
 class Augmentation(Section):
-    """What models read beside the signals of a window: each site's states, as its filter and the learning of causes have them."""
+    """Additional inputs: the states of each site from its filter and from causal discovery."""
 
     by: Literal["none", "filter", "granger"] = Field(
         default="granger",
-        description="granger: every site's Granger-augmented states, as many at each site; filter: those of its own filter, for which "
-        "nothing is learnt with anybody; none: signals alone.",
+        description="granger: Granger-augmented states of every site; filter: the states of each "
+        "site's own filter, without any exchange; none: signals alone.",
     )
     states: Annotated[int, Field(ge=1, le=64)] = Field(
         default=1,
-        description="States of each site; one whose signals have fewer directions has the others unknown.",
+        description="States per site; those that a site's signals cannot provide are unknown.",
     )
     past: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=1,
-        description="How many of the last values of each signal count as measurements of a step; sites of one signal need some.",
+        description="Number of past values of each signal in the measurement of a step; sites with "
+        "one signal need more than one.",
     )
     reads: Literal["states", "server", "both"] = Field(
         default="states",
-        description="states: the site's augmented states and their predictions; server: what the server, who knows the states of all, "
-        "predicts for the site's next step, which it must then be asked for whenever the model is used; both.",
+        description=(
+            "states: the site's augmented states and their predictions; server: the "
+            "server's prediction of the site's next step, which requires a request to the "
+            "server for every prediction; both."
+        ),
     )
     learning: Learning = Field(
         default_factory=lambda: Learning(ridge=0.01),
-        description="How it is learnt who drives whom; with a ridge of 0.01 where nothing is said.",
+        description="Settings of the causal discovery; the default ridge here is 0.01.",
     )

@@ -1,4 +1,4 @@
-"""What a job trains on: a table, a data set by its name, or windows of its series, and how samples come to sites."""
+"""The data section of a job file: a table, a data set or windows of its series, and their split."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from fedkg.data.sets import DATA_SETS
 from fedkg.jobs.schema.section import Count, Fraction, Positive, Section
 
 TABLE_SET = "table"
-"""The name of any table with a data contract, beside the names of data sets."""
+"""The value of `data.set` for a table with a data contract."""
 
 TABLE_FIELDS = ("rows", "label", "features", "categories", "machine", "dates")
-"""Fields of `data` that say something of tables and nothing of a data set."""
+"""Fields of `data` that apply to tables only."""
 
 
 SETS_WITH_SITES = ("cmapss", "traffic", "fhwa", "sumo", "skab", "hai", "swat")
-"""Data sets that are made of stations, engines or runs."""
+"""Data sets made of stations, engines or runs."""
 
 
 class SiteColumn(Section):
-    """Where a site keeps a column that the job names otherwise."""
+    """A column that has another name or unit at one site."""
 
-    column: str = Field(description="Header of the column in the site's own table.")
+    column: str = Field(description="Header in the site's own table.")
     unit: str | None = Field(
         default=None,
-        description="Unit of the site's values; they are converted to the unit of the rules.",
+        description="Unit of the site's values; fedkg converts them to the unit of the rules.",
     )
 
 
@@ -35,54 +35,58 @@ class Site(Section):
     """One client of the federation."""
 
     machines: tuple[str, ...] = Field(
-        default=(), description="Machines at the site, as the rules' key column names them."
+        default=(), description="Machines at the site, as named in the rules' key column."
     )
     table: str | None = Field(
-        default=None,
-        description="The site's own table; then `data.path` and the split are not used.",
+        default=None, description="The site's own table; replaces `data.path` and the split."
     )
     columns: dict[str, SiteColumn] = Field(
         default_factory=dict,
-        description="Signals of the rules (or headers the job uses) whose column or unit differs at this site.",
+        description="Signals of the rules (or headers in the job) with another column or unit at "
+        "this site.",
     )
     learning_rate: Positive | None = Field(
-        default=None, description="Its own step size; the schedule is that of all."
+        default=None, description="Learning rate of this site; the schedule is common."
     )
-    local_epochs: Count | None = Field(
-        default=None, description="Its own passes over its rows per round."
-    )
-    batch: Count | None = Field(default=None, description="Its own rows per step.")
+    local_epochs: Count | None = Field(default=None, description="Local epochs of this site.")
+    batch: Count | None = Field(default=None, description="Minibatch size of this site.")
 
     @property
     def has_own_training(self) -> bool:
-        """Whether it trains otherwise than all."""
+        """Whether the site overrides training settings."""
         return any(
             value is not None for value in (self.learning_rate, self.local_epochs, self.batch)
         )
 
 
 class Window(Section):
-    """Windows of series: the model reads `history` steps and forecasts the next `horizon`, or labels the last one."""
+    """Windows of series: the model reads `history` steps, and forecasts or labels what follows.
+
+    With a horizon it forecasts the next steps, otherwise it predicts the label of the last step.
+    """
 
     history: Count = Field(description="Steps that the model reads.")
     horizon: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="Steps to forecast; 0: what the last step is labelled with."
+        default=0, description="Steps to forecast; 0: predict the label of the last step."
     )
-    stride: Count = Field(default=1, description="Steps between the beginnings of two windows.")
+    stride: Count = Field(default=1, description="Steps between the starts of consecutive windows.")
     targets: tuple[str, ...] = Field(default=(), description="Features to forecast; empty: all.")
     gaps: Literal["unknown", "interpolate", "error"] = Field(
         default="unknown",
-        description="Steps without a value: left unknown, bridged by a straight line (before the test without its values), or refused.",
+        description=(
+            "Steps without a value: keep them unknown, interpolate linearly (before the "
+            "test without test values), or stop with an error."
+        ),
     )
     longest: Count | None = Field(
-        default=None, description="Longest gap that `interpolate` bridges, in steps; empty: any."
+        default=None, description="Longest gap that `interpolate` fills, in steps; empty: any."
     )
 
     @model_validator(mode="after")
     def _whole(self) -> Window:
         if self.targets and not self.horizon:
             raise ValueError(
-                "`targets` are forecast, and `horizon` is 0; say how many steps to forecast"
+                "`targets` requires a `horizon` above 0: the number of steps to forecast"
             )
         if self.longest is not None and self.gaps != "interpolate":
             raise ValueError("`longest` belongs to `gaps: interpolate`")
@@ -90,90 +94,96 @@ class Window(Section):
 
 
 class Data(Section):
-    """What is trained on and how it is cut."""
+    """The training data and its split."""
 
     set: str | None = Field(
         default=None,
-        description="A data set by its name (`table`: the table at `path` by the rules' data contract); empty: a table with a 0/1 column.",
+        description="Name of a data set (`table`: the table at `path`, read by the rules' data "
+        "contract); empty: a table with a 0/1 column.",
     )
     path: str | None = Field(
         default=None,
-        description="Table, or file or folder of the data set; without one a generator makes data of its form.",
+        description="Table, or file or folder of the data set; empty: generated data of the same "
+        "form.",
     )
     size: Count | None = Field(
         default=None,
-        description="How much of a data set: rows, images, hours, engines, as the set counts.",
+        description="Amount of generated or loaded data, in the data set's unit: rows, images, "
+        "hours, engines.",
     )
     window: Window | None = Field(default=None, description="Windows of the data set's series.")
-    rows: int = Field(
-        default=10_000, ge=1, le=10_000_000, description="Rows the generator of the table makes."
-    )
+    rows: int = Field(default=10_000, ge=1, le=10_000_000, description="Rows of a generated table.")
     seed: int = Field(
         default=6,
         ge=0,
-        description="Seed of the generator and of the rows held out, equal in all arms.",
+        description="Seed of the generator and of the held-out rows, common to all trials.",
     )
     label: str = Field(
         default="Machine failure", description="Header of the 0/1 column to predict."
     )
     features: tuple[str, ...] = Field(
         default=(),
-        description="Headers of the numeric columns the model reads; empty: every number column that the rules read.",
+        description="Headers of the numeric columns that the model reads; empty: every numeric "
+        "column in the rules.",
     )
     categories: tuple[str, ...] = Field(
-        default=(), description="Headers of text columns the model reads, one 0/1 feature per text."
+        default=(), description="Headers of text columns that the model reads, one-hot encoded."
     )
     machine: str = Field(
         default="machine",
-        description="Header of the column that names the machine of a row; dealt out where missing.",
+        description="Header of the column with the machine of a row; random if missing.",
     )
     split: Literal["dirichlet", "iid", "column", "sites", "classes", "sizes", "quantity"] = Field(
         default="dirichlet",
-        description="How rows come to sites; `sites`: as the data set's own stations, engines, runs; `classes`, `sizes`, `quantity`: sites "
-        "unlike in the classes they have, in size by chance, in size by `shares`.",
+        description="How rows are assigned to sites; `sites`: the data set's own stations, engines "
+        "or runs; `classes`, `sizes`, `quantity`: sites with few classes, random sizes, "
+        "or sizes by `shares`.",
     )
     clients: Count | None = Field(
         default=None,
-        description="With `split: sites`, so many of the set's own sites, the first ones; empty: all.",
+        description="With `split: sites`, use only the first sites of the data set; empty: all.",
     )
     alpha: Positive = Field(
         default=1.0,
-        description="Concentration of the Dirichlet split: 0.1 very unequal sites, 10 nearly equal.",
+        description="Concentration of the Dirichlet split: 0.1 for very different sites, 10 for "
+        "nearly equal ones.",
     )
     size_alpha: Positive | None = Field(
         default=None,
-        description="Concentration of the sites' sizes beside `alpha`; empty: uniform.",
+        description="Concentration of the sites' sizes, in addition to `alpha`; empty: uniform.",
     )
     classes_per_site: Count = Field(
-        default=2, description="Classes that each site has, for `split: classes`."
+        default=2, description="Classes per site, for `split: classes`."
     )
     shares: tuple[Positive, ...] = Field(
-        default=(), description="Sizes of the sites in proportion, one each, for `split: quantity`."
+        default=(), description="Relative sizes of the sites, for `split: quantity`."
     )
     min_samples: Count = Field(
-        default=50, description="Fewest rows a site may have; a draw with fewer is drawn again."
+        default=50, description="Fewest rows per site; fedkg repeats a draw with fewer."
     )
     site_column: str = Field(
-        default="site", description="Header of the column that names the site, for `split: column`."
+        default="site", description="Header of the column with the site, for `split: column`."
     )
     dates: Literal["day-first", "month-first"] | None = Field(
         default=None,
-        description="How dates such as 03/04/2024 are meant, where no date of the time column tells; empty: found out.",
+        description="Order of day and month in dates such as 03/04/2024 if the column does not "
+        "reveal it; empty: detect.",
     )
     test: Fraction = Field(
         default=0.2,
-        description="Share of all rows held out for the test, each class alike; of windows the last ones. A data set that sets a test aside"
-        " itself (MNIST, C-MAPSS) keeps it.",
+        description="Share of all rows held out for the test, stratified by class; of windows the "
+        "last ones. A data set with its own test split (MNIST, C-MAPSS) keeps it.",
     )
     server: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.15,
-        description="Share of all rows the server holds: probe (labels unused) and threshold (labels used).",
+        description="Share of all rows held by the server: for the probe (without labels) and the "
+        "threshold (with labels).",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _by_their_own_sites(cls, value: object) -> object:
-        """Stations, engines and runs are sites of their own, unless something else is said."""
+        """Default to `split: sites` for data sets with stations, engines or runs."""
         return (
             {**value, "split": "sites"}
             if isinstance(value, dict)
@@ -189,7 +199,7 @@ class Data(Section):
         if name is not None and name not in known:
             near = nearest_name(name, list(known))
             raise ValueError(
-                f"there is no data set {name!r}; "
+                f"unknown data set {name!r}; "
                 + (f"did you mean {near!r}?" if near else f"known: {', '.join(known)}")
             )
         return name
@@ -197,56 +207,62 @@ class Data(Section):
     @model_validator(mode="after")
     def _something_left(self) -> Data:
         if self.test + self.server >= 1.0:
-            raise ValueError("test and server together leave no rows for the sites")
+            raise ValueError("`test` and `server` leave no rows for the sites")
         return self
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Data:
-        """What is said of a table is not said of a data set, and the other way round."""
+        """Reject fields of tables with a data set, and the other way round."""
         fields = type(self).model_fields
         if self.set is not None:
             idle = [name for name in TABLE_FIELDS if getattr(self, name) != fields[name].default]
             if idle:
                 raise ValueError(
-                    f"a data set is read as it is: {', '.join(f'`{name}`' for name in idle)} would not be looked at"
+                    f"{', '.join(f'`{name}`' for name in idle)}: only for tables, and "
+                    "`set` names a data set"
                 )
             if self.set == TABLE_SET and self.path is None:
                 raise ValueError(f"`set: {TABLE_SET}` needs the `path` of the table")
             if self.set == TABLE_SET and self.size is not None:
-                raise ValueError(f"`size`: with `set: {TABLE_SET}` all rows of the table are read")
+                raise ValueError(
+                    f"`size` does not apply to `set: {TABLE_SET}`: fedkg reads all rows "
+                    "of the table"
+                )
             if self.split == "column" and self.set != TABLE_SET:
                 raise ValueError(
-                    "a data set by its name has no columns to split by; its own stations or runs are `split: sites`"
+                    "`split: column` requires a table; for a data set's own stations or "
+                    "runs use `split: sites`"
                 )
             return self
         for name in ("size", "window"):
             if getattr(self, name) is not None:
                 raise ValueError(
-                    f"`{name}` is of a data set; name it with `set` (`set: {TABLE_SET}` for the table at `path`)"
+                    f"`{name}` requires a data set; set it with `set` (`set: {TABLE_SET}` "
+                    "for the table at `path`)"
                 )
         if self.split not in ("dirichlet", "iid", "column"):
             raise ValueError(
-                f"`split: {self.split}` is of data sets; name one with `set` (`set: {TABLE_SET}` for the table at `path`)"
+                f"`split: {self.split}` requires a data set; set it with `set` (`set: "
+                f"{TABLE_SET}` for the table at `path`)"
             )
         if not self.server:
             raise ValueError(
-                "server: above 0; the server needs rows of its own to judge models by the rules"
+                "server: must be above 0; the server needs rows to score models by the rules"
             )
         return self
 
     @property
     def own_sites(self) -> bool:
-        """Whether the sites are those that the data itself names, so that the job need not."""
+        """Whether the data names the sites, so that the job need not list them."""
         return self.set is not None and self.split in ("sites", "column")
 
     @model_validator(mode="after")
     def _shared_out(self) -> Data:
         if (self.split == "quantity") != bool(self.shares):
             raise ValueError(
-                "`split: quantity` and `shares` belong together: the size of each site in proportion to the others"
+                "`split: quantity` and `shares` require each other; `shares` has the "
+                "relative size of each site"
             )
         if self.clients is not None and self.split != "sites":
-            raise ValueError(
-                "`clients` says how many of a data set's own sites there are: `split: sites`"
-            )
+            raise ValueError("`clients` requires `split: sites`")
         return self

@@ -1,7 +1,7 @@
-"""The job file: what one run trains, field by field. Everything is checked here before anything is loaded.
+"""The job file: what one run trains. fedkg validates every field before it loads anything.
 
-One job describes one or many trainings. Each training is an *arm*: the job's settings with one value for each field named in `compare`, one
-seed of `seeds`, and perhaps one corrupted site.
+A job describes one or more *trials*. A trial is one training: the settings of the job with one
+value for each field in `compare`, one seed of `seeds`, and optionally one corrupted site.
 """
 
 from __future__ import annotations
@@ -29,32 +29,33 @@ from fedkg.jobs.schema.section import (
 )
 
 MAX_SITES = 100_000
-"""How many sites a number may stand for."""
+"""Largest number of sites that `sites: N` may create."""
 
 
 class Training(Section):
-    """Rounds and local work."""
+    """Rounds and local training."""
 
-    rounds: Count = Field(default=50, description="Rounds of the federation.")
+    rounds: Count = Field(default=50, description="Number of rounds.")
     participation: float = Field(
-        default=0.6, gt=0, le=1, description="Share of the sites sampled each round."
+        default=0.6, gt=0, le=1, description="Share of the sites sampled in each round."
     )
     local_epochs: Count | None = Field(
-        default=None, description="Passes over a site's rows per round; this or `local_steps`."
+        default=None, description="Local epochs per round; this or `local_steps`."
     )
     local_steps: Count | None = Field(
-        default=None, description="Steps per round, whatever the number of rows."
+        default=None, description="Local steps per round, independent of the number of rows."
     )
-    batch: Count = Field(default=64, description="Rows per step.")
-    learning_rate: Positive = Field(
-        default=0.1, description="Step size of the local gradient descent."
-    )
+    batch: Count = Field(default=64, description="Minibatch size.")
+    learning_rate: Positive = Field(default=0.1, description="Local learning rate.")
     schedule: Literal["constant", "cosine"] = Field(
-        default="cosine", description="How the step size goes over the rounds."
+        default="cosine", description="Learning rate schedule over the rounds."
     )
     positive_weight: Literal["balanced"] | Positive = Field(
         default=1.0,
-        description="Weight of a failure in the loss; `balanced`: rows without failure per row with one, over all sites.",
+        description=(
+            "Weight of a failure in the loss; `balanced`: the ratio of rows without and "
+            "with a failure over all sites."
+        ),
     )
     penalty: float = Field(
         default=0.0,
@@ -63,39 +64,37 @@ class Training(Section):
     )
     projection: bool = Field(
         default=False,
-        description="Whether answers are projected onto what linear rules demand of each row, in training and in use.",
+        description="Whether outputs are projected onto the linear rules of each row, in training "
+        "and in use.",
     )
     executor: Literal["auto", "stacked", "processes", "sequential"] = Field(
         default="auto", description="How sampled sites are trained."
     )
     workers: Annotated[int, Field(ge=1, le=1024)] | None = Field(
-        default=None,
-        description="Processes that train side by side; empty: as many as there are processors.",
+        default=None, description="Parallel processes; empty: one per processor."
     )
     chunk: Count | None = Field(
         default=None,
-        description="Most sites in one stack; empty: as memory allows, or as `auto` measures.",
+        description="Most sites in one stack; empty: by available memory, or as `auto` measures.",
     )
     threads: Annotated[int, Field(ge=1, le=256)] | None = Field(
-        default=None, description="Threads of the tensor library; empty: 1."
+        default=None, description="Threads of PyTorch; empty: 1."
     )
     client_memory: Count = Field(
         default=1024,
-        description="MiB that what is remembered of sites may take in memory; the rest is kept in files of the run folder.",
+        description="Memory for client state, in MiB; the rest is in files of the run folder.",
     )
     device: DeviceName = Field(
-        default="cpu",
-        description="Where the sites' models are trained: cpu, cuda, or cuda:1 for the second of several.",
+        default="cpu", description="Training device: cpu, cuda, or cuda:1 for the second GPU."
     )
     precision: Literal["float32", "bfloat16"] = Field(
-        default="float32",
-        description="bfloat16 computes the sites' steps in mixed precision; for accelerators.",
+        default="float32", description="bfloat16 trains in mixed precision, for accelerators."
     )
     wire: Literal["bfloat16", "float16"] | None = Field(
         default=None,
-        description="In what updates travel, rounded to the nearest: half the bytes; empty: as they are.",
+        description="Data type of transmitted updates, for half the bytes; empty: unchanged.",
     )
-    checkpoint_every: Count = Field(default=1, description="Rounds between two checkpoints.")
+    checkpoint_every: Count = Field(default=1, description="Rounds between checkpoints.")
 
 
 class Scoring(Section):
@@ -103,57 +102,68 @@ class Scoring(Section):
 
     probe: Literal["covering", "plain"] = Field(
         default="covering",
-        description="covering: server rows, and per bound rule some on which it applies; plain: server rows as they are. Data sets: plain.",
+        description="covering: server rows, plus some per bound rule to which it applies; plain: "
+        "server rows only. Data sets: plain.",
     )
     probe_rows: Count = Field(default=200, description="Server rows in the probe.")
     rows_per_rule: Count = Field(
-        default=4,
-        description="Rows added per bound rule by `covering`, as far as the server has such.",
+        default=4, description="Rows that `covering` adds per bound rule, if the server has them."
     )
     hard_tolerance: Share = Field(
-        default=0.0, description="Share of probe items a hard rule may fail."
+        default=0.0, description="Share of probe rows that may violate a hard rule."
     )
     soft_tolerance: Share = Field(
-        default=0.05, description="Share of probe items any other rule may fail."
+        default=0.05, description="Share of probe rows that may violate any other rule."
     )
     combine: Literal["mean", "product", "min"] = Field(
-        default="mean", description="Over all rules, or over families."
+        default="mean",
+        description="How the score combines rules (mean), or families of rules (product, min).",
     )
     beta: float = Field(default=1.0, ge=1, description="Exponent of the score.")
     graded: bool = Field(
         default=False,
-        description="Weigh updates by violated fractions instead of holds / does not hold; what is reported stays the same.",
+        description=(
+            "Weigh updates by violated fractions instead of satisfied or violated; reported "
+            "figures stay the same."
+        ),
     )
     on_all_invalid: Literal["skip", "fedavg", "error"] = Field(
-        default="skip", description="When no site of a round has any weight."
+        default="skip", description="What to do if no site of a round has any weight."
     )
 
 
 class Evaluation(Section):
-    """How the global model is judged."""
+    """Evaluation of the global model."""
 
     every: Count = Field(
         default=1,
-        description="Rounds between two evaluations on the test rows; the last round always is.",
+        description=(
+            "Rounds between evaluations on the test rows; the last round is always evaluated."
+        ),
     )
     threshold: Literal["server"] | Share = Field(
         default=0.5,
-        description="Probability from which a failure is predicted; `server`: the best F1 on the server's labelled rows.",
+        description="Probability threshold for predicting a failure; `server`: the threshold with "
+        "the best F1 on the server's labelled rows.",
     )
     target_f1: Share = Field(
-        default=0.5, description="The common F1 target whose first round is reported."
+        default=0.5, description="F1 target; reports show the first round that reaches it."
     )
     target: float | None = Field(
         default=None,
-        description="The same for the figure of another task: accuracy, RMSE, MSE of a forecast; empty: no target.",
+        description=(
+            "The same for the measure of another task: accuracy, RMSE, or MSE of a "
+            "forecast; empty: no target."
+        ),
     )
     local_baseline: bool = Field(
         default=True,
-        description="Whether every site is trained alone beside each setting with sound data, as the bound below; costs one more training.",
+        description="Whether to train every site alone as a baseline in each setting without "
+        "corruption; costs one more trial.",
     )
 
     def target_of(self, figure: str) -> float:
-        """The target of a figure, NaN where there is none."""
+        """The target of a figure; NaN if there is none."""
         return (
             self.target_f1
             if figure == "f1" and self.target is None
@@ -164,35 +174,42 @@ class Evaluation(Section):
 
 
 class Theory(Section):
-    """What theory says of a run, computed in it: bound, gamma, theta, fits; certificates where agents keep to sets."""
+    """Constants of the theorems, measured during the run.
+
+    Bound, gamma, theta, fits, certificates.
+    """
 
     every: Count = Field(
         default=1,
-        description="Rounds between two looks at the gradients of all sites; each costs about as much as one epoch of all of them.",
+        description=(
+            "Rounds between measurements of all sites' gradients; each costs about one "
+            "epoch of all sites."
+        ),
     )
     draws: Count = Field(
         default=1000,
-        description="Models drawn around the last one for theta; each is judged by the rules.",
+        description="Models sampled around the last one to estimate theta; each is evaluated under "
+        "the rules.",
     )
     radius: Positive | None = Field(
-        default=None, description="How far they are drawn; empty: as far as the model has gone."
+        default=None,
+        description="Sampling radius; empty: the distance between the first and the last model.",
     )
 
 
 class Corruption(Section):
-    """Additional arms in which one site's labels are wrong."""
+    """Additional trials in which one site has wrong labels."""
 
     site: str = Field(description="The site.")
     kind: Literal["flipped_labels", "constant_label"] = Field(
         default="flipped_labels",
-        description="flipped_labels: 0 and 1 change places; constant_label: every label is 1, or the last class.",
+        description="flipped_labels: swap 0 and 1; constant_label: set every label to 1, or to the "
+        "last class.",
     )
-    share: Share = Field(
-        default=1.0, description="Share of the site's rows that get a wrong label."
-    )
+    share: Share = Field(default=1.0, description="Share of the site's rows with a wrong label.")
     compare: dict[str, tuple[Value, ...]] = Field(
         default_factory=dict,
-        description="Fields and values for these arms, in place of those that `compare` of the job gives them.",
+        description="Fields and values for these trials, instead of those in the job's `compare`.",
     )
 
 
@@ -200,24 +217,28 @@ class Job(Section):
     """One job file."""
 
     name: Name = Field(default="job", description="Name of the run.")
-    title: str = Field(default="", description="A sentence for the report.")
+    title: str = Field(default="", description="Title of the report.")
     rules: tuple[str, ...] = Field(
         default=(),
-        description="Rule files, and graphs in files, stores or behind endpoints (an address), compiled when the run starts; or `pack`.",
+        description=(
+            "Rule files, and graphs in files, stores or endpoints (an address), compiled at "
+            "the start of the run; or `pack`."
+        ),
     )
     pack: str | None = Field(default=None, description="A compiled pack; or `rules`.")
     output: str | None = Field(
         default=None,
-        description="The rules' output that the model predicts; needed when there are several.",
+        description="The output of the rules that the model predicts; required for several outputs.",
     )
     sites: dict[SiteName, Site] = Field(
         default_factory=dict,
-        description="The clients, by name; a number of them where names do not matter; empty: all that the data set itself has.",
+        description="The clients by name, or their number; empty: all sites of the data set.",
     )
     data: Data = Field(default_factory=Data)
     augment: Augmentation = Field(
         default_factory=lambda: Augmentation(by="none"),
-        description="`granger`, or a section: states of a learning of causes as further inputs of the model.",
+        description="`granger`, or a section: states of a causal discovery as additional inputs of "
+        "the model.",
     )
     model: Model = Field(default_factory=Model)
     training: Training = Field(default_factory=Training)
@@ -225,32 +246,33 @@ class Job(Section):
     evaluation: Evaluation = Field(default_factory=Evaluation)
     algorithm: str = Field(
         default="scfa",
-        description="A preset, a name in `algorithms`, or a section such as those of `algorithms` itself; without rules `fedavg`.",
+        description="A preset, a name in `algorithms`, or an algorithm section; without rules "
+        "`fedavg`.",
     )
     algorithms: dict[Name, Algorithm] = Field(
-        default_factory=dict, description="Algorithms by a name of your own."
+        default_factory=dict, description="Your own algorithms by name."
     )
     seeds: Seeds | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = Field(
-        default=1, description="How many seeds (0, 1, ...), or which."
+        default=1, description="Number of seeds (0, 1, ...), or a list of seeds."
     )
     compare: dict[str, tuple[Value, ...]] = Field(
-        default_factory=dict, description="Fields and the values to train each of."
+        default_factory=dict, description="Fields with the values to compare."
     )
     corrupt: Corruption | None = Field(
-        default=None, description="Arms with one corrupted site, beside those without."
+        default=None, description="Additional trials with one corrupted site."
     )
     privacy: Privacy | None = Field(
-        default=None, description="Differential privacy of every training that sends anything."
+        default=None, description="Differential privacy of all trials that exchange data."
     )
     theory: Theory | None = Field(
         default=None,
-        description="`true`, or a section: the constants of the theorems are measured in the run, and shown in the report.",
+        description="`true`, or a section: measure the constants of the theorems and report them.",
     )
 
     @field_validator("augment", mode="before")
     @classmethod
     def _in_a_word(cls, value: object) -> object:
-        """`augment: granger` is a section of which nothing else is said; nothing at all is `none`."""
+        """Expand `augment: granger` to a section; null or false means `none`."""
         return (
             {"by": value}
             if isinstance(value, str)
@@ -262,13 +284,15 @@ class Job(Section):
     @field_validator("theory", mode="before")
     @classmethod
     def _asked(cls, value: object) -> object:
-        """`true` is a section without fields, `false` none."""
+        """Expand `true` to an empty section; `false` means none."""
         return {} if value is True else None if value is False else value
 
     @model_validator(mode="before")
     @classmethod
     def _bare_sites(cls, value: object) -> object:
-        """A list of site names is a mapping without details, a number so many of them; `graz:` with nothing behind it too."""
+        """Expand a list of sites, a number of sites, or a site without fields to a mapping of
+        sections.
+        """
         if isinstance(value, dict):
             sites = value.get("sites")
             if isinstance(sites, int) and not isinstance(sites, bool) and 1 <= sites <= MAX_SITES:
@@ -276,7 +300,7 @@ class Job(Section):
             if isinstance(sites, list) and all(isinstance(site, str) for site in sites):
                 twice = next((site for i, site in enumerate(sites) if site in sites[:i]), None)
                 if twice is not None:
-                    raise ValueError(f"the site {twice!r} is named twice")
+                    raise ValueError(f"the site {twice!r} occurs twice")
                 value = {**value, "sites": {site: {} for site in sites}}
             elif isinstance(sites, dict):
                 value = {
@@ -288,7 +312,7 @@ class Job(Section):
     @model_validator(mode="before")
     @classmethod
     def _without_rules(cls, value: object) -> object:
-        """Where there are no rules and no algorithm is named, it is FedAvg."""
+        """Default to FedAvg without rules."""
         if (
             not isinstance(value, dict)
             or value.get("rules")
@@ -301,7 +325,7 @@ class Job(Section):
     @model_validator(mode="before")
     @classmethod
     def _one_algorithm(cls, value: object) -> object:
-        """An algorithm that is written out where its name would stand gets the name of its preset."""
+        """Move an inline algorithm section to `algorithms`, under the name of its preset."""
         if not isinstance(value, dict) or not isinstance(value.get("algorithm"), dict):
             return value
         written, others = value["algorithm"], value.get("algorithms") or {}
@@ -310,11 +334,12 @@ class Job(Section):
             return value
         if name in others:
             raise ValueError(
-                f"`algorithm` is written out and `algorithms` has a {name!r} too; give it a name there"
+                f"`algorithm` is a section and `algorithms` has {name!r} too; move it to "
+                "`algorithms` under another name"
             )
         return {**value, "algorithm": name, "algorithms": {**others, name: written}}
 
     @property
     def seed_list(self) -> tuple[int, ...]:
-        """The seeds, one training each."""
+        """The seeds."""
         return tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds

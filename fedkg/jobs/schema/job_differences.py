@@ -1,4 +1,4 @@
-"""What differs between two jobs, field by field."""
+"""List the differences between two jobs, field by field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ MAX_SHOWN = 20
 
 
 def list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Lines ``field: old -> new``, in field order; at most `SHOWN` and a line that counts the rest. `Any`: JSON."""
+    """Lines ``field: old -> new`` in the order of fields, at most `MAX_SHOWN`. `Any`: JSON.
+
+    A final line counts the others.
+    """
     old, new = flatten(before), flatten(after)
     lines = [
         f"{field}: {_format_field(old, field)} -> {_format_field(new, field)}"
@@ -24,7 +27,7 @@ def list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
 
 
 def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A nested mapping with dotted fields; an empty mapping stays a value. `Any`: JSON."""
+    """A nested mapping with dotted keys; an empty mapping stays a value. `Any`: JSON."""
     found: dict[str, Any] = {}
     for key, value in document.items():
         if isinstance(value, Mapping) and value:
@@ -36,6 +39,6 @@ def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _format_field(fields: Mapping[str, Any], field: str) -> str:
     if field not in fields:
-        return "(not there)"
+        return "(missing)"
     text = repr(fields[field])
     return text if len(text) <= 80 else text[:77] + "..."

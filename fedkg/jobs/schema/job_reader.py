@@ -1,4 +1,4 @@
-"""From a job file to a checked `Job`; every wrong field of the file is named in one message."""
+"""Read a job file into a validated `Job`; one message lists every invalid field."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
 from fedkg.limits import read_file, require_within_limit
 
 Document = dict[str, Any]
-"""A job file as YAML gives it. `Any`: YAML."""
+"""A job file as parsed YAML. `Any`: YAML."""
 
 MAX_FIELDS_SHOWN = 12
 
 MAX_FIELD_LINES, MAX_LINE_DEPTH = 10_000, 32
-"""Fields whose lines are looked up, and how deep: an alias of aliases may stand for millions of cells."""
+"""Limits for looking up the lines of fields: aliases can expand to millions of fields."""
 
 _SHORT = reprlib.Repr()
-"""Shows a value of a job file in a line, however large: an alias of aliases may stand for millions of cells."""
+"""Formats a value in one line, whatever its size: aliases can expand to millions of fields."""
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 2, 60, 60
 
 
 def read_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
-    """The job in a YAML file, with `--set` overrides applied and paths made absolute.
+    """Read a job from a YAML file, apply `--set` overrides, and make paths absolute.
 
     Raises:
-        UsageError: when the file cannot be read or an override has the wrong form.
-        JobError: when the file is not YAML, or fields are wrong: names the file and every field.
+        UsageError: the file cannot be read, or an override has an invalid form.
+        JobError: the file is not YAML, or fields are invalid; the message lists all of them.
     """
     path = Path(path)
     text = read_job_text(path)
@@ -52,7 +52,13 @@ def read_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
 
 
 def read_job_text(path: Path) -> str:
-    """What is written in a job file. Raises UsageError when it cannot be read, JobError when it is no text, LimitError when it is too large."""
+    """The text of a job file.
+
+    Raises:
+        UsageError: the file cannot be read.
+        JobError: the file is not UTF-8 text.
+        LimitError: the file is too large.
+    """
     try:
         return read_file(path, name="job").decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -61,7 +67,7 @@ def read_job_text(path: Path) -> str:
         raise UsageError(
             f"cannot read job file {path}",
             received=error.strerror or str(error),
-            help="a path is looked for in the folder you stand in",
+            help="paths are relative to the current folder",
         ) from error
 
 
@@ -73,10 +79,15 @@ def parse_job(
     overrides: Sequence[str] = (),
     lines: Mapping[tuple[str, ...], int] | None = None,
 ) -> Job:
-    """The job in a parsed document; `name` stands in errors, relative paths are relative to `base`. Raises JobError, UsageError.
+    """The job in a parsed document.
 
     Args:
-        lines: where each field stands, see `lines_of`; a field that an override changes stands in the override.
+        name: name of the document in errors.
+        base: folder of relative paths.
+        lines: the line of each field, see `field_lines`; an override replaces it.
+
+    Raises:
+        JobError, UsageError: as for `read_job`.
     """
     changed = {
         tuple(canonical_field(text.partition("=")[0].strip()).split(".")): text
@@ -96,31 +107,31 @@ def parse_job(
 
 
 def with_absolute_paths(job: Job, base: Path) -> Job:
-    """The job with every path absolute, so that a run can be resumed from anywhere."""
+    """The job with absolute paths, so that a run can resume from any folder."""
 
-    def fixed(text: str | None) -> str | None:
+    def absolute(text: str | None) -> str | None:
         return (
             text
             if text is None or is_address(text)
             else str((base / Path(text).expanduser()).resolve())
         )
 
-    def found(text: str | None) -> str | None:
-        """A module's path, where it names a file."""
+    def absolute_module(text: str | None) -> str | None:
+        """The path of a module in a file made absolute; others unchanged."""
         place, _, name = (text or "").rpartition(":")
-        return f"{fixed(place)}:{name}" if place.endswith(".py") else text
+        return f"{absolute(place)}:{name}" if place.endswith(".py") else text
 
     graph = job.model.graph
     if graph is not None:
-        graph = graph.model_copy(update={"files": tuple(str(fixed(file)) for file in graph.files)})
+        graph = graph.model_copy(update={"files": tuple(str(absolute(file)) for file in graph.files)})
     return job.model_copy(
         update={
-            "model": job.model.model_copy(update={"path": found(job.model.path), "graph": graph}),
-            "rules": tuple(str(fixed(rule)) for rule in job.rules),
-            "pack": fixed(job.pack),
-            "data": job.data.model_copy(update={"path": fixed(job.data.path)}),
+            "model": job.model.model_copy(update={"path": absolute_module(job.model.path), "graph": graph}),
+            "rules": tuple(str(absolute(rule)) for rule in job.rules),
+            "pack": absolute(job.pack),
+            "data": job.data.model_copy(update={"path": absolute(job.data.path)}),
             "sites": {
-                key: site.model_copy(update={"table": fixed(site.table)})
+                key: site.model_copy(update={"table": absolute(site.table)})
                 for key, site in job.sites.items()
             },
         }
@@ -128,7 +139,7 @@ def with_absolute_paths(job: Job, base: Path) -> Job:
 
 
 def field_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line, from 1, on which each field of a YAML text stands; entries of lists by their number."""
+    """The line, from 1, of each field in a YAML text; list entries by their index."""
     import yaml
 
     found: dict[tuple[str, ...], int] = {}
@@ -152,11 +163,11 @@ def field_lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def parse_yaml(text: str, name: str) -> Document:
-    """A YAML mapping within the limits `fields` and `depth`.
+    """Parse a YAML mapping within the limits `fields` and `depth`.
 
     Raises:
-        JobError: with line and column, for anything else, and for a key that stands twice.
-        LimitError: it has too many fields, aliases written out, or too many levels.
+        JobError: the text is not such a mapping, or a key occurs twice; with line and column.
+        LimitError: too many fields (with aliases expanded) or too many levels.
     """
     try:
         import yaml
@@ -164,9 +175,9 @@ def parse_yaml(text: str, name: str) -> Document:
         raise MissingExtra("reading job files", "run") from error
 
     class Loader(yaml.SafeLoader):
-        """Refuses a key that stands twice in one mapping; YAML itself would silently keep the last.
+        """Rejects duplicate keys in a mapping; YAML itself would silently use the last value.
 
-        It counts fields and levels while it reads: a few aliases can stand for millions of fields.
+        It counts fields and levels while it reads, because a few aliases can expand to millions of fields.
         """
 
         def __init__(self, stream: str) -> None:
@@ -184,7 +195,7 @@ def parse_yaml(text: str, name: str) -> Document:
             node = super().compose_node(parent, index)
             self.levels -= 1
             if node is not None:
-                # an alias counts as much as what it stands for; one within itself, as a field
+                # an alias counts as much as its target; a recursive one counts as one field
                 self.fields += self.sizes.get(id(node), 1) if alias else 1
                 if not alias:
                     self.sizes[id(node)] = self.fields - before
@@ -201,7 +212,7 @@ def parse_yaml(text: str, name: str) -> Document:
                             f"line {key.start_mark.line + 1}, column {key.start_mark.column + 1}"
                         )
                         raise JobError(
-                            f"{name}: field `{key.value}` stands twice in one place",
+                            f"{name}: field `{key.value}` occurs twice in one section",
                             received=place,
                             help="keep one of them",
                         )
@@ -217,18 +228,18 @@ def parse_yaml(text: str, name: str) -> Document:
         raise JobError(
             f"{name} is not YAML{where}",
             received=str(problem),
-            help="lines such as `field: value`, those of a section indented by blanks alike",
+            help="write `field: value` lines, and indent those of a section equally with spaces",
         ) from error
-    except ValueError as error:  # a number of thousands of digits, a date that no calendar has
+    except ValueError as error:  # a number with thousands of digits, or an invalid date
         raise JobError(
             f"{name} has a value that cannot be read",
             received=str(error),
-            help="quote it, if it is meant as a text",
+            help="quote it if it is a text",
         ) from error
     except RecursionError as error:
         raise JobError(
-            f"{name} is nested too deeply to be a job",
-            help="a job has three or four levels of fields; are brackets left open?",
+            f"{name} is nested too deeply",
+            help="a job has three or four levels; check for unclosed brackets",
         ) from error
     if not isinstance(document, dict):
         received = (
@@ -242,7 +253,7 @@ def parse_yaml(text: str, name: str) -> Document:
             f"{name} is not a job file",
             expected="fields such as `rules:`, `sites:`, `training:`",
             received=received,
-            help="begin with one of the examples, or see the reference of the job file",
+            help="start from an example, or see the reference of the job file",
         )
     return document
 
@@ -253,7 +264,11 @@ def _wrong_fields(
     where: Mapping[tuple[str, ...], str],
     inline: str = "",
 ) -> JobError:
-    """One message of all wrong fields; `inline` is where an algorithm is kept that the file has in place of its name."""
+    """One error for all invalid fields.
+
+    Args:
+        inline: the place of an algorithm that the file writes instead of a name.
+    """
     wrong = {
         f"algorithm.{field.removeprefix(inline)}"
         if inline and field.startswith(inline)
@@ -268,11 +283,15 @@ def _wrong_fields(
         lines.append(f"and {len(wrong) - MAX_FIELDS_SHOWN} more")
     if len(lines) == 1:
         return JobError(f"{name}: {'' if '' in wrong else 'field '}{lines[0]}")
-    return JobError(f"{name}: {len(wrong)} fields are wrong\n  " + "\n  ".join(lines))
+    return JobError(f"{name}: {len(wrong)} fields are invalid\n  " + "\n  ".join(lines))
 
 
 def group_by_field(errors: Sequence[ErrorDetails]) -> dict[str, list[ErrorDetails]]:
-    """Errors by the field they are of: those of all forms that it may have; where one form has wrong fields of its own, of these alone."""
+    """Errors by field.
+
+    For a field with several forms: the errors of all forms, or those of the form with invalid
+    fields inside.
+    """
     found: dict[str, list[ErrorDetails]] = {}
     for error in errors:
         found.setdefault(
@@ -286,7 +305,10 @@ def group_by_field(errors: Sequence[ErrorDetails]) -> dict[str, list[ErrorDetail
 
 
 def _line(field: str, where: Mapping[tuple[str, ...], str]) -> str:
-    """`` (line 12)``, or the option that says it; of a field that is missing, those of its section; nothing where that is not known."""
+    """The place of a field, such as `` (line 12)`` or an option; of a missing field its section's.
+
+    Empty if unknown.
+    """
     path = tuple(field.split("."))
     found = next(
         (where[path[:length]] for length in range(len(path), 0, -1) if path[:length] in where), None
@@ -295,7 +317,9 @@ def _line(field: str, where: Mapping[tuple[str, ...], str]) -> str:
 
 
 def _is_branch(part: int | str) -> bool:
-    """Whether a part of an error's place is pydantic's name for one form of a union or a check, not a field of the file."""
+    """Whether part of an error location is pydantic's name for a union member, not a field of the
+    file.
+    """
     return isinstance(part, str) and (
         part in {"int", "float", "str", "bool", "none"}
         or "[" in part
@@ -316,8 +340,8 @@ EXPECTED = {
     "string_type": "a text",
     "tuple_type": "a list, such as [a, b]",
     "too_short": "a list with at least {min_length} value",
-    "dict_type": "a section with fields of its own",
-    "model_type": "a section with fields of its own",
+    "dict_type": "a section with fields",
+    "model_type": "a section with fields",
     "literal_error": "{expected}",
     "greater_than": "above {gt:.12g}",
     "greater_than_equal": "at least {ge:.12g}",
@@ -325,11 +349,11 @@ EXPECTED = {
     "less_than_equal": "at most {le:.12g}",
     "string_too_long": "at most {max_length} characters long",
 }
-"""What must stand in a field, by pydantic's name for the mistake."""
+"""What a field must contain, by pydantic's error type."""
 
 
 def format_field_errors(errors: Sequence[ErrorDetails]) -> str:
-    """What is wrong with one field: several errors are the forms it may have, none of which fits."""
+    """What is wrong with one field; several errors mean that no form of the field fits."""
     wanted = [
         EXPECTED[error["type"]].format(**error.get("ctx", {}))
         for error in errors
@@ -352,14 +376,17 @@ def format_field_errors(errors: Sequence[ErrorDetails]) -> str:
                 if near
                 else "known: " + ", ".join(siblings)
             )
-            return f"there is no such field; {hint}"
+            return f"unknown field; {hint}"
         case "missing":
             return "is missing"
         case "value_error":
             return str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
         case "string_pattern_mismatch":
             if error["loc"][-1] == "device":
-                return f"must be cpu, cuda, or cuda:1 for the second of several, not {_short_repr(error['input'])}"
+                return (
+                    "must be cpu, cuda, or cuda:1 for the second GPU, not "
+                    f"{_short_repr(error['input'])}"
+                )
             return f"{_short_repr(error['input'])} is not a name: letters, digits, _ . - only"
     return f"{error['msg'][0].lower()}{error['msg'][1:]}, not {_short_repr(error['input'])}"
 
@@ -369,7 +396,7 @@ def _short_repr(value: object) -> str:
 
 
 def fields_at(place: Sequence[int | str]) -> Mapping[str, Any]:
-    """The fields that may stand at a place of the job file. `Any`: pydantic's description of a field."""
+    """The fields that are valid at a place of the job file. `Any`: pydantic's field description."""
     model: type[BaseModel] = Job
     i = 0
     while i < len(place):
@@ -386,7 +413,10 @@ def fields_at(place: Sequence[int | str]) -> Mapping[str, Any]:
 
 
 def _part_in(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
-    """The section behind a field's type, and whether it stands in a mapping by name. `Any`: a type form."""
+    """The section behind a field's type, and whether it is a mapping of sections.
+
+    `Any`: a type form.
+    """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, False
     origin = get_origin(annotation)
@@ -399,7 +429,7 @@ def _part_in(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
 
 
 def _section_with_field(field: str) -> str:
-    """The section that has a field of this name, when exactly one has."""
+    """The section with a field of this name, if there is exactly one."""
     homes = [
         name
         for name in Job.model_fields

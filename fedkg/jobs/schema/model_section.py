@@ -1,4 +1,4 @@
-"""The network of a job: which kind, its sizes, what each site may keep of it, and what is known of its answers."""
+"""The model section of a job file: kind, sizes, private parts and injected knowledge."""
 
 from __future__ import annotations
 
@@ -25,71 +25,75 @@ SIZES: Mapping[Kind, tuple[str, ...]] = {
     "tabnet": ("steps", "width", "graph"),
     "module": ("path", "options"),
 }
-"""Which fields a kind of model has; how many inputs and outputs it has, the data says."""
+"""The size fields of each kind of model; the data determines inputs and outputs."""
 
 WINDOW_KINDS: tuple[Kind, ...] = ("rnn", "gru", "lstm", "transformer")
-"""Kinds that read windows of series."""
+"""Kinds that read windows."""
 
 IMAGE_KINDS: tuple[Kind, ...] = ("lenet5", "cnn")
 """Kinds that read images."""
 
 
 class Inject(Section):
-    """What is known of the answers, built into the model: they obey the rules' range knowledge and follow their prediction knowledge."""
+    """Knowledge about outputs that is built into the model.
+
+    Outputs obey the rules' range knowledge and follow their prediction knowledge.
+    """
 
     range: bool = Field(
         default=True,
-        description="Whether answers lie in what `range knowledge` allows, where the rules have some.",
+        description="Whether outputs stay within `range knowledge`, if the rules have any.",
     )
     predict: bool = Field(
         default=True,
-        description="Whether answers follow what `predict knowledge` says, where the rules have some.",
+        description="Whether outputs follow `predict knowledge`, if the rules have any.",
     )
     trust: Literal["cross-validation"] | Share = Field(
         default=0.3,
-        description="How far a prediction is followed; `cross-validation`: the best of `trusts` on rows held out in turn.",
+        description="Weight of a prediction; `cross-validation`: the best of `trusts` on held-out "
+        "folds.",
     )
     trusts: Annotated[tuple[Share, ...], Field(min_length=2)] = Field(
-        default=(0.0, 0.1, 0.3, 0.6), description="What cross-validation chooses from."
+        default=(0.0, 0.1, 0.3, 0.6), description="Candidates for cross-validation."
     )
     folds: Annotated[int, Field(ge=2, le=20)] = Field(
-        default=3, description="Parts that each site's rows are held out in, one after another."
+        default=3, description="Number of folds of each site's rows."
     )
     rounds: Count = Field(
-        default=5, description="Rounds that cross-validation trains for each trust and part."
+        default=5, description="Rounds that cross-validation trains for each candidate and fold."
     )
 
     @model_validator(mode="after")
     def _something(self) -> Inject:
         if not (self.range or self.predict):
-            raise ValueError("neither `range` nor `predict`: there is nothing to inject")
+            raise ValueError("set `range` or `predict`: both are false, so nothing is injected")
         return self
 
 
 class Graph(Section):
-    """The knowledge graph beside a `tabnet`, fused with it by a learned share."""
+    """The knowledge graph of a `tabnet`, fused with it by a learned share."""
 
     files: tuple[str, ...] = Field(
         default=(),
-        description="RDF files, stores, addresses of endpoints; empty: those among `rules`, or, where there are none, a graph of the "
-        "columns' names and the rules.",
+        description=(
+            "RDF files, stores or endpoint addresses; empty: those among `rules`, or else a "
+            "graph built from column names and rules."
+        ),
     )
     convolutions: Count = Field(default=3, description="Graph convolutions.")
 
 
 class Model(Section):
-    """The network each site trains."""
+    """The model that each site trains."""
 
-    kind: Kind = Field(
-        default="mlp", description="A name in fedkg.models; `name` is understood too."
-    )
+    kind: Kind = Field(default="mlp", description="A model of fedkg.models; `name` is a synonym.")
     hidden: Width | tuple[Width, ...] | None = Field(
         default=None,
-        description="Widths of the hidden layers of an `mlp` (empty: 32, 32); width of recurrent layers (empty: 16).",
+        description="Widths of the hidden layers of an `mlp` (empty: 32, 32); width of recurrent "
+        "layers (empty: 16).",
     )
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None,
-        description="Share of hidden units left out in training; empty: 0 (`mlp`), 0.2 (`transformer`).",
+        default=None, description="Dropout rate; empty: 0 (`mlp`), 0.2 (`transformer`)."
     )
     layers: Count | None = Field(
         default=None,
@@ -104,43 +108,49 @@ class Model(Section):
         description="Width of a `transformer` (empty: 120) or a `tabnet` (empty: 128).",
     )
     heads: Count | None = Field(
-        default=None, description="Heads of attention of a `transformer`; empty: 2."
+        default=None, description="Attention heads of a `transformer`; empty: 2."
     )
     feed: Width | None = Field(
-        default=None, description="Width of a `transformer`'s dense layers; empty: 200."
+        default=None, description="Width of the feed-forward layers of a `transformer`; empty: 200."
     )
     steps: Count | None = Field(default=None, description="Decision steps of a `tabnet`; empty: 5.")
     graph: Graph | None = Field(
         default=None,
-        description="The knowledge graph that a `tabnet` reads beside each row (`true`, or a section); empty: none.",
+        description=(
+            "The knowledge graph that a `tabnet` reads with each row (`true`, or a "
+            "section); empty: none."
+        ),
     )
     path: str | None = Field(
         default=None,
-        description="A `torch.nn.Module` as `package.file:Name`, or `net.py:Name` of a file beside the job.",
+        description=(
+            "A `torch.nn.Module` as `package.file:Name`, or `net.py:Name` for a file next "
+            "to the job."
+        ),
     )
     options: dict[str, Value | tuple[Value, ...]] = Field(
-        default_factory=dict, description="What the module at `path` is called with."
+        default_factory=dict, description="Keyword arguments for the module at `path`."
     )
     private: tuple[str, ...] = Field(
         default=(),
-        description="Beginnings of names of the parameters that a site may keep; empty: what the model calls its head.",
+        description="Prefixes of parameters that a site may keep; empty: the model's head.",
     )
     shared: tuple[str, ...] = Field(
-        default=(), description="The other way round: beginnings of names of those that are shared."
+        default=(), description="The complement of `private`: prefixes of shared parameters."
     )
     inject: Inject | None = Field(
         default=None,
-        description="What is known of the answers, built into the model; `{}` for all defaults.",
+        description="Knowledge about outputs that is built into the model; `{}` for all defaults.",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _by_name(cls, value: object) -> object:
-        """`name` is `kind`."""
+        """Accept `name` for `kind`."""
         if not isinstance(value, dict) or "name" not in value:
             return value
         if "kind" in value and value["kind"] != value["name"]:
-            raise ValueError("`name` and `kind` are the same field; give one of them")
+            raise ValueError("`name` and `kind` are synonyms; give one of them")
         return {
             **{field: said for field, said in value.items() if field != "name"},
             "kind": value["name"],
@@ -149,7 +159,7 @@ class Model(Section):
     @field_validator("inject", "graph", mode="before")
     @classmethod
     def _all_of_it(cls, value: object) -> object:
-        """`inject: true` is `inject: {}`, and `graph` likewise."""
+        """Expand `inject: true` to `inject: {}`, and `graph` likewise."""
         return {} if value is True else None if value is False else value
 
     @model_validator(mode="after")
@@ -161,24 +171,19 @@ class Model(Section):
             if getattr(self, name) not in (None, {})
         ]
         if idle:
-            has = ", ".join(f"`{name}`" for name in sizes) or "no sizes of its own"
-            raise ValueError(
-                f"{', '.join(f'`{name}`' for name in idle)}: not of `{self.kind}`, which has {has}"
-            )
+            has = ", ".join(f"`{name}`" for name in sizes) or "no size fields"
+            raise ValueError(f"{', '.join(f'`{name}`' for name in idle)}: `{self.kind}` has {has}")
         if (self.kind == "module") != (self.path is not None):
             raise ValueError(
-                "`kind: module` and `path` belong together: the module, as package.file:Name or net.py:Name"
+                "`kind: module` and `path` require each other; give `path` as "
+                "package.file:Name or net.py:Name"
             )
         if self.path is not None and ":" not in self.path:
-            raise ValueError(
-                f"`path` names a file and what it has, as package.file:Name or net.py:Name, not {self.path!r}"
-            )
+            raise ValueError(f"`path` must be package.file:Name or net.py:Name, not {self.path!r}")
         if self.kind in WINDOW_KINDS and isinstance(self.hidden, tuple):
             raise ValueError(
-                "`hidden` of recurrent layers is one width, and `layers` says how many there are"
+                "`hidden` of recurrent layers must be one width; set their number with `layers`"
             )
         if self.private and self.shared:
-            raise ValueError(
-                "`private` and `shared` say the same the other way round; give one of them"
-            )
+            raise ValueError("`private` and `shared` are complements; give one of them")
         return self

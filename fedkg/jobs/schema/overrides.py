@@ -1,4 +1,4 @@
-"""`--set a.b=c`: one field of a job file replaced on the command line."""
+"""Apply `--set a.b=c` to a job file."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from fedkg.errors import UsageError
 from fedkg.jobs.schema.addresses import is_address
 
 DOTTED_KEY_SECTIONS = ("compare", "corrupt.compare")
-"""Fields whose own keys are dotted: what follows them is one key."""
+"""Sections with dotted keys: everything after their name is one key."""
 
 PATH_FIELDS = ("data.path", "pack", "rules")
 
 
 def canonical_field(field: str) -> str:
-    """The field that is meant: an algorithm's name stands where its section would."""
+    """The field behind an override: `algorithm.name` means `algorithm`."""
     return "algorithm" if field == "algorithm.name" else field
 
 
 def apply_overrides(
     document: dict[str, Any], overrides: Sequence[str], base: Path
 ) -> dict[str, Any]:
-    """A copy of a job document with fields replaced; values are read as YAML.
+    """A copy of a job document with fields replaced; values are YAML. `Any`: YAML.
 
-    A field that `compare` varies is narrowed to the one value. A path is looked for in the current folder, then in `base`, that of the job.
-    `Any`: YAML.
+    A field in `compare` gets the new value as its only one. fedkg looks for a path in the current
+    folder, then in `base`, the folder of the job.
 
     Raises:
-        UsageError: when an override has not the form ``field=value``, goes through something that is not a section, or names a file that
-            is in neither place.
+        UsageError: an override does not have the form ``field=value``, addresses a field inside a
+            plain
+            value, or names a file that does not exist.
     """
     document = copy.deepcopy(document)
     for text in overrides:
@@ -59,7 +60,7 @@ def _parse_value(raw: str, text: str) -> Any:
         raise UsageError(
             f"--set {text}: the value is not YAML",
             received=raw,
-            help="quote what has brackets, braces or colons in it: --set 'field=[a, b]'",
+            help="quote values with brackets, braces or colons: --set 'field=[a, b]'",
         ) from error
 
 
@@ -80,7 +81,7 @@ def _set_field(document: dict[str, Any], keys: Sequence[str], value: Any, text: 
             inner = place[key] = {site: {} for site in inner}
         if not isinstance(inner, dict):
             raise UsageError(
-                f"--set {text}: `{'.'.join(keys[: i + 1])}` has no fields of its own",
+                f"--set {text}: `{'.'.join(keys[: i + 1])}` has no fields",
                 received=repr(inner),
                 help="set the field itself",
             )
@@ -89,7 +90,7 @@ def _set_field(document: dict[str, Any], keys: Sequence[str], value: Any, text: 
 
 
 def _resolve_path(field: str, value: Any, text: str, base: Path) -> Any:
-    """A path given on the command line, absolute; anything else, the address of an endpoint too, as it is."""
+    """A path from the command line made absolute; any other value unchanged."""
     is_path = field in PATH_FIELDS or (field.startswith("sites.") and field.endswith(".table"))
     if isinstance(value, list) and is_path:
         return [_resolve_path(field, entry, text, base) for entry in value]
@@ -100,8 +101,8 @@ def _resolve_path(field: str, value: Any, text: str, base: Path) -> Any:
     found = next((place for place in tried if Path(place).exists()), None)
     if found is None:
         raise UsageError(
-            f"--set {text}: there is no such file",
+            f"--set {text}: the file does not exist",
             received="tried " + " and ".join(tried),
-            help="a path is looked for in the folder you stand in, then beside the job file",
+            help="paths are relative to the current folder or to the job file",
         )
     return found

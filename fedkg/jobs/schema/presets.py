@@ -1,4 +1,4 @@
-"""Presets: what each says at the joints of the round, in the words of the job file; FedAvg says nothing."""
+"""Algorithm presets: for each, the round steps that differ from FedAvg, as in a job file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "multi_krum": {"aggregate": {"multi_krum": {}}},
     "fltrust": {"aggregate": {"fltrust": {}}},
 }
-"""Presets that a job may name."""
+"""Presets by name."""
 
 TITLES: Mapping[str, str] = {
     "fedavg": "FedAvg",
@@ -50,4 +50,4 @@ TITLES: Mapping[str, str] = {
     "multi_krum": "Multi-Krum",
     "fltrust": "FLTrust",
 }
-"""What readers call a preset that a job names as it is."""
+"""Names of presets in reports."""

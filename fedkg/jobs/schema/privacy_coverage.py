@@ -1,4 +1,4 @@
-"""What of a job tells of the sites' rows, past clipping and noise."""
+"""Parts of a job that reveal data of the sites despite clipping and noise."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from fedkg.jobs.schema.job import Job
 
 
 def find_unprotected(job: Job, section: Section) -> Iterator[tuple[str, str]]:
-    """Reasons against what is told without noise, and what to do."""
+    """Contradictions between privacy and settings that release data without noise."""
     if job.privacy is None or section.exchange == "none":
         return
     if job.training.positive_weight == "balanced":
         yield (
-            "`training.positive_weight: balanced` counts the failures of all sites, and the count is not noised",
-            "a number, known without looking at the rows",
+            (
+                "`training.positive_weight: balanced` uses the number of failures at all "
+                "sites without noise"
+            ),
+            "set a number that does not depend on the rows",
         )
     if job.data.set is None and not job.data.server:
         yield (
-            "inputs are standardised by rows of the server, as sums over the sites' rows are not noised; `data.server` leaves it none",
+            (
+                "under privacy fedkg standardises inputs with rows of the server, and "
+                "`data.server` is 0"
+            ),
             "`data.server` above 0",
         )
     if job.augment.by == "granger":
         yield (
-            "`augment` learns from states that every site sends at every step, which are not noised: each step would cost its own epsilon",
-            "leave out `augment` or `privacy`",
+            "`augment` sends the states of every site at every step without noise",
+            "remove `augment` or `privacy`",
         )
     fedstl = section.grouping.fedstl
     if (
@@ -35,31 +41,37 @@ def find_unprotected(job: Job, section: Section) -> Iterator[tuple[str, str]]:
     ):
         if job.privacy.mined is None:
             yield (
-                "FedSTL mines properties in the rows of each site, and steers and clusters it by them",
-                "`privacy.mined: {epsilon: ...}`, what of a row's privacy mining may spend",
+                "FedSTL mines properties in the rows of each site and uses them without noise",
+                "set `privacy.mined: {epsilon: ...}`, the epsilon for mining",
             )
         if fedstl.clusters > 1 and not job.data.server:
             yield (
-                "under `unit: example` sites are put into clusters by rows of the server, and `data.server` leaves it none",
+                (
+                    "under `unit: example` fedkg clusters sites with rows of the server, and "
+                    "`data.server` is 0"
+                ),
                 "`data.server` above 0",
             )
     if job.theory is not None:
         yield (
-            "`theory` looks at the gradients of all sites without noise, and tells of them",
-            "leave out `theory` or `privacy`",
+            "`theory` reports gradients of all sites without noise",
+            "remove `theory` or `privacy`",
         )
     if job.model.inject is not None and job.model.inject.trust == "cross-validation":
         yield (
-            "the trust found by cross-validation is told by losses on the sites' rows, which are not noised",
-            "a number as `inject.trust`",
+            "cross-validation of `inject.trust` uses losses on the sites' rows without noise",
+            "set `inject.trust` to a number",
         )
 
 
 def describe_unprotected(job: Job, section: Section) -> tuple[str, ...]:
-    """What people should know of a protected training."""
+    """Remarks about the limits of a protected training."""
     if job.privacy is None or section.exchange == "none" or job.data.set is None:
         return ()
-    known = "the numbers by which a data set's samples are standardised are taken to be known: the privacy does not cover them"
+    known = (
+        "privacy does not cover the means and deviations that standardise a data set's "
+        "samples: they are treated as public"
+    )
     window = job.data.window
     if window is None or job.privacy.unit == "client":
         return (known,)
@@ -68,5 +80,8 @@ def describe_unprotected(job: Job, section: Section) -> tuple[str, ...]:
         return (known,)
     return (
         known,
-        f"the privacy hides one window; a step of a series is in up to {often} of them, and is hidden about {often} times less",
+        (
+            f"privacy protects one window; a step of a series is in up to {often} windows, so "
+            f"its protection is about {often} times weaker"
+        ),
     )

@@ -1,4 +1,4 @@
-"""What a training promises about the rows, or the sites, that it learns from."""
+"""The privacy section of a job file: what a training guarantees about rows or sites."""
 
 from __future__ import annotations
 
@@ -12,54 +12,69 @@ Probability = Annotated[float, Field(gt=0, lt=1)]
 
 
 class PrivateMining(Section):
-    """What properties of the sites' series cost, where an algorithm mines some: it stands in the ledger beside the training."""
+    """Privacy cost of mining properties in the sites' series, next to the cost of training."""
 
     epsilon: Positive = Field(
-        description="What mining may spend of a row's privacy, for all properties of its site together."
+        description="Epsilon that mining may spend per row, for all properties of a site together."
     )
     share: Share = Field(
         default=0.9,
-        description="Share of a site's windows that should keep each end of a property.",
+        description="Share of a site's windows that should satisfy each bound of a property.",
     )
 
 
 class Privacy(Section):
-    """Differential privacy: nobody can tell from the result whether one row, or one site, was there."""
+    """Differential privacy.
+
+    The result reveals nearly nothing about the presence of one row or site.
+    """
 
     unit: Literal["example", "client"] = Field(
-        description="example: a row, at every site, against all that sees updates; client: a site, against all that sees the models."
+        description="example: protects a row, at every site, against everyone who sees updates; "
+        "client: protects a site against everyone who sees models."
     )
     epsilon: Positive | None = Field(
         default=None,
-        description="What may be spent; the training ends before the round that would exceed it. Empty: what `noise` leads to.",
+        description="Privacy budget; training ends before the round that would exceed it. Empty: "
+        "whatever `noise` spends.",
     )
     delta: Probability = Field(
         default=1e-5,
-        description="Chance that the promise does not hold; well below one over the number of units.",
+        description=(
+            "Probability that the guarantee fails; choose well below one over the number of units."
+        ),
     )
     clip: Positive = Field(
         default=1.0,
-        description="Largest norm of a row's gradient, or of a site's update; longer ones are cut.",
+        description=(
+            "Largest norm of a row's gradient or of a site's update; larger ones are clipped."
+        ),
     )
     noise: Positive | None = Field(
         default=None,
-        description="Standard deviation of the noise, in clips; empty: the least at which all rounds keep `epsilon`.",
+        description="Standard deviation of the noise, in units of `clip`; empty: the least noise "
+        "that keeps all rounds within `epsilon`.",
     )
     accountant: Literal["rdp", "prv", "paper"] = Field(
         default="rdp",
-        description="rdp and prv (closer, slower) compose by Opacus; paper: the classical formula, release by release.",
+        description=(
+            "rdp and prv (tighter, slower) use Opacus; paper: the classical formula, "
+            "release by release."
+        ),
     )
 
     mined: PrivateMining | None = Field(
         default=None,
-        description="How FedSTL's properties are mined under `unit: example`; under `client` they are each site's own matter.",
+        description="Private mining of FedSTL's properties under `unit: example`; `unit: client` "
+        "needs none.",
     )
 
     @model_validator(mode="after")
     def _something_asked(self) -> Privacy:
         if self.mined is not None and self.unit == "client":
             raise ValueError(
-                "`mined` belongs to `unit: example`: under `client` what a site mines is covered by the noise on its update"
+                "`mined` requires `unit: example`; under `client` the noise on the "
+                "update covers what a site mines"
             )
         if (
             self.mined is not None
@@ -67,9 +82,7 @@ class Privacy(Section):
             and self.noise is None
             and self.mined.epsilon >= self.epsilon
         ):
-            raise ValueError(
-                "`mined.epsilon` is a part of `epsilon`, and leaves the training nothing"
-            )
+            raise ValueError("`mined.epsilon` must be below `epsilon`, which training shares")
         if self.epsilon is None and self.noise is None:
-            raise ValueError("give `epsilon`, `noise` or both: without them nothing is promised")
+            raise ValueError("give `epsilon`, `noise` or both: privacy requires one of them")
         return self

@@ -1,4 +1,4 @@
-"""What the sections of a job file are made of."""
+"""Base class and value types of the job file's sections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 MAX_WHOLE_NUMBER = 2**53
-"""The largest whole number of a job file: float64 holds every one up to it."""
+"""Largest whole number in a job file: float64 represents all smaller ones exactly."""
 Count = Annotated[int, Field(ge=1)]
 Width = Annotated[int, Field(ge=1, le=16_384)]
 Seeds = Annotated[int, Field(ge=1, le=10_000)]
@@ -23,7 +23,10 @@ Value = str | int | float | bool | None
 
 
 class Section(BaseModel):
-    """A section of the job file: closed, frozen. Where numbers are wanted `true` and `yes` are none; Python would count them as 1."""
+    """A section of the job file: frozen, without unknown fields.
+
+    `true` and `yes` are not numbers here, although Python would read them as 1.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -51,7 +54,7 @@ class Section(BaseModel):
 
 
 def _values(value: object) -> Iterator[object]:
-    """A value, or those in a list or a section of such."""
+    """A value, or the values inside a list or section."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -63,7 +66,7 @@ def _values(value: object) -> Iterator[object]:
 
 @cache
 def _leaf_types(annotation: Any) -> frozenset[Any]:
-    """What an annotation is made of, without lists, sections by name and unions."""
+    """The types inside an annotation, without lists, mappings and unions."""
     parts = get_args(annotation)
     return (
         frozenset([annotation])

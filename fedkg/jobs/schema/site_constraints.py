@@ -1,4 +1,4 @@
-"""What holds sites to something of their own, in a job: properties mined in their series, and sets of their parameters."""
+"""Sections about constraints of single sites: mined properties and parameter sets."""
 
 from __future__ import annotations
 
@@ -10,76 +10,86 @@ from fedkg.jobs.schema.section import Count, Positive, Section
 
 
 class PropertyClusters(Section):
-    """Clusters of sites whose forecasts keep the same mined properties, and a teacher who corrects them (FedSTL)."""
+    """Clusters of sites with the same mined properties, and a teacher that corrects forecasts
+    (FedSTL).
+    """
 
-    clusters: Count = Field(default=5, description="How many models the server holds.")
+    clusters: Count = Field(default=5, description="Number of models at the server.")
     weight: float = Field(
         default=1.0,
         ge=0,
-        description="Weight of the teacher: of the distance to the nearest forecast that keeps the site's property.",
+        description="Weight of the teacher: of the distance to the nearest forecast that satisfies "
+        "the site's property.",
     )
-    every: Count = Field(default=1, description="Rounds between two clusterings.")
+    every: Count = Field(default=1, description="Rounds between clusterings.")
     assignment: Literal["capacity", "argmin"] = Field(
         default="capacity",
-        description="`capacity` fills clusters evenly, `argmin` gives each site its best one.",
+        description="`capacity` fills clusters evenly, `argmin` assigns each site to its best "
+        "cluster.",
     )
     share: float = Field(
         default=0.05,
         gt=0,
         le=1,
-        description="Share of its training samples that a site shares with the server.",
+        description="Share of its training samples that a site sends to the server.",
     )
     cluster_epochs: int = Field(
         default=2,
         ge=0,
-        description="Passes of each cluster over what its members share, after a round.",
+        description="Epochs of each cluster on its members' shared samples, after a round.",
     )
     cluster_rate: Positive | None = Field(
-        default=None, description="Step size of the clusters; empty: that of the sites."
+        default=None, description="Learning rate of the clusters; empty: that of the sites."
     )
 
 
 class ParameterSets(Section):
-    """The sets that the rules keep parameters in, as a penalty on the distance of each site's model to its set."""
+    """A penalty on the distance between each site's model and the parameter sets of the rules."""
 
     penalty: Positive = Field(default=1.0, description="Weight of half the squared distance.")
-    growing: bool = Field(default=False, description="Let `penalty` grow as the root of the round.")
+    growing: bool = Field(
+        default=False, description="Whether `penalty` grows with the square root of the round."
+    )
     given: dict[str, float] = Field(
-        default_factory=dict, description="Numbers of the sets that the rules leave to the job."
+        default_factory=dict, description="Values for numbers that the rules leave open."
     )
 
 
 class Agents(Section):
-    """A model for each site, kept in the sets that the rules keep parameters in (PC-FedAvg)."""
+    """A model for each site within the parameter sets of the rules (PC-FedAvg)."""
 
     strength: float = Field(
-        default=0.0, ge=0, description="Pull of each site's model to the average of all."
+        default=0.0,
+        ge=0,
+        description="Proximal weight of each site's model towards the average of all.",
     )
     penalty: Positive | None = Field(
         default=None,
-        description="Weight of the distance to the set; empty: the root of the rounds.",
+        description="Weight of the distance to the set; empty: the square root of the number of "
+        "rounds.",
     )
-    growing: bool = Field(default=False, description="Let `penalty` grow as the root of the round.")
+    growing: bool = Field(
+        default=False, description="Whether `penalty` grows with the square root of the round."
+    )
     form: Literal["two", "all"] = Field(
-        default="two", description="Sites send `two` vectors, or `all` blocks, as the paper has it."
+        default="two",
+        description="Whether sites send `two` vectors, or `all` blocks as in the paper.",
     )
     smooth: Positive | None = Field(
-        default=None, description="How smooth the losses are, where that is known."
+        default=None, description="Smoothness constant of the losses, if known."
     )
     by_rule: bool = Field(
         default=False,
-        description="Take the longest step for which the theorem holds; needs `smooth`.",
+        description="Use the largest step for which the theorem holds; requires `smooth`.",
     )
     given: dict[str, float] = Field(
-        default_factory=dict, description="Numbers of the sets that the rules leave to the job."
+        default_factory=dict, description="Values for numbers that the rules leave open."
     )
 
     @model_validator(mode="after")
     def _whole(self) -> Agents:
         if self.growing and self.penalty is None:
-            raise ValueError("a penalty that grows begins somewhere; give `penalty`")
+            raise ValueError("`growing` requires an initial `penalty`")
         if self.by_rule and self.smooth is None:
-            raise ValueError(
-                "the rule for steps needs to know how smooth the losses are; give `smooth`"
-            )
+            raise ValueError("`by_rule` requires `smooth`, the smoothness constant of the losses")
         return self

@@ -1,1 +1,1 @@
-"""Many runs from one job file, and how far they are."""
+"""Sweeps: many runs from one job file."""

@@ -1,4 +1,7 @@
-"""`--grid a.b=1,2,3` and `--seeds 5`: which jobs one job file stands for. All of them are checked before any is run."""
+"""Expand `--grid a.b=1,2,3` and `--seeds 5` to jobs.
+
+fedkg validates all of them before any run starts.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
 from fedkg.jobs.trials import plan_trials
 
 MAX_CELLS = 1000
-"""Most jobs of one grid: what is beyond is more often a slip of the keyboard than a wish."""
+"""Largest number of jobs in a grid; more are usually a typing error."""
 
 BRACKET_DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """One field and the values it is to have, as they were written."""
+    """One field with its values as written."""
 
     field: str
     values: tuple[str, ...]
@@ -35,8 +38,10 @@ class Cell:
     """One job of a grid.
 
     Attributes:
-        id: unique in the grid, fit for a folder's name. setting: fields and their values, as texts. seed: the one seed of the job, None
-            where the job has its own. job: what is run.
+        id: unique in the grid and usable as a folder name.
+        setting: fields and their values as text.
+        seed: the seed of the job; None if the job defines its own.
+        job: the job.
     """
 
     id: str
@@ -46,7 +51,7 @@ class Cell:
 
 
 def parse_axis(text: str) -> Axis:
-    """An axis from ``field=value,value``; commas within brackets belong to a value. Raises UsageError."""
+    """Parse ``field=value,value``; commas inside brackets belong to a value. Raises UsageError."""
     field, equals, raw = text.partition("=")
     field = canonical_field(field.strip())
     values = _values(raw)
@@ -55,15 +60,10 @@ def parse_axis(text: str) -> Axis:
             f"--grid {text}: not of the form field=value,value", help="--grid data.alpha=0.1,1,10"
         )
     if field == "seeds":
-        raise UsageError(
-            f"--grid {text}: seeds are told apart from what is compared over them", help="--seeds 5"
-        )
+        raise UsageError(f"--grid {text}: seeds are not a grid field", help="use --seeds 5")
     twice = next((value for i, value in enumerate(values) if value in values[:i]), None)
     if twice is not None:
-        raise UsageError(
-            f"--grid {text}: {twice} is given twice",
-            help="name each field once, with all its values",
-        )
+        raise UsageError(f"--grid {text}: value {twice} occurs twice", help="list each value once")
     return Axis(field=field, values=values)
 
 
@@ -79,7 +79,11 @@ def _values(raw: str) -> tuple[str, ...]:
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """Seeds from a count, or from a list of two or more: ``5`` is 0 to 4, ``3,7`` are these two. Raises UsageError."""
+    """Parse a number of seeds or a list of two or more: ``5`` is 0 to 4, ``3,7`` are these two.
+
+    Raises:
+        UsageError: the text is neither.
+    """
     parts = [part.strip() for part in text.split(",")]
     if (
         not all(part.isdecimal() for part in parts)
@@ -88,7 +92,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         or len(text) > 5000
     ):
         raise UsageError(
-            f"--seeds {text}: neither a number of seeds nor a list of them",
+            f"--seeds {text}: not a number of seeds or a list of seeds",
             help="--seeds 5, or --seeds 3,7,11",
         )
     return tuple(range(int(parts[0]))) if len(parts) == 1 else tuple(int(part) for part in parts)
@@ -97,22 +101,24 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 def expand_grid(
     path: Path, changes: Sequence[str], axes: Sequence[Axis], seeds: Sequence[int] | None
 ) -> tuple[Cell, ...]:
-    """Every combination of the axes' values, with every seed, the last axis and the seed going fastest.
+    """Every combination of the axes' values with every seed.
+
+    The last axis and the seed vary fastest.
 
     Raises:
-        UsageError: an axis stands twice, or there are more than `LIMIT` combinations.
-        JobError: a field or value that no job can have, in any of the combinations: named with the combination.
+        UsageError: a field occurs twice, or there are more than `MAX_CELLS` combinations.
+        JobError: a combination is not a valid job; the message names it.
     """
     fields = [axis.field for axis in axes]
     twice = next((field for i, field in enumerate(fields) if field in fields[:i]), None)
     if twice is not None:
-        raise UsageError(f"--grid: `{twice}` is given twice", help="all its values in one place")
+        raise UsageError(f"--grid: `{twice}` occurs twice", help="list all its values at once")
     count = math.prod(len(axis.values) for axis in axes) * (1 if seeds is None else len(seeds))
     if count > MAX_CELLS:
         raise UsageError(
             f"the grid has {count:,} combinations",
             expected=f"at most {MAX_CELLS:,}",
-            help="fewer values, or several grids",
+            help="use fewer values, or several grids",
         )
     document = apply_overrides(
         parse_yaml(read_job_text(path), str(path)), changes, path.resolve().parent
@@ -162,7 +168,7 @@ def _job(
 
 
 def _job_error(document: Mapping[str, Any], path: Path) -> str:
-    """What is wrong with the job without any grid; ``""`` where nothing is."""
+    """The error of the job without a grid; ``""`` if it is valid."""
     try:
         _job(document, path, (), None)
     except FedkgError as error:
@@ -177,7 +183,10 @@ def _compared_when_corrupt(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _owns_baseline(axes: Sequence[Axis], setting: Sequence[tuple[str, str]]) -> bool:
-    """Whether local training beside this combination is none that another has beside it: the algorithm makes no difference to it."""
+    """Whether this combination trains the local baseline.
+
+    Combinations that differ only in the algorithm share one.
+    """
     first = {axis.field: axis.values[0] for axis in axes}
     return all(
         first[field] == value
@@ -191,7 +200,7 @@ def _name(words: Sequence[str]) -> str:
 
 
 def _with_unique_ids(cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    """The cells with names that are all different."""
+    """The cells with unique ids."""
     seen: set[str] = set()
     apart = []
     for number, cell in enumerate(cells, start=1):

@@ -1,4 +1,4 @@
-"""The results of many runs as one comparison: a row per setting and algorithm, over the seeds of all runs that have it."""
+"""Merge the results of many runs into one comparison, over the seeds of all runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Key = tuple[tuple[tuple[str, str], ...], str, str]
 
 
 def merge_results(folder: Path, cells: Sequence[Cell]) -> list[Result]:
-    """The comparison over the runs that are done, in the order of the cells, rows of one setting together."""
+    """The comparison over the finished runs, in the order of the cells."""
     parts: dict[Key, list[Result]] = {}
     for cell in cells:
         run = RunFolder(folder / cell.id)
@@ -41,7 +41,7 @@ def merge_results(folder: Path, cells: Sequence[Cell]) -> list[Result]:
 
 
 def _merge_rows(rows: Sequence[Result]) -> Result:
-    """Rows of one setting and algorithm, over other seeds each, as one."""
+    """Merge rows of one setting and algorithm with different seeds."""
     if len(rows) == 1:
         return rows[0]
     order = sorted(
@@ -70,7 +70,7 @@ def _merge_rows(rows: Sequence[Result]) -> Result:
 
 
 def _merge_sites(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The figures over sites, each as the mean over the runs. `Any`: JSON."""
+    """The figures over sites as means over the runs. `Any`: JSON."""
     found: dict[str, Any] = {}
     for figure in dict.fromkeys(name for part in parts for name in part):
         known = [part[figure] for part in parts if figure in part]
@@ -85,7 +85,10 @@ def _merge_sites(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def comparison_csv(results: Sequence[Result]) -> str:
-    """The comparison as CSV: the setting, then of every figure mean, spread and 95 % interval over the seeds; empty where unknown."""
+    """The comparison as CSV: the setting, then mean, spread and 95 % interval of every figure.
+
+    Unknown values are empty.
+    """
     settings = list(dict.fromkeys(field for row in results for field in row["setting"]))
     figures = list(
         dict.fromkeys(

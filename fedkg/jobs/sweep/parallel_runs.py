@@ -1,6 +1,7 @@
-"""Several runs of a sweep at once, each in a process of its own on a share of the processors.
+"""Run several runs of a sweep in parallel, each in a process on a share of the processors.
 
-A process that is killed is a run that failed: nothing of it is lost but what came after its last checkpoint, and no other run is touched.
+A killed process counts as a failed run: it loses only what followed its last checkpoint, and the
+other runs continue.
 """
 
 from __future__ import annotations
@@ -17,17 +18,21 @@ from pathlib import Path
 
 from fedkg._internal.child_process import run_in_child, started_by_main_thread
 from fedkg.errors import Stopped
-from fedkg.federated.executors.crew import deaf
+from fedkg.federated.executors.worker_pool import ignore_sigint
 from fedkg.jobs.events import Event
 
 SHUTDOWN_SECONDS = 5
-"""Seconds that a process has to end when it is told to; then it is killed."""
+"""Time for a process to end after a request; then it is killed."""
 
 CHILD_ENTRY_POINT = "fedkg.jobs.sweep.parallel_runs:run_cell_in_child"
-"""What the process of a run does; by its name, because importing it takes seconds, in which the process already watches its parent."""
+"""The function of a run's process.
+
+It is given by name, because importing it takes seconds, during which the process already watches
+its parent.
+"""
 
 CellListener = Callable[[int, Event], None]
-"""Listens to the events of runs, each with the place of its run in the plan."""
+"""Receives events of runs with the index of their cell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,10 +46,12 @@ class _RunningCell:
 def run_in_parallel(
     folder: Path, cells: Sequence[int], jobs: int, tell: CellListener, trust_code: bool = False
 ) -> Generator[tuple[int, str]]:
-    """Run cells of the sweep in a folder, at most `jobs` at a time, in the order given; of each its place and why it failed, or ``""``.
+    """Run cells of a sweep, at most `jobs` at a time; yield each index and the reason of failure or
+    ``""``.
 
     Args:
-        cells: places in the plan. tell: called in this process, an event at a time.
+        cells: indices in the plan, in the order of starting.
+        tell: receives the events, in this process.
     """
     waiting, free, running = (
         list(cells),
@@ -54,9 +61,11 @@ def run_in_parallel(
     try:
         while waiting or running:
             while waiting and free:
-                with deaf():
+                with ignore_sigint():
                     begun = _start(folder, waiting.pop(0), free.pop(0), trust_code)
-                    running[begun.connection] = begun  # before anybody is told, and may stop it all
+                    running[begun.connection] = (
+                        begun  # register it before a listener can stop the sweep
+                    )
                 tell(begun.cell, Event(kind="prepared"))
             for ready in wait(list(running)):
                 one = next(each for connection, each in running.items() if connection is ready)
@@ -84,7 +93,10 @@ def run_in_parallel(
 
 
 def split_processors(jobs: int) -> list[tuple[int, ...]]:
-    """The processors of this process in as many shares as runs go at once; of more runs than processors some have one in common."""
+    """Split the processors of this process into one share per parallel run.
+
+    With more runs than processors some runs share one.
+    """
     every = (
         sorted(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
@@ -115,24 +127,26 @@ def _start(folder: Path, cell: int, share: tuple[int, ...], trust_code: bool) ->
 
 
 def _describe_exit(process: BaseProcess) -> str:
-    """How a process ended that did not say so itself."""
+    """How a process ended without a result."""
     process.join()
     code = process.exitcode or 0
     how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-    return f"its process is gone: {how}" + (
-        "; SIGKILL is often a machine out of memory: fewer --jobs"
-        if code == -signal.SIGKILL
-        else ""
+    return f"its process died: {how}" + (
+        "; SIGKILL often means out of memory: use fewer --jobs" if code == -signal.SIGKILL else ""
     )
 
 
 def run_cell_in_child(
     connection: Connection, folder: Path, cell: int, share: tuple[int, ...], trust_code: bool
 ) -> None:
-    """What the process of a run does. Ctrl-C goes to all processes of a terminal: the parent decides, and ends this one."""
+    """The main function of a run's process.
+
+    It ignores Ctrl-C, which reaches all processes of a terminal; the parent decides and ends this
+    one.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, share)  # worker processes and threads of the run are counted by it
+        os.sched_setaffinity(0, share)  # the run derives its workers and threads from this
     import torch
 
     from fedkg.jobs.sweep.plan import read_plan
@@ -141,5 +155,5 @@ def run_cell_in_child(
     torch.set_num_threads(len(share))
     try:
         connection.send(run_cell(read_plan(folder)[cell], folder, connection.send, trust_code))
-    except (BrokenPipeError, Stopped):  # the parent is gone or ends this run
+    except (BrokenPipeError, Stopped):  # the parent died or ends this run
         os._exit(1)

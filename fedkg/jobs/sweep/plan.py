@@ -1,4 +1,4 @@
-"""What a sweep consists of, as its folder says: read without anything that trains."""
+"""The plan of a sweep, as stored in its folder; reading it imports no training code."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.sweep.grid import Cell
 
 CELLS = "cells"
-"""The folder of run folders."""
+"""The folder of the run folders."""
 
 
 def is_sweep(folder: Path) -> bool:
-    """Whether a sweep has begun in a folder. Raises JobError when its log is damaged."""
+    """Whether a folder contains a sweep. Raises JobError if its log is damaged."""
     return (folder / SWEEP_PLAN).is_file() or SWEEP_PLAN in RunFolder(folder).log.states()
 
 
 def read_plan(folder: Path) -> tuple[Cell, ...]:
-    """The runs of a sweep. Raises UsageError when the folder is none's, JobError when the plan is damaged."""
+    """The runs of a sweep.
+
+    Raises:
+        UsageError: the folder does not contain a sweep.
+        JobError: the plan is damaged.
+    """
     if not is_sweep(folder):
         raise UsageError(
             f"{folder} is not the folder of a sweep",
-            expected=f"a folder with {SWEEP_PLAN} in it",
+            expected=f"a folder with {SWEEP_PLAN}",
             help="start one: fedkg run JOB.yaml --seeds 5 --out DIR",
         )
     plan = RunFolder(folder).read_json(SWEEP_PLAN)
@@ -39,8 +44,8 @@ def read_plan(folder: Path) -> tuple[Cell, ...]:
         or not all(isinstance(entry, dict) and named <= entry.keys() for entry in cells)
     ):
         raise JobError(
-            f"{folder / SWEEP_PLAN} is damaged: the sweep cannot go on",
-            received="not what a sweep is begun with",
+            f"{folder / SWEEP_PLAN} is damaged: the sweep cannot continue",
+            received="required fields are missing",
             help="restore it from a copy, or start a new sweep with another --out",
         )
     return tuple(
@@ -55,13 +60,16 @@ def read_plan(folder: Path) -> tuple[Cell, ...]:
 
 
 def _names_a_folder(entry: object) -> bool:
-    """Whether a run of the plan names a folder inside the sweep: files are written there, so `..` must not lead out."""
+    """Whether a run's id is a folder name inside the sweep, so that `..` cannot lead outside."""
     name = entry.get("id") if isinstance(entry, dict) else None
     return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name) is not None
 
 
 def merge_setting(cell: Cell, setting: Mapping[str, str]) -> dict[str, str]:
-    """What a training was varied by: the grid's fields without the algorithm, which has a column of its own, and the job's own."""
+    """The setting of a trial in a sweep.
+
+    The grid's fields, except the algorithm, and the job's own.
+    """
     return {
         field: value
         for field, value in cell.setting

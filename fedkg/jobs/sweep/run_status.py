@@ -1,4 +1,4 @@
-"""How far a run or a sweep is, read from its folder alone while another process may write there."""
+"""The progress of a run or a sweep, read from its folder while another process may write there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ State = Literal["done", "begun", "failed", "open", "damaged"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStatus:
-    """One training: rounds on disk, of how many, and where they were last measured its figure and the worst site's violation rate."""
+    """One trial: finished rounds, and its last measured figures.
+
+    Attributes:
+        figure: the figure that decides comparisons.
+        violation_rate: of the worst site.
+    """
 
     id: str
     round: int
@@ -28,7 +33,10 @@ class TrialStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """One run: `open` before its first round, `begun`, `done`, `failed` or `damaged` with why."""
+    """One run and its state.
+
+    `open` before its first round, `begun`, `done`, `failed` or `damaged`.
+    """
 
     id: str
     state: State
@@ -38,24 +46,25 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderStatus:
-    """A folder's runs (one, or those of a sweep), and whether a process works in it right now."""
+    """The runs of a folder (one, or those of a sweep), and whether a process is working on them."""
 
     folder: str
     runs: tuple[RunStatus, ...]
     running: bool
 
     def document(self) -> dict[str, Any]:
-        """As JSON. `Any`: JSON."""
+        """The status as JSON. `Any`: JSON."""
         return asdict(self)
 
 
 def read_status(folder: Path) -> FolderStatus:
-    """How far a folder's runs are.
+    """Read the progress of the runs in a folder.
 
-    Files of a run that no process is working on are all compared with its log; of the others, those that are read.
+    For an idle run this compares all files with the log, for an active one only the files it reads.
 
     Raises:
-        UsageError: when the folder holds no run. JobError: when a file of a sweep is damaged.
+        UsageError: the folder does not contain a run.
+        JobError: a file of a sweep is damaged.
     """
     run_folder, running = RunFolder(folder), _is_locked(folder)
     if not is_sweep(folder):
@@ -81,7 +90,7 @@ def _run(run_folder: RunFolder, name: str, error: str, running: bool) -> RunStat
 
 
 def _read_run(run_folder: RunFolder, name: str, error: str, running: bool) -> RunStatus:
-    """The standing of a run. Raises JobError when one of its files is damaged."""
+    """The status of a run. Raises JobError if one of its files is damaged."""
     if not running and run_folder.path.is_dir():
         require_intact(run_folder)
     if not run_folder.exists():
@@ -110,7 +119,7 @@ def _read_run(run_folder: RunFolder, name: str, error: str, running: bool) -> Ru
 def _trial_status(
     entry: dict[str, Any], rows: list[dict[str, str]], wanted: int, measure: str
 ) -> TrialStatus:
-    """One training. `Any`: an entry of `trials.json`."""
+    """The status of a trial. `Any`: an entry of `trials.json`."""
     return TrialStatus(
         id=entry["id"],
         round=max((int(row["round"]) for row in rows), default=0),

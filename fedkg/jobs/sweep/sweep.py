@@ -1,7 +1,7 @@
-"""Many runs from one job file: every combination of a grid with every seed, one run folder each beneath one parent.
+"""Run every combination of a grid with every seed, each in its own run folder below one parent.
 
-The parent holds the plan, written before anything is run, and what came of it; what is done of it is what its run folders say, so that a
-process may die at any moment.
+The parent holds the plan, written before the first run, and the combined results. Progress is what
+the run folders say, so the process may die at any moment.
 """
 
 from __future__ import annotations
@@ -54,9 +54,12 @@ class Sweep:
     """A finished sweep.
 
     Attributes:
-        folder: the parent. results: the comparison over all its runs. sentences: the same in words. report: the one HTML report, None when
-            it could not be written. failed: why a run failed, by its folder's name; the others are not touched by it.
-        notes: what else should be known.
+        folder: the parent folder.
+        results: the comparison over all runs.
+        sentences: the comparison in words.
+        report: the HTML report; None if it could not be written.
+        failed: reasons of failed runs by folder name; other runs are unaffected.
+        notes: further remarks.
     """
 
     folder: Path
@@ -78,16 +81,23 @@ def run_sweep(
     jobs: int = 1,
     trust_code: bool = False,
 ) -> Sweep:
-    """Run every combination that is not done yet, then compare them.
+    """Run all unfinished combinations, then compare them.
 
     Args:
-        job: the job file. axes: fields and their values. seeds: one run each; None leaves them to the job. out: the parent folder, by
-            default the next free ``runs/NAME-001``; one in which the same sweep was begun is gone on with. jobs: runs at once.
+        job: the job file.
+        axes: fields and their values.
+        seeds: one run each; None leaves them to the job.
+        out: the parent folder, by default the next free ``runs/NAME-001``; an existing sweep with
+            the same
+            plan continues.
+        jobs: number of parallel runs.
         trust_code: whether code that the jobs import (`model.path`) may run.
 
     Raises:
-        UsageError, JobError: before anything is run: a field, a value or a combination that no job can have, or a folder of something else.
-        Stopped: on Ctrl-C; says how to go on.
+        UsageError, JobError: before any run: an invalid field, value or combination, or a folder
+            with
+            other content.
+        Stopped: on Ctrl-C; the message says how to continue.
     """
     cells = expand_grid(job, overrides, axes, seeds)
     require_trust((cell.job for cell in cells), trust_code)
@@ -96,7 +106,7 @@ def run_sweep(
     if is_sweep(folder.path):
         _reject_changed(folder, cells)
     elif folder.exists():
-        raise UsageError(f"{folder.path} holds a run, not a sweep", help="choose another --out")
+        raise UsageError(f"{folder.path} contains a run, not a sweep", help="choose another --out")
     else:
         _make_folder(folder.path)
         folder.write_json(
@@ -111,16 +121,15 @@ def run_sweep(
 def resume_sweep(
     folder: Path, *, on_event: Listener = ignore_event, jobs: int = 1, trust_code: bool = False
 ) -> Sweep:
-    """Go on with a sweep: runs that are done are left alone, one that was stopped goes on, those that failed are tried again.
+    """Continue a sweep: skip finished runs, continue stopped ones, retry failed ones.
 
     Args:
-        jobs: how many runs go at once; more than one have a process each (`fedkg.jobs.sweep.parallel_runs`).
-
+        jobs: number of parallel runs, each in its own process (`fedkg.jobs.sweep.parallel_runs`).
         trust_code: whether code that the jobs import (`model.path`) may run.
 
     Raises:
-        UsageError: a job imports code that is not trusted.
-        Stopped: on Ctrl-C; says how to go on.
+        UsageError: a job imports untrusted code.
+        Stopped: on Ctrl-C; the message says how to continue.
     """
     sweep_folder = RunFolder(folder)
     cells = read_plan(folder)
@@ -151,13 +160,14 @@ def resume_sweep(
                         on_event(
                             Event(
                                 kind="note",
-                                message=f"{cells[number].id} failed, the others go on: {why}",
+                                message=f"{cells[number].id} failed, the other runs continue: "
+                                f"{why}",
                             )
                         )
                     sweep_folder.write_json(FAILED_RUNS, failed)
         except (KeyboardInterrupt, Stopped) as error:
             raise Stopped(
-                f"stopped; what is done is in {folder}", help=f"fedkg run --resume {folder}"
+                f"stopped; finished rounds are in {folder}", help=f"fedkg run --resume {folder}"
             ) from error
         return _finish(
             sweep_folder,
@@ -170,14 +180,20 @@ def resume_sweep(
 def _run_in_order(
     folder: Path, cells: Sequence[Cell], left: Sequence[int], tell: CellListener, trust_code: bool
 ) -> Generator[tuple[int, str]]:
-    """Run cells in this process, in order; of each its place and why it failed, or ``""``. Raises Stopped, KeyboardInterrupt."""
+    """Run cells in this process, in order; yield each index and the reason of failure or ``""``.
+
+    Raises Stopped, KeyboardInterrupt.
+    """
     for number in left:
         tell(number, Event(kind="prepared"))
         yield number, run_cell(cells[number], folder, partial(tell, number), trust_code)
 
 
 def run_cell(cell: Cell, folder: Path, on_event: Listener, trust_code: bool) -> str:
-    """Run one cell of the sweep in a folder; why it failed, or ``""``. Raises Stopped, KeyboardInterrupt."""
+    """Run one cell of a sweep; return the reason of failure or ``""``.
+
+    Raises Stopped, KeyboardInterrupt.
+    """
     sweep_folder = folder / CELLS / cell.id
     try:
         if RunFolder(sweep_folder).exists():
@@ -196,13 +212,16 @@ def run_cell(cell: Cell, folder: Path, on_event: Listener, trust_code: bool) -> 
         ArithmeticError,
         MemoryError,
         OSError,
-    ) as error:  # of one combination's numbers or memory
+    ) as error:  # errors of one combination, such as overflow or lack of memory
         return f"{type(error).__name__}: {error}"
     return ""
 
 
 class _EventRelay:
-    """A run's events as those of a part of the whole; what every run would say again is said once."""
+    """Relays events of runs as events of the sweep.
+
+    A note that several runs repeat appears once.
+    """
 
     def __init__(self, on_event: Listener, cells: Sequence[Cell], counts: Sequence[int]) -> None:
         self._on_event, self._cells, self._counts = on_event, cells, counts
@@ -210,7 +229,7 @@ class _EventRelay:
         self._said: set[str] = set()
 
     def __call__(self, cell: int, event: Event) -> None:
-        """Pass on an event of the run at this place of the plan; its first one says which run it is."""
+        """Relay an event of a cell; its first event announces the cell."""
         if cell not in self._begun:
             self._begun.add(cell)
             self._on_event(
@@ -243,7 +262,10 @@ class _EventRelay:
 
 
 def _require_devices(cells: Sequence[Cell]) -> None:
-    """Look for every run's device before the first is begun. Raises JobError with the setting that asks for one that is not there."""
+    """Check the devices of all runs before the first starts.
+
+    Raises JobError with the setting that asks for a missing device.
+    """
     for cell in cells:
         try:
             require_devices(plan_trials(cell.job))
@@ -255,7 +277,7 @@ def _require_devices(cells: Sequence[Cell]) -> None:
 
 
 def _privacy_rows(folder: Path, cells: Sequence[Cell]) -> list[dict[str, str]]:
-    """The lines of `privacy.csv` of all runs that are done, with trainings that no other run has."""
+    """The rows of `privacy.csv` of all finished runs, with unique trial names."""
     done = (cell.id for cell in cells if RunFolder(folder / cell.id).is_finished())
     return [
         row | {"trial": f"{name}/{row['trial']}"}
@@ -265,7 +287,7 @@ def _privacy_rows(folder: Path, cells: Sequence[Cell]) -> list[dict[str, str]]:
 
 
 def _protected_trials(folder: Path, cells: Sequence[Cell], measure: str) -> list[ProtectedTrial]:
-    """The protected trainings of all runs that are done."""
+    """The protected trials of all finished runs."""
     found: list[ProtectedTrial] = []
     for cell in cells:
         run = RunFolder(folder / cell.id)
@@ -346,10 +368,10 @@ def _finish(
 
 
 def _recover(sweep_folder: RunFolder, cells: Sequence[Cell]) -> list[str]:
-    """Finish what a process that died has begun; what is made again because it is damaged, as sentences.
+    """Finish interrupted writes, and list what fedkg rebuilds.
 
     Raises:
-        JobError: when a file is damaged that cannot be rebuilt.
+        JobError: a damaged file cannot be rebuilt.
     """
     sweep_folder.recover()
     notes = []
@@ -358,7 +380,7 @@ def _recover(sweep_folder: RunFolder, cells: Sequence[Cell]) -> list[str]:
         if damage.file in (FAILED_RUNS, RESULTS, COMPARISON_TABLE, REPORT):
             notes.append(f"{damage.file} {what}: rebuilt from the runs")
         elif damage.missing and not (sweep_folder.path / damage.file).parent.exists():
-            notes.append(f"{Path(damage.file).parent} {what}: it is trained again")
+            notes.append(f"{Path(damage.file).parent} {what}: fedkg trains it again")
         else:
             raise damage.error(sweep_folder.path)
     for cell in cells:
@@ -393,12 +415,12 @@ def _make_folder(folder: Path) -> None:
 
 
 def _reject_changed(folder: RunFolder, cells: Sequence[Cell]) -> None:
-    """A sweep keeps its plan. Raises UsageError when another one was begun in the folder."""
+    """Raises UsageError if the folder contains a sweep with another plan."""
     begun = {cell.id: cell.job.model_dump(mode="json") for cell in read_plan(folder.path)}
     now = {cell.id: cell.job.model_dump(mode="json") for cell in cells}
     changed = list_differences(begun, now)
     if changed:
         raise UsageError(
-            f"{folder.path} holds another sweep\n  " + "\n  ".join(changed),
+            f"{folder.path} contains another sweep\n  " + "\n  ".join(changed),
             help="undo the change, or start a new one with another --out",
         )

@@ -1,1 +1,1 @@
-"""Jobs on tables: rows of a 0/1 column, with rules over their columns."""
+"""Jobs on tables with a 0/1 label and rules over their columns."""

@@ -1,9 +1,10 @@
-"""The rows on which the server judges the sites' models: public, held by the server, labels unused.
+"""Choose the server rows on which the server scores the sites' models; it ignores their labels.
 
-A rule with a guard ("if heat stays in the tool then ...") says nothing about most rows, and a bound row about one machine in thirty hardly
-meets a row at all: on rows as they come, most bound rows would hold for lack of a case. A *covering* probe therefore adds, for every bound
-row that touches the prediction, some of the server's rows on which its guard holds, told of the machine and variant it is about. That uses
-what the rules say of inputs and nothing else.
+A conditional rule ("if heat stays in the tool then ...") does not apply to most rows, and a bound
+row about one machine in thirty rarely meets a row. On unselected rows, most bound rows would be
+satisfied only because they do not apply. A *covering* probe therefore adds, for every bound row
+that touches the prediction, some server rows that satisfy its condition, with the machine and
+variant that it is about. This uses only conditions over inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fedkg.pack import Bank, DataContract, Pack
 
 
 def probe_rows(pack: Pack, server: Frame, scoring: Scoring, seed: int) -> Frame:
-    """The probe: server rows as they are and, if it is to cover the rules, rows on which each of them applies."""
+    """The probe: server rows, and for a covering probe rows to which each rule applies."""
     stream = np.random.Generator(np.random.PCG64([seed, 4]))
     order = stream.permutation(server.rows)
     plain = server.take(np.sort(order[: scoring.probe_rows]))
@@ -48,7 +49,7 @@ def probe_rows(pack: Pack, server: Frame, scoring: Scoring, seed: int) -> Frame:
 def _by_keys(
     bank: Bank, rows: NDArray[np.int64]
 ) -> list[tuple[tuple[tuple[int, int], ...], NDArray[np.int64]]]:
-    """Bank rows grouped by the categories they ask for."""
+    """Bank rows grouped by their required categories."""
     groups: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for row in rows.tolist():
         pairs = zip(bank.keys[row].tolist(), bank.codes[row].tolist(), strict=True)
@@ -63,13 +64,13 @@ def _rows_where_rule_fires(
     wanted: int,
     stream: np.random.Generator,
 ) -> list[NDArray[np.int64]]:
-    """For each bank row some table rows on which it says something, at most `wanted`, drawn for it alone."""
+    """For each bank row at most `wanted` random table rows to which it applies."""
     fired = evaluate_bank(bank.take(rows), values).fired
     return [stream.permutation(np.flatnonzero(column))[:wanted] for column in fired.T]
 
 
 def _with_keys(frame: Frame, keys: tuple[tuple[int, int], ...], contract: DataContract) -> Frame:
-    """The rows with the categories that the keys ask for written in."""
+    """The rows with the required categories filled in."""
     for column, code in keys:
         entry = contract.columns[column]
         frame = frame.with_texts(entry.source, [entry.vocabulary[code]] * frame.rows)

@@ -1,4 +1,4 @@
-"""Every site by itself at the end of a training: its own test rows, judged by the model it uses.
+"""Figures of each site at the end of a trial: its own test rows with the model that it deploys.
 
 Letters: N test rows, K sites.
 """
@@ -25,10 +25,11 @@ Index = NDArray[np.int64]
 
 
 def assign_test_rows(prepared: TableData, config: TrialConfig, site_rows: SiteRows) -> Index:
-    """Which site each test row is judged for, [N]; -1 for none.
+    """The site that each test row belongs to, [N]; -1 for none.
 
-    Rows that come from a site's own table, or name their site where rows are split by that column, are that site's. Where rows were dealt
-    out, the test rows are dealt out as the training rows were: of each class in proportion to how many of it each site trains on.
+    Rows from a site's table, or with a site in the split column, belong to that site. Others are
+    assigned like the training rows: of each class in proportion to the sites' numbers of training
+    rows.
     """
     sites, frame = list(site_rows.frames), prepared.test
     header = (
@@ -65,10 +66,11 @@ def site_result_rows(
     held: HeldOut,
     tally: RowTally,
 ) -> list[dict[str, Any]]:
-    """The lines of `sites.csv` for an arm. `Any`: texts and numbers.
+    """The rows of `sites.csv` for a trial. `Any`: texts and numbers.
 
     Args:
-        models: the one that all sites use, or one of each. tally: what the rules said of all test rows under each of them.
+        models: one model that all sites share, or one per site.
+        tally: counts of verdicts on all test rows under each model.
     """
     places = positions_by_owner(
         assign_test_rows(prepared, config, site_rows), len(site_rows.frames)
@@ -78,7 +80,7 @@ def site_result_rows(
     for k, (site, frame) in enumerate(site_rows.frames.items()):
         which, mine = min(k, len(models) - 1), places[k]
         if len(mine) and (answers is None or len(models) > 1):
-            # one common model answers all test rows once, a model of one site only that site's
+            # a common model predicts all test rows once, a site's model only its own rows
             asked = torch.arange(len(held.test_y)) if len(models) == 1 else torch.from_numpy(mine)
             answers = predict_test_rows(
                 config.job, model, models[which], replace(held, test_x=held.test_x[asked])
@@ -92,7 +94,7 @@ def site_result_rows(
             figures = detection_figures(own, targets, threshold)
         applied = int(tally.applied[which, mine].sum())
         positives = int((targets > 0.5).sum())
-        if not positives:  # without a failure there is none to find: F1 and recall would be 0 whatever the model says
+        if not positives:  # without failures F1 and recall are 0 for every model
             figures = {
                 name: value
                 for name, value in figures.items()

@@ -1,4 +1,4 @@
-"""From a job to everything training needs: rules, rows held out, splits, tensors, the server's probe.
+"""Prepare the tables of a job: held-out rows, features, scaling, and splits among sites.
 
 Letters: N rows, F features.
 """
@@ -37,11 +37,14 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Features:
-    """How rows become the model's inputs.
+    """How rows become model inputs.
 
     Attributes:
-        numeric: headers of numbers. categories: header and texts of each category; every text is a 0/1 feature ``header=text``.
-        codes: header and texts of each category whose code is a column of its own at the end, for rules alone; -1 for any other text.
+        numeric: headers of numeric columns.
+        categories: header and texts of each category; every text is a 0/1 feature ``header=text``.
+        codes: header and texts of each category with a code column at the end, for rules alone; -1
+            for any
+            other text.
     """
 
     numeric: tuple[str, ...]
@@ -50,7 +53,7 @@ class Features:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """F feature names, in the order of the tensor."""
+        """F feature names in tensor order."""
         read = (f"{header}={text}" for header, texts in self.categories for text in texts)
         return (*self.numeric, *read, *(f"{header} (code)" for header, _ in self.codes))
 
@@ -69,16 +72,22 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableData:
-    """What all arms of a run share.
+    """The tables that all trials of a run share.
 
     Attributes:
-        job: the run's job. pack: its rules. output: the rules' output that the model predicts.
-        tables: as read; `files` in it says from where.
-        train: rows that go to sites: one frame, or one per site where sites bring their own tables.
-        test, server: rows held out for the test, and those the server holds; both name a machine in every row.
-        features: how rows become inputs. scaling: of the inputs, from the sites' sums. Under privacy both are from the server's rows.
-        positives, negatives: rows with and without a failure among `train`.
-        notes: what people should know.
+        job: the job of the run.
+        pack: its rules.
+        output: the output of the rules that the model predicts.
+        tables: the tables as read.
+        train: rows for the sites: one frame, or one per site if sites have tables.
+        test: test rows, with a machine in every row.
+        server: rows of the server, with a machine in every row.
+        features: how rows become inputs.
+        scaling: of the inputs, from the sites' sums; under privacy from the server's rows, like
+            `features`.
+        positives: training rows with a failure.
+        negatives: training rows without one.
+        notes: remarks for the user.
     """
 
     job: Job
@@ -99,22 +108,22 @@ class TableData:
         return torch.from_numpy(self.scaling.apply(self.features.matrix(frame))).to(dtype)
 
     def targets(self, frame: Frame) -> Tensor:
-        """float32 [N], 0 or 1."""
+        """Labels 0 or 1, float32 [N]."""
         return torch.from_numpy(binary_labels(frame, self.job.data.label)).to(torch.float32)
 
 
 ROW_COLUMN = "(row)"
-"""Column that says which row of its table a row was, from 1, now that rows are apart."""
+"""Column with the row number in the source table, from 1."""
 
 SITE_COLUMN = "(site)"
-"""Column that says from which site's own table a row comes."""
+"""Column with the site of a row's source table."""
 
 WHOLE_TABLE = ""
-"""Key of `Prepared.train` where one table is split over the sites."""
+"""Key of `TableData.train` for one table that is split among the sites."""
 
 
 def with_category_codes(prepared: TableData) -> TableData:
-    """The same with the codes of the categories that rules read at the end of every row of inputs, as they are."""
+    """The same data with unscaled category codes for rules after the inputs."""
     codes = tuple(
         (column.source, tuple(column.vocabulary)) for column in categories_read(prepared.pack)
     )
@@ -130,11 +139,12 @@ def with_category_codes(prepared: TableData) -> TableData:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteRows:
-    """The sites' rows in some arms.
+    """The rows of the sites in some trials.
 
     Attributes:
-        frames: per site its rows, each naming its machine. y: per site the labels, float32, after any corruption.
-        draws: how many draws the split took; 0 when nothing was drawn.
+        frames: the rows of each site, with a machine in every row.
+        y: the labels of each site, float32, after any corruption.
+        draws: number of draws of the split; 0 without randomness.
     """
 
     frames: Mapping[str, Frame]
@@ -143,10 +153,10 @@ class SiteRows:
 
 
 def prepare_tables(job: Job, pack: Pack) -> TableData:
-    """Tables read, rows held out, features and scaling settled.
+    """Read the tables, hold out rows, and define features and scaling.
 
     Raises:
-        JobError, TableError: naming the field, file or column that is wrong.
+        JobError, TableError: a field, file or column is wrong; the message names it.
     """
     contract = pack.manifest.contract
     tables = read_tables(job, contract)
@@ -177,7 +187,7 @@ def prepare_tables(job: Job, pack: Pack) -> TableData:
     notes = _check_held_out(job, held[0], held[1])
     shown = (
         list(train.values()) if job.privacy is None else [held[1]]
-    )  # the server's rows are no site's: what is in them tells of none
+    )  # the server's rows reveal nothing about the sites
     features = _features(job, pack, shown)
     matrices = [features.matrix(frame) for frame in train.values()]
     seen = matrices if job.privacy is None else [features.matrix(held[1])]
@@ -200,7 +210,7 @@ def prepare_tables(job: Job, pack: Pack) -> TableData:
 
 
 def split_rows(prepared: TableData, config: TrialConfig) -> SiteRows:
-    """The rows of every site in an arm. Raises JobError when a site ends up with too few."""
+    """The rows of every site in a trial. Raises JobError if a site gets too few."""
     job, data = config.job, config.job.data
     stream = np.random.Generator(np.random.PCG64([config.seed, 2]))
     frames: dict[str, Frame]
@@ -218,9 +228,9 @@ def split_rows(prepared: TableData, config: TrialConfig) -> SiteRows:
         for site, frame in frames.items():
             if frame.rows < data.min_samples:
                 raise JobError(
-                    f"sites.{site}.table: {frame.rows} rows are left for training",
+                    f"sites.{site}.table: only {frame.rows} rows remain for training",
                     expected=f"at least {data.min_samples}",
-                    help="a longer table, a smaller `data.test`, or a smaller `data.min_samples`",
+                    help="use a longer table, or decrease `data.test` or `data.min_samples`",
                 )
     y = {site: prepared.targets(frame) for site, frame in frames.items()}
     if config.corrupt is not None:
@@ -235,7 +245,10 @@ def split_rows(prepared: TableData, config: TrialConfig) -> SiteRows:
 def corrupt_labels(
     y: Tensor, corrupt: Corruption, stream: np.random.Generator, last: float = 1.0
 ) -> Tensor:
-    """Labels [N] of 0 .. last with a share of them flipped (y becomes last - y) or replaced by `last`."""
+    """Labels [N] of 0 .. last, with a share of them wrong.
+
+    Flipped labels change from y to last - y, constant ones become `last`.
+    """
     chosen = torch.zeros_like(y, dtype=torch.bool)
     chosen[torch.from_numpy(stream.permutation(len(y))[: round(corrupt.share * len(y))])] = True
     wrong = torch.full_like(y, last) if corrupt.kind == "constant_label" else last - y
@@ -243,7 +256,11 @@ def corrupt_labels(
 
 
 def binary_labels(frame: Frame, header: str) -> NDArray[np.float64]:
-    """The labels [N], 0 or 1. Raises JobError, naming column, value and row, for anything else."""
+    """The labels [N], 0 or 1.
+
+    Raises:
+        JobError: another value; the message names column, value and row.
+    """
     values = frame.numbers(header)
     wrong = np.flatnonzero(~((values == 0.0) | (values == 1.0)))
     if wrong.size:
@@ -252,7 +269,7 @@ def binary_labels(frame: Frame, header: str) -> NDArray[np.float64]:
             f"{frame.name}: label column `{header}` must be 0 or 1 in every row",
             received=f"{'no value' if np.isnan(cell) else f'{cell:g}'} in row {wrong[0] + 1}"
             + (f", and {wrong.size - 1} more rows" if wrong.size > 1 else ""),
-            help="data.label names the column to predict",
+            help="set data.label to the column to predict",
         )
     return values
 
@@ -286,7 +303,10 @@ def _split(frame: Frame, job: Job, stream: np.random.Generator) -> Split:
 def _with_machines(
     frame: Frame, job: Job, sites: Sequence[str], stream: np.random.Generator
 ) -> Frame:
-    """The frame with a machine in every row, dealt out among those of the sites; as it is where it has them or the job names none."""
+    """The frame with a machine in every row.
+
+    Missing machines are assigned at random among those of the sites, if the job lists any.
+    """
     machines = [machine for site in sites for machine in job.sites[site].machines]
     if job.data.machine in frame.columns or not machines:
         return frame
@@ -294,17 +314,17 @@ def _with_machines(
 
 
 def _check_held_out(job: Job, test: Frame, server: Frame) -> tuple[str, ...]:
-    """What should be known of the rows held out. Raises JobError when there are none."""
+    """Remarks about the held-out rows. Raises JobError if there are none."""
     for field, frame in (("test", test), ("server", server)):
         if not frame.rows:
             raise JobError(
-                f"data.{field}: no rows are left for it",
+                f"data.{field}: it gets no rows",
                 received=f"{getattr(job.data, field):g} of each class, rounded",
-                help="a larger share, or a longer table",
+                help="increase the share, or use a longer table",
             )
     if not binary_labels(test, job.data.label).any():
         return (
-            "there is no failure among the test rows: F1, precision and recall are 0 whatever is learnt",
+            "the test rows contain no failures: F1, precision and recall are 0 for every model",
         )
     return ()
 
@@ -313,12 +333,11 @@ def _features(job: Job, pack: Pack, frames: Sequence[Frame]) -> Features:
     numeric = feature_headers(job, pack.manifest.contract)
     if job.data.label in (*numeric, *job.data.categories):
         raise JobError(
-            f"data.features: `{job.data.label}` is the label itself",
-            help="leave it out of `data.features`: a model is not told what it shall predict",
+            f"data.features: `{job.data.label}` is the label", help="remove it from `data.features`"
         )
     if not numeric and not job.data.categories:
         raise JobError(
-            "data.features: the model would read nothing", help="name the columns it should read"
+            "data.features: the model has no inputs", help="list the columns that it should read"
         )
     categories = []
     for header in job.data.categories:
@@ -327,7 +346,7 @@ def _features(job: Job, pack: Pack, frames: Sequence[Frame]) -> Features:
             raise JobError(
                 f"data.categories: column `{header}` has {len(texts)} different texts",
                 expected="at most 64",
-                help="leave it out of `data.categories`, or gather texts into fewer",
+                help="remove it from `data.categories`, or merge texts",
             )
         categories.append((header, tuple(texts)))
     return Features(numeric=numeric, categories=tuple(categories))
@@ -336,7 +355,7 @@ def _features(job: Job, pack: Pack, frames: Sequence[Frame]) -> Features:
 def _fit_scaling(
     features: Features, matrices: Sequence[NDArray[np.float64]], where: str
 ) -> Scaling:
-    """Numbers standardised from the sums of all these, 0/1 features left as they are."""
+    """Standardise numbers by sums over all matrices; leave 0/1 features unchanged."""
     found = pooled_scaling(matrices, features.names, where=where)
     fixed = np.arange(len(features.names)) >= len(features.numeric)
     return Scaling(
@@ -351,7 +370,7 @@ def _note_unknown_cells(
 ) -> tuple[str, ...]:
     missing = np.sum([np.isnan(matrix).sum(axis=0) for matrix in matrices], axis=0)
     return tuple(
-        f"column `{name}`: {int(count)} unknown cells, the model reads the mean there"
+        f"column `{name}`: {int(count)} unknown cells, replaced by the mean"
         for name, count in zip(features.names, missing.tolist(), strict=True)
         if count
     )
@@ -363,7 +382,7 @@ def _choose_output(job: Job, pack: Pack) -> str:
     if job.output is not None:
         if job.output not in names:
             raise JobError(
-                "output: the rules have no such output",
+                "output: the rules do not define this output",
                 expected=", ".join(names) or "none",
                 received=job.output,
                 help="set `output` of the job to one of these",
@@ -373,8 +392,8 @@ def _choose_output(job: Job, pack: Pack) -> str:
     if len(names) == 1 or len(fitting) == 1:
         return names[0] if len(names) == 1 else fitting[0]
     raise JobError(
-        "output: say which output of the rules the model predicts"
+        "output: the rules define several outputs"
         if names
-        else "the rules have no output: there is nothing to predict",
+        else "the rules do not define an output to predict",
         expected=", ".join(names) or "an `output` statement in the rules",
     )

@@ -1,4 +1,4 @@
-"""Jobs on tables: rows of a 0/1 column to predict, from the generator, one file, or one file of each site."""
+"""Experiments on tables with a 0/1 label: generated, from one file, or from one file per site."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from fedkg.pack import Pack
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class TableTrial:
-    """See `Course`."""
+    """See `Trial`."""
 
     config: TrialConfig
     prepared: TableData
@@ -68,7 +68,7 @@ class TableTrial:
         return (*note_missing_sets(self.config, self.prepared.pack), *note_projection(self.model))
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
-        """See `Course.figures`: F1, precision, recall at the job's threshold, and cross entropy."""
+        """See `Trial.figures`: F1, precision, recall and cross entropy at the job's threshold."""
         return mean_detection_figures(self.config.job, self.model, models, self.held)
 
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
@@ -93,7 +93,7 @@ class TableTrial:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class TableExperiment:
-    """See `Ground`; what arms have in common is made once."""
+    """See `Experiment`; builds what trials share once."""
 
     prepared: TableData
     _graphs: GraphCache
@@ -166,9 +166,9 @@ class TableExperiment:
 
     def build_trial(self, config: TrialConfig) -> TableTrial:
         """See `Ground.course`."""
-        prepared, held, module = self._of(config)
+        prepared, held, module = self._data_for(config)
         model = build_table_model(
-            config.job, prepared, module, self._graphs.of(config.job, self.prepared.features.names)
+            config.job, prepared, module, self._graphs.graph_for(config.job, self.prepared.features.names)
         )
         site_rows = self.rows_by_split[config.split_key]
         problem = build_table_problem(
@@ -187,8 +187,11 @@ class TableExperiment:
             settings=settings,
         )
 
-    def _of(self, config: TrialConfig) -> tuple[TableData, HeldOut, ConstraintModule]:
-        """What an arm reads: rows, rows held out, rules over them; with projected answers the rows tell the rules' categories, too."""
+    def _data_for(self, config: TrialConfig) -> tuple[TableData, HeldOut, ConstraintModule]:
+        """The data that a trial reads.
+
+        With projection the rows contain category codes for the rules.
+        """
         projection = config.job.training.projection
         if projection not in self._shared:
             prepared = with_category_codes(self.prepared) if projection else self.prepared
@@ -201,8 +204,10 @@ class TableExperiment:
 
     def _scorer(self, config: TrialConfig, model: Model) -> Scorer:
         scoring = config.job.scoring
-        prepared, _, module = self._of(config)
-        key = f"{scoring.probe}|{scoring.probe_rows}|{scoring.rows_per_rule}|{config.job.training.projection}|{config.job.model.model_dump_json()}"
+        prepared, _, module = self._data_for(config)
+        probe_settings = scoring.probe, scoring.probe_rows, scoring.rows_per_rule
+        job = config.job
+        key = f"{probe_settings}|{job.training.projection}|{job.model.model_dump_json()}"
         if key not in self._scorers:
             probe = probe_rows(
                 self.prepared.pack, self.prepared.server, scoring, config.job.data.seed
@@ -212,14 +217,18 @@ class TableExperiment:
 
 
 def create_table_experiment(job: Job, pack: Pack) -> TableExperiment:
-    """The tables of a job. Raises JobError, TableError: naming the field, file or column that is wrong."""
+    """The experiment of a job on tables.
+
+    Raises:
+        JobError, TableError: a field, file or column is wrong; the message names it.
+    """
     return TableExperiment(prepared=prepare_tables(job, pack), _graphs=GraphCache(pack))
 
 
 def split_document(
     prepared: TableData, configs: Sequence[TrialConfig], rows_by_split: Mapping[str, SiteRows]
 ) -> dict[str, Any]:
-    """`split.json`: rows and true failures of every site in every way the data is split. `Any`: JSON."""
+    """The content of `split.json`: rows and failures of every site in every split. `Any`: JSON."""
     splits = []
     label = prepared.job.data.label
     seen: set[str] = set()
@@ -252,8 +261,9 @@ def split_document(
     }
     drawn = prepared.tables.whole is not None and prepared.job.data.split == "dirichlet"
     note = (
-        "For each class the share of every site is drawn from a Dirichlet distribution, so that sites differ in size and in failures; "
-        f"a draw that left a site with fewer than {prepared.job.data.min_samples} rows was drawn again."
+        "The share of every site in each class is drawn from a Dirichlet distribution, "
+        "so sites differ in size and in failures; "
+        f"draws with fewer than {prepared.job.data.min_samples} rows at a site were repeated."
         if drawn
         else ""
     )

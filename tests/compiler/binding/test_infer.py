@@ -155,8 +155,8 @@ def test_inspect_shows_what_is_looked_for() -> None:
     )
     assert inference_text(pack, inference) == "always within ?n (?low <= y and y <= ?high)"
     assert inference_lines(pack)[1:] == [
-        "found finds in the data of each client: always within ?n (?low <= y and y <= ?high)",
-        "  ?low from -500 to 500 mbar, easier as it falls",
-        "  ?high from -500 to 500 mbar, easier as it rises",
-        "  ?n steps, easier as it falls",
+        "found mines, for each client: always within ?n (?low <= y and y <= ?high)",
+        "  ?low from -500 to 500 mbar, looser as it falls",
+        "  ?high from -500 to 500 mbar, looser as it rises",
+        "  ?n steps, looser as it falls",
     ]

@@ -1,4 +1,4 @@
-"""`fedkg ontology align`: a table, a file for review, and what is wrong with what it is given."""
+"""`fedkg ontology align`: the table, the file for review, and errors."""
 
 from __future__ import annotations
 

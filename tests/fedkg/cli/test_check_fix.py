@@ -39,7 +39,7 @@ def test_what_is_certain_is_mended_and_the_rest_is_said(fedkg: Command, tmp_path
     assert (tmp_path / "a.fkg").read_text(encoding="utf-8") == MENDED
     assert done.code == 1
     assert "fixed a.fkg:4:8: [FKG006] `requre` -> `require`" in done.out
-    assert "[FKG011] `if` put in, `->` -> `then`" in done.out
+    assert "[FKG011] `if` inserted, `->` -> `then`" in done.out
     assert "error[FKG200]: `x` is not declared" in done.err
     assert done.err.endswith("1 error\n") or "1 error," in done.err
     again = fedkg("check", "a.fkg", "--fix")
@@ -81,7 +81,10 @@ def test_what_is_not_certain_stays(title: str, fedkg: Command, tmp_path: Path) -
 
 
 def test_a_fix_that_makes_more_errors_is_taken_back(fedkg: Command, tmp_path: Path) -> None:
-    text = "signal p in bar\nrule a requre p <= 1 degC and q >= 1 and r >= 1\nrule b require p = 2 bar\n"
+    text = (
+        "signal p in bar\nrule a requre p <= 1 degC and q >= 1 and r >= 1\nrule b require p "
+        "= 2 bar\n"
+    )
     (tmp_path / "a.fkg").write_text(text)
     done = fedkg("check", "a.fkg", "--fix")
     assert done.code == 1
@@ -92,7 +95,10 @@ def test_a_fix_that_makes_more_errors_is_taken_back(fedkg: Command, tmp_path: Pa
 def test_units_with_one_near_neighbour_are_mended_also_inside_others(
     fedkg: Command, tmp_path: Path
 ) -> None:
-    rules = "rule a require p <= 5 {}\nrule b require p >= 1 {}\nrule c require f <= 5 {}\nrule d require c <= 4 {}\n"
+    rules = (
+        "rule a require p <= 5 {}\nrule b require p >= 1 {}\nrule c require f <= 5 {}\nrule "
+        "d require c <= 4 {}\n"
+    )
     text = "signal p in bar\nsignal f in kg/h\nsignal c in kJ/kg/K\n" + rules
     (tmp_path / "a.fkg").write_text(text.format("barr", "baar", "kgg/h", "kJ/kgg/K"))
     assert fedkg("check", "a.fkg").code == 1

@@ -1,4 +1,4 @@
-"""What `fedkg check` of a plain rule file loads: nothing that such a file does not need."""
+"""`fedkg check` imports only what a plain rule file needs."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ OURS = (
     "fedkg.tables.times",
     "fedkg_compiler.binding.causes",
     "fedkg_compiler.binding.examples",
-    "fedkg_compiler.binding.infer",
-    "fedkg_compiler.binding.sets",
+    "fedkg_compiler.binding.inferences",
+    "fedkg_compiler.binding.parameter_sets",
     "fedkg_compiler.binding.sheet",
     "fedkg_compiler.knowledge",
     "fedkg_compiler.ontology.graph",

@@ -1,4 +1,4 @@
-"""The commands over rules, packs and tables: what they print, as text and as JSON, and how they end."""
+"""Commands on rules, packs and tables: text and JSON output, and exit codes."""
 
 from __future__ import annotations
 
@@ -221,7 +221,10 @@ def test_ontology_show_of_a_term_and_report(
     fedkg: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path / "home"))
-    owl = "Prefix(:=<http://x.org/a#>)\nOntology(<http://x.org/a>\nDeclaration(Class(:Mill))\nSubClassOf(:SmallMill :Mill))"
+    owl = (
+        "Prefix(:=<http://x.org/a#>)\nOntology(<http://x.org/a>\nDeclaration(Class(:Mill))\nSubClassOf(:SmallMill "
+        ":Mill))"
+    )
     (tmp_path / "own.ofn").write_text(owl)
     (tmp_path / "mill.fkg").write_text(
         "use own\nsignal torque in N.m\nrule r require torque <= 70 N.m\n"
@@ -243,7 +246,7 @@ def test_ontology_show_of_a_term_and_report(
     ) == (2, 1, 5247)
     table = fedkg("ontology", "report", "ours").out
     assert "SCFA paper" in table
-    assert "below the paper's graph by 5,245 concepts" in table
+    assert "fewer than in the paper's graph: 5,245 concepts" in table
     assert fedkg("ontology", "report", "nobody").code == 2
 
 
@@ -261,7 +264,7 @@ WRONG = {
     "no such file": (("check", "nowhere.fkg"), 2, "there is no file nowhere.fkg"),
     "a folder": (("check", "."), 2, "is a folder"),
     "no table": (("eval", "rules.fkg"), 2, "a table is missing"),
-    "no such table": (("eval", "rules.fkg", "nowhere.csv"), 2, "there is no table nowhere.csv"),
+    "no such table": (("eval", "rules.fkg", "nowhere.csv"), 2, "table nowhere.csv does not exist"),
     "a damaged pack": (("inspect", "table.csv"), 1, "not a whole constraint pack"),
     "a pack among rules": (
         ("eval", "rules.fkg", "x.fkgpack", "table.csv"),
@@ -271,7 +274,7 @@ WRONG = {
     "an allowance without a baseline": (
         ("eval", "rules.fkg", "table.csv", "--allow", "1%"),
         2,
-        "no earlier result to compare with",
+        "--allow requires --baseline",
     ),
     "a wrong allowance": (
         ("eval", "rules.fkg", "table.csv", "--allow", "much"),
@@ -282,16 +285,16 @@ WRONG = {
     "no place to write": (
         ("compile", "rules.fkg", "-o", "no/where.fkgpack"),
         2,
-        "there is no folder no",
+        "the folder no for where.fkgpack does not exist",
     ),
     "too many files": (("new", "a.csv", "b.csv", "c.csv", "-o", "x.fkg"), 2, "too many files"),
     "no job": (("run",), 2, "give a job file"),
-    "no such job": (("run", "nowhere.yaml"), 2, "there is no job file"),
+    "no such job": (("run", "nowhere.yaml"), 2, "job file nowhere.yaml does not exist"),
     "job and resume": (("run", "job.yaml", "--resume", "runs"), 2, "give a job file"),
     "resume with changes": (
         ("run", "--resume", "runs", "--set", "a=1"),
         2,
-        "--resume takes the job as it is",
+        "--resume uses the job in the folder",
     ),
     "resume nothing": (("run", "--resume", "runs"), 2, "not a run folder"),
 }
@@ -317,13 +320,16 @@ def test_a_missing_column_is_named(fedkg: Command, tmp_path: Path) -> None:
 
 
 def test_a_fault_of_our_own_is_one_line(tmp_path: Path) -> None:
-    code = "from fedkg.cli import main; from fedkg import authoring\nauthoring.codes = lambda: 1 / 0\nmain.run(['explain', '--list'])"
+    code = (
+        "from fedkg.cli import main; from fedkg import authoring\nauthoring.list_codes = lambda: "
+        "1 / 0\nmain.run(['explain', '--list'])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 1
     assert done.stderr.startswith(
-        "error: a fault in fedkg itself: ZeroDivisionError: division by zero at "
+        "error: internal error in fedkg: ZeroDivisionError: division by zero at "
     )
     assert "Traceback" not in done.stderr
 

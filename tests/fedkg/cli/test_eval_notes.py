@@ -1,4 +1,4 @@
-"""`fedkg eval` straight under rules says what the compiler left out of them."""
+"""`fedkg eval` on rule files reports what the compiler omits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Command = Callable[..., Any]
 
 def test_what_is_left_out_is_told(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "shared.fkg").write_text(
-        'signal torque in N.m column "Torque [Nm]"\nrule a require torque <= 70 N.m\nrule b scope client require torque <= 60 N.m\n'
+        'signal torque in N.m column "Torque [Nm]"\nrule a require torque <= 70 '
+        "N.m\nrule b scope client require torque <= 60 N.m\n"
     )
     done = fedkg("eval", "shared.fkg", "table.csv")
     assert done.code == 0
@@ -35,11 +36,14 @@ def test_a_pack_has_nothing_left_to_say(fedkg: Command) -> None:
 def test_notes_are_fields_of_the_json_too(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "limits.csv").write_text("machine,most\nM1,50\nM2,60\nK01,60\n")
     (tmp_path / "g.ttl").write_text(
-        '@prefix fkg: <https://w3id.org/fedkg/ns#> . @prefix p: <http://example.org/> . p:M fkg:keyColumn "machine" .\n'
-        "p:M1 a p:M ; p:most 50 . p:M2 a p:M ; p:most 60 . p:Kessel1 a p:M ; p:most 60 .\n"
+        "@prefix fkg: <https://w3id.org/fedkg/ns#> . @prefix p: <http://example.org/> . "
+        'p:M fkg:keyColumn "machine" .\n'
+        "p:M1 a p:M ; p:most 50 . p:M2 a p:M ; p:most 60 . p:Kessel1 a p:M ; p:most 60 "
+        ".\n"
     )
     (tmp_path / "m.fkg").write_text(
-        'prefix p: <http://example.org/>\nsignal x column "x"\nrule r for ?m, ?most where { ?m p:most ?most } require x <= ?most\n'
+        'prefix p: <http://example.org/>\nsignal x column "x"\nrule r for ?m, ?most '
+        "where { ?m p:most ?most } require x <= ?most\n"
     )
     (tmp_path / "m.csv").write_text("machine,x\nM1,40\nM2,70\nM9,1\nKessel 1,1\n")
     shown = fedkg("eval", "m.fkg", "g.ttl", "m.csv")
@@ -64,7 +68,7 @@ def test_of_many_notes_the_first_are_shown(capsys: pytest.CaptureFixture[str]) -
     command._print_notes([*notes, notes[0], other])
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "note: no column for p0: left out there"
-    assert lines[10:] == ["note: 2 more notes on what is left out: `fedkg check` lists them"]
+    assert lines[10:] == ["note: 2 more notes about omissions: `fedkg check` lists them"]
 
 
 def test_the_order_of_dates_is_asked_for_and_taken(fedkg: Command, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`fedkg explain --entity` for shapes and violation queries: what made a node a focus, what their paths and patterns met, which columns."""
+"""`fedkg explain --entity` for shapes and violation queries: focus nodes, paths and columns."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def pumps(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _told(text: str) -> set[str]:
+def _triples(text: str) -> set[str]:
     return {
         line.strip().removeprefix("from ").strip()
         for line in text.splitlines()
@@ -111,7 +111,7 @@ def test_what_put_the_rows_of_an_entity_there(
 ) -> None:
     said = fedkg("explain", rule, "s.fkg", "--entity", entity)
     assert said.code == 0, said.err
-    found = _told(said.out)
+    found = _triples(said.out)
     assert told <= found
     assert found - told <= {"ex:M02-speed sosa:observes ex:speed  (pumps.ttl:13)"}
 
@@ -119,14 +119,14 @@ def test_what_put_the_rows_of_an_entity_there(
 @pytest.mark.usefixtures("pumps")
 def test_paths_are_told_to_the_columns_behind_them(fedkg: Command) -> None:
     fed = fedkg("explain", "ex:FedShape", "s.fkg", "--entity", "T1")
-    assert {FEEDS, PRESSURE, "FedShape sh:targetObjectsOf ex:feeds  (pumps.ttl:21)"} <= _told(
+    assert {FEEDS, PRESSURE, "FedShape sh:targetObjectsOf ex:feeds  (pumps.ttl:21)"} <= _triples(
         fed.out
     )
     either, hosted = fedkg("explain", "ex:FeedShape", "s.fkg", "--entity", "M02").out.split("\n\n")
     both = (either, hosted) if "minInclusive" in either else (hosted, either)
-    assert {FEEDS, PRESSURE, SPEED} <= _told(both[0])
-    assert {SPEED, HOSTED} <= _told(both[1])
-    assert PRESSURE not in _told(both[1])
+    assert {FEEDS, PRESSURE, SPEED} <= _triples(both[0])
+    assert {SPEED, HOSTED} <= _triples(both[1])
+    assert PRESSURE not in _triples(both[1])
 
 
 def test_query_files_and_shapes_beside_the_rules_are_told_too(fedkg: Command, pumps: Path) -> None:
@@ -146,30 +146,33 @@ def test_query_files_and_shapes_beside_the_rules_are_told_too(fedkg: Command, pu
         TARGET,
         "ex:M01 a ex:Pump  (pumps.ttl:9)",
         'ex:M01 ex:maxPressure "8"  (pumps.ttl:9)',
-    } <= _told(shape.out)
+    } <= _triples(shape.out)
 
 
 def test_a_rule_over_a_query_file_with_prefixes_of_its_own(fedkg: Command, pumps: Path) -> None:
     (pumps / "limits.rq").write_text(
-        "PREFIX q: <https://example.org/plant#>\nSELECT ?m ?most WHERE { { SELECT ?m ?most WHERE { ?m q:feeds/q:maxPressure ?most } } }\n"
+        "PREFIX q: <https://example.org/plant#>\nSELECT ?m ?most WHERE { { SELECT ?m "
+        "?most WHERE { ?m q:feeds/q:maxPressure ?most } } }\n"
     )
     (pumps / "r.fkg").write_text(
-        "prefix ex: <https://example.org/plant#>\nsignal pressure(?m) is ex:pressure in bar span 0 .. 20\n"
+        "prefix ex: <https://example.org/plant#>\nsignal pressure(?m) is ex:pressure in "
+        "bar span 0 .. 20\n"
         'rule held for ?m, ?most in query "limits.rq"\n  require pressure(?m) <= ?most\n'
     )
     said = fedkg("explain", "held", "r.fkg", "pumps.ttl", "--entity", "M02")
-    assert {FEEDS, HELD, PRESSURE} <= _told(said.out)
+    assert {FEEDS, HELD, PRESSURE} <= _triples(said.out)
 
 
 def test_of_several_targets_those_are_told_that_the_entity_is_one_of(
     fedkg: Command, pumps: Path
 ) -> None:
     more = (
-        "ex:Valve rdfs:label 'valve' . ex:ManyShape a sh:NodeShape ; sh:targetNode ex:M01 , ex:M02 ; sh:targetClass ex:Valve , ex:Pump ;\n"
-        "  sh:targetObjectsOf ex:feeds ; sh:property [ sh:path ex:pressure ; sh:maxInclusive 12 ] .\n"
+        "ex:Valve rdfs:label 'valve' . ex:ManyShape a sh:NodeShape ; sh:targetNode "
+        "ex:M01 , ex:M02 ; sh:targetClass ex:Valve , ex:Pump ;\n  sh:targetObjectsOf "
+        "ex:feeds ; sh:property [ sh:path ex:pressure ; sh:maxInclusive 12 ] .\n"
     )
     (pumps / "pumps.ttl").write_text(PUMPS + more)
-    said = _told(fedkg("explain", "ManyShape", "s.fkg", "--entity", "M01").out)
+    said = _triples(fedkg("explain", "ManyShape", "s.fkg", "--entity", "M01").out)
     assert {one.partition("  (")[0] for one in said if " sh:target" in one} == {
         "ManyShape sh:targetNode ex:M01",
         "ManyShape sh:targetClass ex:Pump",

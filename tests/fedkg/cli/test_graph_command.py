@@ -1,4 +1,4 @@
-"""`fedkg graph`, and stores where `fedkg` takes graphs."""
+"""`fedkg graph`, and stores in place of graphs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_store_is_made_shown_and_compiled_with(fedkg: Command) -> None:
     assert "plant.ttl: added" in done.out
     assert fedkg("graph", "show", "plant.store", "--json").json["triples"] == 2
     assert "plant.ttl: 2 triples" in fedkg("graph", "show", "plant.store").out
-    assert "in the store already" in fedkg("graph", "load", "plant.store", "plant.ttl").out
+    assert "already in the store" in fedkg("graph", "load", "plant.store", "plant.ttl").out
     assert (
         fedkg("check", "rules.fkg", "plant.store").out
         == "rules.fkg, plant.store: clean, 1 rule, 1 bound row\n"

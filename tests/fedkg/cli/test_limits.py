@@ -1,4 +1,4 @@
-"""Limits on files: hostile ones end in a clear error that shows how to raise the limit, in little time and memory."""
+"""Limits on files: hostile files end in a clear error, with little time and memory."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_numbers_beyond_float64_are_named(fedkg: Fedkg, tmp_path: Path, statemen
 
 
 def laughs(levels: int = 12, merge: str = "") -> str:
-    """A YAML text of aliases that stand for ten times as many fields on each level."""
+    """A YAML text with aliases that multiply the fields by ten on each level."""
     lines = ["a0: &a0 {x: 1, y: 2}"]
     for i in range(1, levels):
         inner = ", ".join([f"*a{i - 1}"] * 10)

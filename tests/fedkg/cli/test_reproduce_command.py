@@ -1,4 +1,4 @@
-"""`fedkg reproduce`: the same run again, to the bit, and what is said where it is not."""
+"""`fedkg reproduce`: identical results, and the report of differences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_same_comes_of_it_to_the_bit(fedkg: Command, done: Path) -> None:
     assert again.json["compared"] > 100
     assert again.json["environment_changes"] == []
     assert again.json["folder"].endswith("first-again-001")
-    assert "the same to the bit" in fedkg("reproduce", "first").out
+    assert "identical" in fedkg("reproduce", "first").out
 
 
 def test_what_differs_is_told(fedkg: Command, done: Path) -> None:

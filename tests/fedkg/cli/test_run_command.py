@@ -1,4 +1,4 @@
-"""`fedkg run`: a small job from file to report, stopped and gone on with."""
+"""`fedkg run`: a small job from its file to its report, stopped and resumed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def test_a_wrong_field_is_named(fedkg: Command, job: Path) -> None:
 
 @pytest.fixture
 def stopped_by_ctrl_c() -> Iterator[None]:
-    """Processes begun inside are: in the background of a shell this one may ignore it, and so would they."""
+    """Child processes handle SIGINT.
+
+    In a shell's background this process and they may ignore it.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -106,7 +109,7 @@ def test_a_stopped_run_says_so_and_goes_on(
 def test_ctrl_c_reaches_worker_processes_too_and_the_run_goes_on_to_the_bit(
     fedkg: Command, job: Path, tmp_path: Path
 ) -> None:
-    """A terminal sends it to the whole group: the parent says what to do, the workers nothing."""
+    """A terminal sends SIGINT to the whole group: the parent prints advice, the workers nothing."""
     given = (
         "--set",
         "training.rounds=10",
@@ -130,7 +133,7 @@ def test_ctrl_c_reaches_worker_processes_too_and_the_run_goes_on_to_the_bit(
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "stopped; what is done is in here" in err
+    assert "stopped; finished rounds are in here" in err
     assert "fedkg run --resume here" in err
     assert "Traceback" not in out + err
     assert list((tmp_path / "here" / "checkpoints").iterdir())
@@ -173,8 +176,8 @@ def test_ctrl_c_before_the_folder_is_made_says_that_nothing_is_written(
     monkeypatch.setattr("fedkg.jobs.sweep.sweep.expand_grid", stop)
     done = fedkg("run", "job.yaml", *more)
     assert done.code == 130
-    assert "stopped before the run folder was made: nothing is written" in done.err
-    assert f"to begin again: fedkg run job.yaml{said}\n" in done.err
+    assert "stopped before the run folder was created: nothing was written" in done.err
+    assert f"to start again: fedkg run job.yaml{said}\n" in done.err
     assert not (tmp_path / "here").exists()
     assert not (tmp_path / "runs").exists()
 
@@ -189,7 +192,7 @@ def test_ctrl_c_while_the_folder_is_made_says_that_no_training_is_in_it(
         patched.setattr("fedkg.jobs.runner.write_initial_files", stop)
         done = fedkg("run", "job.yaml", "-o", "here")
     assert done.code == 130
-    assert "stopped while here was being made: no training is in it" in done.err
+    assert "stopped while creating here: it contains no results" in done.err
     assert fedkg("run", "job.yaml", "-o", "here", "--set", "training.rounds=1").code == 0
 
 
@@ -203,15 +206,16 @@ def test_a_table_that_is_nowhere_is_told_by_its_field(fedkg: Command, tmp_path: 
     assert fedkg("compile", "rules.fkg", "-o", "p.fkgpack").code == 0
     done = fedkg("run", "job.yaml", "--out", "here")
     assert done.code == 1
-    assert "data.path: there is no such file" in done.err
+    assert "data.path: the file does not exist" in done.err
     assert not (tmp_path / "here").exists()
 
 
 def test_columns_that_nothing_stands_in_are_left_out(fedkg: Command, tmp_path: Path) -> None:
-    """No rules and no target: neither has a column, and neither is explained."""
+    """Without rules and target the table has no columns for them and no legend."""
     (tmp_path / "job.yaml").write_text(
-        "data: {set: mnist, size: 60, split: iid, min_samples: 5}\nsites: 2\nmodel: {kind: softmax}\n"
-        "training: {rounds: 1, executor: sequential}\nevaluation: {local_baseline: false}\n"
+        "data: {set: mnist, size: 60, split: iid, min_samples: 5}\nsites: 2\nmodel: "
+        "{kind: softmax}\ntraining: {rounds: 1, executor: sequential}\nevaluation: "
+        "{local_baseline: false}\n"
     )
     done = fedkg("run", "job.yaml", "--out", "here")
     assert done.code == 0
@@ -248,12 +252,12 @@ def test_a_full_disk_says_where_and_how_to_go_on(
     monkeypatch.setattr("fedkg.jobs.folder.RunFolder.write_bytes", full)
     done = fedkg("run", "job.yaml", "--out", "tuesday")
     assert done.code == 1
-    assert f"cannot write in tuesday: {os.strerror(errno.ENOSPC)}" in done.err
-    assert "make room, then go on: fedkg run --resume tuesday" in done.err
+    assert f"cannot write to tuesday: {os.strerror(errno.ENOSPC)}" in done.err
+    assert "free some space, then continue: fedkg run --resume tuesday" in done.err
 
 
 def test_a_run_names_what_it_detects(fedkg: Command, tmp_path: Path) -> None:
-    """HAI labels attacks; a table labels what its column says."""
+    """HAI labels attacks; a table labels the events in its column name."""
     job = {
         "name": "testbed",
         "sites": ["a", "b", "c", "d"],

@@ -1,4 +1,4 @@
-"""Code that a job imports runs only with consent, whatever command reads the job."""
+"""Code that a job imports runs only with consent, in every command that reads jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users write (headers, names, units) on the screen: never read as markup, and told in its unit."""
+"""Headers, names and units from users are never markup, and keep their units."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_bar_of_a_run_takes_names_as_they_are(
             Event(kind="round", trial="fedavg [/min]", trial_number=1, trials=1, round=1, rounds=2)
         )
     assert "fedavg [/min]" in screen.getvalue()
-    assert "1 training" in screen.getvalue()
+    assert "1 trial" in screen.getvalue()
     assert "all 1 trainings" not in screen.getvalue()
 
 
@@ -104,7 +104,7 @@ def test_the_bars_of_runs_side_by_side_are_their_own(
         bar = watch._bar
         assert bar is not None
         assert [(task.description, task.completed) for task in bar.tasks] == [
-            ("all 3 trainings", 9),
+            ("all 3 trials", 9),
             ("b", 3),
             ("c", 2),
         ]
@@ -120,7 +120,7 @@ def test_the_bars_of_runs_side_by_side_are_their_own(
             )
         )
         assert [(task.description, task.completed) for task in bar.tasks] == [
-            ("all 3 trainings", 10),
+            ("all 3 trials", 10),
             ("c", 2),
         ]
     assert "[2/3] b: done" in screen.getvalue()
@@ -137,6 +137,6 @@ def test_the_table_comes_last(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "plant.ttl").write_text("", encoding="utf-8")
     done = fedkg("eval", "table.csv", "rules.fkg")
     assert done.code == 2
-    assert "the table comes last" in done.err
+    assert "the last argument must be a table" in done.err
     assert "fedkg eval rules.fkg table.csv" in done.err
     assert "fedkg eval rules.fkg plant.ttl table.csv" in fedkg("eval", "rules.fkg", "plant.ttl").err

@@ -1,4 +1,4 @@
-"""Python's warnings on the command line: notes in one line, once each, without files of fedkg."""
+"""Python warnings on the command line become notes: one line each, once, without fedkg's files."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -38,6 +39,7 @@ from fedkg.pack import (
     Param,
     Reduce,
     Slot,
+    Sum,
     Temporal,
     Until,
     View,
@@ -99,6 +101,12 @@ def each_of(arg: object, op: str, *, skip: bool = False) -> Reduce:
     return Reduce.model_validate({"op": op, "members": 0, "arg": arg, "skip": skip})
 
 
+def change(of: object) -> Sum:
+    """What it is now less what it was at the far end of the window."""
+    earlier = {"kind": "lag", "steps": HIGH, "arg": of}
+    return Sum.model_validate({"args": [of, {"kind": "negate", "arg": earlier}]})
+
+
 OPERATORS: dict[str, tuple[Formula, bool]] = {
     **{
         op: (over(op, le(OUT, LIMIT)), False)
@@ -123,6 +131,9 @@ OPERATORS: dict[str, tuple[Formula, bool]] = {
     "choose": (le(Choose(condition=le(DATA, LIMIT), then=OUT, otherwise=OTHER), LIMIT), False),
     "coalesce": (le(Coalesce(args=(Slot(index=2), OUT)), OTHER), False),
     "known": (Implies(antecedent=Known(slot=2), consequent=le(OUT, LIMIT)), False),
+    "lag": (le(change(OUT), LIMIT), False),
+    "lag in a window": (over("always", le(change(OUT), LIMIT)), False),
+    "lag of members": (le(each_of(change(OUT), "sum"), LIMIT), True),
 }
 
 
@@ -389,3 +400,22 @@ Refusal = Callable[[ConstraintModule, Tensor, Tensor], object]
 def test_wrong_shapes_of_windows_are_refused(call: Refusal, words: str) -> None:
     with pytest.raises(LayoutError, match=words):
         call(module_of(single(over("always", le(OUT, LIMIT)))), *batch())
+
+
+@pytest.mark.parametrize("end", ["strict", "clip"])
+def test_the_gradient_of_a_lag_by_hand(end: str) -> None:
+    """One trace of failures 0, 1, 0.5, 2 and changes over two steps of 0.5 and 1, with the limit 0.3 and the scale 2."""
+    module = module_of(single(le(change(OUT), LIMIT), end=end))
+    x, y = torch.zeros(1, 4, 4, dtype=F64), torch.zeros(1, 4, 5, dtype=F64)
+    y[0, :, 0] = torch.tensor([0.0, 1.0, 0.5, 2.0])
+    y.requires_grad_()
+    report = module(x, y)
+    margins = report.at_steps.robustness[0, :, 0].tolist()
+    assert [math.isnan(one) for one in margins] == [True, True, False, False]
+    assert margins[2:] == pytest.approx([-0.2, -0.7])
+    (gradient,) = torch.autograd.grad(report.penalties.sum(), y)
+    # Two of four steps are known; each adds (change - 0.3) / 2 to their mean.
+    share = report.penalties.sum().item() / (0.2 / 2 + 0.7 / 2)
+    expected = torch.tensor([-0.5, -0.5, 0.5, 0.5], dtype=F64) * share
+    torch.testing.assert_close(gradient[0, :, 0], expected)
+    assert not gradient[..., 1:].any()

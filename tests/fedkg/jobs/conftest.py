@@ -1,4 +1,4 @@
-"""A pack made by hand and a small job, so that jobs are tested without the rule compiler."""
+"""A handmade pack and a small job, so that job tests do not need the rule compiler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MACHINES = ("M1", "M2", "M3", "M4")
 
 
 def milling_pack() -> Pack:
-    """Strain and wear rules on four machines, and one check of the data."""
+    """Strain and wear rules on four machines, and one rule about the data."""
     contract = DataContract(
         columns=(
             Column(name="torque", source="Torque [Nm]", unit="N.m", span=(0.0, 80.0)),

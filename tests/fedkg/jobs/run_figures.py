@@ -1,4 +1,4 @@
-"""What a run measured, and tables as files, for the tests of runs."""
+"""Helpers for run tests: the figures of a run, and tables as files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fedkg.jobs.folder import CSV_FIELDS, RunFolder
 
 
 def figures(folder: Path) -> dict[str, Any]:
-    """Everything a run measured, without the times."""
+    """Everything that a run measured, without times."""
     tables = {
         name: [
             {field: cell for field, cell in row.items() if field != "seconds"}

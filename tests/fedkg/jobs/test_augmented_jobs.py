@@ -1,4 +1,4 @@
-"""Jobs whose models read states of a learning of causes beside the signals of a window."""
+"""Jobs with augmented models, which read states from filters or causal discovery."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _experiment(**fields: Any) -> SampleExperiment:
 
 
 def _x(experiment: SampleExperiment, use: int) -> np.ndarray[Any, Any]:
-    """What the first arm's model reads of the windows for some use."""
+    """The inputs of the first trial's model for the windows of one use."""
     configs = expand_trials(experiment.job)
     experiment.prepare(configs)
     trial = experiment.build_trial(configs[0])
@@ -67,7 +67,7 @@ def _x(experiment: SampleExperiment, use: int) -> np.ndarray[Any, Any]:
 def test_what_the_test_is_made_of_changes_no_training_input(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Other values from the first tested step on: windows to learn from are the same to the bit, those of the test are not."""
+    """Changed test values change the test windows, and no training window."""
     before = _experiment()
     tested = before.samples.source.time
     assert tested is not None
@@ -91,7 +91,7 @@ def test_what_the_test_is_made_of_changes_no_training_input(
 def test_a_gap_at_the_first_test_is_not_bridged_to_it(
     horizon: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is known on both sides of every site's first tested step: what is learnt from does not change with what comes after."""
+    """With unknown values around the first test steps, later values do not affect training."""
     window = {"history": 12, "horizon": horizon, "stride": 3, "gaps": "interpolate"}
     fields = {"augment": "none", "data": {**DATA, "window": window}}
     tested = _experiment(**fields).samples
@@ -126,7 +126,7 @@ def test_a_gap_at_the_first_test_is_not_bridged_to_it(
 
 
 def test_states_stand_at_the_steps_that_they_are_of() -> None:
-    """With one signal and one state the filter follows the signal: the channel goes with it step by step, and not one step later."""
+    """With one signal and one state the channel follows the signal without a delay."""
     x = _x(_experiment(augment={"states": 1, "learning": {"mode": "closed_form"}}), TRAIN)
     signal, state = x[:, :, 0], x[:, :, 1]
     now = np.corrcoef(signal.ravel(), state.ravel())[0, 1]
@@ -138,8 +138,9 @@ def test_states_stand_at_the_steps_that_they_are_of() -> None:
 def test_a_job_is_trained_with_and_without_states(tmp_path: Path) -> None:
     rules = tmp_path / "rules.fkg"
     rules.write_text(
-        "timeline step 1 h ends clip\noutput volume span 0 .. 20000\nuse rules templates.operational_range\n"
-        "rule counted require volume >= 0\ninfer early per client find ?low, ?high in operational_range(volume, ?low, ?high, 0, 2)\n"
+        "timeline step 1 h ends clip\noutput volume span 0 .. 20000\nuse rules "
+        "templates.operational_range\nrule counted require volume >= 0\ninfer early per "
+        "client find ?low, ?high in operational_range(volume, ?low, ?high, 0, 2)\n"
     )
     fields = _fields(
         rules=[str(rules)],
@@ -164,12 +165,12 @@ def test_a_job_is_trained_with_and_without_states(tmp_path: Path) -> None:
     beside = [
         said
         for said in run.sentences
-        if "with the states of a learning of causes among its inputs" in said
+        if "with the states of a causal discovery among its inputs" in said
     ]
     assert [said.partition(" ends")[0] for said in beside] == ["FedAvg", "fedstl"]
     assert any(
         said.startswith("Each site alone ends at MSE")
-        and "the states of each site's own filter" in said
+        and "the states of each site's filter" in said
         for said in run.sentences
     )
     assert folder.environment()["features"]["names"] == [
@@ -177,8 +178,8 @@ def test_a_job_is_trained_with_and_without_states(tmp_path: Path) -> None:
         *(f"granger_{word}_{number}" for word in ("state", "next", "server") for number in (1, 2)),
     ]
     notes = " ".join(row["notes"] for row in folder.rows("rounds.csv"))
-    assert "each with a filter of its own, learnt on" in notes
-    assert "who drives whom was learnt on" in notes
+    assert "with a local filter each, fitted on" in notes
+    assert "causal discovery used" in notes
     assert "has not settled: epoch 20" in notes
     page = (run.folder / "report.html").read_text()
     assert "Who drives whom" in page
@@ -187,7 +188,7 @@ def test_a_job_is_trained_with_and_without_states(tmp_path: Path) -> None:
 
 
 def test_rules_may_speak_of_states(tmp_path: Path) -> None:
-    """In windows with a label the states of the last step are signals like any other, with the span that they are kept in."""
+    """In labelled windows the states of the last step are signals with a span."""
     stream, table, rules = np.random.default_rng(0), tmp_path / "plant.csv", tmp_path / "rules.fkg"
     with table.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -198,9 +199,11 @@ def test_rules_may_speak_of_states(tmp_path: Path) -> None:
                 [unit, hour, f"{load[hour]:.4f}", int(load[hour] > 3)] for hour in range(120)
             )
     rules.write_text(
-        'timeline step 1 s time column "hour" ends clip\nsignal load span -1000 .. 1000\n'
-        "signal granger_state_1 span -10 .. 10\noutput fault in probability\n"
-        "rule known require load >= -1000\nrule loud require if granger_state_1 >= 1 then fault >= 0.5\n"
+        'timeline step 1 s time column "hour" ends clip\nsignal load span -1000 .. '
+        "1000\n"
+        "signal granger_state_1 span -10 .. 10\noutput fault in probability\nrule known "
+        "require load >= -1000\nrule loud require if granger_state_1 >= 1 then fault >= "
+        "0.5\n"
     )
     data = {
         "set": "table",
@@ -223,16 +226,19 @@ def test_rules_may_speak_of_states(tmp_path: Path) -> None:
     [
         (
             {"data": {**DATA, "clients": None, "split": "iid"}, "sites": 3},
-            "the windows are dealt out to sites that have none",
+            "this split assigns windows to sites at random",
         ),
-        ({"data": {"set": "ai4i"}, "sites": 3}, "`data` cuts no windows"),
+        (
+            {"data": {"set": "ai4i"}, "sites": 3},
+            "`augment` reads series, and `data.window` is not set",
+        ),
         (
             {"data": {"set": "cmapss", "size": 3, "window": {"history": 5}}},
-            "every engine counts cycles of its own",
+            "requires a common clock, and every engine of cmapss counts its own cycles",
         ),
         (
             {"privacy": {"unit": "client", "noise": 1.0}},
-            "states that every site sends at every step, which are not noised",
+            "sends the states of every site at every step without noise",
         ),
         ({"augment": {"states": 3}}, "at most 1 state a site"),
         ({"augment": {"learning": {"normalised": False, "client": 5.0}}}, "the learning diverges"),
@@ -270,13 +276,13 @@ def test_one_word_keeps_what_the_section_says() -> None:
 
 
 def test_sites_of_other_times_learn_nothing_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def apart(name: str, path: str | None, *, seed: int, size: int | None) -> DataSet:
+    def changed_data(name: str, path: str | None, *, seed: int, size: int | None) -> DataSet:
         data = data_set(name, path, seed=seed, size=size)
         assert data.time is not None
         assert data.clients is not None
         return replace(data, time=data.time + 1000 * (data.clients == "station 2"))
 
-    monkeypatch.setattr(reading, "data_set", apart)
+    monkeypatch.setattr(reading, "data_set", changed_data)
     experiment = _experiment()
     with pytest.raises(UsageError, match="hardly any steps in common"):
         experiment.prepare(expand_trials(experiment.job))

@@ -1,4 +1,4 @@
-"""The run folder's files."""
+"""The files of a run folder."""
 
 from __future__ import annotations
 
@@ -100,12 +100,15 @@ def test_something_else_in_its_place_is_refused(tmp_path):
     assert refused.value.help == "choose another --out"
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "job.yaml").write_text("x: 1")
-    with pytest.raises(UsageError, match="not a run"):
+    with pytest.raises(UsageError, match="do not belong to a run"):
         RunFolder(tmp_path / "other").create()
 
 
 def test_a_second_process_is_kept_out(folder):
-    code = f"from fedkg.jobs.folder import RunFolder; from pathlib import Path\nwith RunFolder(Path({str(folder.path)!r})).locked(): pass"
+    code = (
+        "from fedkg.jobs.folder import RunFolder; from pathlib import Path\nwith "
+        f"RunFolder(Path({str(folder.path)!r})).locked(): pass"
+    )
     with folder.locked():
         other = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=False
@@ -128,8 +131,8 @@ def test_differences_name_fields():
     assert list_differences(before, json.loads(json.dumps(before))) == []
     assert list_differences(before, {"a": {"b": 2, "c": [1]}, "e": 1}) == [
         "a.b: 1 -> 2",
-        "d: {} -> (not there)",
-        "e: (not there) -> 1",
+        "d: {} -> (missing)",
+        "e: (missing) -> 1",
     ]
     assert len(list_differences({}, {str(i): i for i in range(50)})) == 21
 

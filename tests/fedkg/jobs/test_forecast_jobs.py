@@ -1,4 +1,4 @@
-"""Jobs that forecast: rules over time, FedSTL with its properties, knowledge, sets, and all of it in one job."""
+"""Forecast jobs: rules over time, FedSTL, knowledge, sets, and all of them together."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_everything_at_once_in_one_job(rules, tmp_path):
     state = load_state(folder, folder.rows("rounds.csv")[0]["trial"])
     assert state is not None
     assert sorted(state.clients[CLUSTER].bincount().tolist()) == [2, 2]
-    assert any("All at once: of the forecasts these keep" in sentence for sentence in run.sentences)
+    assert any("All at once: forecasts that satisfy" in sentence for sentence in run.sentences)
     weights = [float(row["alpha"]) - float(row["share"]) for row in folder.rows("clients.csv")]
     assert all(row["validity"] for row in folder.rows("clients.csv"))
     assert weights
@@ -234,14 +234,17 @@ def test_windows_are_held_out_at_the_end_of_each_station(rules):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda text: text.replace("infer", "# infer"), "the rules infer none"),
+        (
+            lambda text: text.replace("infer", "# infer"),
+            "requires an `infer` statement in the rules",
+        ),
         (
             lambda text: (
                 text.replace("output volume", "output flow")
                 .replace("volume <=", "flow <=")
                 .replace("volume >=", "flow >=")
             ),
-            "something that is not forecast",
+            "a quantity that is not forecast",
         ),
     ],
 )
@@ -275,8 +278,10 @@ def test_a_table_is_forecast_by_its_contract(tmp_path):
         ]
     (tmp_path / "load.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "rules.fkg").write_text(
-        'timeline step 1 h time column "time" trace column "plant" ends clip\nsignal heat in degC span 0 .. 50\n'
-        "output load span 0 .. 200\nrule positive require load >= 0\nrule warm require heat >= 0 degC\n"
+        'timeline step 1 h time column "time" trace column "plant" ends clip\nsignal '
+        "heat in degC span 0 .. 50\n"
+        "output load span 0 .. 200\nrule positive require load >= 0\nrule warm require "
+        "heat >= 0 degC\n"
     )
     data = {
         "set": "table",

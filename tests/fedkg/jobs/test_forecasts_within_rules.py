@@ -1,4 +1,4 @@
-"""Hard rules about forecasts: every model satisfies them, in training and in use; what cannot be enforced is an error before training."""
+"""All models satisfy hard rules about forecasts; a rule that cannot be enforced is an error."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ def job(folder: Path, rules: str = RULES, *, ends: str = "  ends clip", **change
 
 
 def forecasts(path: Path, run: Path) -> torch.Tensor:
-    """What the sites' models of a run forecast for all windows, in the unit of the table: [models * windows, horizon]."""
+    """Forecasts of the sites' models for all windows in table units.
+
+    [models * windows, horizon].
+    """
     document = Job.model_validate(
         {**yaml.safe_load(path.read_text()), "rules": [str(path.parent / "rules.fkg")]}
         | {
@@ -245,11 +248,17 @@ def test_the_teacher_includes_soft_rules(cli: Command, tmp_path: Path) -> None:
     [
         (
             "rule high require level >= 40 t\nrule cap require level <= 30 t",
-            "the teacher does not include the rule high at 3 of 3 clients: no forecast satisfies it together with what was mined",
+            (
+                "the teacher does not include the rule high at 3 of 3 clients: no forecast "
+                "satisfies it together with what was mined"
+            ),
         ),
         (
             "rule high hard require level >= 40 t\nrule cap require level <= 30 t",
-            "the teacher does not include what was mined at 3 of 3 clients: no forecast satisfies it together with the hard rules",
+            (
+                "the teacher does not include what was mined at 3 of 3 clients: no forecast "
+                "satisfies it together with the hard rules"
+            ),
         ),
         (
             "rule ramp require level <= past level + 2 t\nrule cap require level <= 30 t",

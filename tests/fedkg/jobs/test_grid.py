@@ -1,4 +1,4 @@
-"""Grids and seeds: which jobs a job file stands for, and what is refused before anything is run."""
+"""Grids and seeds: how they expand to jobs, and which errors appear before any run."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_local_training_stands_beside_one_algorithm_alone(job: Path):
         (["training.rouns=1,2"], "did you mean `rounds`"),
         (["training.rounds=1,no"], "--grid training.rounds=no"),
         (["algorithm=fedavg,scaf"], "algorithm=scaf"),
-        (["data.alpha=1", "data.alpha=2"], "given twice"),
+        (["data.alpha=1", "data.alpha=2"], "occurs twice"),
         (
             [
                 f"data.seed={','.join(map(str, range(40)))}",

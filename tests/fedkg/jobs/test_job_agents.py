@@ -1,4 +1,4 @@
-"""PC-FedAvg in a job: sets of the rules, numbers that the job gives them, and what goes together with it."""
+"""PC-FedAvg in jobs: parameter sets, their numbers, and valid combinations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedkg.errors import JobError, SetError
-from fedkg.federated.agents.blocks import AllBlocks, OwnAndMean
+from fedkg.federated.agents.block_steps import AllBlocks, OwnAndMean
 from fedkg.federated.agents.round_numbers import Equally
 from fedkg.federated.agents.sets import sets_of
 from fedkg.federated.server.optimisers import AdaptiveStep
@@ -59,8 +59,8 @@ def test_the_section_becomes_the_algorithm():
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ({"agents": {"growing": True}}, "give `penalty`"),
-        ({"agents": {"by_rule": True}}, "give `smooth`"),
+        ({"agents": {"growing": True}}, "requires an initial `penalty`"),
+        ({"agents": {"by_rule": True}}, "`by_rule` requires `smooth`"),
         ({"agents": {"strength": -1.0}}, "greater than or equal to 0"),
         ({"agents": {}, "aggregate": "median"}, "its mean of blocks together"),
         ({"agents": {}, "local": "scaffold"}, "its mean of blocks together"),
@@ -144,4 +144,4 @@ def test_steps_that_are_too_long_and_sets_that_are_not_there_are_told_once(tmp_p
     told: list[str] = []
     run_job(fields, out=tmp_path / "run", on_event=lambda event: told.append(event.message))
     assert sum("agents drift within 5 local steps" in one for one in told) == 1
-    assert sum("pcfedavg keeps sites to nothing" in one for one in told) == 1
+    assert sum("pcfedavg has no effect on parameters" in one for one in told) == 1

@@ -1,4 +1,4 @@
-"""Dates of a job's table are read while all of its rows are there, before they are dealt out."""
+"""fedkg resolves dates of a job's table before it splits the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that train on another device than the processor: the same figures, whatever the job is made of."""
+"""Jobs on another device have the same figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from run_figures import figures
 from test_forecast_jobs import RULES
-from test_private_forecast_jobs import ROWS, together
+from test_private_forecast_jobs import ROWS, combined_job
 
 from fedkg.errors import JobError, Stopped
 from fedkg.jobs import Event, resume, run_job
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("no_report")
 
 @pytest.fixture
 def device(elsewhere: torch.device, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a job says to be trained elsewhere."""
+    """The `device` field of a job for the second device."""
     monkeypatch.setattr(
         "fedkg.jobs.training.device_named",
         lambda name: elsewhere if name == "cuda" else torch.device("cpu"),
@@ -29,7 +29,7 @@ def device(elsewhere: torch.device, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def alike(fields: dict[str, Any], device: str, tmp_path: Path) -> Path:
-    """Trained here and there: the rounds' figures agree as far as float32 goes. The folder of the one trained there."""
+    """Train on both devices, compare figures within float32, and return the second folder."""
     training = {**fields["training"], "executor": "stacked", "chunk": 8}
     here, there = (
         run_job({**fields, "training": {**training, "device": name}}, out=tmp_path / name).folder
@@ -59,7 +59,7 @@ def test_weights_by_the_rules_penalty_and_projection(
 @pytest.mark.slow
 def test_all_of_it_under_privacy(device: str, tmp_path: Path) -> None:
     (tmp_path / "rules.fkg").write_text(RULES)
-    fields = together(str(tmp_path / "rules.fkg"), ROWS)
+    fields = combined_job(str(tmp_path / "rules.fkg"), ROWS)
     assert RunFolder(alike(fields, device, tmp_path)).rows("forecasts.csv")
 
 
@@ -88,4 +88,4 @@ def test_a_device_that_is_not_there_is_refused(job_fields: dict[str, Any], tmp_p
             {**job_fields, "training": {**job_fields["training"], "device": "cuda"}},
             out=tmp_path / "run",
         )
-    assert not (tmp_path / "run").exists()  # it is said before a folder is made
+    assert not (tmp_path / "run").exists()  # the error appears before the folder is created

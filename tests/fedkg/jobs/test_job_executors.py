@@ -1,4 +1,4 @@
-"""A job by worker processes, and one whose sites remember more than memory may hold."""
+"""Jobs with worker processes, and jobs with client state beyond the memory limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from run_figures import figures
 
 from fedkg.errors import JobError, Stopped
-from fedkg.federated.rows import StoredRows
+from fedkg.federated.client_rows import StoredRows
 from fedkg.jobs import Event, checkpoint, resume, run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.folder import EXECUTOR_PREFIX, TRIALS, RunFolder
@@ -17,7 +17,7 @@ from fedkg.jobs.folder import EXECUTOR_PREFIX, TRIALS, RunFolder
 pytestmark = pytest.mark.usefixtures("no_report")
 
 
-def of(fields: dict[str, Any], algorithms: list[str], **training: object) -> dict[str, Any]:
+def rows_of(fields: dict[str, Any], algorithms: list[str], **training: object) -> dict[str, Any]:
     changed = {
         **fields,
         "compare": {"algorithm": algorithms},
@@ -28,10 +28,10 @@ def of(fields: dict[str, Any], algorithms: list[str], **training: object) -> dic
 
 @pytest.mark.slow
 def test_a_job_by_processes_is_the_stacked_one(job_fields, tmp_path):
-    fields = of(job_fields, ["scfa", "fedrep", "scaffold"], penalty=0.1, chunk=1)
+    fields = rows_of(job_fields, ["scfa", "fedrep", "scaffold"], penalty=0.1, chunk=1)
     algorithms = ["scfa", "fedrep", "scaffold"]
     by = [
-        run_job(of(fields, algorithms, executor=name, workers=2), out=tmp_path / name)
+        run_job(rows_of(fields, algorithms, executor=name, workers=2), out=tmp_path / name)
         for name in ("stacked", "processes")
     ]
     one, other = (figures(run.folder) for run in by)
@@ -48,13 +48,13 @@ def test_a_job_by_processes_is_the_stacked_one(job_fields, tmp_path):
 def test_what_memory_has_no_room_for_is_part_of_the_run_and_resumed_to_the_bit(
     job_fields, tmp_path
 ):
-    """Three sites with a model of 0.5 MB each of their own, one MiB of room, checkpoints every other round, stopped in the third."""
+    """Three local models of 0.5 MB, 1 MiB of memory, checkpoints every second round, stopped."""
     fields = {
-        **of(job_fields, ["ditto"], checkpoint_every=2, rounds=4, executor="stacked"),
+        **rows_of(job_fields, ["ditto"], checkpoint_every=2, rounds=4, executor="stacked"),
         "model": {"hidden": [1024, 128]},
     }
     memory = figures(run_job(fields, out=tmp_path / "memory").folder)
-    small = of(fields, ["ditto"], client_memory=1)
+    small = rows_of(fields, ["ditto"], client_memory=1)
 
     def stop(event: Event) -> None:
         if event.kind == "round" and event.round == 3:
@@ -82,14 +82,14 @@ def test_what_memory_has_no_room_for_is_part_of_the_run_and_resumed_to_the_bit(
 
 
 def test_a_site_trains_at_a_pace_of_its_own(job_fields, tmp_path):
-    fields = of(job_fields, ["fedavg"], executor="stacked")
+    fields = rows_of(job_fields, ["fedavg"], executor="stacked")
     common = figures(run_job(fields, out=tmp_path / "common").folder)
     linz = {**fields["sites"]["linz"], "local_epochs": 3, "batch": 16, "learning_rate": 0.02}
     one, other = (
         figures(
             run_job(
                 {
-                    **of(fields, ["fedavg"], executor=executor),
+                    **rows_of(fields, ["fedavg"], executor=executor),
                     "sites": {**fields["sites"], "linz": linz},
                 },
                 out=tmp_path / executor,
@@ -105,8 +105,8 @@ def test_a_site_trains_at_a_pace_of_its_own(job_fields, tmp_path):
 
 
 def test_an_executor_is_shared_by_arms_that_ask_for_the_same_one(job_fields, tmp_path):
-    """What was chosen for one client with all rows suits no federation, nor stacks of one where the arm asks for others."""
-    fields = of(job_fields, ["centralised", "fedavg", "fedprox"], executor="stacked")
+    """Pooled trials and other stack settings do not share an executor choice."""
+    fields = rows_of(job_fields, ["centralised", "fedavg", "fedprox"], executor="stacked")
     fields["compare"]["training.chunk"] = [1, 2]
     folder = RunFolder(run_job(fields, out=tmp_path / "run").folder)
     states = {record["id"]: load_state(folder, record["id"]) for record in folder.read_json(TRIALS)}
@@ -127,13 +127,13 @@ def test_an_executor_is_shared_by_arms_that_ask_for_the_same_one(job_fields, tmp
     [
         ("centralised", {}, "no site trains"),
         ("pcfedavg", {}, "PC-FedAvg sets the steps of all"),
-        ("fedavg", {"local_steps": 4}, "some have `local_epochs` of their own"),
+        ("fedavg", {"local_steps": 4}, "some sites set `local_epochs`"),
     ],
 )
 def test_a_pace_that_cannot_be_kept_is_refused_before_anything_is_loaded(
     job_fields, tmp_path, algorithm, training, said
 ):
-    fields = of(job_fields, [algorithm], **training)
+    fields = rows_of(job_fields, [algorithm], **training)
     fields["sites"] = {**fields["sites"], "wien": {"machines": ["M4"], "local_epochs": 2}}
     with pytest.raises(JobError, match=said):
         run_job(fields, out=tmp_path / "run")

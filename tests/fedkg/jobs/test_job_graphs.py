@@ -1,4 +1,4 @@
-"""TabNet beside a knowledge graph in jobs: the graph of the job's files, or of the names of columns and the rules."""
+"""TabNet with a knowledge graph from files, or built from column names and rules."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def test_the_graph_of_a_file_is_read_trained_and_resumed_to_the_bit(
         source["path"] for source in folder.environment()["sources"]
     ]
     job = parse_job(fields, name="j", base=tmp_path)
-    graph = GraphCache(empty_pack()).of(job, ("Torque [Nm]", "Tool wear [min]", "Type=L", "speed"))
+    graph = GraphCache(empty_pack()).graph_for(
+        job, ("Torque [Nm]", "Tool wear [min]", "Type=L", "speed")
+    )
     assert graph is not None
     assert graph.column_node.tolist()[2:] == [-1, -1]
     assert graph.observed.tolist() == [0, 1]
@@ -81,7 +83,7 @@ def test_the_graph_of_a_file_is_read_trained_and_resumed_to_the_bit(
 def test_without_files_the_graph_is_made_of_names_and_rules(job_fields):
     pack = load(job_fields["pack"])
     job = parse_job(of_table(job_fields, True), name="j", base=Path())
-    graph = GraphCache(pack).of(
+    graph = GraphCache(pack).graph_for(
         job,
         ("Torque [Nm]", "Tool wear [min]", "Type=L", "Type=M", "L0_S1_F2", "L0_S1_F3", "L0_S2_F4"),
     )
@@ -93,7 +95,7 @@ def test_without_files_the_graph_is_made_of_names_and_rules(job_fields):
     line = torch.matrix_power(around.double(), 2) > 0
     assert bool(
         around[nodes[0]].logical_and(around[nodes[1]]).any()
-    )  # the rule that reads both stands between them
+    )  # the rule node connects the columns that it reads
     assert bool(line[nodes[4], nodes[5]])  # of one station
     assert not bool(line[nodes[4], nodes[6]])  # of two
     assert bool((torch.matrix_power(around.double(), 8) > 0).all())  # one piece
@@ -123,13 +125,13 @@ def test_a_graph_that_knows_no_column_is_refused(job_fields, tmp_path):
     (tmp_path / "plant.ttl").write_text(
         PLANT.replace("Torque [Nm]", "A").replace("Tool wear [min]", "B")
     )
-    with pytest.raises(JobError, match="says of no column") as caught:
+    with pytest.raises(JobError, match="no node of the graph is linked to a column") as caught:
         run_job(
             of_table(job_fields, {"files": [str(tmp_path / "plant.ttl")]}), out=tmp_path / "run"
         )
     assert "A, B" in str(caught.value)
     assert not (tmp_path / "run").exists()
-    with pytest.raises(JobError, match="there is no such file"):
+    with pytest.raises(JobError, match="the file does not exist"):
         run_job(of_table(job_fields, {"files": [str(tmp_path / "none.ttl")]}), out=tmp_path / "run")
 
 

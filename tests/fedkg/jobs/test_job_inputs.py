@@ -1,4 +1,4 @@
-"""What models read is held once: sites, server and test are views or pieces of it, whatever the split."""
+"""Model inputs are stored once: sites, server and test are views, or copies for other splits."""
 
 from __future__ import annotations
 

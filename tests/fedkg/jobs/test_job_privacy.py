@@ -1,4 +1,4 @@
-"""Privacy in job files: what is protected, told and refused."""
+"""Privacy in jobs: what is protected, reported and rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 from fedkg.data.ai4i import generate
 from fedkg.errors import JobError
 from fedkg.federated import Clients
-from fedkg.federated.privacy.clipped import ClippedGradient
+from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.jobs import Event, resume, run_job
 from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
@@ -151,7 +151,7 @@ def test_inputs_are_standardised_by_the_servers_rows(fields):
 
 
 def test_the_texts_of_categories_are_those_of_the_servers_rows(fields, monkeypatch):
-    """A text that a single row of a site has must not show in the model's inputs."""
+    """A category text in a single row must not become a model input."""
     job = parse_job(fields, name="j", base=Path())
     pack = load_rules(job)[0]
     [train] = prepare_tables(job, pack).train.values()
@@ -181,7 +181,7 @@ def test_sites_alone_send_nothing_and_are_trained_as_they_are(fields, tmp_path):
     assert losses["local_only-s0"]
     assert not losses["fedavg-s0"]
     assert not any(
-        "learnt from the same data" in sentence for sentence in run.sentences
+        "used the same data" in sentence for sentence in run.sentences
     )  # one of them is protected
 
 
@@ -198,9 +198,9 @@ def test_trainings_on_the_same_data_add_up(fields, tmp_path):
         config: max(float(row["epsilon"]) for row in rows(run.folder) if row["trial"] == config)
         for config in ("scfa-s0", "scfa-s1")
     }
-    [said] = [sentence for sentence in run.sentences if "learnt from the same data" in sentence]
-    assert said.startswith("2 trainings")
-    epsilon = float(said.partition("to epsilon ")[2].partition(" at delta 0.001 ")[0])
+    [said] = [sentence for sentence in run.sentences if "used the same data" in sentence]
+    assert said.startswith("2 trials")
+    epsilon = float(said.partition("at most epsilon ")[2].partition(" at delta 0.001 ")[0])
     assert max(worst.values()) < epsilon < 0.9 * sum(worst.values())  # composed: less than added up
     table = privacy_table(rows(run.folder))
     assert table is not None
@@ -208,7 +208,7 @@ def test_trainings_on_the_same_data_add_up(fields, tmp_path):
 
 
 def test_no_two_protected_trainings_share_their_noise(fields):
-    """With the same noise in two of them, their difference would tell of the rows without any."""
+    """With equal noise, the difference of two trials would reveal rows without noise."""
     compare = {"algorithm": ["fedavg", "scfa", "local_only"], "training.learning_rate": [0.1, 0.2]}
     job = parse_job(
         {**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2}, name="j", base=Path()
@@ -255,8 +255,12 @@ REFUSED = [
     ({"algorithm": "fltrust"}, CLIENT, "medians, Krum and FLTrust have no known bound"),
     ({"algorithm": "scaffold"}, CLIENT, "control variates are gradients"),
     ({"algorithm": "pcfedavg"}, CLIENT, "no sum in which it could hide"),
-    ({"training.positive_weight": "balanced"}, EXAMPLE, "the count is not noised"),
-    ({"theory": True}, EXAMPLE, "looks at the gradients of all sites without noise"),
+    (
+        {"training.positive_weight": "balanced"},
+        EXAMPLE,
+        "uses the number of failures at all sites without noise",
+    ),
+    ({"theory": True}, EXAMPLE, "reports gradients of all sites without noise"),
     ({"training.precision": "bfloat16"}, EXAMPLE, "each sample is clipped separately"),
 ]
 
@@ -346,10 +350,12 @@ def test_the_cells_of_a_grid_add_up(fields, tmp_path):
         max(float(row["epsilon"]) for row in rows(folder))
         for folder in sorted((tmp_path / "sweep" / "cells").iterdir())
     ]
-    [said] = [sentence for sentence in sweep.sentences if "learnt from the same data" in sentence]
-    assert said.startswith("2 trainings")
+    [said] = [sentence for sentence in sweep.sentences if "used the same data" in sentence]
+    assert said.startswith("2 trials")
     assert (
-        max(costs) < float(said.partition("to epsilon ")[2].partition(" at delta ")[0]) < sum(costs)
+        max(costs)
+        < float(said.partition("at most epsilon ")[2].partition(" at delta ")[0])
+        < sum(costs)
     )
 
 

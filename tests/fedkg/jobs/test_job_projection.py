@@ -1,4 +1,7 @@
-"""Projected answers in jobs: which rules they keep, by category too, and what the run says of the others."""
+"""Projected outputs in jobs.
+
+Which rules they satisfy, also by category, and notes on the others.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ RULES = """
 signal torque  in N.m span 0 .. 80 column "Torque [Nm]"
 signal variant column "Type"
 output failure in probability span 0 .. 1 column "Machine failure"
-rule strained "A strained machine is told." require if variant is "M" and torque > 40 N.m then failure >= 0.6
+rule strained "A strained machine raises an alarm." require if variant is "M" and torque > 40 N.m then failure >= 0.6
 rule eased    "Another is not."             require if variant is "L" and torque > 40 N.m then failure < 0.4
 rule no_safer kind physical require failure never falls as torque rises
 """
@@ -38,5 +41,5 @@ def test_answers_keep_rules_that_ask_for_a_category_and_the_run_names_the_others
     }
     for rule in ("strained", "eased"):
         assert counts[rule][0] == 0 < counts[rule][1]
-    said = "answers are projected onto strained, eased, not (or not in every part) onto no_safer"
+    said = "answers are projected onto strained, eased; not, or only in part, onto no_safer"
     assert said in folder.rows("rounds.csv")[0]["notes"]

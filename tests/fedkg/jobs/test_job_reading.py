@@ -1,4 +1,4 @@
-"""A wrong job file is one message that names the file and every field."""
+"""An invalid job file gives one message with the file and every field."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_wrong_field_is_named(change, field, said, tmp_path):
 
 
 def test_all_wrong_fields_come_in_one_message(tmp_path):
-    with pytest.raises(JobError, match="3 fields are wrong") as caught:
+    with pytest.raises(JobError, match="3 fields are invalid") as caught:
         read({**GOOD, "training": {"rounds": 0, "batch": 0}, "modle": 1}, tmp_path)
     assert "did you mean `model`" in str(caught.value)
 
@@ -91,10 +91,10 @@ def test_all_wrong_fields_come_in_one_message(tmp_path):
         ("- a\n- b\n", "a list"),
         ("just words", "text without fields"),
         ("a: [1, 2\n", "is not YAML (line"),
-        ("a: 1\nb: 2\na: 3\n", "`a` stands twice"),
+        ("a: 1\nb: 2\na: 3\n", "`a` occurs twice"),
         ("training:\n  rounds: 1\n  rounds: 2\n", "line 3, column 3"),
         ("a: !!python/object/apply:os.system ['true']\n", "is not YAML"),
-        ("a: &x [*x]\n", "there is no such field"),
+        ("a: &x [*x]\n", "unknown field"),
         ("\t- x", "is not YAML"),
     ],
 )
@@ -195,7 +195,9 @@ def test_a_path_on_the_command_line_may_be_relative_to_the_job(tmp_path, monkeyp
 
 def test_a_path_on_the_command_line_that_is_nowhere_names_the_places_tried(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=f"no such file\n.*{tmp_path}/t.csv and /elsewhere/t.csv"):
+    with pytest.raises(
+        UsageError, match=f"the file does not exist\n.*{tmp_path}/t.csv and /elsewhere/t.csv"
+    ):
         parse_job(GOOD, name="job", base=Path("/elsewhere"), overrides=["data.path=t.csv"])
 
 
@@ -224,7 +226,7 @@ def test_numbers_written_with_an_exponent():
 def test_an_algorithm_in_place_of_its_name_is_named_as_it_stands_in_the_file():
     with pytest.raises(
         JobError,
-        match=r"`algorithm.aggregate.krum.atackers`: there is no such field; did you mean `attackers`",
+        match=r"`algorithm.aggregate.krum.atackers`: unknown field; did you mean `attackers`",
     ):
         parse_job(
             {"algorithm": {"aggregate": {"krum": {"atackers": 1}}}}, name="job.yaml", base=Path()
@@ -232,5 +234,5 @@ def test_an_algorithm_in_place_of_its_name_is_named_as_it_stands_in_the_file():
 
 
 def test_what_is_wrong_with_no_single_field_names_none():
-    with pytest.raises(JobError, match=r"^job.yaml: the site 'a' is named twice$"):
+    with pytest.raises(JobError, match=r"^job.yaml: the site 'a' occurs twice$"):
         parse_job({"sites": ["a", "a"]}, name="job.yaml", base=Path())

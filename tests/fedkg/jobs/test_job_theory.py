@@ -1,4 +1,4 @@
-"""Theory as instruments of a run: measured in it, resumable to the bit, and nothing of the training changed."""
+"""Theory in a run: measured constants, bytewise resume, and unchanged training."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_model_of_each_site_s_own_has_no_bound(fields: dict[str, Any], tmp_pat
     ).folder
     [training] = json.loads((folder / "theory.json").read_text())["trials"]
     assert "bound" not in training
-    assert training["note"] == "no common model, of which the theorems of SCFA speak"
+    assert training["note"] == "SCFA's theorems assume one common model"
 
 
 def test_a_fit_knows_which_rounds_it_saw():
@@ -127,8 +127,10 @@ def test_a_fit_knows_which_rounds_it_saw():
 
 def test_certificates_stand_beside_what_a_run_with_sets_came_to(tmp_path: Path):
     (tmp_path / "rules.fkg").write_text(
-        'signal torque in N.m column "Torque [Nm]"\noutput failure in probability span 0 .. 1 column "Machine failure"\n'
-        "rule strong kind capacity require if torque > 60 N.m then failure >= 0.5\nset small keep parameters in l2_ball(radius = 0.5)\n"
+        'signal torque in N.m column "Torque [Nm]"\noutput failure in probability span '
+        '0 .. 1 column "Machine failure"\n'
+        "rule strong kind capacity require if torque > 60 N.m then failure >= 0.5\nset "
+        "small keep parameters in l2_ball(radius = 0.5)\n"
     )
     fields: dict[str, Any] = {
         "rules": [str(tmp_path / "rules.fkg")],
@@ -158,4 +160,4 @@ def test_certificates_stand_beside_what_a_run_with_sets_came_to(tmp_path: Path):
         (run_job(fields, out=tmp_path / "two").folder / "theory.json").read_text()
     )["trials"]
     assert training["constants"]["bound"] is None
-    assert "one local step a round alone" in training["note"]
+    assert "only for one local step per round" in training["note"]

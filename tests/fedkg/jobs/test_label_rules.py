@@ -1,4 +1,4 @@
-"""Rules about the label of a window and of a row of a data set: weights, penalty, projection, and knowledge of a yes-or-no."""
+"""Rules about labels of windows and rows: weights, penalty, projection, injected knowledge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES = """
 signal current column "Current" span -100 .. 100
 signal pressure column "Pressure" span -100 .. 100
 output failure in probability span 0 .. 1
-rule strained "A strained pump is told." hard
+rule strained "A strained pump raises an alarm." hard
   require if current >= 38.5 then failure >= 0.6
 rule no_safer kind physical require failure never falls as pressure rises
 range knowledge calm of failure
@@ -166,5 +166,5 @@ def test_a_forecast_is_not_projected_and_says_why(tmp_path):
         training={"projection": True},
         data={"window": {"history": 6, "horizon": 2, "targets": ["Current"]}},
     )
-    with pytest.raises(JobError, match="a forecast is many steps"):
+    with pytest.raises(JobError, match="a forecast has many steps"):
         expand_trials(parse_job(document, name="j", base=tmp_path))

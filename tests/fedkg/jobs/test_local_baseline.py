@@ -1,4 +1,4 @@
-"""What stands beside every run: the sites alone, and each site by itself."""
+"""Local baselines, and the figures of single sites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Federations of thousands of sites: the time until the first round grows with their number, and not with its square."""
+"""The time until the first round grows linearly with the number of sites."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def job(tmp_path: Path, kind: str, sites: int, rows: int) -> dict[str, Any]:
 
 
 def train(fields: dict[str, Any], out: Path) -> tuple[float, list[str]]:
-    """CPU seconds until the first round has ended, and everything that was announced before."""
+    """CPU seconds until the end of the first round, and the messages before it."""
     begun, first, announced = time.process_time(), 0.0, []
 
     def watch(event: Event) -> None:

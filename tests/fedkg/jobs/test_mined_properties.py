@@ -1,6 +1,9 @@
-"""Properties that jobs mine at sites of unequal size: the paper's tight values, from `fedkg run` to `properties.csv`.
+"""Properties that jobs mine at sites of unequal size.
 
-Source: An, Johnson and Ma 2024, table 1 and equation (1). The verdicts and the bisection of this file are loops over steps.
+The paper's tight values, from `fedkg run` to `properties.csv`.
+
+Source: An, Johnson and Ma 2024, table 1 and equation (1). The verdicts and the bisection of this
+file are loops over steps.
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ Trace = NDArray[np.float64]
 Values = Mapping[str, float]
 HORIZON = 6
 TOLERANCE = 1e-3
-"""How near mined and searched values are: the samples are scaled in float32, and strict bounds stay off by a millionth of the span."""
+"""How near mined and searched values are.
+
+The samples are scaled in float32, and strict bounds stay off by a millionth of the span.
+"""
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,8 @@ class Template:
     """An open formula.
 
     Attributes:
-        text: as rules call it. loose: of each open parameter, in the order in which it is found, the side of its loosest value.
+        text: as rules call it. loose: of each open parameter, in the order in which it is found,
+            the side of its loosest value.
         holds: the verdict on one trace.
     """
 
@@ -43,7 +50,7 @@ class Template:
 
 
 def responds(of: int) -> Callable[[Trace, Values], bool]:
-    """Where x reaches 50 at steps 0 .. 3, the channel `of` reaches `answer` one or two steps later."""
+    """If x reaches 50 at steps 0 .. 3, channel `of` reaches `answer` one or two steps later."""
     return lambda w, p: all(
         w[t, 0] < 50 or max(w[t + 1, of], w[t + 2, of]) >= p["answer"] for t in range(4)
     )
@@ -95,7 +102,9 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Command:
 def mined(
     cli: Command, folder: Path, series: Mapping[str, NDArray[np.float64]], rules: str, horizon: int
 ) -> tuple[dict[str, dict[str, dict[str, float]]], dict[str, int]]:
-    """What a job mines in the windows of a table: values by site, inference and number; and the training windows of each site.
+    """What a job mines in the windows of a table.
+
+    Values by site, inference and number; and the training windows of each site.
 
     Window w of a site forecasts the steps horizon * (w + 1) to horizon * (w + 2) - 1.
     """
@@ -149,7 +158,7 @@ def windows(values: Trace, count: int, horizon: int) -> list[Trace]:
 
 
 def halved(template: Template, traces: Sequence[Trace]) -> dict[str, float]:
-    """The tight values by bisection, one parameter after the other, those that are still open at their loosest end."""
+    """The tight values by bisection, one parameter at a time, with the others loosest."""
     found = {name: side * math.inf for name, side in template.loose.items()}
     for name, side in template.loose.items():
         good, bad = side * 300.0, -side * 300.0
@@ -171,8 +180,10 @@ def test_mined_values_are_those_of_bisection_and_none_is_tighter(
     hours = {"a": 24, "b": 66, "c": 150}
     series = {site: 100 * dice.random((count, 2)) for site, count in hours.items()}
     rules = "".join(
-        f"use rules templates.{template.text.partition('(')[0]}\n"
-        f"infer {name} per client find {', '.join('?' + one for one in template.loose)} in {template.text}\n"
+        (
+            f"use rules templates.{template.text.partition('(')[0]}\ninfer {name} per client "
+            f"find {', '.join('?' + one for one in template.loose)} in {template.text}\n"
+        )
         for name, template in TEMPLATES.items()
     )
     found, counts = mined(cli, tmp_path, series, rules, HORIZON)
@@ -193,7 +204,10 @@ def test_mined_values_are_those_of_bisection_and_none_is_tighter(
 def test_existence_is_the_shortest_interval_that_every_window_visits(
     cli: Command, tmp_path: Path
 ) -> None:
-    """FedSTL, acceptance test 8: windows with the values {1, 5}, {4, 9} and {6, 2} give 4 .. 6. The other site has one more."""
+    """FedSTL, acceptance test 8: windows with the values {1, 5}, {4, 9} and {6, 2} give 4 .. 6.
+
+    The other site has one more.
+    """
     seen = {"a": [(1, 5), (4, 9), (6, 2)], "b": [(1, 5), (4, 9), (6, 2), (9, 9)]}
     series = {}
     for site, pairs in seen.items():

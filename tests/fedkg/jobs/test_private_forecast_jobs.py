@@ -1,4 +1,4 @@
-"""Weights by the rules, clusters, a teacher, knowledge, sets and privacy in one job; what of it is refused, and why."""
+"""SCFA, clusters, teacher, knowledge, sets and privacy in one job; rejected combinations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rules(tmp_path: Path) -> str:
     return str(tmp_path / "rules.fkg")
 
 
-def together(rules: str, privacy: dict[str, Any] | None, **fedstl: Any) -> dict[str, Any]:
+def combined_job(rules: str, privacy: dict[str, Any] | None, **fedstl: Any) -> dict[str, Any]:
     joints = {
         "title": "All at once",
         "weighting": "scfa",
@@ -46,7 +46,7 @@ def together(rules: str, privacy: dict[str, Any] | None, **fedstl: Any) -> dict[
 
 
 def test_all_of_it_under_the_privacy_of_rows(rules, tmp_path):
-    run = run_job(together(rules, ROWS), out=tmp_path / "run", report=False)
+    run = run_job(combined_job(rules, ROWS), out=tmp_path / "run", report=False)
     folder = RunFolder(run.folder)
     spent = folder.rows("privacy.csv")
     assert [row["what"] for row in spent] == ["mined properties", "training"] * 4
@@ -78,7 +78,9 @@ def test_all_of_it_under_the_privacy_of_rows(rules, tmp_path):
 
 
 def test_all_of_it_under_the_privacy_of_sites(rules, tmp_path):
-    run = run_job(together(rules, SITES, assignment="argmin"), out=tmp_path / "run", report=False)
+    run = run_job(
+        combined_job(rules, SITES, assignment="argmin"), out=tmp_path / "run", report=False
+    )
     [spent] = RunFolder(run.folder).rows("privacy.csv")
     assert (spent["unit"], spent["what"], spent["releases"]) == ("a client", "training", "2")
     assert not RunFolder(run.folder).rows(
@@ -96,12 +98,12 @@ def test_all_of_it_under_the_privacy_of_sites(rules, tmp_path):
 )
 def test_what_noise_does_not_cover_is_refused(rules, privacy, fedstl, said):
     with pytest.raises(JobError) as caught:
-        expand_trials(Job.model_validate(together(rules, privacy, **fedstl)))
+        expand_trials(Job.model_validate(combined_job(rules, privacy, **fedstl)))
     assert said in str(caught.value)
 
 
 def test_clusters_need_rows_of_the_server_under_the_privacy_of_rows(rules):
-    job = together(rules, ROWS)
+    job = combined_job(rules, ROWS)
     job["data"]["server"] = 0
     with pytest.raises(JobError, match="clusters by rows of the server"):
         expand_trials(Job.model_validate(job))
@@ -110,7 +112,7 @@ def test_clusters_need_rows_of_the_server_under_the_privacy_of_rows(rules):
 def test_a_property_of_all_sites_together_is_refused_under_the_privacy_of_sites(rules, tmp_path):
     Path(rules).write_text(RULES.replace("infer late per client", "infer late per run"))
     with pytest.raises(JobError, match="mined in the data of all clients together"):
-        run_job(together(rules, SITES, assignment="argmin"), out=tmp_path / "run")
+        run_job(combined_job(rules, SITES, assignment="argmin"), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -120,12 +122,12 @@ def test_what_cannot_be_mined_privately_is_refused_before_there_is_a_folder(rule
         + "infer soon per client find ?high, ?end in operational_range(volume, 0, ?high, 0, ?end)\n"
     )
     with pytest.raises(FedkgError, match="bounds of windows cannot be mined privately"):
-        run_job(together(rules, ROWS), out=tmp_path / "run")
+        run_job(combined_job(rules, ROWS), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_mining_that_leaves_the_training_nothing_is_refused():
-    with pytest.raises(ValueError, match="leaves the training nothing"):
+    with pytest.raises(ValueError, match="must be below `epsilon`, which training shares"):
         Privacy(unit="example", epsilon=2.0, mined={"epsilon": 2.0})
-    with pytest.raises(ValueError, match="belongs to `unit: example`"):
+    with pytest.raises(ValueError, match="requires `unit: example`"):
         Privacy(unit="client", epsilon=2.0, mined={"epsilon": 1.0})

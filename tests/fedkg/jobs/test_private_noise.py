@@ -1,4 +1,4 @@
-"""What the noise of protected trainings hangs on: the job, and every sample that is trained on."""
+"""The noise of a protected trial depends on the job and on every training sample."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sites_of_numbers(last: float) -> Clients:
 
 
 def test_data_that_differ_in_one_number_share_no_noise():
-    """What is trained on is told by every name, shape, number, target and code, and by which site has it."""
+    """The digest covers every name, shape, input, target, code and site."""
     first = sites_of_numbers(11.0)
     others = [
         sites_of_numbers(11.000001),
@@ -65,18 +65,20 @@ def test_data_that_differ_in_one_number_share_no_noise():
 @pytest.mark.parametrize("columnar", [False, True], ids=["a table", "a data set"])
 @pytest.mark.usefixtures("no_report")
 def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, columnar):
-    """Two runs whose data differ in one row would otherwise differ by that row alone: the noise would go with the difference."""
+    """With equal noise, runs on data that differ in one row would differ by that row alone."""
     path = tmp_path / "t.csv"
     lines = [
         "x1,x2,bad,site",
         *(f"{i % 7},{i * 37 % 11},{int(i % 5 == 0)},{'ab'[i % 2]}" for i in range(120)),
     ]
     (tmp_path / "r.fkg").write_text(
-        'signal one column "x1" span 0 .. 20\noutput bad in probability span 0 .. 1\nrule r require bad never falls as one rises\n'
+        'signal one column "x1" span 0 .. 20\noutput bad in probability span 0 .. '
+        "1\nrule r require bad never falls as one rises\n"
     )
     (tmp_path / "t.fkg").write_text(
         'signal one column "x1" span 0 .. 20\nsignal two column "x2" span 0 .. 20\n'
-        'output bad column "bad" in probability span 0 .. 1\nrule r require bad never falls as one rises\n'
+        'output bad column "bad" in probability span 0 .. 1\nrule r require bad never '
+        "falls as one rises\n"
     )
     table = {"label": "bad", "features": ["x1", "x2"], "path": str(path)}
     of_set = {"set": "table", "path": str(path), "split": "iid", "min_samples": 3, "server": 0.1}
@@ -93,19 +95,19 @@ def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, colu
     def seed(privacy):
         return trial_of({**job, "privacy": privacy}, tmp_path).settings.seed
 
-    def of(text, privacy=EXAMPLE):
+    def job_rows(text, privacy=EXAMPLE):
         path.write_text(text)
         return seed(privacy)
 
-    first = of("\n".join(lines))
-    again = of("\n".join(lines))
+    first = job_rows("\n".join(lines))
+    again = job_rows("\n".join(lines))
     changed = [
-        of("\n".join([*lines[:row], lines[row].replace(",", "9,", 1), *lines[row + 1 :]]))
+        job_rows("\n".join([*lines[:row], lines[row].replace(",", "9,", 1), *lines[row + 1 :]]))
         for row in (3, 50)
     ]
     assert first == again
     assert len({first, *changed}) == 3
-    assert of("\n".join(lines), None) == 0
+    assert job_rows("\n".join(lines), None) == 0
     path.write_text("\n".join(lines))
     rules = tmp_path / ("t.fkg" if columnar else "r.fkg")
     text = rules.read_text()
@@ -126,7 +128,7 @@ def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, colu
         run.folder / CHECKSUM_KEY
     ).read_bytes()
     path.write_text("\n".join([*lines, "1,1,0,a"]))
-    with pytest.raises(JobError, match="is not the one the run was begun with"):
+    with pytest.raises(JobError, match="has changed since the run started"):
         reproduce(run.folder)
     path.write_text("\n".join(lines))
     (run.folder / CHECKSUM_KEY).unlink()

@@ -1,4 +1,4 @@
-"""The server's probe: covering where it is to be, reproducible, from the server's rows alone."""
+"""The server's probe: covering, reproducible, and from server rows alone."""
 
 from __future__ import annotations
 

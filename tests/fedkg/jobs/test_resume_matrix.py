@@ -1,7 +1,7 @@
-"""A run that stops after any round and goes on ends with the same bytes as one that never stopped, whatever it trains.
+"""A run that stops after any round and resumes ends with the bytes of an uninterrupted run.
 
-Each configuration is trained once, and its folder is copied at every round and when a training has ended: what a process that is killed there
-leaves behind. Each copy is then resumed.
+Each configuration is trained once, and its folder is copied at every round and when a training has
+ended: what a process that is killed there leaves behind. Each copy is then resumed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from fedkg.jobs.folder import TRIALS, RunFolder
 pytestmark = pytest.mark.usefixtures("no_report")
 
 NOT_OF_THE_RUN = ("checkpoints", ".lock", "environment.json", "job.yaml", "rounds.csv", "log.jsonl")
-"""What `equal_bytes` compares in another way or not at all: rounds.csv has times, the log has checksums of it, rows in files have places."""
+"""What `equal_bytes` compares in another way or not at all.
+
+Rounds.csv has times, the log has checksums of it, rows in files have places.
+"""
 
 TABLE: dict[str, dict[str, Any]] = {
     "fedavg": {},

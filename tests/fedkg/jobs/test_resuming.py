@@ -1,4 +1,4 @@
-"""Runs that stop, are killed, or find their folder changed: resuming to the bit, and refusals."""
+"""Runs that stop, are killed, or find their folder changed: bytewise resume, and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_running_the_same_job_into_its_folder_goes_on(job_fields, tmp_path):
     events: list[Event] = []
     run_job(job_fields, out=tmp_path / "run", on_event=events.append)
     assert [e.kind for e in events] == ["prepared", "note", "finished"]
-    assert "is a run that is done: nothing is trained" in events[1].message
+    assert "is finished: fedkg only rewrites its table and report" in events[1].message
 
 
 def test_lines_beyond_the_last_checkpoint_are_trained_again(job_fields, tmp_path):
@@ -114,7 +114,10 @@ def dying_log(self, states):
 RunLog.add = dying_log
 run_job(sys.argv[1], out=sys.argv[2])
 """
-"""A run that kills itself at the n-th write of a file or of its log: in the middle of it, or right after it."""
+"""A run that kills itself at the n-th write of a file or of its log.
+
+In the middle of it, or right after it.
+"""
 
 
 def killed(job: Path, out: Path, moment: int, part: float) -> int:
@@ -149,7 +152,7 @@ def test_kill_9_at_every_write_resumes_or_says_why_not(job_fields, tmp_path, fir
         if RunFolder(out).exists():
             resume(out)
         else:
-            with pytest.raises(UsageError, match="begin again"):
+            with pytest.raises(UsageError, match="start again"):
                 resume(out)
             run_job(job, out=out)
         assert figures(out) == whole

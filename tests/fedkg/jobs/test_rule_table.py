@@ -1,4 +1,4 @@
-"""The tables of rules of a run: what a row that lacks a value says, and how a check of the data is told that no number decides."""
+"""The tables of rules: rows with missing values, and examples of violations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedkg.pack import CategoryIs, Pack
 
 
 class Flat:
-    """A model that says the same of every row."""
+    """A model with a constant output."""
 
     def apply(self, params, x):
         return x.new_zeros((1, x.shape[0], 1))
@@ -36,7 +36,7 @@ def test_a_row_without_the_wear_says_nothing_of_more_wear(job_fields, pack):
 
 
 def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
-    """Of a yes or no what stands there; a rule about nothing in particular names the row alone."""
+    """Examples show truth values; a rule without an entity names only the row."""
     kept = pack.banks[2]
     machine = replace(
         kept, skeleton=CategoryIs(slot=0, param=0), slots=np.full_like(kept.slots, 3)
@@ -64,15 +64,15 @@ def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     cold = one.with_numbers("Torque [Nm]", np.array([-2.5]))
     assert (
         check_tables(sited, [cold])[0]["example"]
-        == f"{one.texts('machine')[0]}, row {row}: misses by 2.5"
+        == f"{one.texts('machine')[0]}, row {row}: violation 2.5"
     )
 
 
 def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fields, pack):
-    """Two tables both have a row 7."""
+    """Two tables each have a row 7."""
 
     class Denying:
-        """A model that sees no failure anywhere."""
+        """A model that never predicts a failure."""
 
         def apply(self, params, x):
             return x.new_full((1, x.shape[0], 1), -9.0)
@@ -82,7 +82,7 @@ def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fie
     [machine], row = one.texts("machine"), int(one.numbers(ROW_COLUMN)[0])
     assert (
         check_tables(sited, [one.with_texts(SITE_COLUMN, ["linz"])])[0]["example"]
-        == f"{machine}, site linz, row {row}: misses by 2.5"
+        == f"{machine}, site linz, row {row}: violation 2.5"
     )
     named = replace(sited, test=sited.test.with_texts(SITE_COLUMN, ["graz"] * sited.test.rows))
     examples = [

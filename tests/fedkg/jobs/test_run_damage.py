@@ -1,4 +1,4 @@
-"""Damage to the files of a run: each is reported with its checksums, or rebuilt to the same bytes."""
+"""Damage to the files of a run is reported with checksums, or repaired to the same bytes."""
 
 from __future__ import annotations
 

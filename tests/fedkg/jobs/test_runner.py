@@ -1,4 +1,4 @@
-"""Runs from job to report: the folder, what is told, settings."""
+"""Runs from job to report: folder, events, settings."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
     kinds = ["prepared", *(["trial", "round", "round", "round", "trial_done"] * 4), "finished"]
     assert [e.kind for e in events if e.kind != "note"] == kinds
     assert [e.message for e in events if e.kind == "note"] == [
-        "the sites of a round are trained one after the other: as the job says",
-        "no update has any weight under the rules: the model was kept as it was",
+        "the sites of a round are trained one after the other: as the job requests",
+        "no update has any weight under the rules: the model is unchanged",
         (
-            "an update without weight breaks every rule of a family: capacity, temporal; put a penalty into the training, "
-            "loosen the rules or their tolerance, or set on_all_invalid to fedavg"
+            "an update without weight violates every rule of a family: capacity, "
+            "temporal; put a penalty into the training, loosen the rules or their "
+            "tolerance, or set on_all_invalid to fedavg"
         ),
     ]
     assert len(run.results) == 4

@@ -1,4 +1,4 @@
-"""Jobs on data sets by name and on tables by contract: classes, yes-or-no, numbers; splits; models; knowledge injected."""
+"""Jobs on data sets and contract tables: tasks, splits, models, injected knowledge."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ predict knowledge by_flow of grade
 
 @pytest.fixture(autouse=True)
 def _no_report(no_report: None) -> None:
-    """Reports have tests of their own."""
+    """Other tests cover reports."""
 
 
 def fields(**changes: Any) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def test_labels_that_knowledge_rules_out_are_counted(tmp_path):
     job = grades(tmp_path)
     job["model"] = {**job["model"], "inject": {"trust": 0.3}}
     assert (
-        "rules out"
+        "excludes"
         not in RunFolder(run_job(job, out=tmp_path / "sound").folder).rows("rounds.csv")[0]["notes"]
     )
     job["corrupt"] = {"site": job["sites"][0], "share": 1.0}
@@ -228,16 +228,17 @@ def test_labels_that_knowledge_rules_out_are_counted(tmp_path):
     [sound, turned] = [
         row["notes"] for row in RunFolder(run.folder).rows("rounds.csv") if row["round"] == "1"
     ]
-    assert "rules out" not in sound
+    assert "excludes" not in sound
     found = re.search(
-        rf"`by_heat` rules out (\d+) of (\d+) labels that are trained on \(at {job['sites'][0]}\): each costs 10,000",
+        rf"`by_heat` excludes (\d+) of (\d+) training labels \(at {job['sites'][0]}\): "
+        "each adds a constant loss of 10,000",
         turned,
     )
     assert found
     assert 0 < int(found[1]) < int(found[2])
     hidden = {**job, "privacy": {"unit": "example", "noise": 2.0, "delta": 1e-3}}
     assert (
-        "rules out"
+        "excludes"
         not in (run_job(hidden, out=tmp_path / "hidden").folder / "rounds.csv").read_text()
     )
 
@@ -274,19 +275,22 @@ def read_job_of(document: dict[str, Any]) -> Job:
     ("changes", "said"),
     [
         ({"data": {"set": "minst"}}, "did you mean 'mnist'"),
-        ({"data": {"set": "mnist", "rows": 5}}, "`rows` would not be looked at"),
+        (
+            {"data": {"set": "mnist", "rows": 5}},
+            "`rows`: only for tables, and `set` names a data set",
+        ),
         ({"data": {"split": "quantity"}}, "belong together"),
-        ({"data": {"set": None, "size": None, "split": "classes"}}, "is of data sets"),
+        ({"data": {"set": None, "size": None, "split": "classes"}}, "requires a data set"),
         (
             {"data": {"window": {"history": 3, "gaps": "error", "longest": 2}}},
             "belongs to `gaps: interpolate`",
         ),
         ({"data": {"clients": 3}}, "`split: sites`"),
-        ({"model": {"kind": "gru", "hidden": [3, 4]}}, "is one width"),
+        ({"model": {"kind": "gru", "hidden": [3, 4]}}, "must be one width"),
         ({"model": {"kind": "softmax", "hidden": 3}}, "not of `softmax`"),
         ({"model": {"kind": "module"}}, "belong together"),
         ({"model": {"kind": "mlp", "private": ["a"], "shared": ["b"]}}, "the other way round"),
-        ({"model": {"kind": "mlp", "name": "gru"}}, "the same field"),
+        ({"model": {"kind": "mlp", "name": "gru"}}, "are synonyms"),
         ({"model": {"inject": {"range": False, "predict": False}}}, "nothing to inject"),
     ],
 )
@@ -299,18 +303,21 @@ def test_what_does_not_fit_is_said_by_the_schema(changes, said):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model": {"kind": "gru"}}, ["reads windows of series"]),
+        ({"model": {"kind": "gru"}}, ["reads windows, and `data.window` is not set"]),
         ({"data": {"set": "covtype"}, "model": {"kind": "cnn"}}, ["reads images"]),
         (
             {"algorithm": "scfa", "training": {"penalty": 1.0}},
-            ["(1) `weighting: scfa` takes what is known", "(2) `training.penalty`"],
+            ["(1) `weighting: scfa` requires rules", "(2) `training.penalty`"],
         ),
-        ({"algorithm": "fltrust", "data": {"server": 0}}, ["leaves it no rows"]),
+        (
+            {"algorithm": "fltrust", "data": {"server": 0}},
+            ["FLTrust requires rows at the server, and `data.server` is 0"],
+        ),
         (
             {"algorithm": "fedstl"},
-            ["properties are those of forecasts", "takes what is known from rules"],
+            ["FedSTL requires forecasts", "requires rules, and the job has none"],
         ),
-        ({"sites": {"north": {"machines": ["M1"]}}}, ["its samples are those of data set mnist"]),
+        ({"sites": {"north": {"machines": ["M1"]}}}, ["data set mnist provides the samples"]),
     ],
 )
 def test_every_contradiction_of_an_arm_is_told_before_anything_is_loaded(changes, said):
@@ -334,7 +341,7 @@ def test_every_contradiction_of_an_arm_is_told_before_anything_is_loaded(changes
         ),
         (
             {"data": {"set": "cmapss", "size": 2, "split": "dirichlet"}, "model": {"kind": "mlp"}},
-            "makes sites unlike in their classes",
+            "requires classes, and this task predicts a number",
         ),
         (
             {
@@ -342,10 +349,10 @@ def test_every_contradiction_of_an_arm_is_told_before_anything_is_loaded(changes
                 "model": {"kind": "mlp"},
                 "sites": {},
             },
-            "is a series to be forecast",
+            "is a series for forecasting",
         ),
-        ({"data": {"set": "mnist", "split": "sites"}, "sites": {}}, "has no sites of its own"),
-        ({"data": {"set": "covtype", "split": "sites"}}, "has no site of this name"),
+        ({"data": {"set": "mnist", "split": "sites"}, "sites": {}}, "does not define sites"),
+        ({"data": {"set": "covtype", "split": "sites"}}, "unknown site of"),
     ],
 )
 def test_what_the_data_has_no_use_for_is_refused_before_training(changes, said, tmp_path):
@@ -357,27 +364,30 @@ def test_what_the_data_has_no_use_for_is_refused_before_training(changes, said, 
 
 def test_a_module_beside_the_job_is_a_model(tmp_path):
     (tmp_path / "net.py").write_text(
-        "from torch import nn\n\n\ndef Net(width=4):\n"
-        "    return nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.Tanh(), nn.Linear(width, 10))\n"
+        "from torch import nn\n\n\ndef Net(width=4):\n    return "
+        "nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.Tanh(), nn.Linear(width, "
+        "10))\n"
     )
     (tmp_path / "job.yaml").write_text(
         "name: own\nsites: 3\ndata: {set: mnist, size: 90, split: iid, min_samples: 5}\n"
-        "model: {kind: module, path: 'net.py:Net', options: {width: 3}, private: ['3.']}\n"
-        "training: {rounds: 1, participation: 1.0, executor: stacked}\nalgorithm: {private: {}}\nevaluation: {local_baseline: false}\n"
+        "model: {kind: module, path: 'net.py:Net', options: {width: 3}, private: "
+        "['3.']}\ntraining: {rounds: 1, participation: 1.0, executor: "
+        "stacked}\nalgorithm: {private: {}}\nevaluation: {local_baseline: false}\n"
     )
     job = read_job(tmp_path / "job.yaml")
     assert list(job.sites) == ["site 1", "site 2", "site 3"]
     run = run_job(job, out=tmp_path / "run", trust_code=True)
     assert 0 <= float(last(run)["accuracy"]) <= 1
-    with pytest.raises(JobError, match="answers 10 numbers for a sample"):
+    with pytest.raises(JobError, match="returns 10 numbers per sample"):
         build_model(job.model, sample=(1, 28, 28), outputs=7)
 
 
 def test_a_file_of_a_module_may_have_dataclasses(tmp_path):
     (tmp_path / "sized.py").write_text(
-        "from __future__ import annotations\n\nfrom dataclasses import dataclass\n\nfrom torch import nn\n\n\n"
-        "@dataclass\nclass Size:\n    width: int = 3\n\n\n"
-        "def Net():\n    return nn.Sequential(nn.Linear(4, Size().width), nn.Linear(3, 2))\n"
+        "from __future__ import annotations\n\nfrom dataclasses import "
+        "dataclass\n\nfrom torch import nn\n\n\n@dataclass\nclass Size:\n    width: int "
+        "= 3\n\n\ndef Net():\n    return nn.Sequential(nn.Linear(4, Size().width), "
+        "nn.Linear(3, 2))\n"
     )
     model = build_model(
         Model(kind="module", path=f"{tmp_path / 'sized.py'}:Net"), sample=(4,), outputs=2
@@ -386,7 +396,10 @@ def test_a_file_of_a_module_may_have_dataclasses(tmp_path):
 
 
 def test_no_step_that_the_test_asks_for_is_a_target_of_the_training():
-    """Windows of 8 + 4 steps, one at each step: those whose forecast reaches into the test's are for nothing."""
+    """Windows of 8 + 4 steps at each step.
+
+    Those with forecasts that overlap the test are unused.
+    """
     window = {"history": 8, "horizon": 4, "targets": ["volume"]}
     job = Job.model_validate(
         {"data": {"set": "traffic", "size": 120, "clients": 2, "min_samples": 3, "window": window}}
@@ -400,13 +413,15 @@ def test_no_step_that_the_test_asks_for_is_a_target_of_the_training():
         assert train.max() + 3 * source.step < test.min()
         assert np.count_nonzero(mine & (samples.use == 3)) == 3
     assert source.test.tolist() == np.isin(samples.use, (1, 3)).tolist()
-    assert "6 windows whose forecast reaches into the test are not trained on" in source.notes
+    assert (
+        "fedkg does not train on 6 windows with a forecast that overlaps the test" in source.notes
+    )
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"set": "table", "path": "t.csv", "size": 9}, "all rows of the table are read"),
+        ({"set": "table", "path": "t.csv", "size": 9}, "fedkg reads all rows of the table"),
         ({"set": "no such thing at all"}, "known: .*mnist.*table"),
     ],
 )
@@ -419,7 +434,7 @@ def test_a_threshold_of_a_server_without_rows_is_refused():
     job = Job.model_validate(
         fields(data={"set": "secom", "server": 0}, evaluation={"threshold": "server"})
     )
-    with pytest.raises(JobError, match="threshold is found on labelled rows of the server"):
+    with pytest.raises(JobError, match="requires labelled rows at the server"):
         expand_trials(job)
 
 
@@ -427,7 +442,7 @@ def test_tables_of_sites_are_read_as_they_are():
     job = Job.model_validate(
         {"rules": ["r.fkg"], "sites": {"a": {"table": "a.csv"}}, "data": {"dates": "day-first"}}
     )
-    with pytest.raises(JobError, match=r"data\.dates: sites have tables of their own"):
+    with pytest.raises(JobError, match=r"data\.dates does not apply to the tables of single sites"):
         expand_trials(job)
 
 
@@ -459,7 +474,7 @@ def test_wrong_fields_are_named_with_their_line(tmp_path):
         read_job(tmp_path / "job.yaml", ["data.clients=some", "model.kind=mlp"])
     assert str(caught.value).endswith(
         "(--set data.clients=some)"
-    )  # what the command line says stands on no line
+    )  # a command-line override has no line number
 
 
 def test_rules_without_knowledge_have_nothing_to_inject(tmp_path):

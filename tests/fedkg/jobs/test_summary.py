@@ -1,4 +1,4 @@
-"""The comparison over seeds, with numbers worked by hand."""
+"""The comparison over seeds, with hand-computed numbers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_figures_by_hand():
     assert ours["zone"] == "critical"
     (said,) = describe_comparison([base, ours], 0.5)
     assert (
-        ": higher, by 0.200 ± 0.000 (on 2 of 2 seeds), which may be chance." in said
+        ": higher, by 0.200 ± 0.000 (on 2 of 2 seeds), not significant." in said
     )  # the same twice tells nothing of chance
 
 
@@ -80,7 +80,7 @@ def test_mixed_seeds_are_no_clear_difference():
         + lines("scfa-s1", [0.45])
     )
     (said,) = describe_comparison(compare_trials(configs(), rounds, [], 0.5), 0.5)
-    assert "higher, by 0.025 ± 0.106 (on 1 of 2 seeds), which may be chance" in said
+    assert "higher, by 0.025 ± 0.106 (on 1 of 2 seeds), not significant" in said
     assert "clearly" not in said
 
 
@@ -89,7 +89,7 @@ def test_one_seed_says_little_and_nobody_reaches_the_target():
         compare_trials(configs(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.5),
         0.5,
     )
-    assert "one seed, which says little" in said[0]
+    assert "one seed only" in said[0]
     assert said[-1] == "No training reached an F1 of 0.5 on the test rows."
 
 
@@ -105,10 +105,12 @@ def test_the_corrupted_site_s_weight_is_compared_with_its_share():
     assert [row["alpha_corrupted"]["mean"] for row in results] == [0.4, 0.1]
     said = describe_comparison(results, 0.5)
     assert any(
-        text.startswith("FedAvg gives linz") and "what its rows give it" in text for text in said
+        text.startswith("FedAvg gives linz") and "equal to its share of the rows" in text
+        for text in said
     )
     assert any(
-        text.startswith("SCFA gives linz") and "75% less than its rows" in text for text in said
+        text.startswith("SCFA gives linz") and "75% less than its share of the rows" in text
+        for text in said
     )
 
 
@@ -131,7 +133,7 @@ def test_a_tie_is_not_called_lower_on_all_seeds():
         + lines("scfa-s1", [0.4])
     )
     (said,) = describe_comparison(compare_trials(configs(), rounds, [], 0.5), 0.5)
-    assert "lower, by 0.050 ± 0.071 (on 1 of 2 seeds), which may be chance" in said
+    assert "lower, by 0.050 ± 0.071 (on 1 of 2 seeds), not significant" in said
 
 
 def test_the_base_is_the_arm_with_plain_averaging_whatever_it_is_called():
@@ -150,7 +152,7 @@ def test_the_base_is_the_arm_with_plain_averaging_whatever_it_is_called():
 
 
 def test_what_sites_reach_alone_is_not_held_to_rows_of_others():
-    """A site's own model on everybody's rows says nothing of what a federation is worth; its own rows do (`over_sites.alone`)."""
+    """Local models are compared on their site's rows only (`describe_local_training`)."""
     base, ours = compare_trials(
         configs(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1
     )

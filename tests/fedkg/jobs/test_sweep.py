@@ -1,4 +1,4 @@
-"""Sweeps: a folder for each run, one comparison, stopped and gone on with; a run that fails leaves the others alone."""
+"""Sweeps: run folders, one comparison, stop and resume, and failed runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def job(job_fields: dict[str, Any], tmp_path: Path) -> Path:
 
 
 def figures(sweep: Any) -> list[Any]:
-    """What must be the same however often a sweep was stopped."""
+    """The files that must not depend on how often a sweep was stopped."""
     return [
         (
             row["setting"],
@@ -110,10 +110,10 @@ def test_the_same_sweep_into_its_folder_goes_on_and_another_is_refused(job: Path
     events: list[Event] = []
     run_sweep(job, [], (0,), out=tmp_path / "sweep", overrides=SMALL, on_event=events.append)
     assert [event.kind for event in events] == ["finished"]
-    with pytest.raises(UsageError, match="holds another sweep"):
+    with pytest.raises(UsageError, match="contains another sweep"):
         run_sweep(job, [], (0, 1), out=tmp_path / "sweep", overrides=SMALL)
     run_job(job, out=tmp_path / "run", overrides=SMALL)
-    with pytest.raises(UsageError, match="holds a run, not a sweep"):
+    with pytest.raises(UsageError, match="contains a run, not a sweep"):
         run_sweep(job, [], (0,), out=tmp_path / "run", overrides=SMALL)
 
 
@@ -130,7 +130,7 @@ def test_a_run_that_fails_is_told_and_does_not_lose_the_others(job: Path, tmp_pa
     assert [row["setting"] for row in sweep.results] == [{"data.min_samples": "20"}] * 2
     assert list(sweep.failed) == ["min_samples5000"]
     assert "5000" in sweep.failed["min_samples5000"]
-    assert any("failed, the others go on" in event.message for event in events)
+    assert any("failed, the other runs continue" in event.message for event in events)
     told = read_status(tmp_path / "s")
     assert [run.state for run in told.runs] == ["done", "failed"]
     assert "5000" in told.runs[1].error

@@ -1,4 +1,4 @@
-"""Runs of a sweep side by side: the same figures, what fails and what is stopped, and devices that are not there."""
+"""Parallel runs of a sweep: equal figures, failures, stops, and missing devices."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_processors_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_more_shares_are_made_than_there_are_runs(
     cells: list[int], most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What is left of a sweep has the whole machine, however many runs at once were asked for."""
+    """The remaining runs of a sweep share the whole machine."""
     asked: list[int] = []
 
     def one(jobs: int) -> list[tuple[int, ...]]:

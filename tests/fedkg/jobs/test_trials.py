@@ -1,4 +1,4 @@
-"""Every training a job asks for, once."""
+"""The expansion of a job into trials."""
 
 from __future__ import annotations
 
@@ -78,14 +78,17 @@ def test_a_named_algorithm_carries_its_own_scoring():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"algorithm": "fedprx"}, "algorithm: there is no such algorithm"),
-        ({"compare": {"data.alfa": [1]}}, "`data.alfa` is no field"),
+        ({"algorithm": "fedprx"}, "algorithm: unknown algorithm"),
+        ({"compare": {"data.alfa": [1]}}, "`data.alfa` is not a field of a job"),
         ({"compare": {"data.rows": [1]}}, "`data.rows` is the same in all trials"),
         ({"compare": {"data.alpha": ["wide"]}}, "compare: `data.alpha`"),
         ({"compare": {"data.alpha": [1, 1]}}, "two trials would be called"),
-        ({"compare": {"data.alpha": []}}, "compare.data.alpha: no value"),
+        ({"compare": {"data.alpha": []}}, "compare.data.alpha: the list of values is empty"),
         ({"corrupt": {"site": "paris"}}, "corrupt.site"),
-        ({"corrupt": {"site": "linz", "compare": {"data.beta": [1]}}}, "`data.beta` is no field"),
+        (
+            {"corrupt": {"site": "linz", "compare": {"data.beta": [1]}}},
+            "`data.beta` is not a field of a job",
+        ),
         ({"rules": ["a.fkg"]}, "either `rules` or `pack`"),
         ({"pack": None}, "either `rules` or `pack`"),
         ({"sites": {}}, "no site"),
@@ -100,7 +103,7 @@ def test_a_named_algorithm_carries_its_own_scoring():
         ),
         (
             {"algorithm": "x", "algorithms": {"x": {"preset": "scfa", "scoring": {"betta": 1}}}},
-            "`scoring.betta` is no field",
+            "`scoring.betta` is not a field of a job",
         ),
     ],
 )
@@ -111,7 +114,7 @@ def test_contradictions_are_named(fields, said):
 
 
 def test_a_misspelt_algorithm_is_recognised():
-    with pytest.raises(JobError, match="there is no such algorithm") as caught:
+    with pytest.raises(JobError, match="unknown algorithm") as caught:
         expand_trials(
             Job.model_validate(
                 {
@@ -147,7 +150,7 @@ def test_what_no_arm_looks_at_is_told():
         "training.workers",
         "scoring.beta",
     ]
-    assert "belongs to `data.split: dirichlet` or `sizes`" in told[0]
+    assert "applies to `data.split: dirichlet` or `sizes`" in told[0]
     assert (
         find_unused_settings(
             configs(
@@ -161,7 +164,7 @@ def test_what_no_arm_looks_at_is_told():
     assert find_unused_settings(configs(data={"alpha": 1.0})) == ()
     mined = {"unit": "example", "noise": 1.0, "mined": {"epsilon": 2.0}}
     [said] = find_unused_settings(configs(privacy=mined, algorithm="fedavg"))
-    assert said.startswith("`privacy.mined` is not looked at")
+    assert said.startswith("`privacy.mined` has no effect")
     joints = {"own": {"grouping": {"fedstl": {"clusters": 2, "cluster_epochs": 0}}}}
     series = {"set": "traffic", "window": {"history": 4, "horizon": 2}, "server": 0.2}
     assert (
@@ -181,7 +184,7 @@ def test_what_no_arm_looks_at_is_told():
         )
     ] == [*("`data.split`", "`data.size_alpha`", "`data.site_column`")]
     assert find_unused_settings(configs(data={"rows": 400, "path": "table.csv"})) == (
-        "`data.rows` is not looked at: it belongs to the generator of the table",
+        "`data.rows` has no effect: it applies to the generator of the table",
     )
     assert set(FIELD_USES) <= {
         f"{part}.{name}" for part in ("data", "training", "scoring") for name in fields_at((part,))
@@ -194,7 +197,7 @@ def test_a_corrupted_site_must_be_named():
         "data": {"set": "traffic", "window": {"history": 4, "horizon": 1}},
         "algorithm": "fedavg",
     }
-    with pytest.raises(JobError, match="to be named in the job"):
+    with pytest.raises(JobError, match="list the sites in the job"):
         configs(**fields, corrupt={"site": "north"})
 
 
@@ -205,13 +208,15 @@ def test_algorithms_that_are_defined_and_not_trained_are_told():
         "algorithms": {"fedavg": {"preset": "fedavg"}, "scfa": {"preset": "scfa"}},
     }
 
-    def told(**more: object) -> tuple[str, ...]:
+    def untrained(**more: object) -> tuple[str, ...]:
         job = Job.model_validate(given | more)
         return find_untrained_algorithms(job, expand_trials(job))
 
-    [said] = told()
+    [said] = untrained()
     assert said.startswith(
-        "`algorithms` has sections that are not trained: fedavg; the job trains scfa"
+        "`algorithms` has sections that no trial uses: fedavg; the job trains scfa"
     )
     assert "`compare: {algorithm: [scfa, fedavg]}`" in said
-    assert told(compare={"algorithm": ["scfa", "fedavg"]}) == told(algorithm="fedavg") == ()
+    assert (
+        untrained(compare={"algorithm": ["scfa", "fedavg"]}) == untrained(algorithm="fedavg") == ()
+    )

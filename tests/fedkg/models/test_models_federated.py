@@ -8,7 +8,7 @@ import pytest
 import torch
 from model_examples import EXAMPLES
 
-from fedkg.federated import Clients, Crew, Problem, Settings, SquaredError, fedavg, train
+from fedkg.federated import Clients, WorkerPool, Problem, Settings, SquaredError, fedavg, train
 from fedkg.models import Params, predict
 
 
@@ -45,14 +45,14 @@ def test_executors_agree_on_every_model(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[Crew]:
-    with Crew(2) as workers:
+def crew() -> Iterator[WorkerPool]:
+    with WorkerPool(2) as workers:
         yield workers
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_processes_train_every_model_as_stacks_do(name: str, crew: Crew) -> None:
+def test_processes_train_every_model_as_stacks_do(name: str, crew: WorkerPool) -> None:
     settings = Settings(
         rounds=2, local_epochs=2, batch=3, learning_rate=0.05, executor="processes", chunk=1
     )

@@ -1,4 +1,4 @@
-"""A run folder written by hand, so that the report is tested without training anything."""
+"""A handmade run folder, so that report tests train nothing."""
 
 from __future__ import annotations
 
@@ -146,7 +146,8 @@ def write_run(
         ],
     )
     (folder / "job.yaml").write_text(
-        f"title: {json.dumps(title)}\nevaluation: {{target_f1: 0.5}}\nsites: {{graz: {{}}, linz: {{}}, wien: {{}}}}\n"
+        f"title: {json.dumps(title)}\nevaluation: {{target_f1: 0.5}}\nsites: {{graz: "
+        f"{{}}, linz: {{}}, wien: {{}}}}\n"
     )
     (folder / "environment.json").write_text(
         json.dumps({"python": "3.11", "libraries": {"torch": "2.13"}})
@@ -178,7 +179,7 @@ def write_run(
 
 
 def sign(folder: Path) -> None:
-    """Log the files of a folder as they are."""
+    """Log the current files of a folder."""
     place = RunFolder(folder)
     place.log_files(path.name for path in sorted(folder.iterdir()) if path.name != LOG)
 

@@ -1,4 +1,4 @@
-"""The report says what the run folder says, in one file that loads nothing."""
+"""The report shows the content of the run folder in one self-contained file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_section_is_there(run_folder: RunFolder) -> None:
         "outcome",
         "comparison",
         "learning",
-        "rules-kept",
+        "violations",
         "weights",
         "rules",
         "data",
@@ -67,15 +67,16 @@ def test_it_loads_nothing(run_folder: RunFolder) -> None:
 def test_the_outcome_comes_first_and_in_words(run_folder: RunFolder) -> None:
     said = describe_outcome(read_run(run_folder()))
     assert said[0] == (
-        "With sound data, no difference between FedAvg and SCFA is clear of chance in the one setting. "
-        "With wrong labels at linz, SCFA keeps an F1 of 0.61 ± 0.01 where FedAvg ends at 0.30 ± 0.01."
+        "With sound data, no difference between FedAvg and SCFA is significant in the one setting. "
+        "With wrong labels at linz, SCFA reaches an F1 of 0.61 ± 0.01, "
+        "compared with 0.30 ± 0.01 for FedAvg."
     )
     assert "A sentence of the run." in said
     assert (
         "At the end the models find 55% of the failures, and 75% of their alarms are right." in said
     )
     assert any("FedAvg 20.0% at the worst site (critical)" in sentence for sentence in said)
-    assert said[-2] == "Some updates were unusable and left out, by name: graz (1 round)."
+    assert said[-2] == "The server excluded unusable updates from: graz (1 round)."
     assert said[-1] == "The model was kept as it was (FedAvg: 2 of its rounds)."
 
 
@@ -83,7 +84,7 @@ def test_a_critical_zone_is_explained_while_nothing_taught_the_rules(run_folder:
     records = read_run(run_folder())
     taught = {"algorithms": {"scfa": {"preset": "scfa", "training": {"penalty": 1.0}}}}
     assert any(
-        "`training.penalty` puts the rules" in sentence
+        "Set `training.penalty` to add the rules" in sentence
         for sentence in describe_outcome(replace(records, job={}))
     )
     assert not any(
@@ -95,7 +96,7 @@ def test_a_critical_zone_is_explained_while_nothing_taught_the_rules(run_folder:
 def test_an_unfinished_run_says_so(run_folder: RunFolder) -> None:
     folder = run_folder(finished=False)
     assert describe_outcome(read_run(folder))[0].startswith(
-        "This run is not finished: 4 of 8 trainings are still open"
+        "This run is not finished: 4 of 8 trials are still open"
     )
     body, _ = _parts(write_report(folder))
     assert 'id="comparison"' not in body
@@ -120,7 +121,7 @@ def test_rules_are_shown_in_words_with_examples(run_folder: RunFolder) -> None:
     body, _ = _parts(write_report(run_folder()))
     assert "Heat stays in the tool." in body
     assert "For example: M07, row 12" in body
-    assert "Never broken: wear risk." in body
+    assert "Never violated: wear risk." in body
     assert "violated 2 of 100 times" in body
 
 
@@ -194,7 +195,10 @@ def test_small_texts() -> None:
 
 
 def test_the_report_needs_no_torch(run_folder: RunFolder) -> None:
-    code = f"import sys; from fedkg.report import write_report; write_report({str(run_folder())!r}); sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys; from fedkg.report import write_report; "
+        f"write_report({str(run_folder())!r}); sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -203,19 +207,17 @@ def test_a_zone_says_what_it_rests_on_and_what_to_do(run_folder: RunFolder) -> N
     text = re.sub("</?code>", "`", html.unescape(_parts(write_report(folder))[0]))
     assert "critical: above 18%, see which rules before the model is used" in text
     assert (
-        "when more than 5% of the rows to which it applies break it (a hard rule: a single row to which it applies)"
-        in text
-    )
-    assert "They are not measured on these machines" in text
+        "if more than 5% of the rows to which it applies violate it (a hard rule: a "
+        "single row to which it applies)"
+    ) in text
+    assert "They were not measured on these machines" in text
     advice = zone_advice(read_run(folder))
     assert advice[0] == (
-        "See which rules it is: 1 of 2 are broken by finished models, most of all \u201cHeat stays in the tool\u201d (25% of its cases)."
+        "Find the rules: final models violate 1 of 2, most often \u201cHeat stays in "
+        "the tool\u201d (25% of its cases)."
     )
-    assert (
-        advice[1]
-        == "See whether the data is right: it breaks 1 of the 1 rules over the data alone (below)."
-    )
-    assert advice[-1].startswith("Teach the models the rules: `training.penalty`")
+    assert advice[1] == "Check the data: it violates 1 of the 1 rules over the data alone (below)."
+    assert advice[-1].startswith("Include the rules in training: set `training.penalty`")
     assert all(step in text for step in advice)
 
 
@@ -227,11 +229,11 @@ def test_the_advice_follows_the_run(run_folder: RunFolder) -> None:
     )
     assert not any("data" in step for step in zone_advice(replace(records, checks=())))
     assert zone_advice(replace(records, rules=()))[0].startswith(
-        "See which rules it is: none was evaluated"
+        "Find the rules: this run evaluated none"
     )
     kept = tuple(replace(row, rate=0.0) for row in records.rules)
     assert zone_advice(replace(records, rules=kept))[0].startswith(
-        "See which rules it is: the finished models break none"
+        "Find the rules: the final models violate none"
     )
     calm = tuple(result for result in records.results if result.figure("rho_worst").mean < 0.05)
     assert zone_advice(replace(records, results=calm)) == []
@@ -241,7 +243,7 @@ def test_the_advice_follows_the_run(run_folder: RunFolder) -> None:
         in zone_basis({"scoring": {"hard_tolerance": 0.02}})[0]
     )
     assert (
-        "more than 2.5% of the rows to which it applies break it"
+        "more than 2.5% of the rows to which it applies violate it"
         in zone_basis({"scoring": {"soft_tolerance": 0.025}})[0]
     )
     rare = tuple(replace(row, rate=0.003) for row in records.rules)
@@ -249,7 +251,7 @@ def test_the_advice_follows_the_run(run_folder: RunFolder) -> None:
 
 
 def test_a_run_without_a_measured_rule_has_no_zone_and_no_advice(run_folder: RunFolder) -> None:
-    """Where no rule is about a prediction nothing is measured: that is not the worst of zones."""
+    """Without rules about outputs there is no violation rate, and no zone."""
     records = read_run(run_folder())
     blank = tuple(
         replace(
@@ -262,8 +264,8 @@ def test_a_run_without_a_measured_rule_has_no_zone_and_no_advice(run_folder: Run
     )
     unmeasured = replace(records, results=blank)
     assert zone_advice(unmeasured) == []
-    assert "No model was trained on the rules" in " ".join(describe_outcome(records))
-    assert "No model was trained on the rules" not in " ".join(describe_outcome(unmeasured))
+    assert "Training did not include the rules" in " ".join(describe_outcome(records))
+    assert "Training did not include the rules" not in " ".join(describe_outcome(unmeasured))
 
 
 def test_models_whose_answers_are_projected_are_not_told_to_be_untaught(
@@ -272,8 +274,8 @@ def test_models_whose_answers_are_projected_are_not_told_to_be_untaught(
     records = read_run(run_folder())
     training = dict(records.job.get("training") or {}, projection=True)
     projected = replace(records, job=dict(records.job, training=training))
-    assert "No model was trained on the rules" in " ".join(describe_outcome(records))
-    assert "No model was trained on the rules" not in " ".join(describe_outcome(projected))
+    assert "Training did not include the rules" in " ".join(describe_outcome(records))
+    assert "Training did not include the rules" not in " ".join(describe_outcome(projected))
 
 
 def test_a_run_without_rules_has_no_columns_for_them(run_folder: RunFolder) -> None:
@@ -287,10 +289,10 @@ def test_a_run_without_rules_has_no_columns_for_them(run_folder: RunFolder) -> N
         )
         for result in records.results
     ]
-    assert {"zone", "worst site breaks", "mean breaks"} <= set(
+    assert {"zone", "worst site violates", "sites violate on average"} <= set(
         comparison_table(records.results, 0.5, {})["headers"]
     )
-    assert not {"zone", "worst site breaks", "mean breaks"} & set(
+    assert not {"zone", "worst site violates", "sites violate on average"} & set(
         comparison_table(blank, 0.5, {})["headers"]
     )
 
@@ -346,7 +348,7 @@ def test_settings_of_a_split_are_left_out_where_sites_bring_tables() -> None:
 
 
 def test_one_is_told_as_one(run_folder: RunFolder) -> None:
-    """A note of a single round has no count, and one training is no plural."""
+    """A note of a single round has no count, and one trial is singular."""
     records = read_run(run_folder())
     noted = replace(
         records,
@@ -361,7 +363,7 @@ def test_one_is_told_as_one(run_folder: RunFolder) -> None:
         results=(),
         rules=(),
     )
-    assert "1 training, 3 sites" in page(alone)
+    assert "1 trial, 3 sites" in page(alone)
 
 
 def test_the_outcome_says_who_breaks_clearly_fewer_rules(run_folder: RunFolder) -> None:
@@ -385,11 +387,11 @@ def test_the_outcome_says_who_breaks_clearly_fewer_rules(run_folder: RunFolder) 
         )
 
     assert (
-        "Of the rules, SCFA breaks clearly fewer: 21% at the worst site, FedAvg 44%."
+        "SCFA violates clearly fewer rules than FedAvg: 21% instead of 44% at the worst site."
         in with_rates(rates)[0]
     )
     assert (
-        "breaks clearly fewer"
+        "violates clearly fewer rules"
         not in with_rates({"fedavg": (0.4, 0.5, 0.42), "scfa": (0.41, 0.3, 0.47)})[0]
     )
 

@@ -1,4 +1,4 @@
-"""The page of a learning of causes: arrows end at the boxes they point to, losses have names and axes."""
+"""The report of a causal discovery: arrows end at boxes, losses have names and axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sites one by one, differences on the same seeds, and theory in the report."""
+"""Single sites, paired differences, and theory in the report."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def test_theory_is_a_table_of_means_over_seeds(folder: Path) -> None:
     lines = {line["label"]: line["cells"] for line in table["lines"]}
     assert table["algorithms"] == ["FedAvg"]
     assert lines["Bound on the least squared gradient"] == ["3"]
-    assert lines["η ≤ 1 / (L E)"] == ["no: the bound is not proven here"]
+    assert lines["η ≤ 1 / (L E)"] == ["no: the bound does not apply"]
     assert lines["θ"] == ["10.0% (5.0% to 20.0%)"]
     assert lines["Rounds by zone"] == ["safe 75%, critical 25%"]
     assert lines["Figure by violation rate"] == ["0.8 − 0.4 ρ, R² 0.90 [0.80, 0.95]"]
     assert "Infeasibility" not in lines
     assert table["notes"] == ["FedAvg: a note"]
     assert property_lines(read_run(folder).theory)[0].startswith(
-        "calm: the series that satisfy it are a convex set"
+        "calm: the series that satisfy it form a convex set"
     )
 
 

@@ -1,4 +1,4 @@
-"""A training as `theory.json` has it."""
+"""A trial as in `theory.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that learn who drives whom: from a file to the folder, the report and the graph; what is wrong is said."""
+"""Causal discovery jobs: from the file to the folder, the report and the graph; error messages."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_folder_holds_what_was_found(folder: Path) -> None:
     }
     assert {("unit 1", "unit 2"), ("unit 2", "unit 3")} <= found
     assert any(
-        "Of 2 true edges of the generated plant 2 are found" in sentence
+        "The discovery found 2 of 2 true edges of the generated plant" in sentence
         for sentence in results["sentences"]
     )
     assert len((folder / "losses.csv").read_text().splitlines()) == 9
@@ -115,11 +115,11 @@ def test_what_is_learnt_goes_to_the_graph_and_comes_back(
 def test_a_learning_of_causes_is_no_damaged_run(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has no rounds: neither is there anything to count, nor to go on with, nor to repeat."""
+    """It has no rounds to count, resume or repeat."""
     for words in (("status", folder), ("run", "--resume", folder), ("reproduce", folder)):
         said = call(capsys, *words)
         assert said.code == 2
-        assert "holds a learning of causes" in said.err
+        assert "contains a causal discovery" in said.err
         assert "report.html" in said.err
         assert "damaged" not in said.err
 
@@ -150,7 +150,7 @@ def test_the_command_and_the_prior_of_the_rules(
 def test_a_table_of_ones_own(tmp_path: Path) -> None:
     _table(tmp_path / "plant.csv", gap=2)
     done = run_causes(_job(tmp_path, TABLE_JOB), out=tmp_path / "run")
-    assert "2 unknown values were interpolated" in done.sentences
+    assert "fedkg interpolated 2 unknown values" in done.sentences
     assert any("by the Bayesian information criterion" in sentence for sentence in done.sentences)
     assert done.results["clients"] == {
         "boiler": {"states": 1, "measurements": 2, "lags": 1},
@@ -176,8 +176,8 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         (("states: 1", "states: 1\nlags: 2"), JobError, "it belongs to `learning.lags`"),
         (("N2]", "N3]"), TableError, "no column `N3`, which client turbine measures"),
         ((", turbine: [P7, N2]", ""), JobError, "`clients` names boiler alone"),
-        (("kind: causes", "kind: cause"), JobError, "there is no `kind` of job 'cause'"),
-        (("N2]", "P1]"), JobError, "is that of boiler already"),
+        (("kind: causes", "kind: cause"), JobError, "unknown `kind` 'cause'"),
+        (("N2]", "P1]"), JobError, "already belongs to boiler"),
         (
             ("clients: {boiler: [P1, T1], turbine: [P7, N2]}\n", ""),
             JobError,
@@ -187,20 +187,16 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         (
             ("path: plant.csv", "path: plant.csv, gaps: 1"),
             JobError,
-            "unknown for more than 1 steps",
+            "has a gap of more than 1 steps",
         ),
         (("states: 1", "states: 3"), FedkgError, "at most 2 states"),
-        (
-            ("lags: choose", "lags: {turbin: 2}"),
-            JobError,
-            "learning.lags: there is no client turbin\n",
-        ),
+        (("lags: choose", "lags: {turbin: 2}"), JobError, "learning.lags: unknown client turbin\n"),
         (("lags: choose", "lags: {turbine: 0}"), JobError, "at least 1"),
         (("lags: choose", "lags: often"), JobError, "`learning.lags` (line 7)"),
         (
             ("lags: choose", "device: cuda"),
             JobError,
-            "is for `mode: sequential`; `closed_form` is learnt on the processor",
+            "requires `mode: sequential`; `closed_form` runs on the CPU",
         ),
         (("lags: choose", "device: gpu"), JobError, "must be cpu, cuda, or cuda:1"),
     ],
@@ -220,7 +216,7 @@ def test_what_is_wrong_is_named_before_there_is_a_folder(
     ("rows", "said"),
     [
         (0, "10 or more"),
-        (11, "0.8 of 11 steps are 8 to learn from"),
+        (11, "0.8 of 11 steps are 8 training steps"),
         (13, "too few steps to choose among 5 lags"),
     ],
 )
@@ -232,7 +228,7 @@ def test_a_table_that_is_too_short_is_told(rows: int, said: str, tmp_path: Path)
 
 
 def test_gaps_of_steps_that_are_learnt_from_take_nothing_from_later_ones(tmp_path: Path) -> None:
-    """The gap lies across the last step that is learnt from, 480 of 600."""
+    """The gap includes the last training step, 480 of 600."""
     lines = _table(tmp_path / "plant.csv").read_text().splitlines()
     job = _job(tmp_path, TABLE_JOB.replace("path: plant.csv", "path: plant.csv, gaps: 4"))
     known = []
@@ -250,7 +246,7 @@ def test_gaps_of_steps_that_are_learnt_from_take_nothing_from_later_ones(tmp_pat
         + "\n"
     )
     with pytest.raises(
-        JobError, match="column `P1` has no value in the 480 steps that are learnt from"
+        JobError, match="column `P1` has no value in the 480 training steps"
     ):
         read_measurements(read_causes_job(job, ["data.gaps=600"]))
 
@@ -268,7 +264,7 @@ def test_a_client_that_never_changes_is_told(tmp_path: Path) -> None:
 
 
 def test_steps_that_are_not_learnt_from_choose_no_measurement(tmp_path: Path) -> None:
-    """P9 goes with the turbine in the last steps alone, so that it is left out."""
+    """P9 correlates with the turbine only in the test steps, so it is dropped."""
     lines = _table(tmp_path / "plant.csv").read_text().splitlines()
     noise = np.random.default_rng(1).standard_normal(600)
     late = [
@@ -283,7 +279,7 @@ def test_steps_that_are_not_learnt_from_choose_no_measurement(tmp_path: Path) ->
         _job(tmp_path, TABLE_JOB.replace("[P1, T1]", "[P1, T1, P9]")), out=tmp_path / "run"
     )
     assert done.results["clients"]["boiler"]["measurements"] == 2
-    assert "measurements left out because they go with no other client's: 1" in done.sentences
+    assert "measurements dropped because they correlate with no other client: 1" in done.sentences
 
 
 def test_a_disturbance_goes_along_significant_edges_alone(tmp_path: Path) -> None:
@@ -320,7 +316,7 @@ def test_the_window_of_the_data_is_that_of_the_steps_learnt_from(
     rows = run_causes(_job(tmp_path, job), out=tmp_path / "rows")
     assert read_learned(rows.folder).window == ("row 1", "row 300")
     assert any(
-        "with 19 shifts and 2 pairs" in said and said.endswith("`shifts: 39` could tell it")
+        "with 19 shifts and 2 pairs" in said and said.endswith("set `shifts: 39`")
         for said in rows.sentences
     )
     dated = [

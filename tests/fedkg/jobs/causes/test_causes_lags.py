@@ -1,4 +1,4 @@
-"""Lags of each client, noise and devices in jobs that learn who drives whom."""
+"""Lags per client, noise and devices in causal discovery jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _job(folder: Path, text: str = JOB) -> Path:
 def test_lags_by_name_go_to_the_tables_the_report_and_the_graph(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A client that is not named has one; with one each nothing differs from `lags: 1`."""
+    """An unlisted client has one lag; one lag each is the same as `lags: 1`."""
     named = _job(tmp_path, JOB.replace("epochs: 6", "epochs: 6, lags: {unit 2: 3}"))
     done = run_causes(named, out=tmp_path / "named")
     assert [one["lags"] for one in done.results["clients"].values()] == [1, 3, 1]
@@ -52,9 +52,9 @@ def test_lags_by_name_go_to_the_tables_the_report_and_the_graph(
 @pytest.mark.parametrize(
     ("learning", "said"),
     [
-        ("lags: 450", "so many lags cannot be learnt"),  # of 500 steps 400 are learnt from
-        ("lags: {unit 2: 450}", "so many lags cannot be learnt"),
-        ("lags: {nobody: 2}", "there is no client nobody"),
+        ("lags: 450", "this number of lags cannot be learnt"),  # of 500 steps 400 are learnt from
+        ("lags: {unit 2: 450}", "this number of lags cannot be learnt"),
+        ("lags: {nobody: 2}", "unknown client nobody"),
         ("lags: {unit 2: 0}", r"`learning.lags.unit 2` \(line 4\): must be at least 1, not 0$"),
         ("lags: many", "must be a whole number or 'choose' or a section"),
     ],
@@ -69,7 +69,7 @@ def test_lags_that_cannot_be_are_told(tmp_path: Path, learning: str, said: str) 
 
 @pytest.mark.parametrize("name", ["server", "epoch"])
 def test_a_client_is_not_called_as_another_column_of_the_losses(tmp_path: Path, name: str) -> None:
-    """Its losses would stand where those of the server do."""
+    """Its losses would overwrite those of the server."""
     (tmp_path / "plant.csv").write_text(
         "a,b\n" + "".join(f"{n % 7},{(n + 1) % 7}\n" for n in range(40))
     )
@@ -126,7 +126,7 @@ def test_a_device_that_is_not_there_is_told_before_anything_is_read(tmp_path: Pa
 
 
 def test_edges_that_noise_alone_would_make_are_not_told(tmp_path: Path) -> None:
-    """Three slow clients that are seen through noise, each of which drives the next: nothing is told to act back."""
+    """Three slow noisy clients in a chain: the discovery finds no reverse edges."""
     stream = np.random.default_rng(0)
     states = np.zeros((1500, 3))
     for t in range(1, 1500):
@@ -164,6 +164,6 @@ def test_edges_that_noise_alone_would_make_are_not_told(tmp_path: Path) -> None:
         edge["p_value"] == max(edge["p_measured"], edge["p_noise"]) for edge in told.values()
     )
     assert any(
-        said.startswith("Edges that the measurements alone would tell, and that may be noise")
+        said.startswith("Edges that are significant without allowing for measurement noise")
         for said in done.sentences
     )

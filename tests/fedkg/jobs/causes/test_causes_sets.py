@@ -1,4 +1,4 @@
-"""Causes in data sets by name: columns, runs, gaps, what all have in common."""
+"""Causal discovery in data sets: columns, runs, gaps, common patterns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from fedkg.jobs.causes.job_file import read_causes_job
 from fedkg.jobs.causes.measurements import read_measurements
 from fedkg.jobs.causes.run import run_causes
 
-ENGINES = "kind: causes\nname: engines\ndata: {set: cmapss, size: 4, trend: 1}\nstates: 1\ncorrelation: 0\nshifts: 19\ncentralised: true\n"
+ENGINES = (
+    "kind: causes\nname: engines\ndata: {set: cmapss, size: 4, trend: 1}\nstates: "
+    "1\ncorrelation: 0\nshifts: 19\ncentralised: true\n"
+)
 ROAD = (
     "kind: causes\nname: road\ndata: {set: traffic, size: 400, gaps: 24, season: 24}\n"
     "clients: {a: [station 1], b: [station 2]}\nstates: 1\n"
@@ -33,12 +36,12 @@ def _job(folder: Path, text: str) -> Path:
 def test_engines_by_their_modules(tmp_path: Path) -> None:
     done = run_causes(_job(tmp_path, ENGINES), out=tmp_path / "run")
     assert set(done.results["clients"]) == set(CMAPSS_MODULES)
-    assert any("2 runs one after the other: 1 of" in note for note in done.sentences)
-    assert any("tells" in sentence and "at one place" in sentence for sentence in done.sentences)
+    assert any("2 consecutive runs: 1 of" in note for note in done.sentences)
+    assert any("VAR on pooled measurements finds" in sentence for sentence in done.sentences)
     assert all(edge["central_p"] is not None for edge in done.results["edges"])
-    assert "VAR at one place" in (tmp_path / "run/report.html").read_text()
+    assert "p-value of a pooled VAR" in (tmp_path / "run/report.html").read_text()
     assert any(
-        "cannot be significant at 0.05: 308 steps have no more than 248 shifts" in sentence
+        "cannot be significant at 0.05: 308 steps allow at most 248 shifts" in sentence
         for sentence in done.sentences
     )
 
@@ -64,16 +67,16 @@ def test_stations_side_by_side(tmp_path: Path) -> None:
         (("station 2", "station 200"), "has no column `station 200`"),
         (("set: traffic", "set: trafic"), "did you mean `traffic`"),
         (("set: traffic", "set: mnist"), "is not a series"),
-        (("gaps: 24", "gaps: 0, runs: []"), "no stretch"),
+        (("gaps: 24", "gaps: 0, runs: []"), "no part with"),
         ((", b: [station 2]", ""), "names a alone"),
-        (("set: traffic, ", ""), "`data.runs` and `data.size` are of a data set"),
+        (("set: traffic, ", ""), "`data.runs` and `data.size` require a data set"),
     ],
 )
 def test_what_a_set_does_not_have_is_said(
     change: tuple[str, str], said: str, tmp_path: Path
 ) -> None:
     text = ROAD.replace(*change)
-    if "no stretch" in said:
+    if "no part with" in said:
         text = text.replace("size: 400", "size: 9")
     with pytest.raises(JobError) as told:
         read_measurements(read_causes_job(_job(tmp_path, text)))

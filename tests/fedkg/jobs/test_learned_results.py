@@ -1,4 +1,4 @@
-"""What a run has learnt: from its folder, to the graph, to candidate rules."""
+"""Findings of a run: from its folder to the graph and to candidate rules."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ def test_one_site_and_what_is_not_known(run: Path, capsys: pytest.CaptureFixture
 
 
 def test_what_is_no_finished_run_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no run"):
+    with pytest.raises(UsageError, match="is not a run folder"):
         read_learned(tmp_path)
     begun = RunFolder(tmp_path)
     begun.write_json(ENVIRONMENT, {})
-    with pytest.raises(UsageError, match="not come to its end"):
+    with pytest.raises(UsageError, match="is not finished"):
         read_learned(tmp_path)
 
 
@@ -111,7 +111,7 @@ def test_a_graph_without_findings_is_refused(
 ) -> None:
     (tmp_path / "plant.ttl").write_text("<urn:a> <urn:b> <urn:c> .\n")
     refused = call(capsys, "suggest", str(tmp_path / "plant.ttl"))
-    assert (refused.code, "holds no findings" in refused.err) == (2, True)
+    assert (refused.code, "contains no findings" in refused.err) == (2, True)
 
 
 def test_half_a_graph_of_findings_is_refused(

@@ -1,4 +1,4 @@
-"""The models of many sites are loaded in parts, and are the same as all at once."""
+"""The models of many sites load in chunks, with the same values as all at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ahead or chance: numbers of a paired t-test, worked with scipy and by hand."""
+"""The paired t-test, compared with scipy and with hand-computed numbers."""
 
 from __future__ import annotations
 
@@ -72,5 +72,8 @@ def test_figures_and_ties() -> None:
 
 
 def test_it_needs_no_torch() -> None:
-    code = "import sys, fedkg.jobs.comparison.paired_test, fedkg.violation_zones; sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys, fedkg.jobs.comparison.paired_test, fedkg.violation_zones; "
+        "sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

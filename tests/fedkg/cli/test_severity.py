@@ -1,4 +1,4 @@
-"""`sh:severity` of a shape is seen wherever its rules are: evaluated, inspected, compared with a baseline."""
+"""`sh:severity` of a shape appears in evaluation, inspection and baseline comparison."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEVERITIES = {
 
 @pytest.fixture
 def plant(fedkg: Command, tmp_path: Path) -> Command:
-    """`fedkg` in a folder with shapes of three severities, rules that name the column, a table and RDF data."""
+    """`fedkg` in a folder with shapes of three severities, rules, a table and RDF data."""
     (tmp_path / "s.ttl").write_text(SHAPES)
     (tmp_path / "columns.fkg").write_text(RULES)
     (tmp_path / "good.csv").write_text("p\n2\n3\n")
@@ -48,7 +48,7 @@ def test_eval_shows_severities(plant: Command) -> None:
     assert "S.p.maxExclusive (info)" in done.out
     assert "S.p.minInclusive (" not in done.out
     assert (
-        "2 of 3 rules are broken somewhere (1 warning, 1 info); violation rate 33.33%." in done.out
+        "2 of 3 rules are violated somewhere (1 warning, 1 info); violation rate 33.33%." in done.out
     )
     assert severities(plant("eval", "columns.fkg", "s.ttl", "high.csv", "--json")) == SEVERITIES
 

@@ -1,4 +1,4 @@
-"""Every command that compiles takes the same kinds of files: rules, queries, graphs, and shapes under either name."""
+"""Commands that compile accept the same kinds of files: rules, queries, graphs and shapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from command import Command
 
-QUERY = "PREFIX ex: <http://example.org/>\nSELECT ?m WHERE {{ ?m a ex:Mill ; ex:torque ?t . FILTER(?t > {limit}) }}\n"
+QUERY = (
+    "PREFIX ex: <http://example.org/>\nSELECT ?m WHERE {{ ?m a ex:Mill ; ex:torque ?t . "
+    "FILTER(?t > {limit}) }}\n"
+)
 GRAPH = """
 @prefix ex: <http://example.org/> .
 @prefix fkg: <https://w3id.org/fedkg/ns#> .

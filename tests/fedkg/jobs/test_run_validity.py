@@ -1,4 +1,4 @@
-"""What a run says of itself: what is compared is comparable, what could not be judged is named, what is missing is refused."""
+"""Runs compare comparable figures, name what they did not evaluate, and reject missing data."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_auto_says_what_it_chose_and_why(job_fields, tmp_path):
 
 
 def test_what_the_model_reads_is_scaled_without_the_rows_held_out(job_fields, pack, monkeypatch):
-    """Rows of the test and of the server, changed beyond recognition, leave scaling, features and the sites' rows as they are."""
+    """Changed test and server rows do not affect scaling, features or the sites' rows."""
     job = Job.model_validate(job_fields)
     before = prepare_tables(job, pack)
     held = (

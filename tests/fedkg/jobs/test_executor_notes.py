@@ -1,4 +1,4 @@
-"""How sites are trained, as somebody at a plant is told it."""
+"""The terminal's description of how sites are trained."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from fedkg.federated.settings import ExecutorName
 from fedkg.federated.state import Choice
 from fedkg.jobs.executor_notes import format_executor_note
 
-NOTE = "executor: stacks of 4: 0.2 s a round by the first steps, against sequential 0.5 s; 2 processes would save 0 s in all at best"
-TRIED = "the quickest way on this machine by a short trial, which the report tells"
+NOTE = (
+    "executor: stacks of 4: 0.2 s a round by the first steps, against sequential 0.5 s; 2 "
+    "processes would save 0 s in all at best"
+)
+TRIED = "the fastest way on this machine in a short measurement (see the report)"
 
 
 @pytest.mark.parametrize(
@@ -25,14 +28,14 @@ TRIED = "the quickest way on this machine by a short trial, which the report tel
             "stacked",
             1,
             "stacked",
-            "the sites of a round are trained one after the other: as the job says",
+            "the sites of a round are trained one after the other: as the job requests",
         ),
         ("sequential", 1, "auto", f"the sites of a round are trained one after the other: {TRIED}"),
         (
             "processes",
             1,
             "processes",
-            "the sites of a round are trained side by side in several processes: as the job says",
+            "the sites of a round are trained in parallel processes: as the job requests",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Commands that write a file look first whether they can, and make no folder."""
+"""Commands check their output path before they compute, and create no folders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_missing_folder_is_named_and_not_made(
     before = sorted(path.name for path in tmp_path.iterdir())
     done = fedkg(*command, "-o", "out/made here/x")
     assert done.code == 2
-    assert "there is no folder out/made here for x" in done.err
+    assert "the folder out/made here for x does not exist" in done.err
     assert "mkdir -p 'out/made here'" in done.err
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
@@ -37,7 +37,7 @@ def test_a_folder_or_a_file_in_the_way_is_named(
     done = fedkg(*command, "-o", "there")
     assert (done.code, "there is a folder" in done.err, "-o there/" in done.err) == (2, True, True)
     done = fedkg(*command, "-o", "rules.fkg/x")
-    assert (done.code, "rules.fkg is a file, so that x cannot stand in it" in done.err) == (2, True)
+    assert (done.code, "rules.fkg is a file, not a folder for x" in done.err) == (2, True)
     assert not list(tmp_path.rglob("*.part"))
 
 
@@ -53,7 +53,7 @@ def test_a_folder_without_the_right_to_write_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output_files.os, "access", lambda *_: False)
-    with pytest.raises(UsageError, match="cannot be written into"):
+    with pytest.raises(UsageError, match="is not writable"):
         output_files.check_output_path(tmp_path / "x", "x")
 
 
@@ -70,7 +70,7 @@ def test_a_pack_replaces_packs_alone(fedkg: Command, tmp_path: Path) -> None:
     done = fedkg("compile", "rules.fkg", "-o", "graph.ttl")
     assert (
         done.code,
-        "graph.ttl is there already, and no pack" in done.err,
+        "graph.ttl already exists and is not a pack" in done.err,
         "-o graph.fkgpack" in done.err,
     ) == (2, True, True)
     assert (tmp_path / "graph.ttl").read_text(encoding="utf-8") == "# everything that is known\n"

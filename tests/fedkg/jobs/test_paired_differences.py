@@ -1,4 +1,4 @@
-"""Paired differences, intervals and figures over sites, with numbers worked by hand."""
+"""Paired differences, intervals and figures over sites, with hand-computed numbers."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def test_settings_of_one_algorithm_are_held_to_the_first():
         ("local", "scfa"),
     ]
     [said] = describe_setting_differences([rows[0], local, rows[1]])
-    assert (
-        said
-        == "F1 with alpha 10 against alpha 0.1: which may be chance: higher by 0.400 (95 % interval +0.400 to +0.400, 2 seeds)."
+    assert said == (
+        "F1 with alpha 10 against alpha 0.1: not significant: higher by 0.400 (95 % "
+        "interval +0.400 to +0.400, 2 seeds)."
     )
 
 

@@ -1,4 +1,4 @@
-"""Every command over rules takes the address of a SPARQL endpoint for a graph, and says of it what it says of the file."""
+"""Commands accept the address of a SPARQL endpoint for a graph, with the results of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a graph in a private compile shows no line of it: the line may be about another site."""
+"""Messages of a private compilation quote no line of the graph, which may be about another site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ GRAPH = """\
 plant:M1 a plant:Machine ; plant:most 61 ; fkg:client "linz" .
 plant:M2 a plant:Machine ; plant:secret 4711 ; fkg:client "wien" ; qudt:unit unit:KilloPA .
 """
-RULES = "signal p in bar\nrule r scope client for ?x where { ?m plant:most ?x } require p <= ?x\nprefix plant: <http://example.org/>\n"
+RULES = (
+    "signal p in bar\nrule r scope client for ?x where { ?m plant:most ?x } require p <= "
+    "?x\nprefix plant: <http://example.org/>\n"
+)
 
 
 def test_a_private_compile_quotes_no_graph(fedkg: Command, tmp_path: Path) -> None:

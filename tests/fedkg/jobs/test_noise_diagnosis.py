@@ -1,4 +1,4 @@
-"""Protected trainings that are no better than the same answer for every row: what is likely to be the cause is told, the noise first."""
+"""Protected trials that learn nothing: the message names likely causes, noise first."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def job(**privacy) -> Job:
     )
 
 
-def ended(figure: float, trivial: float = 0.1, measure: str = "f1", **privacy) -> ProtectedTrial:
+def protected_trial(
+    figure: float, trivial: float = 0.1, measure: str = "f1", **privacy
+) -> ProtectedTrial:
     return ProtectedTrial(
         title="FedAvg", job=job(**privacy), measure=measure, figure=figure, trivial=trivial
     )
@@ -75,11 +77,12 @@ def test_a_run_that_noise_has_drowned_says_so_and_what_to_change(fields, tmp_pat
     [said] = [sentence for sentence in run.sentences if "likely cause" in sentence]
     assert said == results["sentences"][-1]
     assert said == (
-        "The protected training ends no better than the same answer for every test row "
-        f"(F1 {results['trivial']:.3f}): FedAvg at 0.000. The likely cause is the noise that hides a site, or too little training: "
-        f"few `training.rounds` (now {fields['training']['rounds']}), a small `training.learning_rate` (now {rate:g}). "
-        "The same job without `privacy` shows which: what is learnt without noise. "
-        "What leaves more of a training under it: less `privacy.noise` (now 50), more sites."
+        "The protected trial ends no better than the best constant answer "
+        f"(F1 {results['trivial']:.3f}): FedAvg at 0.000. The likely cause is the noise "
+        "that protects a site, or too little training: few `training.rounds` (now "
+        f"{fields['training']['rounds']}), a small `training.learning_rate` (now "
+        f"{rate:g}). Run the same job without `privacy` to find out. These settings reduce "
+        "the effect of noise: less `privacy.noise` (now 50), more sites."
     )
     plain = run_job(fields, out=tmp_path / "plain")
     assert not any("likely cause" in sentence for sentence in plain.sentences)
@@ -92,24 +95,41 @@ def test_a_sweep_counts_its_trainings(fields, tmp_path):
         tmp_path / "job.yaml", [parse_axis("privacy.noise=50,80")], None, out=tmp_path / "sweep"
     )
     [said] = [sentence for sentence in sweep.sentences if "likely cause" in sentence]
-    assert said.startswith("2 of 2 protected trainings end no better")
+    assert said.startswith("2 of 2 protected trials end no better")
     assert "less `privacy.noise` (now 50 and 80)" in said
 
 
 def test_trainings_that_have_learnt_something_or_of_which_nothing_is_known_are_not_told():
-    assert list(explain_lost_training([ended(0.11), ended(math.nan), ended(0.0, math.nan)])) == []
-    assert list(explain_lost_training([ended(0.9, 1.0, "rmse"), ended(0.6, 0.5, "accuracy")])) == []
     assert (
-        len(list(explain_lost_training([ended(1.0, 1.0, "rmse")])))
-        == len(list(explain_lost_training([ended(0.5, 0.5, "accuracy")])))
+        list(
+            explain_lost_training(
+                [protected_trial(0.11), protected_trial(math.nan), protected_trial(0.0, math.nan)]
+            )
+        )
+        == []
+    )
+    assert (
+        list(
+            explain_lost_training(
+                [protected_trial(0.9, 1.0, "rmse"), protected_trial(0.6, 0.5, "accuracy")]
+            )
+        )
+        == []
+    )
+    assert (
+        len(list(explain_lost_training([protected_trial(1.0, 1.0, "rmse")])))
+        == len(list(explain_lost_training([protected_trial(0.5, 0.5, "accuracy")])))
         == 1
     )
 
 
 def test_what_would_help_is_told_by_what_was_asked_for():
-    [said] = explain_lost_training([ended(0.02), ended(0.3), ended(0.05)])
+    [said] = explain_lost_training(
+        [protected_trial(0.02), protected_trial(0.3), protected_trial(0.05)]
+    )
     assert said.startswith(
-        "2 of 3 protected trainings end no better than the same answer for every test row (F1 0.100): FedAvg at 0.020"
+        "2 of 3 protected trials end no better than the best constant answer (F1 0.100): "
+        "FedAvg at 0.020"
     )
     ways = (
         "a larger `privacy.epsilon` (now 0.5)",
@@ -124,13 +144,13 @@ def test_what_would_help_is_told_by_what_was_asked_for():
     assert "participation" not in said
     assert "a small `training.learning_rate` (now 0.1)" in said
     both = [
-        ended(0.0),
-        ended(0.0, **SITES),
-        ended(0.0, unit="example", epsilon=4.0, noise=2.0, delta=1e-3),
-        *[ended(0.0)] * 3,
+        protected_trial(0.0),
+        protected_trial(0.0, **SITES),
+        protected_trial(0.0, unit="example", epsilon=4.0, noise=2.0, delta=1e-3),
+        *[protected_trial(0.0)] * 3,
     ]
     [said] = explain_lost_training(both)
-    assert "hides a row or a site" in said
+    assert "protects a row or a site" in said
     assert "and 2 more. " in said
     assert "less `privacy.noise` (now 50 and 2)" in said
     assert "`privacy.epsilon` (now 0.5)" in said
@@ -162,7 +182,7 @@ def test_arms_without_a_promise_are_not_among_them():
         {"trial": configs[1].id, "f1": "0.25"},
     ]
     [found] = protected_trials(configs, rounds, [{"trial": configs[0].id}], "f1", 0.1)
-    assert (found.figure, found.learnt, found.title) == (0.5, True, "FedAvg")
+    assert (found.figure, found.has_learned, found.title) == (0.5, True, "FedAvg")
 
 
 def test_the_same_answer_for_all_is_what_constant_models_come_to():

@@ -1,4 +1,4 @@
-"""`inspect` and `check` say what a pack holds besides rules."""
+"""`inspect` and `check` list the content of a pack besides rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ rule some require ash <= 30 %
 """
 
 
-def said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def output_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as ended:
         run(arguments)
     assert ended.value.code in (0, None)
@@ -33,15 +33,15 @@ def test_knowledge_sets_and_inferences_are_shown(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "r.fkg").write_text(RULES, encoding="utf-8")
     assert (
-        said(["check", "r.fkg"], capsys)
+        output_of(["check", "r.fkg"], capsys)
         == "r.fkg: clean, 1 rule, 1 bound row, 1 knowledge model, 1 inference, 1 set\n"
     )
-    shown = said(["inspect", "r.fkg"], capsys)
+    shown = output_of(["inspect", "r.fkg"], capsys)
     assert "by_ash: range of grade, true values in column `Grade`; proven: never empty" in shown
     assert "when ash > 12" in shown or "when 12 < ash" in shown
     assert ": B, C" in shown
     assert "small: the parameters in l1_ball(radius = 3), for every client" in shown
-    found = json.loads(said(["inspect", "r.fkg", "--json"], capsys))
+    found = json.loads(output_of(["inspect", "r.fkg", "--json"], capsys))
     assert [model["name"] for model in found["knowledge"]] == ["by_ash"]
     assert [kept["name"] for kept in found["sets"]] == ["small"]
 
@@ -73,14 +73,14 @@ def test_the_numbers_of_sets_and_knowledge_are_shown_with_units_and_for_whom(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tanks.ttl").write_text(TANKS, encoding="utf-8")
     (tmp_path / "s.fkg").write_text(SETS, encoding="utf-8")
-    shown = said(["inspect", "s.fkg"], capsys)
+    shown = output_of(["inspect", "s.fkg"], capsys)
     for line in (
         "one: the parameters head.weight in l2_ball(radius = 2), for linz alone",
         "near: warmth in l2_ball(radius = 5 K, center = 40 degC), for every client",
         "given: the parameters in l1_ball(radius = job), for every client",
         "rising: the parameters in monotone(), for every client",
         "half: the predictions in halfspace(1, -1.5, bound = 3), for every client",
-        "each: the parameters in l1_ball, for each of 3 clients its own:",
+        "each: the parameters in l1_ball, by client (3 clients):",
         "  graz: l1_ball(radius = 4)",
         "  linz: l1_ball(radius = 3.5)",
         "  and 1 client more (--rows 3 shows all)",
@@ -90,4 +90,6 @@ def test_the_numbers_of_sets_and_knowledge_are_shown_with_units_and_for_whom(
         "otherwise: 3 MJ/kg",
     ):
         assert f"{line}\n" in shown
-    assert "    wien: l1_ball(radius = 2)\n" in said(["inspect", "s.fkg", "--rows", "3"], capsys)
+    assert "    wien: l1_ball(radius = 2)\n" in output_of(
+        ["inspect", "s.fkg", "--rows", "3"], capsys
+    )

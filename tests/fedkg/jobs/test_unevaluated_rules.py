@@ -1,4 +1,4 @@
-"""A rule that a run never evaluates is neither satisfied nor violated, in any output, and the reason is named."""
+"""A rule that a run never evaluates is neither satisfied nor violated in any output."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def job(folder: Path, rules: str, *, algorithm: str = "scfa", own: bool = True) 
 
 
 def run(capsys: pytest.CaptureFixture[str], place: Path, out: Path) -> tuple[str, RunFolder]:
-    """What `fedkg run` writes to the screen, and its folder."""
+    """The output of `fedkg run`, and its folder."""
     done = call(capsys, "run", place, "--out", out)
     assert done.code == 0, done.err
     return done.out + done.err, RunFolder(out)
@@ -84,8 +84,8 @@ def test_hard_temporal_rules_on_answers_are_not_evaluated(tmp_path, capsys):
     assert results["not_evaluated"].keys() == {"stays"}
     assert results["rows"][0]["zone"] == ""
     page = (folder.path / "report.html").read_text()
-    assert "Never broken" not in page
-    assert "Nothing is known about these rules" in page
+    assert "Never violated" not in page
+    assert "These rules count neither as satisfied nor as violated" in page
 
 
 def test_the_rules_that_are_evaluated_decide_alone(tmp_path, capsys):
