@@ -29,7 +29,7 @@ from fedkg.granger.learn import Learnt, Rates, at_rest, at_rest_by, losses_of
 from fedkg.granger.moments import Series, moments, series_of
 from fedkg.granger.network import client_losses, learn_bent
 from fedkg.granger.noise import under_noise
-from fedkg.granger.over_time import Stream, at_rest_of, initial_averages, changes, continued, cut
+from fedkg.granger.over_time import Stream, at_rest_of, changes, continued, cut, initial_averages
 from fedkg.granger.reference import best_lags, labels, p_values
 from fedkg.granger.states import Measured, client_of
 from fedkg.granger.system import System, recorded
@@ -202,7 +202,9 @@ def windows(steps: int, seed: int) -> Row:
     held = [cut(series, a + (b - a) * 4 // 5 - 1, b) for a, b in ends]
     truths = [TRUE if a + b >= 2 * true else np.zeros_like(TRUE) for a, b in ends]
     whole, seconds = timed(
-        lambda: at_rest_of(functools.reduce(continued, learnt[1:], initial_averages(learnt[0])), series, RATES)
+        lambda: at_rest_of(
+            functools.reduce(continued, learnt[1:], initial_averages(learnt[0])), series, RATES
+        )
     )
     parts = [timed(functools.partial(at_rest, part, RATES)) for part in learnt]
     return Row(

@@ -28,20 +28,26 @@ settings.load_profile(QUICK)
 
 
 def pytest_configure() -> None:
-    """Torch counts the kinds of devices when something is differentiated for the first time: the played one has to be there by then."""
+    """Torch counts the kinds of devices when something is differentiated for the first time: the
+    played one has to be there by then.
+    """
     import second_device  # noqa: F401
 
 
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees, or changes, what the person who runs it has added to the catalogue of ontologies."""
+    """No test sees, or changes, what the person who runs it has added to the catalogue of
+    ontologies.
+    """
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path_factory.getbasetemp() / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.fixture(params=["second device", pytest.param("cuda", marks=pytest.mark.gpu)])
 def elsewhere(request: pytest.FixtureRequest) -> Iterator[torch.device]:
-    """A device that is not the processor: one that is played, everywhere, and an accelerator, where there is one."""
+    """A device that is not the processor: one that is played, everywhere, and an accelerator, where
+    there is one.
+    """
     import torch
     from second_device import FAR, second_device
 

@@ -167,7 +167,7 @@ def _same_data(ranks: Ranks, work: Work) -> None:
     """Raise JobError where the ranks would train on different data."""
     pool = work.pool
     sums = [float(value.double().nansum()) for value in (pool.x, pool.y)]
-    told = ranks.told(f"{list(pool.x.shape)} of {len(pool.sizes)} clients, sums {sums}")
+    told = ranks.all_gather(f"{list(pool.x.shape)} of {len(pool.sizes)} clients, sums {sums}")
     if len(set(told)) > 1:
         other = next(rank for rank, text in enumerate(told) if text != told[0])
         raise JobError(

@@ -185,7 +185,9 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
         start=start,
         stop=stop,
         notes=(
-            *_describe(still, "measure nothing that changes, have no states and are not learnt from"),
+            *_describe(
+                still, "measure nothing that changes, have no states and are not learnt from"
+            ),
             *_describe(few, "have fewer states"),
         ),
     )

@@ -109,7 +109,9 @@ def _agents(
     )
 
 
-def _personal_model(section: said.Algorithm, personal: said.Personal, common: StartRule) -> Algorithm:
+def _personal_model(
+    section: said.Algorithm, personal: said.Personal, common: StartRule
+) -> Algorithm:
     """The model that each site trains next to the common one."""
     local = (
         _adam(section.local.adam)
@@ -130,7 +132,9 @@ def _proximal_terms(strength: float) -> tuple[Term, ...]:
     return (Proximal(strength=strength),) if strength else ()
 
 
-def _start(section: said.Algorithm, layers: tuple[str, ...], inferred: Inferred | None) -> StartRule:
+def _start(
+    section: said.Algorithm, layers: tuple[str, ...], inferred: Inferred | None
+) -> StartRule:
     if section.exchange == "none":
         return OwnModel()
     common: BestModel | ClusterStart | GlobalStart = GlobalStart()

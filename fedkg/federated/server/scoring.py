@@ -124,7 +124,9 @@ def satisfied(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
     """Return the basis of weights [C, M], float64: `within_tolerance`, or 1 minus the violation
     rate if graded.
     """
-    return 1.0 - violation.double() if options.graded else within_tolerance(violation, hard, options)
+    return (
+        1.0 - violation.double() if options.graded else within_tolerance(violation, hard, options)
+    )
 
 
 def validity(v: Tensor, weight: Tensor) -> Tensor:

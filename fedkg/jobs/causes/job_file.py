@@ -151,7 +151,9 @@ def read_causes_job(path: str | Path, overrides: Sequence[str] = ()) -> CausesJo
         if job.data.path is None
         else job.data.model_copy(update={"path": absolute(job.data.path)})
     )
-    return job.model_copy(update={"rules": tuple(absolute(rule) for rule in job.rules), "data": data})
+    return job.model_copy(
+        update={"rules": tuple(absolute(rule) for rule in job.rules), "data": data}
+    )
 
 
 def _check_clients(job: CausesJob, path: Path) -> None:

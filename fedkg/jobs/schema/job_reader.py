@@ -123,10 +123,14 @@ def with_absolute_paths(job: Job, base: Path) -> Job:
 
     graph = job.model.graph
     if graph is not None:
-        graph = graph.model_copy(update={"files": tuple(str(absolute(file)) for file in graph.files)})
+        graph = graph.model_copy(
+            update={"files": tuple(str(absolute(file)) for file in graph.files)}
+        )
     return job.model_copy(
         update={
-            "model": job.model.model_copy(update={"path": absolute_module(job.model.path), "graph": graph}),
+            "model": job.model.model_copy(
+                update={"path": absolute_module(job.model.path), "graph": graph}
+            ),
             "rules": tuple(str(absolute(rule)) for rule in job.rules),
             "pack": absolute(job.pack),
             "data": job.data.model_copy(update={"path": absolute(job.data.path)}),

@@ -168,7 +168,10 @@ class TableExperiment:
         """See `Ground.course`."""
         prepared, held, module = self._data_for(config)
         model = build_table_model(
-            config.job, prepared, module, self._graphs.graph_for(config.job, self.prepared.features.names)
+            config.job,
+            prepared,
+            module,
+            self._graphs.graph_for(config.job, self.prepared.features.names),
         )
         site_rows = self.rows_by_split[config.split_key]
         problem = build_table_problem(

@@ -263,7 +263,9 @@ def test_the_units_of_the_sheet_are_held_against_those_of_the_table() -> None:
     sheet = "tag,unit,high\nTool wear [min],h,4\nPT-1,bar,8\nTorque [Nm],bar,3\nP [bar],bar,3\n"
     text = draft_rules(read_bytes(sheet.encode(), "limits.csv"), table)
     assert "#   Tool wear [min]: limits in h are converted, since the header says min" in text
-    assert "#   PT-1: taken to be in bar in the table too, because its header states no unit" in text
+    assert (
+        "#   PT-1: taken to be in bar in the table too, because its header states no unit" in text
+    )
     assert (
         "#   Torque [Nm]: the sheet's bar cannot be converted to the header's Nm: mend one of them"
         in text

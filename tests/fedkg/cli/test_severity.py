@@ -48,7 +48,8 @@ def test_eval_shows_severities(plant: Command) -> None:
     assert "S.p.maxExclusive (info)" in done.out
     assert "S.p.minInclusive (" not in done.out
     assert (
-        "2 of 3 rules are violated somewhere (1 warning, 1 info); violation rate 33.33%." in done.out
+        "2 of 3 rules are violated somewhere (1 warning, 1 info); violation rate 33.33%."
+        in done.out
     )
     assert severities(plant("eval", "columns.fkg", "s.ttl", "high.csv", "--json")) == SEVERITIES
 

@@ -161,9 +161,7 @@ def test_a_missing_input_names_file_header_rules_and_the_nearest() -> None:
     rules = pack(["strain"], [strain_limits()], entities=("", "a", "b", "c"))
     with pytest.raises(TableError) as caught:
         evaluate(rules, text)
-    assert "graz.csv: no column `Torque [Nm]`, which rule `strain` needs" in str(
-        caught.value
-    )
+    assert "graz.csv: no column `Torque [Nm]`, which rule `strain` needs" in str(caught.value)
     assert "did you mean `Torque (Nm)`?" in str(caught.value)
     skipped = evaluate(rules, text, missing="skip").rules[0]
     assert (skipped.evaluations, skipped.missing) == (0, ("Torque [Nm]",))

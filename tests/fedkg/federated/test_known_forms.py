@@ -193,7 +193,9 @@ def test_other_parts_are_left_to_the_steps_one_by_one() -> None:
     task = problem(DENSE, (5,))
     assert compiled_steps_for(work_of(task, replace(fedavg(), local=Adam()))) is None
     assert compiled_steps_for(work_of(task, replace(fedavg(), local=SGD(momentum=0.5)))) is None
-    assert compiled_steps_for(work_of(task, fedavg(), replace(SETTINGS, precision="bfloat16"))) is None
+    assert (
+        compiled_steps_for(work_of(task, fedavg(), replace(SETTINGS, precision="bfloat16"))) is None
+    )
     assert compiled_steps_for(work_of(replace(task, loss=SquaredError()), fedavg())) is None
 
 

@@ -87,7 +87,10 @@ def test_what_else_is_estimated_keeps_to_them() -> None:
         edge.lag <= {"client 1": 1, "client 2": 3, "client 3": 2}[edge.driven]
         for edge in edges(series, found)
     )
-    assert {one.client for one in effect_horizons(series, found, 0, least=0.0)} == {"client 2", "client 3"}
+    assert {one.client for one in effect_horizons(series, found, 0, least=0.0)} == {
+        "client 2",
+        "client 3",
+    }
     assert np.isfinite(p_values(series, shifts=19)).sum() == 5
 
 

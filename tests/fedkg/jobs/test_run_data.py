@@ -173,10 +173,7 @@ def test_sites_with_tables_columns_and_units_of_their_own(job_fields, tmp_path):
     scaling = json.loads((run.folder / "environment.json").read_text())["features"]
     assert scaling["mean"][scaling["names"].index("Torque [Nm]")] == pytest.approx(40, abs=1)
     for change, said in (
-        (
-            {"torque": {"column": "Drehmomnt", "unit": "kN.m"}},
-            r"graz\.csv: no column `Drehmomnt`",
-        ),
+        ({"torque": {"column": "Drehmomnt", "unit": "kN.m"}}, r"graz\.csv: no column `Drehmomnt`"),
         ({"torqe": {"column": "Drehmoment"}}, r"sites\.graz\.columns\.torqe"),
         (
             {"torque": {"column": "Drehmoment", "unit": "bar"}},

@@ -8,7 +8,7 @@ import pytest
 import torch
 from model_examples import EXAMPLES
 
-from fedkg.federated import Clients, WorkerPool, Problem, Settings, SquaredError, fedavg, train
+from fedkg.federated import Clients, Problem, Settings, SquaredError, WorkerPool, fedavg, train
 from fedkg.models import Params, predict
 
 

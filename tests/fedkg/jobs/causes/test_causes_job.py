@@ -245,9 +245,7 @@ def test_gaps_of_steps_that_are_learnt_from_take_nothing_from_later_ones(tmp_pat
         "\n".join([lines[0], *(f",{line.split(',', 1)[1]}" for line in lines[1:550]), *lines[550:]])
         + "\n"
     )
-    with pytest.raises(
-        JobError, match="column `P1` has no value in the 480 training steps"
-    ):
+    with pytest.raises(JobError, match="column `P1` has no value in the 480 training steps"):
         read_measurements(read_causes_job(job, ["data.gaps=600"]))
 
 
