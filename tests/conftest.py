@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault(  # where programs keep compiled kernels (`fedkg._internal.numba_kernels`): their home is none of the tests' own, which are empty
+# Compiled kernels are cached here (`fedkg._internal.numba_kernels`): tests have empty home folders.
+os.environ.setdefault(
     "NUMBA_CACHE_DIR",
     str(
         Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
