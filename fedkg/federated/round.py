@@ -122,7 +122,7 @@ def run_round(
     if not guard.finite(after.models):
         after, notes = (
             _unchanged_state(state, received),
-            (*notes, "the updates overflow together: the model was kept as it was"),
+            (*notes, "the updates overflow together: the model is unchanged"),
         )
     if algorithm.budget is not None:
         after = replace(
@@ -388,7 +388,7 @@ def _still(work: Work, received: _Received) -> tuple[str, ...]:
     if not alone:
         return ()
     return (
-        f"left out: {', '.join(alone)}; no other update was for their model, which was kept as it was",
+        f"left out: {', '.join(alone)}; no other update was for their model, which is unchanged",
     )
 
 

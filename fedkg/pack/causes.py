@@ -78,8 +78,8 @@ def lags(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.in
     state of a client goes on from step to step. Raises UsageError as `prior` does.
 
     Example:
-        >>> cause = CauseRecord(name="line", drives=(Drive(driver="a", driven="b"),), lag=600.0,
-            steps=2)
+        >>> drives = (Drive(driver="a", driven="b"),)
+        >>> cause = CauseRecord(name="line", drives=drives, lag=600.0, steps=2)
         >>> lags([cause], ["a", "b"]).tolist()
         [[1, 0], [2, 1]]
     """

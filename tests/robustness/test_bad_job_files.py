@@ -85,7 +85,7 @@ WRONG_FIELDS = [
     ("data", 3, "`data`: must be a section"),
     ("data.path", "none.csv", "none.csv"),
     ("data.path", ".", "Is a directory"),
-    ("data.path", "rules.fkg", "there is no column"),
+    ("data.path", "rules.fkg", "no column"),
     ("data.rows", 0, "must be at least 1"),
     ("data.rows", 10**12, "must be at most 10000000"),
     ("data.rows", 1.5, "must be a whole number"),

@@ -236,9 +236,9 @@ class _Place:
                 np.ceil(smaller[:, whole] - CLOSE),
                 np.floor(bigger[:, whole] + CLOSE),
             )
-            dead |= (smaller > bigger + CLOSE * np.maximum(np.abs(smaller), np.abs(bigger))).any(
-                axis=1
-            )
+            with np.errstate(invalid="ignore"):  # -inf + inf: an open side is never too small
+                slack = CLOSE * np.maximum(np.abs(smaller), np.abs(bigger))
+                dead |= (smaller > bigger + slack).any(axis=1)
             before, crossed = (high - low)[~dead], smaller > bigger
             low, high = (
                 np.where(crossed, end, mine)[~dead]

@@ -96,7 +96,7 @@ class WorkerPool:
     Args:
         size: how many; None: as many as there are processors.
 
-    >>> with Crew(2) as crew:
+    >>> with WorkerPool(2) as crew:
     ...     crew.size
     2
     """

@@ -138,7 +138,7 @@ def test_checksums_are_verified_when_adding(home: Path, acme: Path) -> None:
     record, problems = add_entry("mason", str(acme), digest, home=home)
     assert record is None
     assert [p.code for p in problems] == ["FKG116"]
-    with pytest.raises(UsageError, match="no SHA-256"):
+    with pytest.raises(UsageError, match="not a SHA-256"):
         add_entry("acme", str(acme), "abc", home=home)
 
 

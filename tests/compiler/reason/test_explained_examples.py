@@ -34,7 +34,7 @@ def test_examples_are_found(
     done = call(capsys, "explain", "r", str(path))
     assert done.code == 0
     assert "no example was found" not in done.out
-    assert ("broken by p = 12 bar (outside the declared spans)" in done.out) == outside
+    assert ("violated  p = 12 bar (outside the declared spans)" in done.out) == outside
 
 
 def test_examples_of_a_rule_with_an_error_are_left_alone() -> None:

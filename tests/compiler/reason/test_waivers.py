@@ -67,7 +67,7 @@ def test_an_unknown_code_is_a_warning() -> None:
     [found] = compile_rules(text=text).diagnostics
     assert found.code == "FKG245"
     assert found.severity == "warning"
-    assert "there is no diagnostic `FKG999`" in found.message
+    assert "diagnostic `FKG999` does not exist" in found.message
 
 
 def test_an_effect_is_not_denied_where_the_rules_are_not_analysed() -> None:

@@ -253,7 +253,7 @@ def test_horizons_add_up() -> None:
             0,
             "horizon without end",
         ),
-        (at_most(X, P[2]), [0, 1, 0.0], 4, "no step 4"),
+        (at_most(X, P[2]), [0, 1, 0.0], 4, "step 4 does not exist"),
     ],
 )
 def test_what_cannot_be_answered_is_said(

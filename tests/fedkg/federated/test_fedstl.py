@@ -309,7 +309,7 @@ def test_refusals() -> None:
         fedstl()
     with pytest.raises(JobError, match="at least one cluster"):
         whole(clusters=0)
-    with pytest.raises(JobError, match="every so many rounds"):
+    with pytest.raises(JobError, match="number of rounds between clusterings"):
         whole(every=0)
     with pytest.raises(JobError, match="at least 0"):
         whole(cluster_epochs=-1)

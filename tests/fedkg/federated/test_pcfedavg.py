@@ -574,7 +574,7 @@ def test_an_agent_that_sends_nan_is_left_out(form: Literal["two", "all"]) -> Non
     for state, record in train(broken, algorithm, rounds(3, 0.01)):
         assert list(record.excluded) == ["agent_1"]
         assert (
-            "left out: agent_1; no other update was for their model, which was kept as it was"
+            "left out: agent_1; no other update was for their model, which is unchanged"
             in record.notes
         )
         assert bool(torch.isfinite(state.models["point"]).all())

@@ -181,7 +181,7 @@ def test_one_client_that_shouts_is_not_heard(algorithm: Algorithm) -> None:
 
 
 def test_fltrust_needs_rows_of_the_servers_own() -> None:
-    with pytest.raises(JobError, match="no labelled rows of its own"):
+    with pytest.raises(JobError, match="no labelled rows to compare"):
         next(train(classes((5, 6)), fltrust(), Settings(rounds=1, local_epochs=1)))
 
 

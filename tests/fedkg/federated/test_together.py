@@ -18,7 +18,7 @@ def stack(clients: list[int], width: int = 3, rejected: dict[int, str] | None = 
         start={"w": torch.zeros(1, width).expand(len(clients), width)},
         update={"w": value.clone()},
         loss=torch.tensor(clients, dtype=torch.float32),
-        remembered={"start/v": value + 1},
+        client_memory={"start/v": value + 1},
         rejected=rejected or {},
     )
 

@@ -176,7 +176,7 @@ def test_what_cannot_be_is_said() -> None:
     assert found.notes == (
         "site 2: measure nothing that changes, have no states and are not learnt from",
     )
-    with pytest.raises(UsageError, match="so many lags"):
+    with pytest.raises(UsageError, match="this number of lags"):
         found.series(np.ones((2, 2), dtype=np.bool_), KNOWN - 1)
 
 

@@ -166,8 +166,8 @@ def test_the_criterion_chooses_for_each_client() -> None:
     ("lags", "said"),
     [
         ((1, 2), "3 numbers, or one for all"),
-        ((1, 0, 1), "so many lags"),
-        ((1, 1, 59), "so many lags"),
+        ((1, 0, 1), "this number of lags"),
+        ((1, 1, 59), "this number of lags"),
     ],
 )
 def test_lags_that_are_none_are_refused(lags: tuple[int, ...], said: str) -> None:

@@ -319,7 +319,7 @@ def test_14_no_array_as_wide_as_the_measurements_leaves_a_client(
     [
         ({"measurements": np.ones((5, 3))}, "do not fit"),
         ({"gain": 9 * np.ones((1, 2))}, "runs away"),
-        ({"transition": np.array([[np.nan]])}, "no numbers"),
+        ({"transition": np.array([[np.nan]])}, "not numbers"),
     ],
 )
 def test_clients_that_do_not_fit_are_refused(change: dict[str, np.ndarray], said: str) -> None:

@@ -362,8 +362,8 @@ def test_the_cells_of_a_grid_add_up(fields, tmp_path):
 @pytest.mark.parametrize(
     ("window", "privacy", "often"),
     [
-        ({"history": 12, "horizon": 3}, EXAMPLE, "up to 15 of them"),
-        ({"history": 12, "horizon": 3, "stride": 4}, EXAMPLE, "up to 4 of them"),
+        ({"history": 12, "horizon": 3}, EXAMPLE, "up to 15 windows"),
+        ({"history": 12, "horizon": 3, "stride": 4}, EXAMPLE, "up to 4 windows"),
         ({"history": 4, "horizon": 2, "stride": 6}, EXAMPLE, ""),
         ({"history": 12, "horizon": 3}, CLIENT, ""),
     ],
@@ -374,6 +374,6 @@ def test_a_step_of_a_series_is_in_several_windows(window, privacy, often):
     )
     said = describe_unprotected(job, Algorithm(preset="fedavg"))
     assert [sentence for sentence in said if "standardised" in sentence]
-    assert [often in sentence for sentence in said if "one window" in sentence] == (
+    assert [often in sentence for sentence in said if "windows" in sentence] == (
         [True] if often else []
     )

@@ -140,7 +140,7 @@ def test_what_would_help_is_told_by_what_was_asked_for():
     )
     for way in ways:
         assert way in said
-    assert "hides a row" in said
+    assert "dilutes the noise" in said
     assert "participation" not in said
     assert "a small `training.learning_rate` (now 0.1)" in said
     both = [

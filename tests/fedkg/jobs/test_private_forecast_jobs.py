@@ -105,7 +105,7 @@ def test_what_noise_does_not_cover_is_refused(rules, privacy, fedstl, said):
 def test_clusters_need_rows_of_the_server_under_the_privacy_of_rows(rules):
     job = combined_job(rules, ROWS)
     job["data"]["server"] = 0
-    with pytest.raises(JobError, match="clusters by rows of the server"):
+    with pytest.raises(JobError, match="clusters sites with rows of the server"):
         expand_trials(Job.model_validate(job))
 
 

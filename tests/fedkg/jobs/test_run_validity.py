@@ -64,7 +64,7 @@ def test_bound_rows_that_the_probe_cannot_judge_are_named(job_fields, tmp_path):
     events: list[Event] = []
     run = run_job(fields, out=tmp_path / "run", on_event=events.append)
     said = [e.message for e in events if "are not evaluated on the probe" in e.message]
-    assert events[0].message == "1 training over 3 sites, 12 bound rows of 3 rules"
+    assert events[0].message == "1 trial over 3 sites, 12 bound rows of 3 rules"
     assert len(said) == 1
     assert said[0].startswith(
         "7 of 8 bound rows are not evaluated on the probe: overstrain (4), risk_follows_wear (3)"

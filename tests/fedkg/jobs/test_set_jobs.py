@@ -279,7 +279,7 @@ def read_job_of(document: dict[str, Any]) -> Job:
             {"data": {"set": "mnist", "rows": 5}},
             "`rows`: only for tables, and `set` names a data set",
         ),
-        ({"data": {"split": "quantity"}}, "belong together"),
+        ({"data": {"split": "quantity"}}, "require each other"),
         ({"data": {"set": None, "size": None, "split": "classes"}}, "requires a data set"),
         (
             {"data": {"window": {"history": 3, "gaps": "error", "longest": 2}}},
@@ -287,11 +287,11 @@ def read_job_of(document: dict[str, Any]) -> Job:
         ),
         ({"data": {"clients": 3}}, "`split: sites`"),
         ({"model": {"kind": "gru", "hidden": [3, 4]}}, "must be one width"),
-        ({"model": {"kind": "softmax", "hidden": 3}}, "not of `softmax`"),
-        ({"model": {"kind": "module"}}, "belong together"),
-        ({"model": {"kind": "mlp", "private": ["a"], "shared": ["b"]}}, "the other way round"),
+        ({"model": {"kind": "softmax", "hidden": 3}}, "`softmax` has no size fields"),
+        ({"model": {"kind": "module"}}, "require each other"),
+        ({"model": {"kind": "mlp", "private": ["a"], "shared": ["b"]}}, "complements"),
         ({"model": {"kind": "mlp", "name": "gru"}}, "are synonyms"),
-        ({"model": {"inject": {"range": False, "predict": False}}}, "nothing to inject"),
+        ({"model": {"inject": {"range": False, "predict": False}}}, "nothing is injected"),
     ],
 )
 def test_what_does_not_fit_is_said_by_the_schema(changes, said):

@@ -45,7 +45,7 @@ def made() -> tuple[Work, ServerState]:
 @pytest.mark.parametrize("part", [1, 2, 3, 7, 100])
 def test_parts_are_the_whole(part: int) -> None:
     work, state = made()
-    whole = work.algorithm.deployed(work, state, torch.arange(SITES))
+    whole = work.algorithm.site_models(work, state, torch.arange(SITES))
     found = SiteModels(work, state, part)
     assert len(found) == SITES
     for site, params in enumerate(found):
@@ -63,9 +63,9 @@ def test_no_more_are_in_memory_than_there_is_room_for() -> None:
     class Counting:
         one_model = False
 
-        def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
             asked.append(len(clients))
-            return local_only().deployed(work, state, clients)
+            return local_only().site_models(work, state, clients)
 
     size = sum(4 * value[0].numel() for value in state.models.values())
     narrow = replace(

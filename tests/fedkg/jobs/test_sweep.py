@@ -94,7 +94,7 @@ def test_a_stopped_sweep_goes_on_without_running_again_what_is_done(job: Path, t
     assert caught.value.exit_code == 130
     told = read_status(tmp_path / "stopped")
     assert [run.state for run in told.runs] == ["done", "begun", "open"]
-    assert [training.round for training in told.runs[1].trainings] == [2, 0]
+    assert [training.round for training in told.runs[1].trials] == [2, 0]
     assert not told.running
     first = (tmp_path / "stopped" / "cells" / "s0" / "results.json").stat().st_mtime_ns
     rest: list[Event] = []

@@ -126,8 +126,8 @@ def write_run(
             }
         )
     rounds[0]["f1"] = ""
-    rounds[0]["notes"] = "executor: stacks of 2: measured | the model was kept as it was"
-    rounds[4]["notes"] = "the model was kept as it was"
+    rounds[0]["notes"] = "executor: stacks of 2: measured | the model is unchanged"
+    rounds[4]["notes"] = "the model is unchanged"
     clients[0]["status"] = "excluded: NaN in layer 1"
     write_csv(folder / "rounds.csv", rounds)
     write_csv(folder / "clients.csv", clients)

@@ -77,7 +77,7 @@ def test_the_outcome_comes_first_and_in_words(run_folder: RunFolder) -> None:
     )
     assert any("FedAvg 20.0% at the worst site (critical)" in sentence for sentence in said)
     assert said[-2] == "The server excluded unusable updates from: graz (1 round)."
-    assert said[-1] == "The model was kept as it was (FedAvg: 2 of its rounds)."
+    assert said[-1] == "The model is unchanged (FedAvg: 2 of its rounds)."
 
 
 def test_a_critical_zone_is_explained_while_nothing_taught_the_rules(run_folder: RunFolder) -> None:

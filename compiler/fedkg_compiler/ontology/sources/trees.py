@@ -80,8 +80,10 @@ class Problems:
 def is_absolute(text: str) -> bool:
     """Tell whether a text is an IRI with a scheme.
 
-    >>> is_absolute("https://example.org/plant#M07"), is_absolute("plant#M07"),
-    is_absolute("https://example.org/a b") (True, False, False)
+    >>> is_absolute("https://example.org/plant#M07")
+    True
+    >>> is_absolute("plant#M07"), is_absolute("https://example.org/a b")
+    (False, False)
     """
     if BROKEN_IRI.search(text) or not _SCHEME.match(text):
         return False
