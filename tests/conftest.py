@@ -40,6 +40,8 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     """No test sees, or changes, what the person who runs it has added to the catalogue of
     ontologies.
     """
+    # `fedkg --limit` sets it for its process, which here is that of all tests
+    monkeypatch.setenv("FEDKG_LIMITS", "")
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path_factory.getbasetemp() / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 

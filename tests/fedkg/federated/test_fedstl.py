@@ -317,7 +317,7 @@ def test_refusals() -> None:
         whole(weight=-1.0)
     with pytest.raises(JobError, match="a share"):
         inferred(ranges(), TASK.clients, LAYOUT, steps=STEPS, share=0.0)
-    with pytest.raises(JobError, match="no traces of these steps"):
+    with pytest.raises(JobError, match="not traces with these steps"):
         inferred(ranges(), TASK.clients, LAYOUT, steps=STEPS + 1)
     others = replace(
         TASK,

@@ -50,7 +50,6 @@ def test_the_executor_is_told_in_plain_words(
 def test_other_notes_are_told_as_they_are() -> None:
     choice = Choice(executor="stacked", chunk=1, threads=1)
     assert (
-        format_executor_note("the model is unchanged", choice, "auto")
-        == "the model is unchanged"
+        format_executor_note("the model is unchanged", choice, "auto") == "the model is unchanged"
     )
     assert format_executor_note(NOTE, None, "auto") == NOTE

@@ -373,7 +373,7 @@ def test_a_step_of_a_series_is_in_several_windows(window, privacy, often):
         {"data": {"set": "traffic", "window": window}, "privacy": privacy}, name="j", base=Path()
     )
     said = describe_unprotected(job, Algorithm(preset="fedavg"))
-    assert [sentence for sentence in said if "standardised" in sentence]
+    assert [sentence for sentence in said if "standardise" in sentence]
     assert [often in sentence for sentence in said if "windows" in sentence] == (
         [True] if often else []
     )

@@ -115,7 +115,9 @@ def test_a_model_of_each_site_s_own_has_no_bound(fields: dict[str, Any], tmp_pat
     ).folder
     [training] = json.loads((folder / "theory.json").read_text())["trials"]
     assert "bound" not in training
-    assert training["note"] == "SCFA's theorems assume one common model, and this algorithm has none"
+    assert (
+        training["note"] == "SCFA's theorems assume one common model, and this algorithm has none"
+    )
 
 
 def test_a_fit_knows_which_rounds_it_saw():
