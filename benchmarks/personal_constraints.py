@@ -35,9 +35,9 @@ from fedkg.federated import (
     initial_state,
     train,
 )
+from fedkg.federated.agents.agent_sets import AgentSets, sets_of
 from fedkg.federated.agents.certificates import measured, smoothness
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
-from fedkg.federated.agents.sets import AgentSets, sets_of
 from fedkg.federated.algorithms import fedprox, scaffold
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
 from fedkg.models import MLP, Params

@@ -33,7 +33,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, is_endpoint, is_store, read_bytes
 from fedkg_compiler.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.lowering.banks import lower
-from fedkg_compiler.statements import bind_statements
+from fedkg_compiler.statement_binder import bind_statements
 from fedkg_compiler.syntax import RuleFile, parse, parse_bytes
 from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre, Signal, Use
 from fedkg_compiler.waivers import Waivers

@@ -7,9 +7,9 @@ from typing import assert_never
 
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, ScoreOptions
+from fedkg.federated.agents.agent_sets import AgentSets
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.round_numbers import Equally
-from fedkg.federated.agents.sets import AgentSets
 from fedkg.federated.algorithms import pcfedavg
 from fedkg.federated.client.optimisers import SGD, Adam, PrivateFirst
 from fedkg.federated.client.proximal import Proximal

@@ -34,7 +34,7 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.agents.round_numbers import StepWarning
-from fedkg.federated.client.penalty import ConstraintPenalty
+from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.evaluation import best_threshold, detection
 from fedkg.federated.executors import Ranks, Work, WorkerPool
 from fedkg.federated.model.constrained_outputs import Projected

@@ -140,7 +140,8 @@ class Polytope(ProjectionSet):
     Args:
         G: [m, n], or [..., m, n] for a polytope for each point.
         h: [m] or [..., m], infinite for no bound.
-        E, f: likewise, or None.
+        E: likewise, or None.
+        f: likewise, or None.
         tolerance: largest violation of a row by a nearest point, relative to the numbers of the
             point; None: 1e-9 in float64, else 1e-5, or the rounding error of the nearest point in
             its dtype if that is larger (bfloat16, float16).

@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
 from fedkg.units.unit import RATE, Dimension, Unit, combine, power
+from fedkg.units.unit_table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
 
 _EXPONENT = re.compile(r"^(.*?[^\d^-])\^?(-?\d+)$")
 _SPELLING = str.maketrans(

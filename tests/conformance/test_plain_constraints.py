@@ -33,9 +33,9 @@ from fedkg.constraints import ConstraintModule
 from fedkg.errors import JobError
 from fedkg.federated import WorkerPool, train
 from fedkg.federated import algorithms as product
+from fedkg.federated.agents.agent_sets import AgentSets, sets_of
 from fedkg.federated.agents.averaged_model import averaged
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
-from fedkg.federated.agents.sets import AgentSets, sets_of
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.projection import Box, L1Ball, L2Ball, LInfBall, ProjectionSet
 

@@ -78,7 +78,7 @@ def codes_page() -> str:
 
 def units_page() -> str:
     """The units that rules can use after `in`, by dimension."""
-    from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED
+    from fedkg.units.unit_table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED
 
     groups: dict[str, list[str]] = {}
     for atom, (_, _, dimension) in ATOMS.items():

@@ -13,7 +13,7 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack.terms import Lag
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import ANGLE, NUMBER
-from fedkg_compiler.binding import windows
+from fedkg_compiler.binding import window_binder
 from fedkg_compiler.binding.aggregates import aggregate
 from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
@@ -84,7 +84,7 @@ def _past(node: Past, scope: Scope) -> Value | None:
 
 def _ago(node: Ago, scope: Scope) -> Value | None:
     """The value some steps earlier; a number is the same at every step, and has none."""
-    value, steps = bind(node.arg, scope), windows.steps_back(node, scope)
+    value, steps = bind(node.arg, scope), window_binder.steps_back(node, scope)
     if isinstance(value, Fixed):
         scope.problems.error(
             "FKG262",

@@ -15,7 +15,7 @@ from fedkg.pack import Until as Reached
 from fedkg_compiler.binding.compare import compare
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.timing import in_time
-from fedkg_compiler.binding.windows import NO_END, window_params
+from fedkg_compiler.binding.window_binder import NO_END, window_params
 from fedkg_compiler.syntax.tree import AllOf, Condition, OnlyAfter, Temporal, Until, Window
 
 Bind = Callable[[Condition, Scope], Formula | None]

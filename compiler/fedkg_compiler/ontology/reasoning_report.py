@@ -21,7 +21,7 @@ from fedkg_compiler.ontology.reasoning.dl import describe
 from fedkg_compiler.ontology.reasoning.facts import Facts
 from fedkg_compiler.ontology.reasoning.matching import matches, possible
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import NAMES, SAME, WORDS
-from fedkg_compiler.ontology.reasoning.table import Rule
+from fedkg_compiler.ontology.reasoning.rule_table import Rule
 from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
 

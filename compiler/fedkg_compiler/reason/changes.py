@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fedkg.pack import Column, DataContract
 from fedkg.pack.walk import everywhere
 from fedkg_compiler.reason.rows import RowTable
-from fedkg_compiler.reason.windows import windows
+from fedkg_compiler.reason.window_bounds import windows
 
 
 class Changes:

@@ -22,7 +22,7 @@ from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.solve import Solver
 from fedkg_compiler.reason.translate import any_of
 from fedkg_compiler.reason.verdict import RowRef, Witness
-from fedkg_compiler.reason.windows import example, wider, window_params
+from fedkg_compiler.reason.window_bounds import example, wider, window_params
 
 Status = Literal["same", "stricter", "looser", "changed", "undecided"]
 Change = Literal[

@@ -194,7 +194,7 @@ class _Reasoning:
         """Very many linear rules: linear programming names the conflict, the solver makes it
         minimal.
         """
-        from fedkg_compiler.reason.linear import linear_core, shrunk_core
+        from fedkg_compiler.reason.linear_programs import linear_core, shrunk_core
         from fedkg_compiler.reason.solve import Solver
 
         core = linear_core(self.table, place.rows)

@@ -23,7 +23,7 @@ from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.reason.bounds import CLOSE, Bounds, Int
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.certain import Sides, certain
-from fedkg_compiler.reason.contract import Narrowed, contract
+from fedkg_compiler.reason.column_contract import Narrowed, contract
 from fedkg_compiler.reason.newton import Newton, Part
 from fedkg_compiler.reason.row_layout import RowLayout
 from fedkg_compiler.reason.rows import Keys, RowTable

@@ -14,8 +14,8 @@ from fedkg_compiler.syntax.lalr import read
 from fedkg_compiler.syntax.lost_names import find_lost_names
 from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.sheets import is_table
+from fedkg_compiler.syntax.source_text import decode, not_text, plain_text
 from fedkg_compiler.syntax.split import Chunk, joined, split
-from fedkg_compiler.syntax.text import decode, not_text, plain_text
 from fedkg_compiler.syntax.tree import Lost, RuleFile, Statement
 
 MAX_PROBLEMS = 100

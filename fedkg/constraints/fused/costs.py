@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from fedkg.constraints.fused.layout import FAR, MARK_MISSING, ZERO
+from fedkg.constraints.fused.cell_layout import FAR, MARK_MISSING, ZERO
 from fedkg.constraints.fused.loops import multiply_number
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop
 

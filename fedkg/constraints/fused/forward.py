@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from fedkg.constraints.fused.layout import (
+from fedkg.constraints.fused.cell_layout import (
     ABS,
     ADD,
     ADD_S,

@@ -7,9 +7,7 @@ parts of the batch, S slots, G registers, W places of a run. `frame` and `batch`
 
 from __future__ import annotations
 
-from fedkg.constraints.fused.costs import SLOPES, paid, worth_of
-from fedkg.constraints.fused.forward import length_of, run_forward
-from fedkg.constraints.fused.layout import (
+from fedkg.constraints.fused.cell_layout import (
     ASKED,
     CLIP,
     CODE,
@@ -42,6 +40,8 @@ from fedkg.constraints.fused.layout import (
     WINDOWS,
     ZERO,
 )
+from fedkg.constraints.fused.costs import SLOPES, paid, worth_of
+from fedkg.constraints.fused.forward import length_of, run_forward
 from fedkg.constraints.fused.loops import accumulated, copied, filled, gathered, multiplied, some
 from fedkg.constraints.fused.reading import numbers_read
 from fedkg.constraints.fused.reverse import run_backward

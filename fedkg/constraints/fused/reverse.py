@@ -7,8 +7,7 @@ it all, as in `engine`. Letters as in `forward`.
 
 from __future__ import annotations
 
-from fedkg.constraints.fused.forward import length_of, spread_out
-from fedkg.constraints.fused.layout import (
+from fedkg.constraints.fused.cell_layout import (
     ABS,
     ADD,
     ADD_S,
@@ -55,6 +54,7 @@ from fedkg.constraints.fused.layout import (
     WINDOWS,
     ZERO,
 )
+from fedkg.constraints.fused.forward import length_of, spread_out
 from fedkg.constraints.fused.loops import (
     accumulated,
     both_of,

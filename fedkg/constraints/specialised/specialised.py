@@ -21,7 +21,7 @@ from fedkg.constraints.binding.batch import Batch
 from fedkg.constraints.binding.numbers import computing_dtype, in_units, output_numbers, same_units
 from fedkg.constraints.binding.views import model_inputs
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.specialised.banks import SpecialBanks
+from fedkg.constraints.specialised.specialised_banks import SpecialBanks
 from fedkg.errors import LayoutError
 
 if TYPE_CHECKING:

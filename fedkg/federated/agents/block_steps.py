@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.federated.agents.sets import AgentSets
+from fedkg.federated.agents.agent_sets import AgentSets
 from fedkg.federated.client.optimisers import change
 from fedkg.federated.client_numbers import per_client
 from fedkg.federated.round_steps import Outcome, Setting, StartPoint

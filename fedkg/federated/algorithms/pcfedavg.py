@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from fedkg.errors import JobError
+from fedkg.federated.agents.agent_sets import AgentSets
 from fedkg.federated.agents.averaged_model import AddAndAverage
 from fedkg.federated.agents.block_steps import (
     AllBlocks,
@@ -20,7 +21,6 @@ from fedkg.federated.agents.block_steps import (
 )
 from fedkg.federated.agents.penalty import PenaltySchedule
 from fedkg.federated.agents.round_numbers import Equally, RoundNumbers
-from fedkg.federated.agents.sets import AgentSets
 from fedkg.federated.algorithm import Algorithm
 
 

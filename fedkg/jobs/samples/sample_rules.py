@@ -20,7 +20,7 @@ from fedkg.data import Scaling
 from fedkg.data.sets import DataSet, StandardisedDataSet
 from fedkg.errors import JobError, LayoutError
 from fedkg.federated import Scorer
-from fedkg.federated.client.penalty import ConstraintPenalty
+from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.round_steps import Term
 from fedkg.federated.server.pack_scorer import PackScorer, scored_rows
 from fedkg.federated.server.scoring import ScoredRows

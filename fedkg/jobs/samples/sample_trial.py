@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedkg.data.partition import positions_by_owner
 from fedkg.federated import Algorithm, Clients, Problem, Settings
-from fedkg.federated.agents.sets import AgentSets
+from fedkg.federated.agents.agent_sets import AgentSets
 from fedkg.federated.evaluation import best_threshold
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool

@@ -26,7 +26,7 @@ from fedkg.pack import (
     Term,
 )
 from fedkg_compiler.reason.certain import Sides, certain
-from fedkg_compiler.reason.contract import Narrowed, contract
+from fedkg_compiler.reason.column_contract import Narrowed, contract
 from fedkg_compiler.reason.truth import Scope, truth
 
 POINTS = 4000

@@ -41,7 +41,7 @@ OURS = (
     "fedkg.tables.reader",
     "fedkg.tables.times",
     "fedkg_compiler.binding.causes",
-    "fedkg_compiler.binding.examples",
+    "fedkg_compiler.binding.rule_examples",
     "fedkg_compiler.binding.inferences",
     "fedkg_compiler.binding.parameter_sets",
     "fedkg_compiler.binding.sheet",

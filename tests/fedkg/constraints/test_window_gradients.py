@@ -18,7 +18,7 @@ from tries import tries
 
 from fedkg.constraints import ConstraintModule, ConstraintWarning, Probe, columns
 from fedkg.errors import LayoutError
-from fedkg.federated.client.penalty import ConstraintPenalty
+from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.round_steps import Step
 from fedkg.pack import (
     And,

@@ -23,8 +23,8 @@ from fedkg.federated import (
     to_tensors,
     train,
 )
+from fedkg.federated.agents.agent_sets import sets_of
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
-from fedkg.federated.agents.sets import sets_of
 from fedkg.federated.algorithms.fedstl import fedstl
 from fedkg.federated.executors import Stacked, Work
 from fedkg.federated.problem import pool

@@ -12,7 +12,7 @@ from federations import largest_difference
 from fedkg.constraints import ConstraintModule, columns, logit
 from fedkg.errors import JobError
 from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, scfa, train
-from fedkg.federated.client.penalty import ConstraintPenalty
+from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.round_steps import Step
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.models import MLP

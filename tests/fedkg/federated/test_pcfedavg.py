@@ -32,6 +32,7 @@ from fedkg.federated import (
     to_tensors,
     train,
 )
+from fedkg.federated.agents.agent_sets import AgentSets, sets_of
 from fedkg.federated.agents.averaged_model import averaged
 from fedkg.federated.agents.block_steps import MEAN, OWN, OwnAndMean
 from fedkg.federated.agents.certificates import (
@@ -45,7 +46,6 @@ from fedkg.federated.agents.certificates import (
 from fedkg.federated.agents.certified_bounds import promised
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.round_numbers import StepWarning
-from fedkg.federated.agents.sets import AgentSets, sets_of
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.executors import Sequential, Stacked, Work

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Problem, Settings, fedavg, initial_state, train
+from fedkg.federated.agents.agent_sets import sets_of
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
-from fedkg.federated.agents.sets import sets_of
 from fedkg.federated.algorithms import ditto, fedrep, fltrust, ifca
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.start_points import PrivateLayers

@@ -10,9 +10,9 @@ import numpy as np
 import pint
 import pytest
 
-from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
 from fedkg.units.text import UnitProblem, known_units, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension, same_scale, times
+from fedkg.units.unit_table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
 
 
 @cache

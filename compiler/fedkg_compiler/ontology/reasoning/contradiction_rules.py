@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedkg_compiler.ontology.pairs import TooManyPairs
-from fedkg_compiler.ontology.reasoning import table
+from fedkg_compiler.ontology.reasoning import rule_table
 from fedkg_compiler.ontology.reasoning.facts import Facts
 from fedkg_compiler.ontology.reasoning.matching import matches, possible
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import SAME
-from fedkg_compiler.ontology.reasoning.table import Rule
+from fedkg_compiler.ontology.reasoning.rule_table import Rule
 
 MOST = 20
 """Contradictions that are reported at most; more would have the same causes."""
@@ -34,7 +34,7 @@ def clashes(facts: Facts) -> list[Clash]:
     terms bring about; at most `MOST`.
     """
     found: list[Clash] = []
-    for rule in table.rules(table.CLASHES):
+    for rule in rule_table.rules(rule_table.CLASHES):
         plain, equal = _without_equality(rule)
         if not possible(plain, facts):
             continue

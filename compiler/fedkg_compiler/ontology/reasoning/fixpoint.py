@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from fedkg_compiler.ontology import pairs as relation
 from fedkg_compiler.ontology.pairs import Pairs, TooManyPairs
-from fedkg_compiler.ontology.reasoning import table
+from fedkg_compiler.ontology.reasoning import rule_table
 from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, Relations, split
 from fedkg_compiler.ontology.reasoning.matching import Table, concluded, matches, possible
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import TYPE
-from fedkg_compiler.ontology.reasoning.table import Rule
+from fedkg_compiler.ontology.reasoning.rule_table import Rule
 
 
 def close(facts: Facts, new: Mapping[int, Pairs], *, all_rules: bool = False) -> None:
@@ -30,7 +30,9 @@ def close(facts: Facts, new: Mapping[int, Pairs], *, all_rules: bool = False) ->
     Raises:
         TooLarge: that is more than fits in memory.
     """
-    schema = table.rules(table.SCHEMA) + (table.rules(table.TERMINOLOGY) if all_rules else ())
+    schema = rule_table.rules(rule_table.SCHEMA) + (
+        rule_table.rules(rule_table.TERMINOLOGY) if all_rules else ()
+    )
     if facts.concluded > relation.LIMIT:
         raise facts.too_large(TYPE)
     first = not facts.pairs
@@ -40,7 +42,7 @@ def close(facts: Facts, new: Mapping[int, Pairs], *, all_rules: bool = False) ->
         while fresh:
             fresh = facts.absorb(_step(schema, facts, fresh, first=first))
             pending = _both(pending, fresh, facts)
-        fresh = facts.absorb(_step(table.rules(table.FACTS), facts, pending, first=first))
+        fresh = facts.absorb(_step(rule_table.rules(rule_table.FACTS), facts, pending, first=first))
         first = False
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyoxigraph as ox
 
 from fedkg_compiler.ontology.pairs import NONE, Pairs
-from fedkg_compiler.ontology.reasoning import table
+from fedkg_compiler.ontology.reasoning import rule_table
 from fedkg_compiler.ontology.reasoning.facts import (
     SPAN,
     Facts,
@@ -52,7 +52,7 @@ from fedkg_compiler.ontology.reasoning.proofs import (
     filled,
     prove,
 )
-from fedkg_compiler.ontology.reasoning.table import Rule
+from fedkg_compiler.ontology.reasoning.rule_table import Rule
 
 DEEPEST = 24
 """Steps back after which a reason is given up."""
@@ -358,8 +358,8 @@ def _without_differences(rule: Rule) -> Rule:
 
 
 def _with_heads() -> tuple[Rule, ...]:
-    tables = (table.SCHEMA, table.TERMINOLOGY, table.FACTS, table.TRANSITIVE)
-    return tuple(rule for text in tables for rule in table.rules(text))
+    tables = (rule_table.SCHEMA, rule_table.TERMINOLOGY, rule_table.FACTS, rule_table.TRANSITIVE)
+    return tuple(rule for text in tables for rule in rule_table.rules(text))
 
 
 def _head_values(head: Fact, fact: Fact) -> dict[int, int] | None:

@@ -14,7 +14,7 @@ from fedkg_compiler.ontology import pairs as relation
 from fedkg_compiler.ontology.pairs import NONE, Nodes, Pairs, TooManyPairs
 from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, among, split
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import SAME, TYPE
-from fedkg_compiler.ontology.reasoning.table import Atom, Rule
+from fedkg_compiler.ontology.reasoning.rule_table import Atom, Rule
 
 Table = dict[int, Nodes]
 

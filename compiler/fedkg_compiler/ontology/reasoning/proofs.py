@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from fedkg_compiler.ontology.reasoning import table
+from fedkg_compiler.ontology.reasoning import rule_table
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import (
     CELL,
     FIRST,
@@ -26,7 +26,7 @@ from fedkg_compiler.ontology.reasoning.owl_vocabulary import (
     UNLIKE,
     WITH_LISTS,
 )
-from fedkg_compiler.ontology.reasoning.table import Atom, Rule
+from fedkg_compiler.ontology.reasoning.rule_table import Atom, Rule
 
 MOST = 20_000
 """Conclusions after which a proof is given up."""
@@ -116,14 +116,14 @@ _LISTS = tuple(
 def all_rules() -> tuple[Rule, ...]:
     """Every rule of the table, contradictions too, and those that go through lists."""
     tables = (
-        table.SCHEMA,
-        table.TERMINOLOGY,
-        table.FACTS,
-        table.TRANSITIVE,
-        table.EQUALITY,
-        table.CLASHES,
+        rule_table.SCHEMA,
+        rule_table.TERMINOLOGY,
+        rule_table.FACTS,
+        rule_table.TRANSITIVE,
+        rule_table.EQUALITY,
+        rule_table.CLASHES,
     )
-    return tuple(rule for text in tables for rule in table.rules(text)) + _LISTS
+    return tuple(rule for text in tables for rule in rule_table.rules(text)) + _LISTS
 
 
 @cache

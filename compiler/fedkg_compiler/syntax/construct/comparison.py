@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from fedkg_compiler.syntax.construct.expressions import expression
+from fedkg_compiler.syntax.construct.expression_nodes import expression
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, tokens
 from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.tree import Comparison, Word

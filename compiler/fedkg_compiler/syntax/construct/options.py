@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.syntax.construct.expressions import group_text
-from fedkg_compiler.syntax.construct.literals import (
+from fedkg_compiler.syntax.construct.expression_nodes import group_text
+from fedkg_compiler.syntax.construct.literal_nodes import (
     number,
     plain,
     quantity,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedkg_compiler.syntax.construct import options
-from fedkg_compiler.syntax.construct.conditions import condition
-from fedkg_compiler.syntax.construct.literals import head, plain, string, term_name
+from fedkg_compiler.syntax.construct.condition_nodes import condition
+from fedkg_compiler.syntax.construct.literal_nodes import head, plain, string, term_name
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
 from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.tree import Label, Load, Prefix, RowsAre, Rule, Signal, Timeline, Use

@@ -8,9 +8,9 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.syntax.parser import parse
 from fedkg_compiler.syntax.printing.clauses import StatementParts, laid
 from fedkg_compiler.syntax.printing.comments import TextOffsets, remarks
-from fedkg_compiler.syntax.printing.layout import Block, Remark, align, block
+from fedkg_compiler.syntax.printing.statement_layout import Block, Remark, align, block
+from fedkg_compiler.syntax.source_text import plain_text
 from fedkg_compiler.syntax.split import left_edge
-from fedkg_compiler.syntax.text import plain_text
 from fedkg_compiler.syntax.tree import RuleFile, Statement
 
 __all__ = ["canonical", "print_file", "print_statement"]

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.lalr import read
-from fedkg_compiler.syntax.printing.layout import Remark
+from fedkg_compiler.syntax.printing.statement_layout import Remark
 
 _COMMENT = re.compile(r"#[^\n]*")
 

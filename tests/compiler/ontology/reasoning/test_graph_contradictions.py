@@ -12,7 +12,7 @@ from graph_cases import header
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology import Catalog, load_graph
 from fedkg_compiler.ontology.contradictions import _WORDS
-from fedkg_compiler.ontology.reasoning import table
+from fedkg_compiler.ontology.reasoning import rule_table
 
 A = "[ a owl:Restriction ; owl:onProperty plant:p ; "
 CASES: dict[str, tuple[str, str, int]] = {
@@ -152,7 +152,7 @@ def test_each_contradiction_is_told_with_what_brings_it_about(rule: str, catalog
 
 
 def test_every_rule_that_contradicts_has_its_words_and_its_case() -> None:
-    names = {rule.name for rule in table.rules(table.CLASHES)}
+    names = {rule.name for rule in rule_table.rules(rule_table.CLASHES)}
     assert names == {*_WORDS} == {*CASES}
 
 

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.construct.literals import plain, quantity, signed, term_name
+from fedkg_compiler.syntax.construct.literal_nodes import plain, quantity, signed, term_name
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token
 from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
 from fedkg_compiler.syntax.tree import (

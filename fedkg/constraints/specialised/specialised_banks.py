@@ -23,7 +23,7 @@ from fedkg.constraints.specialised.clients import Clients, Fixed, Join, joined
 from fedkg.constraints.specialised.counting import Counter, Target
 from fedkg.constraints.specialised.folding import Folded, fold
 from fedkg.constraints.specialised.programs import WORD
-from fedkg.constraints.specialised.sets import Derived, Sets
+from fedkg.constraints.specialised.specialised_sets import Derived, Sets
 from fedkg.pack.formulas import Implies
 
 REPEATED = 1 << 24

@@ -64,7 +64,7 @@ def _declared(names: Names, sources: Sources, sheets: Sheets, outcome: Outcome) 
             cause for one in names.causes if (cause := bind_cause(one, sources, sheets)) is not None
         ]
     if names.examples:
-        from fedkg_compiler.binding.examples import bind_example
+        from fedkg_compiler.binding.rule_examples import bind_example
 
         outcome.examples += [
             example for one in names.examples if (example := bind_example(one, sources)) is not None

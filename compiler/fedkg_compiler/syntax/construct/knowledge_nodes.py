@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from fedkg_compiler.syntax.construct import options
-from fedkg_compiler.syntax.construct.conditions import condition
-from fedkg_compiler.syntax.construct.expressions import call, expression
-from fedkg_compiler.syntax.construct.literals import head, plain, signed, string
+from fedkg_compiler.syntax.construct.condition_nodes import condition
+from fedkg_compiler.syntax.construct.expression_nodes import call, expression
+from fedkg_compiler.syntax.construct.literal_nodes import head, plain, signed, string
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
 from fedkg_compiler.syntax.parse_tree import Branch, Token
 from fedkg_compiler.syntax.tree import (
