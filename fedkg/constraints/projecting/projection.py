@@ -132,9 +132,10 @@ def project(
         low, high = torch.where(low > high, middle, low), torch.where(low > high, middle, high)
         columns = list(answers.to(numbers.dtype).unbind(1))
         bounded = _bounded(low, high)
+        eps = max(torch.finfo(dtype).eps for dtype in (numbers.dtype, answers.dtype))
         for i, read in enumerate(plan.output_reads):
             if read.run == 0 and bounded[i]:
-                least, most = _in_layout(plan, read.entry, low[i], high[i])
+                least, most = _in_layout(plan, read.entry, low[i], high[i], eps)
                 columns[read.entry] = torch.minimum(torch.maximum(columns[read.entry], least), most)
         moved = torch.stack(columns, dim=1).to(answers.dtype)
     return (
@@ -178,23 +179,43 @@ def _hair(limit: Tensor) -> Tensor:
     return torch.finfo(limit.dtype).eps * 4 * torch.clamp(limit.abs(), min=1)
 
 
-def _in_layout(plan: Plan, entry: int, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """Bounds in the rules' unit as bounds on the answer's entry."""
+def _in_layout(
+    plan: Plan, entry: int, low: Tensor, high: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """Bounds in the rules' unit as bounds on the answer's entry.
+
+    They move inwards by a few units in the last place (`eps`), so that the answer satisfies the
+    rule after it is converted back; not where both bounds would meet.
+    """
     layout = plan.y.entries[entry]
     match layout.kind:
         case "value":
-            return (low - layout.mean) / layout.std, (high - layout.mean) / layout.std
+            exact = layout.mean == 0 and layout.std == 1
+            ends = [(b - layout.mean) / layout.std for b in (low, high)]
+            rounding = [
+                (0 if exact else 2 * eps) * (b.abs() + abs(layout.mean)) / layout.std
+                for b in (low, high)
+            ]
         case "probability":
             return low / percent(plan, entry), high / percent(plan, entry)
         case "logit":
             edge = torch.finfo(low.dtype).eps
-            low, high = (
+            shares = [
                 torch.where(b.isfinite(), (b / percent(plan, entry)).clamp(edge, 1 - edge), b)
                 for b in (low, high)
-            )
-            return torch.where(low.isfinite(), torch.logit(low), low), torch.where(
-                high.isfinite(), torch.logit(high), high
-            )
+            ]
+            ends = [torch.where(p.isfinite(), torch.logit(p), p) for p in shares]
+            rounding = [
+                2 * eps / (1 - p) + eps * (2 + end.abs())
+                for p, end in zip(shares, ends, strict=True)
+            ]
         case "score":
             return low, high
-    assert_never(layout.kind)
+        case _:
+            assert_never(layout.kind)
+    least, most = (
+        torch.where(end.isfinite(), end + sign * error, end)
+        for end, error, sign in zip(ends, rounding, (1, -1), strict=True)
+    )
+    apart = least <= most
+    return torch.where(apart, least, ends[0]), torch.where(apart, most, ends[1])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from strategies import CONTRACT, X, Y, bank_of, guarded, pack_of, tables, terms
 from tries import tries
 
+import fedkg
 from fedkg.constraints import ConstraintModule, columns, logit, probability
 from fedkg.pack import (
     And,
@@ -179,3 +180,25 @@ def test_rules_that_read_the_row_before_are_named() -> None:
             [bank_of(skeleton, [1.0, 0.5, 0.25], [0, 4], views=[view, 0])], contract=contract
         )
         assert ConstraintModule(pack, x=X, y=columns(["failure"])).not_projected == named
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("op", ["<=", ">="])
+@pytest.mark.parametrize("limit", [0.3, 0.1, 0.7, 0.9, 0.05])
+def test_a_projected_answer_satisfies_the_rule_that_moved_it(
+    limit: float, op: str, dtype: torch.dtype
+) -> None:
+    """Whatever the layout rounds: the logit of 0.3 in float64 is that of a larger number."""
+    rules = f"signal s span 0 .. 9\noutput w in probability span 0 .. 1\nrule a hard require w {op} {limit}\n"
+    pack = fedkg.compile(text=rules)
+    x, raw = torch.zeros(9, 1, dtype=dtype), torch.linspace(-4, 4, 9, dtype=dtype)[:, None]
+    for layout in (
+        logit("w"),
+        columns(["w"], mean=[3.3], std=[1.7]),
+        columns(["w"], mean=[-8], std=[12.9]),
+    ):
+        module = ConstraintModule(pack, x=columns(["s"]), y=layout)
+        moved = module.project(x, raw)
+        assert bool(module(x, moved).satisfied.all())
+        assert bool((moved != raw).any())
+        torch.testing.assert_close(module.project(x, moved), moved)
