@@ -160,6 +160,15 @@ def _run(given: list[str]) -> None:
         _leave(str(error), error.exit_code)  # diagnostics already start with "error"
     except FedkgError as error:
         _fail(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "fedkg", "fedkg_compiler"):
+            raise
+        _fail(
+            f"this command needs the package `{package}`, which is not installed\n"
+            "  help: pip install 'fedkg[all]'",
+            1,
+        )
     except KeyboardInterrupt:
         _fail("stopped", Stopped.exit_code)
     except BrokenPipeError:

@@ -1,0 +1,51 @@
+"""A command that needs a package which is not installed names it and how to install it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == sys.argv[1]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from fedkg.cli.main import run
+
+run(sys.argv[2:])
+"""
+
+JOB = """name: small
+rules: [rules.fkg]
+sites: [north, south]
+data: {label: fault, path: table.csv, min_samples: 2}
+model: {hidden: []}
+training: {rounds: 1, executor: stacked}
+"""
+
+
+@pytest.mark.parametrize("package", ["yaml", "torch", "numba"])
+def test_a_missing_package_is_named(package: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.fkg").write_text(
+        "signal heat span 0 .. 9\noutput fault in probability span 0 .. 1\n"
+        "rule hot require if heat > 8 then fault >= 0.5\n"
+    )
+    rows = "".join(f"{step % 9},{step % 2}\n" for step in range(60))
+    (tmp_path / "table.csv").write_text(f"heat,fault\n{rows}")
+    (tmp_path / "job.yaml").write_text(JOB)
+    command = [sys.executable, "-c", PROGRAM, package, "run", "job.yaml", "--out", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert (
+        f"error: this command needs the package `{package}`, which is not installed" in done.stderr
+    )
+    assert "help: pip install 'fedkg[all]'" in done.stderr
+    assert "a fault in fedkg itself" not in done.stderr
+    assert not (tmp_path / "out").exists()
