@@ -7,6 +7,7 @@ value for each field in `compare`, one seed of `seeds`, and optionally one corru
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -298,7 +299,7 @@ class Job(Section):
             if isinstance(sites, int) and not isinstance(sites, bool) and 1 <= sites <= MAX_SITES:
                 sites = [f"site {number}" for number in range(1, sites + 1)]
             if isinstance(sites, list) and all(isinstance(site, str) for site in sites):
-                twice = next((site for i, site in enumerate(sites) if site in sites[:i]), None)
+                twice = next((site for site, count in Counter(sites).items() if count > 1), None)
                 if twice is not None:
                     raise ValueError(f"the site {twice!r} occurs twice")
                 value = {**value, "sites": {site: {} for site in sites}}
