@@ -97,6 +97,8 @@ class RuleEvidence(Node):
         training: the training of the model; "" for data.
         applied: evaluations with a verdict.
         violated: number of violations among them.
+        not_evaluated: why the rule, or some of its limits, has no verdict at all; "" if every limit
+            has one.
         example: text of one violation, "" if there is none.
     """
 
@@ -107,6 +109,7 @@ class RuleEvidence(Node):
     training: str = ""
     applied: int
     violated: int
+    not_evaluated: str = ""
     example: str = ""
 
     @property

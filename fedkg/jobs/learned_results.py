@@ -163,6 +163,7 @@ def _data_evidence(rows: Sequence[Mapping[str, str]]) -> Iterator[RuleEvidence]:
             about="data",
             applied=int(row["evaluations"]),
             violated=int(row["violated"]),
+            not_evaluated=row["reason"],
             example=row["example"],
         )
 
@@ -177,8 +178,19 @@ def _model_evidence(rows: Sequence[Mapping[str, str]]) -> Iterator[RuleEvidence]
             training=row["trial"],
             applied=int(row["applied"] or 0),
             violated=int(row["violated"] or 0),
+            not_evaluated=_partly(row),
             example=row["example"],
         )
+
+
+def _partly(row: Mapping[str, str]) -> str:
+    """Why the rule of a row of `rules.csv` is not evaluated, and for how many of its limits."""
+    some = row["reason"] and row["not_evaluated"] != row["bound_rows"]
+    return (
+        f"{row['not_evaluated']} of {row['bound_rows']} limits: {row['reason']}"
+        if some
+        else row["reason"]
+    )
 
 
 def _xsd_time(text: str) -> str:

@@ -14,7 +14,14 @@ from typing import Any
 
 from fedkg.errors import JobError
 from fedkg.federated.temporal.conjunction import is_convex
-from fedkg.federated.theory.theorems import benefit, bound, privacy_loss, rate_fit, violation_fit
+from fedkg.federated.theory.theorems import (
+    Bound,
+    benefit,
+    bound,
+    privacy_loss,
+    rate_fit,
+    violation_fit,
+)
 from fedkg.jobs.measure import Measure
 from fedkg.jobs.trials import TrialConfig, algorithm_section, trial_title
 from fedkg.pack import Pack
@@ -41,6 +48,7 @@ def compute_theory(
     For each mined property, its convexity.
     """
     found = []
+    has_rules = any(rule.output for rule in pack.manifest.rules)
     for config in configs:
         own, seen = _trial_lines(rounds, config), _trial_lines(sights, config)
         at_end = next(iter(_trial_lines(constants, config)), {})
@@ -60,7 +68,7 @@ def compute_theory(
                     if key not in ("trial", "note")
                 },
                 "note": at_end.get("note", ""),
-                **(_observed_bound(config, own, seen, at_end) if seen else {}),
+                **(_observed_bound(config, own, seen, at_end, has_rules) if seen else {}),
             }
         )
     return {"trials": found, "properties": properties(pack)}
@@ -78,7 +86,7 @@ def properties(pack: Pack) -> list[Json]:
 
 
 def _observed_bound(
-    config: TrialConfig, rounds: Sequence[Line], seen: Sequence[Line], at_end: Line
+    config: TrialConfig, rounds: Sequence[Line], seen: Sequence[Line], at_end: Line, has_rules: bool
 ) -> Json:
     """The bound and its terms.
 
@@ -115,7 +123,7 @@ def _observed_bound(
             rounds=training.rounds,
         )
     return {
-        "bound": None if terms is None else asdict(terms) | {"total": terms.total},
+        "bound": None if terms is None else _bound_document(terms, bool(worst) or not has_rules),
         "benefit": None if helps is None else _finite(asdict(helps)),
         "noise_loss": _noise_loss(rounds, smooth, _number(at_end["theta"])),
         "gap": objective[0] - min(objective),
@@ -134,6 +142,12 @@ def _observed_bound(
         "rho": {"max": max(worst, default=None), "mean": _fold_known(statistics.fmean, mean)},
         "rate_fit": _rate_fit(config, seen, worst),
     }
+
+
+def _bound_document(terms: Bound, has_rate: bool) -> Json:
+    """The terms and their sum; without a violation rate its term and the sum are unknown."""
+    document: Json = asdict(terms) | {"total": terms.total}
+    return document if has_rate else document | {"violation": None, "total": None}
 
 
 def _noise_loss(rounds: Sequence[Line], smooth: float, theta: float | None) -> Json | None:

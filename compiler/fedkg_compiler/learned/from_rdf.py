@@ -154,6 +154,7 @@ def _evidence(said: Mapping[str, Sequence[Node]]) -> RuleEvidence:
             "training": _text(said, "training"),
             "applied": int(_needed(said, "applied")),
             "violated": int(_needed(said, "violated")),
+            "not_evaluated": _text(said, "notEvaluated"),
             "example": _text(said, "example"),
         }
     )

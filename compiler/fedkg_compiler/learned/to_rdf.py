@@ -126,6 +126,8 @@ def _evidence(evidence: RuleEvidence, space: str, number: int) -> Iterator[ox.Tr
     if evidence.rate is not None:
         yield _real(node, "violationRate", evidence.rate)
         yield _real(node, "confidence", 1.0 - evidence.rate)
+    if evidence.not_evaluated:
+        yield _text(node, "notEvaluated", evidence.not_evaluated)
     if evidence.example:
         yield _text(node, "example", evidence.example)
 

@@ -62,8 +62,9 @@ class PackScorer:
             warnings.simplefilter("ignore", ConstraintWarning)
             self._probe = Probe(rules, x, keys=keys, previous=previous)
         across = rules.plan.across_rows if previous is None else frozenset()
-        reasons = {rules.rule_names[rule]: SINGLE_ROWS for rule in across}
-        self._rows = scored_rows(rules, {**self._probe.inactive, **reasons})
+        reasons = _without_columns(rules, self._probe.inactive)
+        reasons |= {rules.rule_names[rule]: SINGLE_ROWS for rule in across}
+        self._rows = scored_rows(rules, reasons)
         self._held: Footprint | None = None
         self._told = (
             type(model) is MLP and model.inputs == self._probe.inputs.shape[1]
@@ -113,6 +114,17 @@ class PackScorer:
         """By answers [C, V * P, H]."""
         with torch.no_grad():
             return ProbeScores(violation=self._probe.violation(answers))
+
+
+def _without_columns(rules: ConstraintModule, inactive: Mapping[str, str]) -> dict[str, str]:
+    """The reasons by the name of a rule; if a category is missing, with the header of its column."""
+    reasons = dict(inactive)
+    for (column, _), needing in rules.plan.needs.items():
+        if column >= 0 and rules.pack.manifest.contract.columns[column].type == "category":
+            header = rules.pack.manifest.contract.columns[column].source
+            for name in {rules.rule_names[rule] for rule in needing} & inactive.keys():
+                reasons[name] = f"the probe rows have no column `{header}`"
+    return reasons
 
 
 def scored_rows(rules: ConstraintModule, inactive: Mapping[str, str] | None = None) -> ScoredRows:

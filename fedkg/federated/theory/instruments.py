@@ -54,8 +54,8 @@ class Sight:
         variance: sigma^2 of minibatch gradients, mean over clients.
         smoothness: ``|grad F(w') - grad F(w)| / |w' - w|`` with the model w' after the round; NaN
             where it is the same. Below L.
-        steepest: ``max_k |grad F_k(w)|``. valid: whether the model w satisfies all rules on the
-            probe; None without rules.
+        steepest: ``max_k |grad F_k(w)|``. valid: whether the model w satisfies all rules that are
+            evaluated on the probe; None if none is.
     """
 
     round: int
@@ -96,9 +96,7 @@ def sight(
         variance=_variance(work, before, record.round),
         smoothness=turned / step if step > 0 else math.nan,
         steepest=here.steepest,
-        valid=None
-        if problem.scorer is None
-        else bool(_all_kept(problem.scorer, options, _stacked(before))[0]),
+        valid=None if problem.scorer is None else _is_valid(problem.scorer, options, before),
     )
 
 
@@ -107,8 +105,8 @@ class Theta:
     """theta: the share of models near the last one that satisfy all rules.
 
     Attributes:
-        share: of the drawn models, with its Wilson 95 % `interval`. draws: how many. radius: of the
-            Gaussian they are drawn from, the root
+        share: of the drawn models, with its Wilson 95 % `interval`. draws: how many of them some rule
+            judges. radius: of the Gaussian they are drawn from, the root
             of its expected squared distance from the last model.
     """
 
@@ -134,6 +132,9 @@ def theta(
     far as the model has gone, ``|w_T -
     w_0|``. The share says nothing without the distribution: a smaller radius has more models like
     the last one in it.
+
+    Raises:
+        JobError: the model has not moved and no radius is given, or the probe evaluates no rule.
     """
     far = float(_flat(last).sub(_flat(first)).norm()) if radius is None else radius
     if not far > 0:
@@ -142,7 +143,7 @@ def theta(
         )
     generator = torch.Generator().manual_seed(seed)
     count = sum(value.numel() for value in last.values())
-    held = []
+    found = []
     for start in range(0, draws, STACK):
         size = min(STACK, draws - start)
         drawn = {
@@ -154,9 +155,13 @@ def theta(
                 last.items()
             )  # a state that was loaded has its parameters in another order
         }
-        held.append(_all_kept(scorer, options, drawn))
-    share, interval = hypothesis_share(torch.cat(held))
-    return Theta(share=share, interval=interval, draws=draws, radius=far)
+        found.append(_verdicts(scorer, options, drawn))
+    verdicts = torch.cat(found)
+    known = verdicts[~verdicts.isnan()]
+    if not len(known):
+        raise JobError("theta is unknown: no rule is evaluated on the probe")
+    share, interval = hypothesis_share(known > 0)
+    return Theta(share=share, interval=interval, draws=len(known), radius=far)
 
 
 def client_gradients(problem: Problem, params: Params) -> Iterator[tuple[float, Tensor]]:
@@ -282,15 +287,22 @@ def _variance(work: Work, params: Params, number: int) -> float:
     return sum(found) / len(found)
 
 
-def _all_kept(scorer: Scorer, options: ScoreOptions, models: Params) -> Tensor:
-    """Bool [R]: which of the models [R, ...] satisfy every rule that is evaluated on the probe;
-    False where none is.
+def _is_valid(scorer: Scorer, options: ScoreOptions, params: Params) -> bool | None:
+    """Return whether a model satisfies all rules that the probe evaluates; None if it evaluates none."""
+    verdict = float(_verdicts(scorer, options, _stacked(params))[0])
+    return None if math.isnan(verdict) else verdict > 0
+
+
+def _verdicts(scorer: Scorer, options: ScoreOptions, models: Params) -> Tensor:
+    """Float64 [R]: 1 where a model of [R, ...] satisfies every rule that is evaluated on the probe,
+    0 where it does not, NaN where no rule is evaluated.
     """
     exact = ScoreOptions(
         hard_tolerance=options.hard_tolerance, soft_tolerance=options.soft_tolerance
     )
     found = within_tolerance(scorer.score(models).violation, scorer.rows.hard, exact)
-    return (found != 0).all(1) & ~found.isnan().all(1)
+    satisfied = (found != 0).all(1).to(torch.float64)
+    return torch.where(found.isnan().all(1), math.nan, satisfied)
 
 
 def _stacked(params: Params) -> Params:

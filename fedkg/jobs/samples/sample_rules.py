@@ -36,7 +36,7 @@ from fedkg.jobs.folder import Row
 from fedkg.jobs.samples.figures import PREDICTION_BATCH
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.knowledge_inputs import category_codes
-from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_TEST_ROW
+from fedkg.jobs.unevaluated_rules import COMPARES_SAMPLES, NO_TEST_ROW
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
 
@@ -321,7 +321,7 @@ def rule_rows(
         }
         line |= {
             "not_evaluated": int((~met).sum()),
-            "reason": "" if bool(met.all()) else COMPARES_ROWS if number in across else NO_TEST_ROW,
+            "reason": "" if bool(met.all()) else COMPARES_SAMPLES if number in across else NO_TEST_ROW,
             "example": _worst_example(verdicts, columns_of, rows, source),
         }
         found.append(line)

@@ -151,3 +151,61 @@ def test_machines_are_dealt_to_intact_tables_as_to_their_parts(tmp_path, capsys)
     north, south = (int(row["samples"]) for row in folder.rows("clients.csv"))
     assert north <= int(check["violated"]) <= 200 - south
     assert check["evaluations"] == "200"
+
+
+def test_theory_knows_nothing_of_rules_that_are_not_evaluated(tmp_path, capsys):
+    """No share of valid models, no violation term; both are known for a rule that is evaluated."""
+    done = call(
+        capsys, *("run", job(tmp_path, TEMPORAL), "--out", tmp_path / "run", "--set", "theory=true")
+    )
+    assert done.code == 0, done.err
+    folder = RunFolder(tmp_path / "run")
+    assert [row["valid"] for row in folder.rows("theory.csv")] == [""] * 2
+    [found] = json.loads((folder.path / "theory.json").read_text())["trials"]
+    assert (found["constants"]["theta"], found["constants"]["draws"]) == (None, None)
+    assert "no rule is evaluated on the probe" in found["note"]
+    assert found["gradient_bound"]["valid_iterates"] is None
+    assert (found["bound"]["violation"], found["bound"]["total"]) == (None, None)
+    assert found["bound"]["drift"] >= 0
+    (tmp_path / "known").mkdir()
+    rules = TEMPORAL + "rule low hard require fault <= 0.999\n"
+    place = job(tmp_path / "known", rules)
+    call(capsys, "run", place, "--out", tmp_path / "other", "--set", "theory=true")
+    [found] = json.loads((tmp_path / "other" / "theory.json").read_text())["trials"]
+    assert found["constants"]["theta"] == 1
+    assert found["gradient_bound"]["valid_iterates"] == 2
+    assert found["bound"]["violation"] == 0
+
+
+def test_the_graph_of_what_a_run_learned_has_the_reason(tmp_path, capsys):
+    rules = TEMPORAL + "rule low hard require fault <= 0.999\n"
+    run(capsys, job(tmp_path, rules), tmp_path / "run")
+    graph = tmp_path / "learned.ttl"
+    assert call(capsys, "ontology", "learned", tmp_path / "run", "-o", graph).code == 0
+    stays, low = graph.read_text().split("a fkg:RuleEvidence")[1:]
+    reason = "it compares rows, and the test rows are a random sample"
+    assert f'fkg:notEvaluated "{reason}"' in stays
+    assert "fkg:violationRate" not in stays
+    assert "fkg:notEvaluated" not in low
+    assert "fkg:violationRate" in low
+
+
+def test_a_column_that_no_table_has_is_named_as_the_reason(tmp_path, capsys):
+    (tmp_path / "plant.ttl").write_text(
+        "@prefix p: <https://ex.org/p#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .\n"
+        'p:Kiln fkg:keyColumn "kiln" . p:K1 a p:Kiln .\n'
+    )
+    rules = (
+        "use plant\nprefix p: <https://ex.org/p#>\n"
+        + HEAD
+        + "rule low for ?kiln in class p:Kiln require fault <= 0.9\n"
+    )
+    place = job(tmp_path, rules)
+    place.write_text(
+        place.read_text().replace("features: [temp]", "features: [temp], machine: kiln")
+    )
+    said, folder = run(capsys, place, tmp_path / "run")
+    reason = "low (1); the probe rows have no column `kiln`"
+    assert f"1 of 1 bound rows are not evaluated on the probe: {reason}" in said
+    assert "keys=" not in said
+    assert [row["validity"] for row in folder.rows("clients.csv")] == [""] * 4
