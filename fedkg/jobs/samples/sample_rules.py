@@ -36,7 +36,7 @@ from fedkg.jobs.folder import Row
 from fedkg.jobs.samples.figures import PREDICTION_BATCH
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.knowledge_inputs import category_codes
-from fedkg.jobs.unevaluated_rules import COMPARES_SAMPLES, NO_TEST_ROW
+from fedkg.jobs.unevaluated_rules import COMPARES_SAMPLES, NO_TEST_ROW, UNBOUND
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
 
@@ -302,7 +302,7 @@ def rule_rows(
     found: list[Row] = []
     for number, record in enumerate(manifest.rules):
         columns_of = torch.nonzero(owner == number).flatten()
-        if not record.output or not len(columns_of):
+        if not record.output:
             continue
         violated = sum(int(one.violated[:, columns_of].sum()) for one, _ in verdicts)
         applied = sum(int(one.applied[:, columns_of].sum()) for one, _ in verdicts)
@@ -321,11 +321,22 @@ def rule_rows(
         }
         line |= {
             "not_evaluated": int((~met).sum()),
-            "reason": "" if bool(met.all()) else COMPARES_SAMPLES if number in across else NO_TEST_ROW,
+            "reason": _unevaluated_reason(met, number in across),
             "example": _worst_example(verdicts, columns_of, rows, source),
         }
         found.append(line)
     return found
+
+
+def _unevaluated_reason(met: Tensor, compares: bool) -> str:
+    """Why some bound row of a rule is not evaluated; "" where every one is.
+
+    Args:
+        met: bool [R], the bound rows that some sample decides.
+    """
+    if not len(met):
+        return UNBOUND
+    return "" if bool(met.all()) else COMPARES_SAMPLES if compares else NO_TEST_ROW
 
 
 def _worst_example(

@@ -79,7 +79,7 @@ def test_a_job_file_of_a_hundred_thousand_sites_is_read_soon() -> None:
     job = Job.model_validate({"pack": "p", "sites": 100_000})
     assert time.process_time() - begun < FIRST_ROUND
     assert len(job.sites) == 100_000
-    with pytest.raises(ValueError, match="the site 'b' .* twice"):
+    with pytest.raises(ValueError, match=r"the site 'b' .* twice"):
         Job.model_validate({"pack": "p", "sites": ["a", "b", "c", "b"]})
 
 
