@@ -1,8 +1,8 @@
 """Regular expressions of shapes, matched in bounded time.
 
 Python's `re` backtracks: ``(a+)+$`` takes a time that doubles with each letter of the text.
-Patterns with several unbounded repetitions are matched by the graph store; its engine takes a time
-linear in the text.
+Patterns with several choices (repetitions, optional parts, alternatives) are matched by the graph
+store; its engine takes a time linear in the text.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from functools import lru_cache
 
 import pyoxigraph as ox
 
-_REPEATED = r"(?:[*+]|\{\d+,\})"
+_REPEATED = r"(?:[*+]|\{\d+(?:,\d*)?\}|\{,\d+\})"
+_FIXED = re.compile(r"\{\d+\}")
 _WORD = re.compile(
-    rf"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<repeat>{_REPEATED})|(?P<open>\()|(?P<close>\))|(?P<or>\|)",
+    rf"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<repeat>{_REPEATED})|(?P<open>\(\??)|(?P<close>\))"
+    r"|(?P<choice>[|?])",
     re.DOTALL,
 )
 _LETTERS = {"i": re.IGNORECASE, "s": re.DOTALL, "m": re.MULTILINE, "x": re.VERBOSE}
@@ -41,7 +43,7 @@ def matches(pattern: str, flags: str, text: str) -> bool:
 
     `flags`: letters of `sh:flags`, others are ignored.
     """
-    if len([True for word in _WORD.finditer(pattern) if word["repeat"]]) > 1:
+    if _choices(pattern) > 1 or _nests(pattern):
         found = _linear(pattern, "".join(letter for letter in flags if letter in _LETTERS), text)
         if found is not None:
             return found
@@ -107,8 +109,17 @@ def _linear(pattern: str, flags: str, text: str) -> bool | None:
     return None
 
 
+def _choices(pattern: str) -> int:
+    """How many repetitions of variable length, optional parts and alternatives a pattern has."""
+    words = _WORD.finditer(pattern)
+    return sum(
+        bool(word["choice"] or (word["repeat"] and not _FIXED.fullmatch(word["repeat"])))
+        for word in words
+    )
+
+
 def _nests(pattern: str) -> bool:
-    """Whether a repeated group has a repetition or alternatives inside."""
+    """Whether a repeated group has a repetition, alternatives or an optional part inside."""
     inside = [False]
     closed = False
     end = -1
@@ -119,7 +130,7 @@ def _nests(pattern: str) -> bool:
             closed, end = inside.pop(), word.end()
             inside[-1] = inside[-1] or closed
             continue
-        elif word["or"]:
+        elif word["choice"]:
             inside[-1] = True
         elif word["repeat"]:
             if closed and word.start() == end:
