@@ -209,3 +209,25 @@ def test_a_column_that_no_table_has_is_named_as_the_reason(tmp_path, capsys):
     assert f"1 of 1 bound rows are not evaluated on the probe: {reason}" in said
     assert "keys=" not in said
     assert [row["validity"] for row in folder.rows("clients.csv")] == [""] * 4
+
+
+def test_windows_have_a_reason_of_their_own(tmp_path, capsys):
+    """The last windows are the test: they are no random sample of rows."""
+    sawtooth(tmp_path / "all.csv", 240)
+    lines = (tmp_path / "all.csv").read_text().splitlines()
+    rows = [f"{line},{'ab'[step // 120]}" for step, line in enumerate(lines[1:])]
+    (tmp_path / "all.csv").write_text("\n".join([f"{lines[0]},site", *rows]) + "\n")
+    (tmp_path / "rules.fkg").write_text(
+        TEMPORAL + "rule low hard require if temp > 60 degC then fault <= 0.999\n"
+    )
+    place = tmp_path / "job.yaml"
+    place.write_text(
+        "name: t\nrules: [rules.fkg]\nsites: [a, b]\n"
+        "data: {set: table, path: all.csv, split: column, min_samples: 2, window: {history: 4}}\n"
+        "model: {kind: rnn, hidden: 2, layers: 1}\n"
+        "training: {rounds: 1, participation: 1.0, executor: stacked}\n"
+        "evaluation: {local_baseline: false}\nalgorithm: scfa\n"
+    )
+    _, folder = run(capsys, place, tmp_path / "run")
+    reasons = {row["rule"]: row["reason"] for row in folder.rows("rules.csv")}
+    assert reasons == {"stays": "it compares rows, and each test sample stands alone", "low": ""}
