@@ -178,10 +178,10 @@ import sys
 sys.path.insert(0, {tests!r})
 from federations import classes
 from fedkg.federated import Settings, fedavg, train
-from fedkg.federated.executors import Crew
+from fedkg.federated.executors import WorkerPool
 settings = Settings(rounds=100000, local_epochs=1, batch=4, executor="processes", chunk=1)
 {guard}
-    with Crew(2) as crew:
+    with WorkerPool(2) as crew:
         for state, record in train(classes((9,) * 6), fedavg(), settings, crew=crew):
             if state.round == 1:
                 print(*crew.pids, flush=True)
