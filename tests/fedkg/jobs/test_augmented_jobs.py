@@ -182,7 +182,7 @@ def test_a_job_is_trained_with_and_without_states(tmp_path: Path) -> None:
     assert "causal discovery used" in notes
     assert "has not settled: epoch 20" in notes
     page = (run.folder / "report.html").read_text()
-    assert "Causes" in page
+    assert "<h2>Causes</h2>" in page
     assert "station 1</th>" in page
     assert reproduce(run.folder).differences == ()
 
