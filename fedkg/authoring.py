@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg.errors import FedkgError, MissingExtra, UsageError
+from fedkg.errors import FedkgError, LimitError, MissingExtra, UsageError
+from fedkg.limits import read_file
 
 if TYPE_CHECKING:
     from fedkg.evaluation.examples import ExampleResult
@@ -491,8 +492,8 @@ def _source_text(path: Path) -> str | None:
     from fedkg_compiler.resources import library_path
 
     try:
-        body = (library_path(path) or path).read_bytes()
-    except OSError:
+        body = read_file(library_path(path) or path)
+    except (OSError, LimitError):
         return None
     wide = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return (

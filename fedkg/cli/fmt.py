@@ -12,6 +12,7 @@ import typer
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
 from fedkg.cli.output_files import format_diff, write_atomically
 from fedkg.errors import UsageError
+from fedkg.limits import read_file
 
 if TYPE_CHECKING:
     from fedkg_compiler.diagnostics.record import Diagnostic
@@ -94,9 +95,8 @@ def _format_file(name: str) -> _FormattedFile:
 
     if name == STDIN:
         return _FormattedFile(name, *authoring.format_rule_file(sys.stdin.buffer.read(), "<stdin>"))
-    return _FormattedFile(
-        name, *authoring.format_rule_file(authoring.require_file(name).read_bytes(), name)
-    )
+    body = read_file(authoring.require_file(name))
+    return _FormattedFile(name, *authoring.format_rule_file(body, name))
 
 
 def _json(one: _FormattedFile) -> dict[str, str | bool]:

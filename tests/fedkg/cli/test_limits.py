@@ -246,3 +246,12 @@ def test_a_baseline_of_millions_of_values(fedkg: Fedkg, rules: Path, tmp_path: P
     assert "above the limit `values`" in done.err
     baseline.write_bytes(b"[" * 100_000)
     assert "nested too deeply" in fedkg("eval", rules, "table.csv", "--baseline", baseline).err
+
+
+@pytest.mark.parametrize("command", ["check", "fmt", "test"])
+def test_a_rule_file_that_is_a_pipe(fedkg: Fedkg, tmp_path: Path, command: str) -> None:
+    pipe = tmp_path / "rules.fkg"
+    os.mkfifo(pipe)
+    done = fedkg(command, pipe)
+    assert done.code == 1
+    assert "not an ordinary file but a pipe" in done.out + done.err
