@@ -250,7 +250,7 @@ def test_a_baseline_of_millions_of_values(fedkg: Fedkg, rules: Path, tmp_path: P
 
 @pytest.mark.parametrize("command", ["check", "fmt", "test"])
 def test_a_rule_file_that_is_a_pipe(fedkg: Fedkg, tmp_path: Path, command: str) -> None:
-    pipe = tmp_path / "rules.fkg"
+    pipe = tmp_path / "pipe.fkg"
     os.mkfifo(pipe)
     done = fedkg(command, pipe)
     assert done.code == 1
