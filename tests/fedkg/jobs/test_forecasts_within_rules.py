@@ -150,8 +150,10 @@ def test_every_model_satisfies_the_hard_rules(
     assert done.code == 0, done.err
     folder = RunFolder(tmp_path / "run")
     rows = {row["rule"]: row for row in folder.rows("rules.csv")}
-    for rule in ("filled", "calm"):
-        assert rows[rule]["violated"] == "0" < rows[rule]["applied"]
+    assert rows["filled"]["violated"] == rows["calm"]["violated"] == "0"
+    # The noise of a private run is secret: no forecast may reach the level that `calm` speaks of.
+    never_vacuous = ("filled",) if "privacy" in changes else ("filled", "calm")
+    assert all(int(rows[rule]["applied"]) > 0 for rule in never_vacuous)
     assert (
         "every forecast satisfies every hard rule: filled, calm"
         in (folder.rows("rounds.csv")[0]["notes"])
