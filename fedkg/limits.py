@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import re
 import stat
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from fedkg.errors import LimitError, UsageError
 
@@ -32,6 +34,8 @@ CHUNK = 1 << 20
 """Bytes that are decompressed at once."""
 SMALL = 8 * MB
 """Expanded bytes below which the ratio is not checked: a table of zeros compresses well."""
+AGAIN = 0.5
+"""Seconds after which what goes on beyond its time is ended once more."""
 
 DEFAULTS = {
     "file": 256 * MB,
@@ -45,8 +49,22 @@ DEFAULTS = {
     "job": 1 * MB,
     "fields": 20_000,
     "depth": 100,
+    "rules": 1 * MB,
+    "statements": 10_000,
+    "graph": 64 * MB,
+    "triples": 1_000_000,
+    "inferred": 10,
+    "seconds": 120,
+    "query": 10,
+    "memory": 1000 * MB,
 }
-"""Every limit by name."""
+"""Every limit by name.
+
+`rules`, `statements`: ten thousand rules compile in about six seconds. Put longer lists in a sheet.
+`graph`, `triples`: the largest ontologies have 45 MB. Larger graphs take several GB of memory.
+`seconds`: a graph of 64 MB takes up to a minute on a slow core.
+`query`: a query of the rule library takes less than a second on a million triples.
+"""
 
 MEANINGS = {
     "file": "bytes of one file",
@@ -59,11 +77,19 @@ MEANINGS = {
     "values": "values in a JSON document",
     "job": "bytes of a job file",
     "fields": "fields and values of a job file, with aliases written out",
-    "depth": "levels of a job file",
+    "depth": "levels of a job file or a graph file",
+    "rules": "bytes of a rule file or a query",
+    "statements": "statements of a rule file",
+    "graph": "bytes of a graph file",
+    "triples": "triples of a graph file",
+    "inferred": "triples that follow from graphs for each triple in them, beyond the first 300,000",
+    "seconds": "seconds of processor time for reading and compiling rules and graphs",
+    "query": "seconds of processor time for one query on a graph",
+    "memory": "bytes of memory that one query on a graph may add",
 }
 """The quantity that each limit counts."""
 
-IN_BYTES = frozenset({"file", "expanded", "document", "job"})
+IN_BYTES = frozenset({"file", "expanded", "document", "job", "rules", "graph", "memory"})
 
 
 def limit(name: str) -> int:
@@ -136,14 +162,21 @@ def require_within_limit(name: str, value: int, what: str, *, at_least: bool = F
     """
     most = limit(name)
     if value > most:
-        raised = f"{name}={_round(name, max(value, 4 * most if at_least else 0))}"
         raise LimitError(
             f"{what} is above the limit `{name}`: {MEANINGS[name]}",
             expected=f"at most {format_limit(name, most)}",
             received=f"{'at least ' if at_least else ''}{format_limit(name, value)}",
-            help=f"if you trust the file, raise the limit: fedkg --limit {raised} ..., or "
-            f"{VARIABLE}={raised}",
+            help=explain_raise(name, max(value, 4 * most if at_least else 0)),
         )
+
+
+def explain_raise(name: str, value: int) -> str:
+    """How to raise a limit to a value, as the help of a message."""
+    raised = f"{name}={_round(name, value)}"
+    return (
+        f"if you trust the file, raise the limit: fedkg --limit {raised} ..., or "
+        f"{VARIABLE}={raised}"
+    )
 
 
 def _round(name: str, value: int) -> str:
@@ -188,6 +221,61 @@ def read_file(path: str | Path, *, name: str = "file") -> bytes:
         os.close(handle)
 
 
+def read_stream(stream: IO[bytes], what: str, *, name: str = "file") -> bytes:
+    """What a stream such as standard input gives, within the limit `name`.
+
+    Raises:
+        LimitError: there is more; no more than that is read.
+    """
+    body = stream.read(limit(name) + 1)
+    require_within_limit(name, len(body), what, at_least=True)
+    return body
+
+
+@contextmanager
+def time_limit(what: str) -> Iterator[None]:
+    """End the block with a `LimitError` once it has taken the `seconds` of the limit.
+
+    As Ctrl-C, this works in the main thread only, between two steps of Python code. It does
+    nothing inside another time limit, and on systems without interval timers (Windows).
+
+    Args:
+        what: names the work in the message.
+    """
+    import signal
+
+    if (
+        not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+        or signal.getitimer(signal.ITIMER_PROF)[0] > 0
+    ):
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise out_of_limit("seconds", what)
+
+    before = signal.signal(signal.SIGPROF, end)
+    # again and again, as code may catch the first one
+    signal.setitimer(signal.ITIMER_PROF, limit("seconds"), AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before or signal.SIG_DFL)
+
+
+def out_of_limit(name: str, what: str) -> LimitError:
+    """The error for something that takes more time or memory than the limit of this name."""
+    most = limit(name)
+    return LimitError(
+        f"{what} takes too {'much' if name in IN_BYTES else 'long'}: "
+        f"it is above the limit `{name}`, {MEANINGS[name]}",
+        expected=f"at most {format_limit(name, most)}",
+        help=explain_raise(name, 4 * most),
+    )
+
+
 def gunzip(body: bytes, what: str) -> bytes:
     """Expand the bytes of a gzip file.
 
@@ -202,7 +290,7 @@ def gunzip(body: bytes, what: str) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
         while part := file.read(CHUNK):
             out += part
-            _require_expansion(len(out), len(body), what)
+            require_expansion(len(out), len(body), what)
     return bytes(out)
 
 
@@ -244,7 +332,7 @@ def unzip(
             archive, entry
         ):  # count the bytes, because the declared sizes may be wrong
             total += len(part)
-            _require_expansion(total, packed, what)
+            require_expansion(total, packed, what)
             if keep:
                 out += part
         found[entry.filename] = bytes(out)
@@ -257,7 +345,8 @@ def _parts(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
             yield part
 
 
-def _require_expansion(expanded: int, compressed: int, what: str) -> None:
+def require_expansion(expanded: int, compressed: int, what: str) -> None:
+    """Reject bytes that expand beyond the limit `expanded` or `ratio`. Raises LimitError."""
     require_within_limit("expanded", expanded, what, at_least=True)
     if expanded > SMALL:
         require_within_limit("ratio", expanded // max(compressed, 1), what, at_least=True)

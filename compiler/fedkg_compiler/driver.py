@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
+from fedkg._internal.name_matching import few_comparisons
+from fedkg.errors import LimitError
+from fedkg.limits import time_limit
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.binding.clients import (
@@ -23,7 +26,7 @@ from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
 from fedkg_compiler.binding.name_lookup import Over, names_in
 from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.problems import Problems, TooManyErrors
 from fedkg_compiler.binding.quantifiers import fresh
 from fedkg_compiler.binding.rule import bind_rule
 from fedkg_compiler.binding.sheets import Sheets
@@ -35,11 +38,15 @@ from fedkg_compiler.library import LibraryFile, audible, library_files, settle_l
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.statement_binder import bind_statements
 from fedkg_compiler.syntax import RuleFile, parse, parse_bytes
+from fedkg_compiler.syntax.sheets import is_table
+from fedkg_compiler.syntax.source_text import decode
 from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre, Signal, Use
 from fedkg_compiler.waivers import Waivers
 
 TEXT = "<text>"
 """The name of a rule file that was given as text."""
+TABLE_START = 1 << 16
+"""Bytes of a large file that show whether it is a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +70,21 @@ class _Graphs:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Inside, nobody looks for circles of garbage: a compilation makes millions of objects that
-    stay, and hardly a circle among them.
+def _compiling() -> Iterator[None]:
+    """The conditions of a compilation: limits on time and on comparisons of names, and no search
+    for cyclic garbage. A compilation makes millions of objects that stay, and hardly a cycle.
     """
     enabled = gc.isenabled()
     gc.disable()
     try:
-        yield
+        with time_limit("the compilation"), few_comparisons():
+            yield
     finally:
         if enabled:
             gc.enable()
 
 
-@_uncollected()
+@_compiling()
 def compile_rules(
     paths: Sequence[Path | str] = (),
     *,
@@ -99,49 +107,54 @@ def compile_rules(
         reason: say what the rules mean together: conflicts, rules that never apply or never fail,
             rules that others imply.
 
-    Bad input never raises: what cannot be read or understood is a diagnostic.
+    What cannot be read or understood is a diagnostic.
+
+    Raises:
+        LimitError: an input is above a limit of `fedkg.limits`.
     """
     problems = Problems()
     rule_paths, given = _sorted_out(paths, graphs)
     order = [str(path) for path in rule_paths]
     queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
     rule_paths = [path for path in rule_paths if path.suffix.lower() not in QUERY_SUFFIXES]
-    bodies = [body for path in rule_paths if (body := _read(path, problems)) is not None]
-    if text is not None:
-        tree, found = parse(text, TEXT)
-        problems.add(found)
-        bodies.append(
-            _Body(
-                tree=tree,
-                name=TEXT,
-                sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
-                folder=Path.cwd(),
-            )
-        )
-        order.append(TEXT)
-    library = library_files(
-        [body.tree for body in bodies], [body.folder / body.name for body in bodies], problems
-    )
-    bodies += [
-        _Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder)
-        for file in library
-    ]
-    bodies.sort(key=lambda body: (body.name, body.sha256))
     reasons: list[Diagnostic] = []
     outcome = Outcome()
-    waivers = Waivers.from_files(body.tree for body in bodies)
-    pack = _compile(
-        bodies,
-        library,
-        given,
-        queries,
-        problems,
-        check_only,
-        reasons if reason else None,
-        outcome,
-        client,
-        waivers,
-    )
+    pack, waivers = None, Waivers()
+    with suppress(TooManyErrors):  # the last diagnostic says so
+        bodies = [body for path in rule_paths if (body := _read(path, problems)) is not None]
+        if text is not None:
+            tree, found = parse(text, TEXT)
+            problems.add(found)
+            bodies.append(
+                _Body(
+                    tree=tree,
+                    name=TEXT,
+                    sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+                    folder=Path.cwd(),
+                )
+            )
+            order.append(TEXT)
+        library = library_files(
+            [body.tree for body in bodies], [body.folder / body.name for body in bodies], problems
+        )
+        bodies += [
+            _Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder)
+            for file in library
+        ]
+        bodies.sort(key=lambda body: (body.name, body.sha256))
+        waivers = Waivers.from_files(body.tree for body in bodies)
+        pack = _compile(
+            bodies,
+            library,
+            given,
+            queries,
+            problems,
+            check_only,
+            reasons if reason else None,
+            outcome,
+            client,
+            waivers,
+        )
     diagnostics = [*waivers.reported(problems.all()), *reasons]
     diagnostics += waivers.without_effect(
         complete=not problems.failed, reasoned=reason and pack is not None
@@ -153,7 +166,7 @@ def compile_rules(
     )
 
 
-@_uncollected()
+@_compiling()
 def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
     """What a compilation of these files knows before it binds the rules: their names and the graph,
     and the files that may hold shapes.
@@ -222,7 +235,12 @@ def _sorted_out(
 
 def _read(path: Path, problems: Problems) -> _Body | None:
     try:
-        body = read_bytes(path)
+        body = read_bytes(path, name="rules")
+    except LimitError:
+        if (table := _table(path)) is None:
+            raise
+        problems.add([table])
+        return None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         problems.error(
@@ -236,6 +254,13 @@ def _read(path: Path, problems: Problems) -> _Body | None:
     return _Body(
         tree=tree, name=path.name, sha256=hashlib.sha256(body).hexdigest(), folder=path.parent
     )
+
+
+def _table(path: Path) -> Diagnostic | None:
+    """The error for a large file that is a table and no rule file; None for any other."""
+    with path.open("rb") as file:
+        start, _ = decode(file.read(TABLE_START), str(path))
+    return is_table(start, str(path))
 
 
 def _queries(paths: Sequence[Path]) -> list[Load]:
@@ -305,8 +330,12 @@ def _compile(
     waivers.left_out = names.left_out
     check_client(sources)
     sheets = Sheets()
-    outcome.rows += [part for rule in names.rules for part in bind_rule(rule, sources, sheets)]
-    bind_statements(names, files, graph_paths, sources, sheets, outcome)
+    try:
+        outcome.rows += [part for rule in names.rules for part in bind_rule(rule, sources, sheets)]
+        bind_statements(names, files, graph_paths, sources, sheets, outcome)
+    finally:
+        if sources.graph is not None:
+            sources.graph.close()
     sources.book.settle(problems)
     sources.book.note_units(problems)
     settle_library(names, outcome, problems)

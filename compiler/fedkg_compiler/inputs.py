@@ -92,14 +92,14 @@ def instead(bodies: Mapping[Path, bytes]) -> Iterator[None]:
         _standing_in.reset(token)
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file; absence is noted too.
+def read_bytes(path: Path, *, name: str = "file") -> bytes:
+    """The bytes of a file within the limit `name`; absence is noted too.
 
     Raises OSError, ValueError and LimitError as `fedkg.limits.read_file` does.
     """
     try:
         instead_of = _standing_in.get().get(_absolute(path))
-        body = read_file(path) if instead_of is None else instead_of
+        body = read_file(path, name=name) if instead_of is None else instead_of
     except (OSError, ValueError):
         note(path, ABSENT)
         raise

@@ -3,9 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 from typing_extensions import override
+
+MOST_LETTERS = 100
+"""Longer words are not compared: the time grows with the square of the length."""
+MOST_COMPARISONS = 50_000
+"""Comparisons for the suggestions of one compilation, which take about a second."""
+
+
+@dataclass(slots=True)
+class _Budget:
+    comparisons: int
+
+
+_budget: ContextVar[_Budget | None] = ContextVar("_budget", default=None)
+
+
+@contextmanager
+def few_comparisons() -> Iterator[None]:
+    """Inside, suggestions end after `MOST_COMPARISONS` comparisons of names."""
+    token = _budget.set(_Budget(MOST_COMPARISONS))
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+
+
+def _comparable(word: str, candidates: Iterable[str]) -> list[str]:
+    """The candidates that `word` is to be compared with, sorted; none where the budget is spent."""
+    found = sorted(one for one in set(candidates) if one != word and len(one) <= MOST_LETTERS)
+    budget = _budget.get()
+    if len(word) > MOST_LETTERS or (budget is not None and budget.comparisons < len(found)):
+        return []
+    if budget is not None:
+        budget.comparisons -= len(found)
+    return found
 
 
 def distance(left: str, right: str, limit: int) -> int:
@@ -16,6 +53,11 @@ def distance(left: str, right: str, limit: int) -> int:
     """
     if abs(len(left) - len(right)) > limit:
         return limit + 1
+    # what both begin and end with costs nothing
+    while left and right and left[0] == right[0]:
+        left, right = left[1:], right[1:]
+    while left and right and left[-1] == right[-1]:
+        left, right = left[:-1], right[:-1]
     before: list[int] = []
     last = list(range(len(right) + 1))
     for i, a in enumerate(left, 1):
@@ -41,9 +83,7 @@ def nearest_name(word: str, candidates: Iterable[str]) -> str | None:
     folded = word.casefold()
     limit = min((len(word) + 1) // 3, 4) if len(word) > 2 else 0
     best: tuple[int, str] | None = None
-    for candidate in sorted(set(candidates)):
-        if candidate == word:
-            continue
+    for candidate in _comparable(word, candidates):
         near = candidate.casefold()
         if near == folded:
             return candidate
@@ -83,7 +123,7 @@ def certain_match(word: str, candidates: Iterable[str]) -> str | None:
     candidate does. A different digit, or a different short piece of a name (``flow_a``,
     ``flow_in``), makes another name, not a typo.
     """
-    known = set(candidates) - {word}
+    known = _comparable(word, candidates)
     folded = [candidate for candidate in known if candidate.casefold() == word.casefold()]
     if folded:
         return folded[0] if len(folded) == 1 else None

@@ -29,6 +29,8 @@ _SPELLING = str.maketrans(
         "Ω": "Ω",
     }
 )
+MAX_LETTERS = 100
+"""No unit is longer."""
 MAX_EXPONENT = 20
 """Higher powers of a unit are a slip."""
 _LONG = re.compile(r"[a-z][a-z_]{3,}")
@@ -53,6 +55,8 @@ def parse_unit(text: str) -> Unit | UnitProblem:
     ``m^3/h``, ``m3/h``, ``m³·h⁻¹``, ``m**3 / h``, ``1/min``, ``J/kg/K``.
     """
     plain = text.strip()
+    if len(plain) > MAX_LETTERS:
+        return UnitProblem(text=text, doubtful=False, reason="is not a unit")
     written = re.sub(r"\s*/\s*", "/", ALIASES.get(plain, plain).replace("**", "^")).translate(
         _SPELLING
     )

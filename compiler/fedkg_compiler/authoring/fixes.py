@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedkg.limits import read_file
 from fedkg_compiler.diagnostics.fixes import put_in
 from fedkg_compiler.diagnostics.record import Diagnostic, Fix
 from fedkg_compiler.driver import compile_rules
@@ -44,7 +45,9 @@ def mend(paths: Sequence[Path], graphs: Sequence[Path] = ()) -> Mended:
     other than UTF-8 and UTF-16 stay unchanged.
     """
     before = {
-        path: path.read_bytes() for path in paths if path.suffix.lower() not in GRAPH_SUFFIXES
+        path: read_file(path, name="rules")
+        for path in paths
+        if path.suffix.lower() not in GRAPH_SUFFIXES
     }
     decoded = {path: decode(body, str(path)) for path, body in before.items()}
     texts = {path: text for path, (text, problems) in decoded.items() if not problems}

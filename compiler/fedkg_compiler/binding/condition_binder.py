@@ -41,6 +41,8 @@ from fedkg_compiler.syntax.tree import (
 
 ABSOLUTE = frozenset({"bara", "bar(a)", "bar_a", "psia", "atm"})
 """Pressures that nobody writes for a gauge's."""
+RISING, FALLING = frozenset({"<", "<=", "=="}), frozenset({">", ">=", "=="})
+"""Operators of a chain that goes one way."""
 
 
 def condition(node: Condition, scope: Scope) -> Formula | None:
@@ -146,17 +148,20 @@ def _truth(left: Value, operator: str, right: Value, scope: Scope) -> Formula | 
 def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
     """Report a chain with contradicting ends in every row: ``310 <= t <= 300``."""
     for i, first in enumerate(sides):
-        for j in range(i + 2, len(sides)):
-            last, operators = sides[j], [operator.text for operator in node.operators[i:j]]
-            rising = all(operator in ("<", "<=", "==") for operator in operators)
-            if not (rising or all(operator in (">", ">=", "==") for operator in operators)):
-                continue
-            if not isinstance(first, Fixed) or not isinstance(last, Fixed) or not first.values.size:
+        if not isinstance(first, Fixed) or not first.values.size:
+            continue
+        rising = falling = True
+        strict = False
+        for j, last in enumerate(sides[i + 1 :], i + 1):
+            operator = node.operators[j - 1].text
+            rising, falling = rising and operator in RISING, falling and operator in FALLING
+            strict = strict or operator in ("<", ">")
+            if not (rising or falling):
+                break
+            if j == i + 1 or not isinstance(last, Fixed):
                 continue
             low, high = (first.values, last.values) if rising else (last.values, first.values)
-            if np.all(low > high) or (
-                any(operator in ("<", ">") for operator in operators) and np.all(low >= high)
-            ):
+            if (low > high).all() or (strict and (low >= high).all()):
                 row, unit = (
                     scope.where(0),
                     f" {first.unit.text}" if first.unit and first.unit.text else "",

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
+from fedkg.errors import FedkgError
 from fedkg_compiler.binding.template_span import told_of_use
 from fedkg_compiler.diagnostics.fixes import suggested
-from fedkg_compiler.diagnostics.record import Diagnostic, Related, Severity, Span
+from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Related, Severity, Span
+
+
+class TooManyErrors(FedkgError):
+    """A compilation has found `MOST_ERRORS` errors; the last of them says so."""
 
 
 class Problems:
@@ -18,11 +23,24 @@ class Problems:
     def __init__(self) -> None:
         self._found: dict[tuple[str, Span], Diagnostic] = {}
         self._topics: set[tuple[str, str]] = set()
+        self._errors = 0
 
     def add(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Take over diagnostics of another part."""
+        """Take over diagnostics of another part. Raises TooManyErrors."""
         for diagnostic in map(told_of_use, diagnostics):
-            self._found.setdefault((diagnostic.code, diagnostic.span), diagnostic)
+            key = diagnostic.code, diagnostic.span
+            if key in self._found:
+                continue
+            self._found[key] = diagnostic
+            self._errors += diagnostic.severity == "error"
+            if self._errors == MOST_ERRORS:
+                self._stop()
+
+    def _stop(self) -> None:
+        message, advice = f"the check stops at {MOST_ERRORS:,} errors", "mend those above first"
+        nowhere = Span(file="", line=1, column=1, end_line=1, end_column=1)
+        self.error("FKG044", nowhere, message, advice)
+        raise TooManyErrors(message, help=advice)
 
     def error(
         self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()
@@ -47,6 +65,7 @@ class Problems:
         found = [key for key in self._found if key[0] == code]
         for key in found:
             self._found[key] = replace(self._found[key], severity="error")
+        self._errors = sum(item.severity == "error" for item in self._found.values())
         return bool(found)
 
     def withdraw(self, codes: Container[str], files: Container[str]) -> None:
@@ -84,12 +103,12 @@ class Problems:
     @property
     def failed(self) -> bool:
         """Whether any of them is an error."""
-        return any(diagnostic.severity == "error" for diagnostic in self._found.values())
+        return self._errors > 0
 
     @property
     def errors(self) -> int:
         """How many of them are errors."""
-        return sum(diagnostic.severity == "error" for diagnostic in self._found.values())
+        return self._errors
 
     def all(self) -> tuple[Diagnostic, ...]:
         """Everything found so far."""

@@ -99,7 +99,7 @@ def query_environment(
     """
     place = sources.names.folders.get(path.span.file, Path()) / path.text
     try:
-        body = read_bytes(place)
+        body = read_bytes(place, name="rules")
         text = body.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = (

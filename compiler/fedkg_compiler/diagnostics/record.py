@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["error", "warning", "info"]
+MOST_ERRORS = 1_000
+"""Errors after which a compilation stops. Nobody reads more, and each takes time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -10,6 +10,8 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 
 _WIDEST = 120
 _MOST_LINES = 6
+_LONGEST = 2_000
+"""Characters of a message; a name in it may be much longer, and stand in a thousand messages."""
 
 
 @lru_cache(maxsize=4)
@@ -27,20 +29,20 @@ def render(diagnostic: Diagnostic, text: str | None) -> str:
     """
     span = diagnostic.span
     place = f"{_place(span)}: " if span.file else ""
-    lines = [f"{place}{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
+    lines = [f"{place}{diagnostic.severity}[{diagnostic.code}]: {_cut(diagnostic.message)}"]
     source = None if text is None or not span.file else _lines(text)
     shown = [span.end_line, *(related.span.end_line for related in diagnostic.related)]
     margin = " " * len(str(max(shown))) if source is not None else ""
     lines.extend(_excerpt(span, source, margin))
     for related in diagnostic.related:
         lines.append(
-            f"{margin} = note: {related.message}"
+            f"{margin} = note: {_cut(related.message)}"
             + (f": {_place(related.span)}" if related.span.file else "")
         )
         if related.span.file == span.file:
             lines.extend(_excerpt(related.span, source, margin))
     if diagnostic.help:
-        lines.append(f"{margin} = help: {diagnostic.help}")
+        lines.append(f"{margin} = help: {_cut(diagnostic.help)}")
     return "\n".join(lines)
 
 
@@ -53,16 +55,22 @@ def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
         "code": diagnostic.code,
         "severity": diagnostic.severity,
         **_span_json(diagnostic.span),
-        "message": diagnostic.message,
-        "help": diagnostic.help,
+        "message": _cut(diagnostic.message),
+        "help": _cut(diagnostic.help),
         "related": [
-            {**_span_json(related.span), "message": related.message}
+            {**_span_json(related.span), "message": _cut(related.message)}
             for related in diagnostic.related
         ],
         "fix": [{**_span_json(edit.span), "text": edit.text} for edit in diagnostic.fix.edits]
         if diagnostic.fix
         else None,
     }
+
+
+def _cut(text: str) -> str:
+    """A text without its middle, where it is very long."""
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 def _span_json(span: Span) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def read_at_once(text: str, body: bytes, format: ox.RdfFormat, base: str) -> AtO
     store = ox.Store()
     try:
         blank = _load_lines(store, body) if lines else _load_turtle(store, body, base)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError):
         return None
     if blank is None:
         return None

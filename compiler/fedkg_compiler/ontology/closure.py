@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyoxigraph as ox
 
+from fedkg.limits import limit
 from fedkg_compiler.ontology import pairs as relation
 from fedkg_compiler.ontology.pairs import NONE, Pairs
 from fedkg_compiler.ontology.reasoning.closure_cache import kept_closure
@@ -36,6 +37,8 @@ SAME_CLASS, SAME_PROPERTY = (
 _BELOW = (NAMES["subClassOf"], NAMES["subPropertyOf"])
 FEW = 16
 """Names of one thing that are few."""
+FREE = 300_000
+"""Triples that may follow from any graph, however small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,8 @@ def closure(
     """
     facts, before = kept_closure(base, key, all_rules=all_rules) if base else (Facts(), {})
     told = facts.number(triples)
-    close(facts, told, all_rules=all_rules)
+    with relation.at_most(facts.concluded + FREE + limit("inferred") * len(triples)):
+        close(facts, told, all_rules=all_rules)
     return Closure(facts=facts, told=(before, told))
 
 
@@ -148,7 +152,7 @@ def _named_pairs(facts: Facts, groups: Mapping[int, list[int]]) -> list[tuple[in
             for one in few.get(a, (a,))
             for other in few.get(b, (b,))
         ]
-        if len(further) > relation.LIMIT:
+        if len(further) > relation.most():
             raise facts.too_large(predicate)
         whole = relation.joined(pairs, np.array(further, dtype=np.int64))
         for name in few.get(predicate, (predicate,)):

@@ -31,7 +31,8 @@ RDF_SUFFIXES = (".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".ofn", ".owx", ".xsd"
 """The endings that `use NAME` tries, in this order."""
 
 _HTML = re.compile(
-    r"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+    r"\s*+(<!--(?:(?!-->).)*+-->\s*+)*+<(!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 _XML_START = re.compile(
     r"\s*<(\?xml|!DOCTYPE|!--|([A-Za-z_][\w.-]*:)?RDF\b|[A-Za-z_][\w.:-]*\s[^<>]*\bxmlns)"
@@ -43,7 +44,7 @@ _XML_SOURCES: dict[tuple[str, str], SourceSyntax] = {
 }
 _FUNCTIONAL = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology)\s*\(")
 _TURTLE_START = re.compile(
-    r"(\s|#[^\n]*(\n|$))*($|[<@\[(]|[^\s:<]*:|(prefix|base|version)\s)", re.IGNORECASE
+    r"(?:\s|#[^\n]*+(?:\n|$))*+($|[<@\[(]|[^\s:<]*:|(prefix|base|version)\s)", re.IGNORECASE
 )
 _MANCHESTER = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology):\s")
 

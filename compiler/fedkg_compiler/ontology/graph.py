@@ -26,6 +26,7 @@ from fedkg_compiler.ontology.graph_terms import (
 )
 from fedkg_compiler.ontology.node_values import Values, is_iri, node_of
 from fedkg_compiler.ontology.ownership import Ownership
+from fedkg_compiler.ontology.query_process import QueryProcess
 from fedkg_compiler.ontology.spans import report
 from fedkg_compiler.ontology.standard import RDFS, SKOS
 from fedkg_compiler.ontology.user_nodes import Node, own_node_function
@@ -65,7 +66,7 @@ class Graph:
     ) -> None:
         self._store = store
         self._foreign = foreign
-        self._functions = own_node_function(foreign)
+        self._process = QueryProcess(store, own_node_function(foreign))
         self._values = Values(store)
         self._columns = Columns(store, self._values)
         self._defined = defined
@@ -73,6 +74,10 @@ class Graph:
         self.vocabulary = vocabulary
         self.ownership = ownership
         self.told = told
+
+    def close(self) -> None:
+        """End the process that queries run in; another query starts it anew."""
+        self._process.close()
 
     def __len__(self) -> int:
         """Return the number of triples, those of the closure included."""
@@ -92,9 +97,7 @@ class Graph:
             Rows, sorted; None for an unbound variable. Diagnostics with positions inside `span`;
                 after an error the rows are empty.
         """
-        return query.select(
-            self._store, self._values, self.vocabulary, where, variables, span, self._functions
-        )
+        return query.select(self._process, self._values, self.vocabulary, where, variables, span)
 
     def select_file(
         self, text: str, file: str, variables: Sequence[tuple[str, Span]]
@@ -108,7 +111,7 @@ class Graph:
                 where it is asked for.
         """
         return query_file.select_file(
-            self._store, self._values, self.vocabulary, text, file, variables, self._functions
+            self._process, self._values, self.vocabulary, text, file, variables
         )
 
     def answers(self, query: str) -> list[tuple[Iri | Literal | None, ...]]:
@@ -116,7 +119,7 @@ class Graph:
 
         Raises ValueError if it cannot.
         """
-        return select_results.answers(self._store, query, self._functions)
+        return select_results.answers(self._process, query)
 
     def nodes(
         self, query: str, given: Mapping[str, Resource] | None = None
@@ -128,20 +131,14 @@ class Graph:
         Args:
             given: terms that some variables are bound to.
         """
-        fixed: dict[ox.Variable, ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple] = {
-            ox.Variable(name): node for name, node in (given or {}).items()
-        }
-        found = self._store.query(
-            query,
-            prefixes=dict(self.vocabulary.prefixes),
-            substitutions=fixed,
-            custom_functions=self._functions,
-        )
-        assert isinstance(found, ox.QuerySolutions)
-        names = [variable.value for variable in found.variables]
-        rows = ({name: solution[name] for name in names} for solution in found)
+        found = self._process.select(query, prefixes=self.vocabulary.prefixes, given=given)
         return [
-            {name: node for name, node in row.items() if isinstance(node, Resource)} for row in rows
+            {
+                name: node
+                for name, node in zip(found.names, row, strict=True)
+                if isinstance(node, Resource)
+            }
+            for row in found.rows
         ]
 
     def is_true(self, query: str) -> bool:

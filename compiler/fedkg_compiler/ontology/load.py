@@ -15,8 +15,9 @@ import pyoxigraph as ox
 
 from fedkg._internal.name_matching import Suggestion, certain_match
 from fedkg.errors import FedkgError
+from fedkg.limits import explain_raise, limit
 from fedkg.pack.manifest import Source
-from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
 from fedkg_compiler.inputs import ABSENT, is_endpoint, note, read_bytes
 from fedkg_compiler.ontology import pairs
 from fedkg_compiler.ontology.added_files import local
@@ -54,6 +55,8 @@ from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 _NOWHERE = "https://w3id.org/fedkg/nowhere#"
 """Namespace for a prefix with a malformed IRI, so that its names are not reported again."""
+MOST_IMPORTS = 100
+"""Reported imports of unknown ontologies; each report searches all triples."""
 GRAPH = "graph"
 """The common name of the user's graphs in a pack: their source (file, store or endpoint) does not
 change the pack."""
@@ -122,6 +125,8 @@ def load_graph(
         if entry.always:
             _load_named(loading, entry.name)
     for name, span in uses:
+        if len(loading.problems) > MOST_ERRORS:  # the compilation stops at them
+            break
         _use(loading, name, span, (beside or {}).get(span.file))
     for path in files:
         _load_file(loading, path)
@@ -326,7 +331,7 @@ def _closed(
         closed = closure(triples[len(base) :], base=base, key=key) if whole else closure(triples)
         store.bulk_extend(closed.added())
     except TooLarge as error:
-        loading.problems.append(_too_large(loading, error.property))
+        loading.problems.append(_too_large(loading, error))
         return store
     if tell and clashes(closed.facts):
         from fedkg_compiler.ontology.contradictions import contradictions
@@ -335,18 +340,24 @@ def _closed(
     return store
 
 
-def _too_large(loading: _Loading, property: ox.NamedNode) -> Diagnostic:
+def _too_large(loading: _Loading, error: TooLarge) -> Diagnostic:
     documents = [*loading.graphs, *(document for _, document in loading.ontologies)]
+    name = error.property
+    advice = (
+        "leave out the part of the graph that no rule needs, or do not declare the property "
+        "transitive"
+    )
+    if error.most < pairs.LIMIT:
+        advice = f"{advice}; {explain_raise('inferred', 4 * limit('inferred'))}"
     most = max(
-        documents, key=lambda document: sum(quad.predicate == property for quad in document.triples)
+        documents, key=lambda document: sum(quad.predicate == name for quad in document.triples)
     )
     return report(
         "FKG118",
-        find(most, property.value, *split_iri(property.value)),
-        f"more than {pairs.LIMIT:,} triples follow from the graphs, too many of them of "
-        f"<{property.value}>",
-        help="leave out the part of the graph that no rule needs, or do not declare the "
-        "property transitive",
+        find(most, name.value, *split_iri(name.value)),
+        f"more than {error.most:,} triples follow from the graphs, too many of them of "
+        f"<{name.value}>",
+        help=advice,
     )
 
 
@@ -452,7 +463,12 @@ def _follow_imports(loading: _Loading) -> None:
                 count = len(loading.ontologies)
                 _load_named(loading, name)
                 waiting += [later for _, later in loading.ontologies[count:]]
-            elif iri not in seen and id(document) in told and not _is_loaded(loading, iri):
+            elif (
+                iri not in seen
+                and len(seen) < MOST_IMPORTS
+                and id(document) in told
+                and not _is_loaded(loading, iri)
+            ):
                 span = find(document, iri, iri, "")
                 advice = "to have it loaded, give its file as a graph, or `fedkg ontology add` it"
                 needed = document.nodes.awaited.values() if document.nodes is not None else ()

@@ -7,15 +7,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.graph_terms import RdfTerm, order_key
 from fedkg_compiler.ontology.node_values import Values
 from fedkg_compiler.ontology.pattern import Token, tokens
 from fedkg_compiler.ontology.pattern_grammar import first_slip
+from fedkg_compiler.ontology.query_process import QueryProcess, Solutions
 from fedkg_compiler.ontology.spans import inside, report
-from fedkg_compiler.ontology.user_nodes import Functions
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 Row = tuple[RdfTerm | None, ...]
@@ -25,25 +23,25 @@ _PLACE = re.compile(r"error at (\d+):(\d+)")
 _MOST_DEPTH = 64
 _MOST_TRIPLES = 100
 _MOST_WORDS = 5000
+_MOST_NAMES = 100
+"""Unknown names of a pattern that are reported; each is compared with all known ones."""
 _EXAMPLE = "braces hold a SPARQL group graph pattern: `?x a plant:Pump ; plant:limit ?limit .`"
 
 
 def select(
-    store: ox.Store,
+    process: QueryProcess,
     values: Values,
     vocabulary: Vocabulary,
     where: str,
     variables: Sequence[str],
     span: Span,
-    functions: Functions,
 ) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     """Return the distinct rows of `variables` under the pattern `where`, sorted.
 
     `span` is the place of `where`.
 
     After an error the rows are empty, after warnings alone they are complete. Rows describe the
-    user's data: terms of vocabularies alone make none. `functions`: those that return the user's
-    data.
+    user's data: terms of vocabularies alone make none.
     """
     words = tokens(where)
     if not words:
@@ -66,7 +64,7 @@ def select(
         return [], tuple(problems)
     query = f"SELECT DISTINCT {' '.join('?' + name for name in variables)} WHERE {{\n{where}\n}}"
     try:
-        found = solutions(store, query, vocabulary, functions)
+        found = solutions(process, query, vocabulary)
         rows = sorted_rows(found, variables, values)
     except SyntaxError as error:
         return [], (*problems, _syntax_problem(str(error), where, words, vocabulary, span))
@@ -78,31 +76,28 @@ def select(
     return rows, tuple(problems)
 
 
-def solutions(
-    store: ox.Store, query: str, vocabulary: Vocabulary, functions: Functions
-) -> ox.QuerySolutions:
+def solutions(process: QueryProcess, query: str, vocabulary: Vocabulary) -> Solutions:
     """Return the solutions of a SELECT that are about the user's data.
 
-    Raises what the store raises, of the query as it is written.
+    Raises:
+        LimitError: the query takes too long.
+        Others are those of the store, for the query as it is written.
     """
     from fedkg_compiler.sparql.user_data_ties import tied_query
 
     prefixes = dict(vocabulary.prefixes)
-    found = store.query(query, prefixes=prefixes)  # first, for its own problems and their places
+    # the query as it is written comes first, for its own problems and their places
+    process.check(query, prefixes=prefixes)
     tied = tied_query(query, prefixes)
-    if tied is not None:
-        found = store.query(tied, custom_functions=functions)
-    assert isinstance(found, ox.QuerySolutions)
-    return found
+    return process.select(tied or query, prefixes=None if tied else prefixes)
 
 
-def sorted_rows(solutions: ox.QuerySolutions, names: Sequence[str], values: Values) -> list[Row]:
+def sorted_rows(solutions: Solutions, names: Sequence[str], values: Values) -> list[Row]:
     """Return the distinct rows of the variables `names`, sorted: nodes occur in many rows, but each
     is looked at once.
     """
-    given = [variable.value for variable in solutions.variables]
-    columns = [given.index(name) for name in names]
-    found = [tuple(solution) for solution in solutions]
+    columns = [solutions.names.index(name) for name in names]
+    found = solutions.rows
     terms = {
         node: values.term(node)
         for node in dict.fromkeys([row[i] for row in found for i in columns])
@@ -139,6 +134,8 @@ def names(words: list[Token], vocabulary: Vocabulary, where: str, span: Span) ->
     problems: list[Diagnostic] = []
     seen: set[str] = set()
     for before, word in zip([None, *words], words, strict=False):
+        if len(problems) >= _MOST_NAMES:
+            break
         if word.kind not in ("pname", "iri") or word.text in seen:
             continue
         seen.add(word.text)

@@ -8,14 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.node_values import Values
 from fedkg_compiler.ontology.pattern import Token, tokens
 from fedkg_compiler.ontology.query import Row, names, refused, solutions, sorted_rows, too_large
+from fedkg_compiler.ontology.query_process import QueryProcess
 from fedkg_compiler.ontology.spans import inside, point, report
-from fedkg_compiler.ontology.user_nodes import Functions
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")
@@ -38,21 +36,19 @@ _EXAMPLE = (
 
 
 def select_file(
-    store: ox.Store,
+    process: QueryProcess,
     values: Values,
     vocabulary: Vocabulary,
     text: str,
     file: str,
     variables: Sequence[tuple[str, Span]],
-    functions: Functions,
 ) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     """Return the distinct rows of `variables` that a SELECT gives, sorted.
 
     Args:
         text: the query; the prefixes of `vocabulary` hold in it too, its own PREFIX first. file:
             how to name it in problems.
-        variables: the names that are wanted, each with the place where it is asked for. functions:
-            those that tell the user's data.
+        variables: the names that are wanted, each with the place where it is asked for.
 
     After an error the rows are empty, after warnings alone they are complete.
     """
@@ -85,10 +81,11 @@ def select_file(
     if any(problem.severity == "error" for problem in problems):
         return [], tuple(problems)
     try:
-        found = solutions(store, text, known, functions)
-        given = [variable.value for variable in found.variables]
+        found = solutions(process, text, known)
         missing = [
-            _not_given(name, span, given, file) for name, span in variables if name not in given
+            _not_given(name, span, found.names, file)
+            for name, span in variables
+            if name not in found.names
         ]
         if missing:
             return [], (*problems, *missing)

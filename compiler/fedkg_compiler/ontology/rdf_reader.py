@@ -8,10 +8,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePath
 
 import pyoxigraph as ox
 
+from fedkg.limits import explain_raise, limit, require_within_limit
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import read_bytes
 from fedkg_compiler.ontology.blank_names import as_kept, names_by_content, renamed
@@ -33,7 +35,8 @@ _NAMES = {"turtle": "Turtle", "n-triples": "N-Triples", "rdf-xml": "RDF/XML", "j
 _WHOLE = ("rdf-xml", "json-ld")
 """Syntaxes with a reader that stops at the first mistake."""
 _MOST_REPORTED = 20
-_MOST_JSON_DEPTH = 200
+_MOST_MISTAKES = 10_000
+"""Mistakes after which the rest of a file is not read; each is a new start of the parser."""
 _DEFAULT = ox.DefaultGraph()
 _IMPORTS = ox.NamedNode(OWL + "imports")
 
@@ -81,7 +84,7 @@ def read_file(
     try:
         if path.is_dir() and list(path.rglob("*.xsd")):
             return _from_source(read_schemas(path, name), name, "", "")
-        body = read_bytes(path)
+        body = read_bytes(path, name="graph")
     except OSError as error:
         reason = (
             "there is no such file"
@@ -140,17 +143,17 @@ def read_rdf(
         facts = check_xml(body, file)
         problems += facts.problems
         prefixes = facts.prefixes
-        if not facts.usable and facts.problems[-1].code != "FKG103":
+        if not facts.usable and (facts.refused or facts.problems[-1].code != "FKG103"):
             return None, tuple(problems)
         lenient = facts.broken_iris > 0
-    elif syntax == "json-ld" and _json_depth(text) > _MOST_JSON_DEPTH:
+    elif syntax == "json-ld" and (depth := _json_depth(text)) > limit("depth"):
         advice = "write the nodes side by side, and let them name each other by @id"
         return None, (
             report(
                 "FKG103",
                 point(file),
-                f"the JSON-LD is nested more than {_MOST_JSON_DEPTH} deep",
-                help=advice,
+                f"the JSON-LD is nested more than {limit('depth')} deep",
+                help=f"{advice}; {explain_raise('depth', depth)}",
             ),
         )
     raw, found = _parse(text, syntax, file, lenient=lenient, quiet=bool(problems))
@@ -183,6 +186,7 @@ def _large(text: str, body: bytes, syntax: RdfSyntax, file: str, digest: str) ->
     found = read_at_once(text, body, _FORMATS[syntax], _base(file))
     if found is None:
         return None
+    require_within_limit("triples", len(found.store), file)
     triples = LaterTriples(
         found.store,
         lambda: tuple(
@@ -259,7 +263,7 @@ def list_digest(parts: Iterable[tuple[str, str]]) -> str:
 
 def _json_depth(text: str) -> int:
     depth = deepest = 0
-    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text):
+    for match in re.finditer(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', text, re.DOTALL):
         mark = match.group()
         depth += (mark in "[{") - (mark in "]}")
         deepest = max(deepest, depth)
@@ -282,11 +286,16 @@ def _parse(
         )
     quads: list[ox.Quad] = []
     problems: list[Diagnostic] = []
+    most = limit("triples")
     last: tuple[int, int] | None = None
-    for _ in range(1_000_000):
+    for _ in range(_MOST_MISTAKES):
         try:
-            quads.extend(parser)
+            quads.extend(islice(parser, most + 1 - len(quads)))
+            require_within_limit("triples", len(quads), file, at_least=True)
             break
+        except MemoryError as error:  # a text of more than 16 MB, which no reader takes
+            message = f"{file} cannot be read as {_NAMES[syntax]}: {error}"
+            return quads, ([report("FKG103", point(file), message)], dict(parser.prefixes))
         except SyntaxError as error:
             place = (error.lineno or 1, error.offset or 1)
             if place == last:

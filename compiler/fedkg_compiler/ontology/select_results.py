@@ -12,31 +12,25 @@ import pyoxigraph as ox
 from fedkg_compiler.ontology.graph_terms import Iri, Literal
 from fedkg_compiler.ontology.node_values import Node, literal
 from fedkg_compiler.ontology.pattern import tokens
-from fedkg_compiler.ontology.user_nodes import Functions
+from fedkg_compiler.ontology.query_process import QueryProcess
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")
 
 
-def answers(
-    store: ox.Store, query: str, functions: Functions | None = None
-) -> list[tuple[Iri | Literal | None, ...]]:
+def answers(process: QueryProcess, query: str) -> list[tuple[Iri | Literal | None, ...]]:
     """Return the solutions of a SELECT, in the order in which the store gives them.
 
     A node stays a node, whatever number it has.
 
-    `functions`: those of the graph that are not SPARQL's own.
-
     Raises:
-        ValueError: the store cannot answer it.
+        ValueError: the store cannot answer it. LimitError: it takes too long.
     """
     try:
-        found = store.query(query, custom_functions=functions)
-        assert isinstance(found, ox.QuerySolutions)
-        plain = _Plain().__getitem__
-        rows = [tuple(map(plain, solution)) for solution in found]
+        found = process.select(query)
     except (OSError, SyntaxError, RuntimeError) as error:
         raise ValueError(str(error)) from error
-    return rows
+    plain = _Plain().__getitem__
+    return [tuple(map(plain, row)) for row in found.rows]
 
 
 class _Plain(dict[Node | None, Iri | Literal | None]):

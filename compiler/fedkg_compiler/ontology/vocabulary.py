@@ -188,12 +188,14 @@ def closest_name(name: str, candidates: Iterable[str]) -> str | None:
     """Return the candidate that was probably meant: the same but for case, ``_``, ``-`` or a
     plural; else the nearest in spelling.
     """
-    pool = sorted(set(candidates))
+    pool = sorted(set(candidates) - {name})
+    flat: dict[str, str] = {}
+    for candidate in pool:
+        flat.setdefault(_flat(candidate), candidate)
     wanted = _flat(name)
     for fold in (wanted, wanted.removesuffix("s"), wanted.removesuffix("es"), wanted + "s"):
-        for candidate in pool:
-            if _flat(candidate) == fold and candidate != name:
-                return candidate
+        if fold in flat:
+            return flat[fold]
     return nearest_name(name, pool)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
+from fedkg.limits import explain_raise, limit, require_expansion
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.spans import point, report
 
@@ -19,6 +20,8 @@ _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _RDF_ROOT = f"{_RDF} RDF"
 _IRI_ATTRIBUTES = (f"{_RDF} about", f"{_RDF} resource", f"{_RDF} datatype")
 _MOST_ENTITY_TEXT = 65536
+MOST_NAMES = 1_000
+"""Attributes of one element, and prefixes at one place; the time of readers is quadratic."""
 _MOST_REPORTED = 20
 BROKEN_IRI = re.compile(r"[\x00-\x20<>\"{}|\\^`]|%(?![0-9A-Fa-f]{2})")
 """Characters that no IRI has."""
@@ -33,6 +36,8 @@ class XmlFacts:
     problems: list[Diagnostic] = field(default_factory=list)
     prefixes: dict[str, str] = field(default_factory=dict)
     usable: bool = True
+    refused: bool = False
+    """Nothing of the file may be read, as it is made to exhaust its readers."""
     broken_iris: int = 0
 
 
@@ -41,16 +46,46 @@ class Refused(Exception):
 
 
 class Entities:
-    """Looks at each entity that an XML file declares.
+    """Looks at each entity that an XML file declares, and at what their uses add up to.
 
     Args:
+        text: the content of the file. file: how messages name it.
         refuse: called with code, message and help for one that grows, or that points outside the
             file; it must raise.
     """
 
-    def __init__(self, refuse: Callable[[str, str, str], None]) -> None:
+    def __init__(self, text: bytes, file: str, refuse: Callable[[str, str, str], None]) -> None:
+        self._text = text
+        self._file = file
         self._refuse = refuse
         self._sizes: dict[str, int] = {}
+
+    def watch(self, parser: expat.XMLParserType) -> None:
+        """Be told of all that the document type of a file declares."""
+        parser.EntityDeclHandler = self.declared
+        parser.AttlistDeclHandler = self.defaulted
+        parser.EndDoctypeDeclHandler = self.used
+
+    def defaulted(
+        self, element: str, name: str, kind: str, value: str | None, required: bool
+    ) -> None:
+        """The callback of expat for a declared attribute. Its value is added to every element."""
+        if value is not None:
+            self._refuse(
+                "FKG107",
+                f"the attribute {name} of <{element}> has a value in the document type",
+                "write the attribute into the elements",
+            )
+
+    def used(self) -> None:
+        """The callback of expat for the end of the document type.
+
+        Raises LimitError if the uses of all entities add up to too much.
+        """
+        if self._sizes:
+            names = re.findall(rb"&([\w.-]+);", self._text)
+            added = sum(self._sizes.get(name.decode("utf-8", "replace"), 0) for name in names)
+            require_expansion(len(self._text) + added, len(self._text), self._file)
 
     def declared(
         self,
@@ -83,18 +118,26 @@ class Entities:
             )
 
 
+def too_deep() -> tuple[str, str]:
+    """The message and the help for elements that are nested too deeply."""
+    most = limit("depth")
+    return f"the XML is nested more than {most} deep", explain_raise("depth", 4 * most)
+
+
 class _Reader:
     """The callbacks of one pass."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, body: bytes, file: str) -> None:
         self.file = file
         self.facts = XmlFacts()
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.depth = 0
+        self.prefixes = 0
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
         self.parser.StartNamespaceDeclHandler = self.namespace
-        self.parser.EntityDeclHandler = Entities(self.stop).declared
+        self.parser.EndNamespaceDeclHandler = self.end_namespace
+        Entities(body, file, self.stop).watch(self.parser)
 
     def refuse(
         self,
@@ -115,6 +158,14 @@ class _Reader:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.depth += 1
+        if self.depth > limit("depth"):
+            self.stop("FKG103", *too_deep())
+        if len(attributes) > MOST_NAMES or self.prefixes > MOST_NAMES:
+            self.stop(
+                "FKG103",
+                f"there are more than {MOST_NAMES:,} attributes or prefixes at this element",
+                "no RDF needs so many",
+            )
         if self.depth == 1 and name != _RDF_ROOT and not _may_be_rdf(name):
             space, _, local = name.rpartition(" ")
             self.refuse(
@@ -139,21 +190,27 @@ class _Reader:
         self.depth -= 1
 
     def namespace(self, prefix: str | None, iri: str | None) -> None:
+        self.prefixes += 1
         if iri is not None:
             self.facts.prefixes.setdefault(prefix or "", iri)
 
+    def end_namespace(self, prefix: str | None) -> None:
+        self.prefixes -= 1
+
     def stop(self, code: str, message: str, help: str) -> None:
-        """Refuse the file for an entity."""
+        """Refuse the file, whatever else is in it."""
         self.refuse(code, message, help)
+        self.facts.refused = True
         raise Refused
 
 
 def check_xml(body: bytes, file: str) -> XmlFacts:
     """Return what one quick pass over an RDF/XML file shows.
 
-    Never raises for what the file contains.
+    Raises:
+        LimitError: its entities add up to too much.
     """
-    reader = _Reader(file)
+    reader = _Reader(body, file)
     try:
         reader.parser.Parse(body, True)
     except Refused:

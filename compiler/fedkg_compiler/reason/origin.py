@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedkg.limits import read_file
 from fedkg_compiler.binding.column_facts import (
     Spoken,
     facts_of_column,
@@ -142,7 +143,7 @@ def _queries(quantifier: Quantifier, sources: Sources) -> Iterator[tuple[str, li
         case InQuery(path=path):
             place = sources.names.folders.get(path.span.file, Path()) / path.text
             if place.is_file():
-                yield place.read_text(encoding="utf-8-sig"), variables
+                yield read_file(place, name="rules").decode("utf-8-sig"), variables
         case _:
             return
 

@@ -101,7 +101,7 @@ def quiet() -> Iterator[None]:
 def holds_shapes(path: Path) -> bool:
     """Whether a file speaks of SHACL; one that cannot be read does not."""
     try:
-        return MARK in read_bytes(path)
+        return MARK in read_bytes(path, name="graph")
     except (OSError, ValueError):
         return False
 

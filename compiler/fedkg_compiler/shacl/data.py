@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from rdflib import RDF, RDFS, BNode, Graph, Literal, URIRef, Variable
 from rdflib.term import Node
 
+from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.ontology.select_results import asks_service
 from fedkg_compiler.shacl.model import (
     Alternative,
@@ -113,12 +114,16 @@ class Data:
     def _selected(self, select: str) -> set[Node]:
         if asks_service(select):
             raise ValueError("SERVICE asks another server, and fedkg contacts none for a query")
-        try:
+
+        def selected() -> set[Node]:
             found, this = self.graph.query(select), Variable("this")
             if found.type != "SELECT" or this not in (found.vars or ()):
                 raise ValueError("it does not select ?this")
             return {solution[this] for solution in found.bindings if this in solution}
-        except (SyntaxError, RuntimeError, OSError) as error:  # what the store raises
+
+        try:
+            return run_apart(selected, "the query of a target")
+        except (SyntaxError, RuntimeError, OSError, Crashed) as error:  # what the store raises
             raise ValueError(str(error).strip().split("\n")[0]) from error
 
     def _walk(self, nodes: set[Node], path: Path, *, forwards: bool) -> set[Node]:

@@ -14,6 +14,7 @@ from rdflib.query import Result
 from rdflib.term import Node
 from typing_extensions import override
 
+from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.ontology.select_results import asks_service
 from fedkg_compiler.ontology.standard import FKG
 from fedkg_compiler.shacl.model import Constraint, Shape, ShapesFile
@@ -140,6 +141,30 @@ def decide(
     for shape, nodes in narrowed.items():
         for node in nodes:
             graph.add((_name(shape, names), SH.targetNode, node))
+    try:
+        found = run_apart(
+            lambda: _validated(graph, _Still(data, prefixes), back),
+            "the validation of the shapes",
+            name="seconds",
+        )
+    except Crashed as error:
+        raise NotDecided(str(error), names, shapes) from error
+    if isinstance(found, str):
+        raise NotDecided(found, names, shapes)
+    return sorted(
+        found,
+        key=lambda item: tuple(
+            str(part) for part in (item.focus, item.component, item.value, item.message)
+        ),
+    )
+
+
+def _validated(shapes: Graph, data: _Still, back: Mapping[URIRef, Node]) -> list[Finding] | str:
+    """What pySHACL finds, or why it does not take the shapes.
+
+    Args:
+        back: the blank shapes by the names that they have here.
+    """
     from pyshacl import validate
     from pyshacl.errors import (
         ConstraintLoadError,
@@ -152,8 +177,8 @@ def decide(
     try:
         with bounded_pyshacl():
             _, report, _ = validate(
-                _Still(data, prefixes),
-                shacl_graph=graph,
+                data,
+                shacl_graph=shapes,
                 inference="none",
                 advanced=True,
                 inplace=True,
@@ -166,23 +191,14 @@ def decide(
         ShapeLoadError,
         ValidationFailure,
     ) as error:
-        raise NotDecided(
-            str(getattr(error, "message", error)).strip().split("\n")[0], names, shapes
-        ) from error
-    except Exception as error:  # rdflib raises `Exception`, pySHACL any error
-        raise NotDecided(
-            f"{type(error).__name__}: {error}".strip().split("\n")[0], names, shapes
-        ) from error
+        return str(getattr(error, "message", error)).strip().split("\n")[0]
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001  rdflib raises `Exception`, pySHACL any error
+        return f"{type(error).__name__}: {error}".strip().split("\n")[0]
     if not isinstance(report, Graph):
-        raise NotDecided(
-            str(getattr(report, "message", report)).strip().split("\n")[0], names, shapes
-        )
-    return sorted(
-        _findings(report, back),
-        key=lambda item: tuple(
-            str(part) for part in (item.focus, item.component, item.value, item.message)
-        ),
-    )
+        return str(getattr(report, "message", report)).strip().split("\n")[0]
+    return list(_findings(report, back))
 
 
 def _without(

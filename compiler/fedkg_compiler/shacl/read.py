@@ -216,14 +216,16 @@ class _Reader:
     def _parents(self, nodes: Iterable[Node]) -> dict[Node, Node]:
         """For each blank node the subject that speaks of it, through lists."""
         found: dict[Node, Node] = {}
+        above: dict[Node, Node | None] = {}
         for node in nodes:
             at: Node | None = node
             for _ in range(200):
                 if not isinstance(at, BNode):
                     break
-                at = next(
-                    (s for s, p in self.graph.subject_predicates(at) if p != SH.sourceShape), None
-                )
+                if at not in above:
+                    subjects = self.graph.subject_predicates(at)
+                    above[at] = next((s for s, p in subjects if p != SH.sourceShape), None)
+                at = above[at]
             if at is not None and at != node:
                 found[node] = at
         return found

@@ -97,7 +97,7 @@ def _free(name: str, taken: set[str]) -> str:
 def _read(path: Path, reader: Reader, taken: set[str], problems: Problems) -> QueryText | None:
     file = str(path)
     try:
-        body = read_bytes(path)
+        body = read_bytes(path, name="rules")
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         problems.error(

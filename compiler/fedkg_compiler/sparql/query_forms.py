@@ -14,6 +14,8 @@ from fedkg_compiler.sparql.query_text import Form, Prologue
 _HOLES = {"iri": "<>", "pname": "<>", "number": "0", "string": '""'}
 """The placeholder in the shape for each kind of token that may differ."""
 
+_LONG = 20_000
+"""Characters of a query beyond which it is read word by word; cutting takes quadratic time."""
 _IRI = r"<(?![?$])[^<>\"{}|^`\\\x00-\x20]*>"
 _LEAD = re.compile(r"(?:\s+|#[^\n]*)*")
 _HEAD = re.compile(
@@ -53,7 +55,7 @@ class Reader:
         head = _HEAD.match(text, lead.end() if lead else 0)
         assert head is not None, "it matches nothing too"
         body = head.end()
-        if _MORE.match(text, body) or '"""' in text or "'''" in text:
+        if len(text) > _LONG or _MORE.match(text, body) or '"""' in text or "'''" in text:
             return self._slowly(text)
         pieces = _constant().split(text[body:])
         constants = tuple(pieces[1::2])

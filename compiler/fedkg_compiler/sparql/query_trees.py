@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.ontology.query import too_large
 from fedkg_compiler.sparql.having_aliases import without_aliases
 from fedkg_compiler.sparql.observed_columns import Observations
 from fedkg_compiler.sparql.query_parser import parse_query
@@ -33,6 +34,11 @@ def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
     """
     query, sources = alike[0], observations.sources
     assert sources.graph is not None, "queries ask a graph"
+    if (large := too_large(list(query.tokens))) is not None:
+        last = max(len(query.tokens) - 1, 0)
+        raise SparqlProblem(
+            "FKG352", (0, last), large.replace("pattern", "query"), "write it as several queries"
+        )
     found = sources.graph.sparql_problem(query.text)
     if found is not None:
         _refuse(query, found[1], found[2])

@@ -18,7 +18,7 @@ def too_deep(tree: Branch) -> tuple[Branch, str] | None:
         branch, depth, terms = waiting.pop()
         if depth > MAX_NESTING:
             return branch, "nesting"
-        if terms > MAX_TERMS:
+        if terms > MAX_TERMS or (branch.data == "compare" and len(branch.children) > MAX_TERMS):
             return branch, "terms"
         chained = branch.data in SIGNS
         for position, child in enumerate(branch.children):

@@ -133,7 +133,10 @@ class Automaton:
             part = parts[i if i >= 0 else ~i]
             if i < 0:
                 assert isinstance(part, Branch), part
-                children += part.children
+                if children:
+                    children += part.children
+                else:  # nobody else has it: a long list is not copied for each entry
+                    children = part.children
             else:
                 children.append(part)
         whole = (

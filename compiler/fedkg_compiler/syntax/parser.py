@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 
+from fedkg.limits import require_within_limit
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.syntax.construct import construct
 from fedkg_compiler.syntax.construct.statement_context import Statement as StatementAt
@@ -33,12 +34,20 @@ def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
             as places shall show it.
 
     There are at most `MAX_PROBLEMS` errors, and then one that says how many more there are.
+
+    Raises:
+        LimitError: the text is longer than the limit `rules`, or has more than `statements`.
     """
     text = plain_text(text)
     stranger = is_table(text, file) or not_text(text, file)
     if stranger is not None:
         return RuleFile(file=file, text=text, statements=()), (stranger,)
-    reading = _Reading(split(text, file))
+    require_within_limit("rules", len(text), file)
+    chunks = split(text, file)
+    require_within_limit(
+        "statements", sum(chunk.first_word in STATEMENT_WORDS for chunk in chunks), file
+    )
+    reading = _Reading(chunks)
     reading.run()
     reading.problems.sort(
         key=lambda problem: (problem.span.line, problem.span.column, problem.code == "FKG044")

@@ -5,13 +5,17 @@ the statement above.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from fedkg_compiler.diagnostics.record import Span
 
 _FIRST_WORD = re.compile(r"[ \t\u00a0]*([\w@]*)")
 _BLANK = re.compile(r"(?:\s|#[^\n]*)*+")
+_LONG = 2_000
+"""Characters of a statement from which its lines are counted once, and not for every place."""
 _LINE = re.compile(r"^([ \t\u00a0]*)[^\s#]", re.MULTILINE)
 
 
@@ -43,7 +47,12 @@ class Chunk:
     def span(self, start: int, end: int) -> Span:
         """The place of a stretch of the text, in the file."""
         before = self.text.rfind("\n", 0, start) + 1
-        line = self.line + self.text.count("\n", 0, start)
+        above = (
+            bisect_left(_line_ends(self.text), start)
+            if len(self.text) > _LONG
+            else self.text.count("\n", 0, start)
+        )
+        line = self.line + above
         lines = self.text.count("\n", start, end)
         column = end - (self.text.rfind("\n", start, end) + 1 if lines else before) + 1
         return Span(
@@ -91,6 +100,12 @@ def left_edge(text: str) -> str:
     if edge and all(found[1].startswith(edge) for found in _LINE.finditer(text)):
         return edge
     return ""
+
+
+@lru_cache(maxsize=2)
+def _line_ends(text: str) -> list[int]:
+    """Where the lines of a long statement end; most of its places are asked one after the other."""
+    return [found.start() for found in re.finditer("\n", text)]
 
 
 def joined(chunks: list[Chunk]) -> Chunk:

@@ -46,15 +46,16 @@ Relations = dict[int, Pairs]
 
 
 class TooLarge(Exception):
-    """More than `fedkg_compiler.ontology.pairs.LIMIT` triples follow.
+    """More than `fedkg_compiler.ontology.pairs.most()` triples follow.
 
     Attributes:
-        property: the property with too many pairs.
+        property: the property with too many pairs. most: the number of triples that may follow.
     """
 
     def __init__(self, property: ox.NamedNode) -> None:
         super().__init__(property.value)
         self.property = property
+        self.most = relation.most()
 
 
 def split(pairs: Pairs) -> tuple[Nodes, Nodes]:
@@ -214,7 +215,7 @@ class Facts:
         self.pairs[predicate] = np.sort(np.concatenate([known, pairs]), kind="stable")
         self._turned.pop(predicate, None)
         self.concluded += pairs.size - (count if told else 0)
-        if self.concluded > relation.LIMIT:
+        if self.concluded > relation.most():
             raise self.too_large(predicate)
         return pairs
 

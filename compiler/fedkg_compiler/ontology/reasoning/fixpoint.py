@@ -33,7 +33,7 @@ def close(facts: Facts, new: Mapping[int, Pairs], *, all_rules: bool = False) ->
     schema = rule_table.rules(rule_table.SCHEMA) + (
         rule_table.rules(rule_table.TERMINOLOGY) if all_rules else ()
     )
-    if facts.concluded > relation.LIMIT:
+    if facts.concluded > relation.most():
         raise facts.too_large(TYPE)
     first = not facts.pairs
     fresh = facts.absorb(new, told=True)

@@ -170,7 +170,7 @@ def _with(table: Table, s: int, o: int, pairs: Pairs, predicate: int, facts: Fac
         ):  # the same variable on both sides cannot be known and free at once
             raise AssertionError
         return _select_rows(table, rows) | {other: found}
-    if count * pairs.size > 8 * relation.LIMIT:
+    if count * pairs.size > 8 * relation.most():
         raise TooManyPairs
     rows = np.repeat(np.arange(count), pairs.size)
     one, two = split(np.tile(pairs, count))
@@ -191,7 +191,7 @@ def _expanded(known: Nodes, ordered: Pairs) -> tuple[Nodes, Nodes]:
     )
     counts = end - begin
     total = int(counts.sum())
-    if total > 8 * relation.LIMIT:
+    if total > 8 * relation.most():
         raise TooManyPairs
     places = np.repeat(begin - (np.cumsum(counts) - counts), counts) + np.arange(total)
     return np.repeat(np.arange(known.size), counts), ordered[places] & (SPAN - 1)

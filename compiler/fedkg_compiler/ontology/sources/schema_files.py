@@ -159,7 +159,7 @@ def _adopted(names: dict[str, Schema]) -> list[Schema]:
 
 
 def _opened(path: Path, name: str, shown: str, found: Gathered) -> Schema | None:
-    body = read_bytes(path)
+    body = read_bytes(path, name="graph")
     found.parts[name] = hashlib.sha256(body).hexdigest()
     found.bodies[name] = body
     text, problem = decode(body, shown)

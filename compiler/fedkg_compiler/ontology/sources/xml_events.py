@@ -7,12 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from xml.parsers import expat
 
+from fedkg.limits import limit
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.spans import point, report
-from fedkg_compiler.ontology.xml_check import Entities, Refused
-
-DEEPEST = 200
-"""Maximum nesting depth of elements."""
+from fedkg_compiler.ontology.xml_check import Entities, Refused, too_deep
 
 
 class Place:
@@ -59,10 +57,8 @@ def walk(
     def opened(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
-        if depth > DEEPEST:
-            refuse(
-                "FKG103", f"the XML is nested more than {DEEPEST} deep", "what came before is taken"
-            )
+        if depth > limit("depth"):
+            refuse("FKG103", *too_deep())
         start(name, attributes)
 
     def closed(name: str) -> None:
@@ -78,9 +74,10 @@ def walk(
     parser.EndElementHandler = closed
     parser.CharacterDataHandler = characters
     parser.StartNamespaceDeclHandler = declared
-    parser.EntityDeclHandler = Entities(refuse).declared
+    body = text.encode("utf-8", "surrogatepass")
+    Entities(body, file, refuse).watch(parser)
     try:
-        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
+        parser.Parse(body, True)
     except Refused:
         pass
     except expat.ExpatError as error:
