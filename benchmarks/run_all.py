@@ -1,13 +1,22 @@
-"""Every benchmark in this folder, one after the other, and what they claim as a table in RESULTS.md.
+"""Run every benchmark in this folder and write what they measured to RESULTS.md.
 
-    python benchmarks/run_all.py [NAME ...] [--quick] [--limit 1800] [--into FILE]
+    python benchmarks/run_all.py [NAME ...] [--quick | --smoke] [--limit 1800] [--into FILE]
 
-A benchmark is a program whose last line is a JSON object, or a list of them, one for each claim: `claim`, `ours`, `peer`, `peer_name`,
-`ratio`, `target`, `holds`, `floor`, and where there are any `spread` and the `reason` for which there is no ratio. One that fails, lacks a
-peer or takes too long is named in RESULTS.md with what it said last, and the others go on. The exit code is 1 when one failed.
+The settings:
 
-Where some are run alone, the others keep the sections that they have, so that results can be gathered in several quiet hours: each says
-when it was run, on what, and how busy that was. The same stands as data in RESULTS.json beside it. Quick runs have files of their own.
+- full (no option): the sizes and numbers of turns that the claims are about.
+- `--quick`: fewer turns, and smaller sizes where a benchmark is long; the row texts name the sizes.
+- `--smoke`: tiny sizes, to see that every benchmark runs. Its figures mean nothing, so it writes
+  RESULTS_smoke.md instead.
+
+A benchmark is a program. Its last line is a JSON object, or a list of them, one for each row:
+`claim`, `ours`, `peer`, `peer_name`, `ratio`, `spread` (of the ratio over turns), `target`,
+`holds`, `floor`, and `reason` if there is no ratio. A benchmark that fails or takes longer than
+`--limit` seconds gets the line "failed: reason". One that lacks a package gets "not run: needs
+PACKAGE". The others still run. The exit code is 1 if a benchmark failed or did not run.
+
+If you name some benchmarks, the sections of the others stay as they are. Each section names its
+date, setting and machine, and the load of the machine before it ran. RESULTS.json has the same data.
 """
 
 from __future__ import annotations
@@ -16,6 +25,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -27,194 +37,232 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-QUICK: dict[str, tuple[str, ...]] = {
-    "check_speed": ("--lines", "200", "--repeats", "1"),
-    "constraint_module": ("--rows", "120", "--batch", "64", "--repeats", "2"),
-    "device_traffic": ("--rows", "60"),
-    "federated_executors": ("--quick",),
-    "federated_growth": ("--turns", "1"),
-    "federated_peers": ("--quick", "--turns", "1"),
-    "fedstl_traffic": ("--rounds", "1", "--hours", "400", "--cell", "rnn"),
-    "granger": ("--quick", "--turns", "1"),
-    "granger_extensions": ("--quick",),
-    "granger_paper": ("--quick",),
-    "granger_skab": ("--quick",),
-    "granger_studies": ("--quick",),
-    "graph_store": ("--triples", "10000", "--repeats", "1", "--rdflib", "2000"),
-    "keyed_rows": ("--rows", "60", "--machines", "6", "--batch", "64", "--repeats", "2"),
-    "legacy_compile": ("--entities", "200", "--queries", "60", "--repeats", "1", "--growth", "200"),
-    "linear_layer": ("--batch", "64", "--repeats", "1", "--patience", "40"),
-    "logic_tensor_networks": ("--rules", "60", "--batch", "128", "--repeats", "1"),
-    "mining": ("--clients", "20", "--repeats", "1", "--searched", "1"),
-    "ontology_closure": (
-        "--turns",
-        "1",
-        "--machines",
-        "500",
-        "--small",
-        "40",
-        "--patience",
-        "20",
-        "--most",
-        "15",
-    ),
-    "personal_constraints": ("--rounds", "5", "--samples", "200"),
-    "polytope": ("--points", "32", "--repeats", "1"),
-    "private_steps": ("--turns", "2"),
-    "projections": ("--points", "64", "--repeats", "2"),
-    "scfa_overhead": ("--rows", "60", "--turns", "2"),
-    "shacl_validation": ("--nodes", "500", "--repeats", "1", "--pyshacl-nodes", "50"),
-    "sparql_compile": ("--entities", "200", "--queries", "60", "--repeats", "1"),
-    "specialise": ("--rows", "120", "--probe", "64", "--clients", "5", "--repeats", "2"),
-    "teacher": ("--traces", "200", "--repeats", "1", "--programs", "1"),
-    "temporal_robustness": ("--repeats", "1", "--rows", "60"),
+QUICK: dict[str, str] = {
+    "check_speed": "--repeats 3",
+    "constraint_module": "--repeats 5",
+    "device_traffic": "--rows 600",
+    "federated_executors": "--pairs 5",
+    "federated_growth": "--turns 2",
+    "federated_peers": "--only mlp lstm --turns 3",
+    "fedstl_traffic": "--rounds 3 --hours 1080",
+    "granger": "--turns 3",
+    "granger_extensions": "--steps 1500 --seeds 3 --nulls 3",
+    "granger_paper": "--steps 2000",
+    "granger_skab": "--quick",
+    "granger_studies": "--shifts 119",
+    "graph_store": "--triples 100000",
+    "keyed_rows": "--repeats 5",
+    "legacy_compile": "--entities 2000 --queries 600 --growth 12500",
+    "linear_layer": "--repeats 3 --sizes 20 30 100 1000 --patience 20",
+    "logic_tensor_networks": "--repeats 3",
+    "mining": "--repeats 3 --searched 2",
+    "ontology_closure": "--machines 20000 --patience 30 --most 300",
+    "personal_constraints": "--rounds 50",
+    "polytope": "--repeats 3 --points 256",
+    "private_steps": "--turns 5",
+    "projections": "--repeats 7",
+    "scfa_overhead": "--turns 15",
+    "shacl_validation": "--nodes 20000",
+    "sparql_compile": "--entities 2000 --queries 600",
+    "specialise": "--repeats 9",
+    "teacher": "--repeats 3",
+    "temporal_robustness": "--repeats 3",
 }
-"""What makes each small, to see that it runs; its figures then say nothing."""
+"""Arguments of each benchmark with few turns: all of them in about 15 minutes on two quiet cores."""
+SMOKE: dict[str, str] = {
+    "check_speed": "--lines 200 --repeats 1",
+    "constraint_module": "--rows 120 --batch 64 --repeats 2",
+    "device_traffic": "--rows 60",
+    "federated_executors": "--quick",
+    "federated_growth": "--turns 1",
+    "federated_peers": "--quick --turns 1",
+    "fedstl_traffic": "--rounds 1 --hours 400 --cell rnn",
+    "granger": "--quick --turns 1",
+    "granger_extensions": "--quick",
+    "granger_paper": "--quick",
+    "granger_skab": "--quick",
+    "granger_studies": "--quick",
+    "graph_store": "--triples 10000 --repeats 1",
+    "keyed_rows": "--rows 60 --machines 6 --batch 64 --repeats 2",
+    "legacy_compile": "--entities 200 --queries 60 --repeats 1 --growth 200",
+    "linear_layer": "--batch 64 --repeats 1 --patience 40",
+    "logic_tensor_networks": "--rules 60 --batch 128 --repeats 1",
+    "mining": "--clients 20 --repeats 1 --searched 1",
+    "ontology_closure": "--turns 1 --machines 500 --small 40 --patience 20 --most 15",
+    "personal_constraints": "--rounds 5 --samples 200",
+    "polytope": "--points 32 --repeats 1",
+    "private_steps": "--turns 2",
+    "projections": "--points 64 --repeats 2",
+    "scfa_overhead": "--rows 60 --turns 2",
+    "shacl_validation": "--nodes 500 --repeats 1 --pyshacl-nodes 50",
+    "sparql_compile": "--entities 200 --queries 60 --repeats 1",
+    "specialise": "--rows 120 --probe 64 --clients 5 --repeats 2",
+    "teacher": "--traces 200 --repeats 1 --programs 1",
+    "temporal_robustness": "--repeats 1 --rows 60",
+}
+"""Arguments that make each benchmark tiny."""
+SETTINGS: dict[str, dict[str, str]] = {"full": {}, "quick": QUICK, "smoke": SMOKE}
 COLUMNS = ("claim", "ours", "peer", "ratio", "spread", "target", "holds", "floor")
 PACKAGES = (
-    "torch",
-    "numpy",
-    "numba",
-    "stlcgpp",
-    "LTNtorch",
-    "pishield",
-    "osqp",
-    "proxsuite",
-    "cvxpylayers",
-    "pyproximal",
-    "sparsemax",
-    "shacl",
-    "owlrl",
-    "reasonable",
+    *("torch", "numpy", "numba", "stlcgpp", "LTNtorch", "pishield", "osqp", "proxsuite"),
+    *("cvxpylayers", "pyproximal", "sparsemax", "shacl", "pyshacl", "pyoxigraph", "rdflib"),
+    *("owlrl", "reasonable", "statsmodels"),
 )
+SHOWN_LINES = 60
+"""Lines of a benchmark's output that its section shows, the last ones."""
+MISSING = re.compile(r"No module named '([\w.]+)'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """What a benchmark printed, when and where, how long it took, and why there are no claims of it; "" when there are."""
+class Section:
+    """One run of a benchmark.
+
+    Attributes:
+        when: date and time of the start. machine: processor, load and versions.
+        setting: "full", "quick" or "smoke". arguments: of the command line.
+        claims: the rows; empty if there was a failure.
+        printed: the output without the line of JSON. seconds: wall time of the whole run.
+        failure: "failed: ..." or "not run: ..."; "" if the benchmark ran to its end.
+    """
 
     name: str
     when: str
     machine: str
-    quick: bool
+    setting: str
+    arguments: str
     claims: tuple[dict[str, object], ...]
     printed: str
     seconds: float
     failure: str = ""
 
 
-def ran(script: Path, limit: float, *, quick: bool) -> Ran:
-    """A benchmark run to its end, or stopped after `limit` seconds with all processes that it began."""
-    when, here, start = (
-        datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        machine(),
-        time.perf_counter(),
-    )
-    work = subprocess.Popen(
-        [sys.executable, str(script), *(QUICK.get(script.stem, ()) if quick else ())],
+def run_benchmark(script: Path, limit: float, setting: str) -> Section:
+    """Run a benchmark. After `limit` seconds, end it with all processes that it has started."""
+    arguments = SETTINGS[setting].get(script.stem, "")
+    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    here, start = describe_machine(), time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, str(script), *arguments.split()],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         cwd=HERE.parent,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},  # what one printed that is stopped is known
+        # without a buffer, so that the output of a benchmark that is ended is not lost
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
         start_new_session=True,
     )
     try:
-        printed, failure = work.communicate(timeout=limit)[0], ""
+        printed, failure = process.communicate(timeout=limit)[0], ""
     except subprocess.TimeoutExpired:
-        os.killpg(work.pid, signal.SIGKILL)
-        printed, failure = work.communicate()[0], f"stopped after {limit:.0f} s"
+        os.killpg(process.pid, signal.SIGKILL)
+        printed, failure = process.communicate()[0], f"failed: stopped after {limit:.0f} s"
     seconds = time.perf_counter() - start
     lines = printed.rstrip().splitlines()
     claims: tuple[dict[str, object], ...] = ()
-    if work.returncode and not failure:
-        failure = f"exit code {work.returncode}: {lines[-1] if lines else 'no output'}"
+    if process.returncode and not failure:
+        failure = explain_failure(process.returncode, lines[-1] if lines else "no output")
     if not failure:
         try:
             found = json.loads(lines.pop())
             claims = tuple(found if isinstance(found, list) else [found])
         except (IndexError, json.JSONDecodeError):
-            failure = "its last line has no claims"
-    printed = printed if failure else "\n".join(lines)
-    return Ran(
+            failure = "failed: its last line has no rows"
+    return Section(
         name=script.stem,
         when=when,
         machine=here,
-        quick=quick,
+        setting=setting,
+        arguments=arguments,
         claims=claims,
-        printed=printed,
+        printed=printed if failure else "\n".join(lines),
         seconds=seconds,
         failure=failure,
     )
 
 
-def kept(data: Path, names: Sequence[str], *, quick: bool) -> dict[str, Ran]:
-    """The sections there are already, by name: of benchmarks that there still are, of the same kind of run."""
+def explain_failure(code: int, last: str) -> str:
+    """Why a benchmark has no rows, from its exit code and its last line."""
+    lacking = MISSING.search(last)
+    if lacking and not lacking[1].startswith("fedkg"):
+        return f"not run: needs {lacking[1]} (pip install 'fedkg[bench]')"
+    return f"failed: exit code {code}: {last}"
+
+
+def read_sections(data: Path, names: Sequence[str], setting: str) -> dict[str, Section]:
+    """The sections of an earlier run, by name.
+
+    Sections of benchmarks that no longer exist are left out. Smoke runs and others never mix.
+    """
     if not data.is_file():
         return {}
     found = (
-        Ran(**{**one, "claims": tuple(one["claims"])})
+        Section(**{**one, "claims": tuple(one["claims"])})
         for one in json.loads(data.read_text(encoding="utf-8"))
     )
-    return {one.name: one for one in found if one.name in names and one.quick == quick}
+    smoke = setting == "smoke"
+    return {
+        one.name: one for one in found if one.name in names and (one.setting == "smoke") == smoke
+    }
 
 
-def row(claim: dict[str, object]) -> str:
-    """A claim as a line of the table."""
+def format_row(claim: dict[str, object]) -> str:
+    """A row of the table."""
     shown = {name: claim.get(name) for name in COLUMNS}
     shown["peer"] = " ".join(
         str(part) for part in (claim.get("peer"), claim.get("peer_name")) if part is not None
     )
-    shown["ratio"] = (
-        claim.get("reason", "not measured") if claim.get("ratio") is None else claim["ratio"]
+    if claim.get("ratio") is None:
+        shown["ratio"] = claim.get("reason", "not measured")
+    judged = "yes" if claim.get("holds") else "not measured" if is_open(claim) else "**no**"
+    shown["holds"] = "-" if claim.get("target") is None else judged
+    cells = (
+        "" if part is None else str(part).replace("|", "/").replace("\n", " ")
+        for part in shown.values()
     )
-    shown["holds"] = (
-        "-" if claim.get("target") is None else "yes" if claim.get("holds") else "**no**"
-    )
-    return (
-        "| "
-        + " | ".join(
-            "" if part is None else str(part).replace("|", "/").replace("\n", " ")
-            for part in shown.values()
-        )
-        + " |"
-    )
+    return "| " + " | ".join(cells) + " |"
 
 
-def results(done: Sequence[Ran]) -> str:
+def is_open(claim: dict[str, object]) -> bool:
+    """Whether nothing decides the claim, because its peer failed or did not run."""
+    return claim.get("ratio") is None and not claim.get("holds")
+
+
+def format_results(sections: Sequence[Section]) -> str:
     """The text of RESULTS.md."""
-    claims = [claim for one in done for claim in one.claims]
-    failed = [one for one in done if one.failure]
-    judged = [claim for claim in claims if claim.get("target") is not None]
-    parts = ["# Benchmark results\n\nWritten by `make bench`.\n"]
-    if any(one.quick for one in done):
-        parts.append("**A quick run, to see that all benchmarks run: its figures say nothing.**\n")
+    judged = [claim for one in sections for claim in one.claims if claim.get("target") is not None]
     held = sum(bool(claim.get("holds")) for claim in judged)
+    open_claims = sum(is_open(claim) for claim in judged)
+    failed = [one for one in sections if one.failure]
+    parts = ["# Benchmark results\n\n`make bench` writes this page.\n"]
+    if any(one.setting == "smoke" for one in sections):
+        parts.append("**A smoke run with tiny sizes: its figures mean nothing.**\n")
     parts.append(
-        f"{held} of {len(judged)} targets are met; {len(done) - len(failed)} of {len(done)} benchmarks ran to their end.\n"
+        f"{held} of {len(judged)} targets are met, {open_claims} are not measured. "
+        f"{len(sections) - len(failed)} of {len(sections)} benchmarks ran to their end.\n"
     )
     if failed:
-        parts.append(
-            "Failed:\n\n" + "\n".join(f"- `{one.name}`: {one.failure}" for one in failed) + "\n"
-        )
+        parts.append("\n".join(f"- `{one.name}`: {one.failure}" for one in failed) + "\n")
     parts.append(
-        "`ours`, `peer` and `floor` are in the units of each benchmark, printed below; a ratio above 1 says that ours is ahead.\n"
+        "`ours`, `peer` and `floor` are medians in the unit of the row. A ratio above 1 means that"
+        "\nfedkg is ahead. `spread` is the smallest and the largest ratio over all turns; with one turn"
+        "\nor a result without a time it is empty. Each section names the command that repeats it.\n"
     )
-    for one in done:
+    for one in sections:
         table = [
             "| " + " | ".join(COLUMNS) + " |",
             "|" + " --- |" * len(COLUMNS),
-            *map(row, one.claims),
+            *map(format_row, one.claims),
         ]
-        body = "\n".join(table) if one.claims else f"Failed: {one.failure}"
-        printed = "\n".join(one.printed.rstrip().splitlines()[-60:])
-        where = f"{one.when}, {one.seconds:.0f} s in all; {one.machine}"
-        parts.append(f"## {one.name}\n\n{body}\n\n{where}\n\n```\n{printed}\n```\n")
+        body = "\n".join(table) if one.claims else one.failure
+        printed = "\n".join(one.printed.rstrip().splitlines()[-SHOWN_LINES:])
+        command = f"python benchmarks/{one.name}.py {one.arguments}".rstrip()
+        where = f"{one.when}, setting {one.setting}, {one.seconds:.0f} s in all; {one.machine}"
+        parts.append(f"## {one.name}\n\n`{command}`\n\n{body}\n\n{where}\n\n```\n{printed}\n```\n")
     return "\n".join(parts)
 
 
-def machine() -> str:
-    """The machine and the versions on it."""
+def describe_machine() -> str:
+    """The machine, its load, and the versions of the packages."""
     model = platform.processor() or platform.machine()
     listed = Path("/proc/cpuinfo")
     if listed.exists():
@@ -230,55 +278,50 @@ def machine() -> str:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             found.append(f"{name} not installed")
-    load = f"load before {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
-    return f"{platform.platform()}, {model}, {os.cpu_count()} cores, {load}; Python {platform.python_version()}, {', '.join(found)}."
+    load = f"load before {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
+    return (
+        f"{platform.platform()}, {model}, {os.cpu_count()} cores, {load}; "
+        f"Python {platform.python_version()}, {', '.join(found)}."
+    )
 
 
 def main() -> int:
+    """Run the benchmarks that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", help="some benchmarks alone")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that they run")
+    parser.add_argument("names", nargs="*", help="run only these benchmarks")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="few turns, about 15 minutes in all")
+    size.add_argument("--smoke", action="store_true", help="tiny sizes, to see that they run")
     parser.add_argument(
-        "--limit", type=float, default=1800.0, help="seconds that one of them may take"
+        "--limit", type=float, default=1800.0, help="most seconds for one benchmark"
     )
-    parser.add_argument(
-        "--into", type=Path, help="instead of RESULTS.md here, with --quick of RESULTS_quick.md"
-    )
+    parser.add_argument("--into", type=Path, help="write here instead of RESULTS.md")
     options = parser.parse_args()
-    into = options.into or HERE / ("RESULTS_quick.md" if options.quick else "RESULTS.md")
+    setting = "quick" if options.quick else "smoke" if options.smoke else "full"
+    into = options.into or HERE / ("RESULTS_smoke.md" if options.smoke else "RESULTS.md")
     scripts = [script for script in sorted(HERE.glob("*.py")) if script != Path(__file__).resolve()]
-    unknown = sorted(set(options.names) - {script.stem for script in scripts})
+    known = [script.stem for script in scripts]
+    unknown = sorted(set(options.names) - set(known))
     if unknown:
-        parser.error(
-            f"there is no benchmark {', '.join(unknown)}; there are {', '.join(script.stem for script in scripts)}"
-        )
+        parser.error(f"unknown benchmark {', '.join(unknown)}; available: {', '.join(known)}")
     data = into.with_suffix(".json")
-    done = kept(data, [script.stem for script in scripts], quick=options.quick)
+    done = read_sections(data, known, setting)
     failed = []
-    for script in scripts:
-        if options.names and script.stem not in options.names:
-            continue
+    chosen = [script for script in scripts if not options.names or script.stem in options.names]
+    for script in chosen:
         print(f"== {script.stem}", flush=True)
-        one = ran(script, options.limit, quick=options.quick)
-        print(
-            one.printed,
-            f"   {one.seconds:.0f} s{', ' + one.failure if one.failure else ''}",
-            sep="\n",
-            flush=True,
-        )
+        one = run_benchmark(script, options.limit, setting)
+        print(one.printed, f"   {one.seconds:.0f} s {one.failure}".rstrip(), sep="\n", flush=True)
         done[one.name] = one
         failed += [one.name] if one.failure else []
+        # after each benchmark, so that a run that is stopped keeps what it has
         sections = [done[name] for name in sorted(done)]
         data.write_text(
             json.dumps([asdict(section) for section in sections], indent=1) + "\n", encoding="utf-8"
         )
-        into.write_text(
-            results(sections), encoding="utf-8"
-        )  # what is known, should this be stopped
-    count = len({*options.names}) or len(scripts)
-    print(
-        f"{into}: {count - len(failed)} benchmarks ran, {len(failed)} failed{': ' + ', '.join(failed) if failed else ''}"
-    )
+        into.write_text(format_results(sections), encoding="utf-8")
+    without = f": {', '.join(failed)}" if failed else ""
+    print(f"{into}: {len(chosen) - len(failed)} benchmarks ran, {len(failed)} did not{without}")
     return 1 if failed else 0
 
 
