@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Call, Function
+from fedkg.pack import Call, Term
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import NUMBER, Unit, power, same_dimension
 from fedkg_compiler.binding.arithmetic import in_unit, mismatch, term_of
@@ -19,23 +20,23 @@ from fedkg_compiler.syntax.tree import Apply
 
 Array = NDArray[np.float64]
 
-FUNCTIONS: dict[str, tuple[Function, int, Callable[..., Array]]] = {
-    "min": ("min", 2, np.minimum),
-    "max": ("max", 2, np.maximum),
-    "abs": ("abs", 1, np.abs),
-    "sqrt": ("sqrt", 1, np.sqrt),
-    "exp": ("exp", 1, np.exp),
-    "log": ("log", 1, np.log),
-    "sin": ("sin", 1, np.sin),
-    "cos": ("cos", 1, np.cos),
-    "tan": ("tan", 1, np.tan),
-    "tanh": ("tanh", 1, np.tanh),
-    "floor": ("floor", 1, np.floor),
-    "ceil": ("ceil", 1, np.ceil),
-    "round": ("round", 1, np.round),
+FUNCTIONS: dict[str, tuple[Callable[..., Term], int, Callable[..., Array]]] = {
+    "min": (partial(Call, function="min"), 2, np.minimum),
+    "max": (partial(Call, function="max"), 2, np.maximum),
+    "abs": (partial(Call, function="abs"), 1, np.abs),
+    "sqrt": (partial(Call, function="sqrt"), 1, np.sqrt),
+    "exp": (partial(Call, function="exp"), 1, np.exp),
+    "log": (partial(Call, function="log"), 1, np.log),
+    "sin": (partial(Call, function="sin"), 1, np.sin),
+    "cos": (partial(Call, function="cos"), 1, np.cos),
+    "tan": (partial(Call, function="tan"), 1, np.tan),
+    "tanh": (partial(Call, function="tanh"), 1, np.tanh),
+    "floor": (partial(Call, function="floor"), 1, np.floor),
+    "ceil": (partial(Call, function="ceil"), 1, np.ceil),
+    "round": (partial(Call, function="round"), 1, np.round),
 }
-"""Name to the pack's function, the least number of arguments (2: or more), and what it does to
-numbers known at compile time.
+"""Name to the class of the pack's node, the least number of arguments (2: or more), and what the
+function does to numbers known at compile time.
 """
 
 _ANGLES = ("sin", "cos", "tan")
@@ -47,7 +48,8 @@ def call(node: Apply, args: Sequence[Value], scope: Scope) -> Value | None:
     """``function(args)``, or None where arguments are too many or too few, or their units do not
     fit.
     """
-    function, least, compute = FUNCTIONS[node.name.text]
+    function = node.name.text
+    node_of, least, compute = FUNCTIONS[function]
     if len(args) < least or (least == 1 and len(args) > 1):
         wanted = "two or more arguments" if least == 2 else "one argument"
         scope.problems.error(
@@ -74,7 +76,7 @@ def call(node: Apply, args: Sequence[Value], scope: Scope) -> Value | None:
         return None
     bare = tuple(columns for value in values if isinstance(value, Moving) for columns in value.bare)
     return Moving(
-        term=Call(function=function, args=known),
+        term=node_of(args=known),
         unit=unit,
         span=node.span,
         bare=bare if function in _SAME_KIND else (),
@@ -82,7 +84,7 @@ def call(node: Apply, args: Sequence[Value], scope: Scope) -> Value | None:
 
 
 def _fit(
-    function: Function, args: Sequence[Value], scope: Scope
+    function: str, args: Sequence[Value], scope: Scope
 ) -> tuple[list[Value], Unit | None] | None:
     """The arguments in the units that the function wants, and the unit of its result."""
     first = args[0]
@@ -134,7 +136,7 @@ def _as_number(value: Value, scope: Scope) -> Value:
     return value if value.unit is None else replace(in_unit(value, NUMBER, scope))
 
 
-def _refused(function: Function, value: Value, wanted: str, advice: str, scope: Scope) -> None:
+def _refused(function: str, value: Value, wanted: str, advice: str, scope: Scope) -> None:
     unit = value.unit.text if value.unit else ""
     scope.problems.error(
         "FKG236", value.span, f"`{function}` takes {wanted}; this is in `{unit}`", advice

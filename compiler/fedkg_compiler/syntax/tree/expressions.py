@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, Self
@@ -19,7 +20,7 @@ WriteAt = Callable[["Expression", int], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operator(Tree):
+class Operator(Tree, ABC):
     """A value that is made of other values alone.
 
     It says which branch of the grammar it is, and how it is written.
@@ -36,9 +37,9 @@ class Operator(Tree):
         names = (field.name for field in fields(cls) if field.name != "span")
         return cls(span=span, **dict(zip(names, parts, strict=True)))
 
+    @abstractmethod
     def written(self, write: WriteAt) -> tuple[int, str]:
         """How tightly it binds, and its text."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
