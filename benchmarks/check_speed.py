@@ -1,13 +1,17 @@
-"""`fedkg check` on a rule file of 500 lines: a new process each time, start-up included, as a person at an editor waits for it.
+"""Time of `fedkg check` on a rule file of 500 lines, in a new process each time.
 
     python benchmarks/check_speed.py [--lines 500] [--repeats 7] [--seed 1]
 
-*Cold* is what the claim is about: the cache folder is empty, so that nothing of the file is known (and nothing else is ever kept there: the
-parser's table ships with the package). *Nothing changed* is the same file again, whose verdicts are read back. The peer is a cold run whose
-parser lark builds from the grammar, as without the table. All must name the same errors (what the rules mean together is looked for in a
-given time, so that more may be found on a quiet machine). The floor is a Python process that imports what any such command needs: NumPy,
-pydantic and typer. Sources are compiled to byte code once, before the first time is taken, into a folder of the benchmark's own, as an
-installed package has it; PYTHONDONTWRITEBYTECODE is taken out of the surroundings.
+Start-up is included, because a person at an editor waits for it too.
+
+The claim is about *cold* runs: the cache folder is empty, so fedkg knows nothing about the file.
+(Nothing else is cached; the parser's table ships with the package.) *Nothing changed* checks the
+same file again and reads the verdicts back from the cache. The peer is a cold run in which lark
+builds the parser from the grammar, as it would without the table. All runs must report the same
+errors. (Conflicts between rules are searched for within a time limit, so a quiet machine may find
+more.) The floor is a Python process that imports what any such command needs: NumPy, pydantic and
+typer. Before the first measurement, sources are compiled to byte code once, into a folder of this
+benchmark, as in an installed package; PYTHONDONTWRITEBYTECODE is removed from the environment.
 """
 
 from __future__ import annotations
@@ -37,7 +41,10 @@ run(sys.argv[1:])
 
 
 def rule_file(lines: int, seed: int) -> str:
-    """A rule file of so many lines, as a plant's are: signals, limits, guarded limits, sums, orders, responses; seeded."""
+    """A rule file with this number of lines, seeded, as a plant would have it.
+
+    It contains signals, limits, guarded limits, sums, orders and responses.
+    """
     source = random.Random(seed)
     signals = [f"tag_{n}" for n in range(lines // 10)]
     units = ["bar", "kg/h", "degC", "m3/h", "mm"]
@@ -83,7 +90,10 @@ def rule_file(lines: int, seed: int) -> str:
 
 
 def run(command: list[str], cache: Path, code: Path) -> tuple[float, str]:
-    """Wall time of a command in seconds, and what it printed; byte code stands in the folder `code`."""
+    """Run a command; return its wall time in seconds and its output.
+
+    Byte code is read from the folder `code`.
+    """
     surroundings = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }

@@ -1,10 +1,12 @@
-"""3,000 constraints over a batch of 1,024: the module, a loop over constraints, and reading the inputs once.
+"""3,000 constraints over a batch of 1,024, against a loop over constraints.
 
     python benchmarks/constraint_module.py [--rows 3000] [--batch 1024] [--repeats 15]
 
-The rules are of twelve shapes, as a plant's are: limits, guarded limits, sums, products, monotonicity, classes. The peer evaluates the same
-formulas in PyTorch one constraint at a time, the way they are written by hand: a closure per constraint over columns of the batch. Verdicts
-and penalties of both are compared before anything is timed.
+The rules have twelve shapes, as a plant's rules do: limits, guarded limits, sums, products,
+monotonicity, classes. The peer evaluates the same formulas in PyTorch one constraint at a time, as
+one would write them by hand: one closure per constraint over columns of the batch. The benchmark
+compares the verdicts and penalties of both before it measures time. The floor reads the inputs
+once.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def guarded(guard: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def pair(margin: Tensor) -> tuple[Tensor, Tensor]:
-    """Robustness and penalty of a margin by itself."""
+    """Robustness and penalty of a single margin."""
     return margin, hinge(margin)
 
 

@@ -1,21 +1,29 @@
-"""Bytes that rules over windows move inside of torch.compile on a GPU, against one read of what they gather: counted, without a GPU.
+"""Bytes that rules over windows move on a GPU inside torch.compile, counted without a GPU.
 
     python benchmarks/device_traffic.py [--rows 3000] [--only 4,10] [--kernels]
 
-The rules are those of `temporal_robustness.py`: constraints of twelve temporal shapes over 1,024 windows of 48 steps. Torch's compiler is
-given what they are off the processor and writes its Triton kernels for a CUDA device that there is not; what these read and write is
-counted, then they are thrown away. One call is for verdicts (robustness of each window), one for the penalty, one for the penalty and its
-slopes by the answers, forward and backward in one graph: cut into two, there would be what is kept in between. No time is taken.
+The rules are those of `temporal_robustness.py`: constraints of twelve temporal shapes over 1,024
+windows of 48 steps. torch.compile receives the operations that rules consist of on devices other
+than the CPU, and writes its Triton kernels for a CUDA device that does not exist. The benchmark
+counts what these kernels would read and write, and discards them. It compares that with one read of
+the values that the rules gather. There is one call for verdicts (robustness of each window), one
+for the penalty, and one for the penalty and its gradients with respect to the answers. The last one
+has forward and backward pass in one graph; two graphs would have to store the values in between. No
+time is measured.
 
-- *moved*: of what a kernel computes or was given, each number once; what a row gathers from a column, once for each row. Several reads of
-  one number by one kernel for several steps of a window count once: they come out of caches.
-- *in loops*: the same with every read of a window's loop counted, however near: what caches have to give.
-- *memory*: each number once in each kernel, however many rows gather it: what remains if the batch stays in a cache.
+- *moved*: each number that a kernel computes or receives counts once; what a row gathers from a
+  column counts once for each row. If one kernel reads a number several times, for several steps of
+  a window, it counts once, because it comes out of a cache.
+- *in loops*: the same, but every read of a window's loop counts, however close they are. This is
+  what caches have to deliver.
+- *memory*: each number counts once in each kernel, however many rows gather it. This is what
+  remains if the batch stays in a cache.
 
-A load that a mask turns off counts as if it were made: of conjunctions of three and more parts that is several times what they move.
+A load that a mask turns off counts as if it were made. For conjunctions of three and more parts
+this is several times the bytes that they really move.
 
-The kernels are counted while torch's compiler writes them, by its own account of what each load depends on (torch 2.13; these are no
-interfaces that torch promises to keep).
+The kernels are counted while torch's compiler writes them, using its own record of what each load
+depends on (torch 2.13; torch does not promise to keep these interfaces).
 """
 
 from __future__ import annotations
@@ -62,7 +70,10 @@ DEVICE = SimpleNamespace(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a variable of a kernel depends on: loop variables, those of them by which constants were read, and these constants."""
+    """What a variable of a kernel depends on.
+
+    Loop variables, those among them by which constants were read, and these constants.
+    """
 
     loops: frozenset[sympy.Symbol] = frozenset()
     rows: frozenset[sympy.Symbol] = frozenset()
@@ -76,7 +87,10 @@ class Source:
 
 @dataclass
 class Watched:
-    """What one kernel reads and writes: bytes (as moved, in loops, in memory) by (buffer, which of its rows), and whether it is written."""
+    """What one kernel reads and writes.
+
+    Bytes (moved, in loops, in memory) by (buffer, which of its rows), and whether it is written.
+    """
 
     kernel: Any
     sources: dict[str, Source] = field(default_factory=dict)
@@ -108,8 +122,11 @@ class Watched:
         )
         return source
 
-    def total(self, dropped: Sequence[str]) -> tuple[int, int, int]:
-        """Bytes moved, read or written in loops, and of memory; `dropped` are buffers that stay in registers."""
+    def count_bytes(self, dropped: Sequence[str]) -> tuple[int, int, int]:
+        """Bytes moved, read or written in loops, and of memory.
+
+        `dropped` are buffers that stay in registers.
+        """
         found = [0, 0, 0]
         memory: dict[tuple[str, bool], int] = defaultdict(int)
         for (name, _, written), each in self.accesses.items():
@@ -123,7 +140,10 @@ class Watched:
 
 
 def extent(kernel: Any, symbols: frozenset[sympy.Symbol]) -> int:
-    """How many different values some loop variables take together: each is (index // divisor) % length of one of the kernel's axes."""
+    """How many different combinations of values some loop variables take.
+
+    Each variable is (index // divisor) % length of one of the kernel's axes.
+    """
     spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for symbol in symbols:
         one = kernel.range_tree_nodes[symbol]
@@ -144,11 +164,11 @@ def watching(found: dict[int, Watched]) -> Iterator[None]:
         TritonKernel.load, TritonKernel.store, TritonKernel.store_reduction, TritonCSEVariable.update_on_args
     )  # fmt: skip
 
-    def of(kernel: Any) -> Watched:
+    def watched_kernel(kernel: Any) -> Watched:
         return found.setdefault(id(kernel), Watched(kernel))
 
     def loading(self: Any, name: str, index: sympy.Expr) -> Any:
-        variable, own = load(self, name, index), of(self)
+        variable, own = load(self, name, index), watched_kernel(self)
         source = own.note(name, index, written=False)
         constant = name.startswith("constant")
         own.sources[str(variable)] = Source(
@@ -159,15 +179,15 @@ def watching(found: dict[int, Watched]) -> Iterator[None]:
         return variable
 
     def storing(self: Any, name: str, index: sympy.Expr, value: Any, mode: Any = None) -> Any:
-        of(self).note(name, index, written=True)
+        watched_kernel(self).note(name, index, written=True)
         return store(self, name, index, value, mode)
 
     def storing_reduced(self: Any, name: str, index: sympy.Expr, value: Any) -> Any:
-        of(self).note(name, index, written=True)
+        watched_kernel(self).note(name, index, written=True)
         return reduced(self, name, index, value)
 
     def updating(self: Any, name: str, args: Any, kwargs: Any) -> None:
-        own = of(V.kernel)
+        own = watched_kernel(V.kernel)
         source = own.sources.get(str(self), Source())
         for arg in args:
             if isinstance(arg, TritonCSEVariable):
@@ -206,7 +226,8 @@ def played_cuda() -> Iterator[None]:
             ("torch._inductor.scheduler.has_triton", True), ("torch.utils._triton.triton_hash_with_backend", "none"),
         ):  # fmt: skip
             stack.enter_context(patch(name, lambda *_, given=given: given))
-        scatter = "torch._inductor.fx_passes.reinplace._inplace_generalized_scatter"  # which tries it out on what has no numbers
+        # which tries it out on what has no numbers
+        scatter = "torch._inductor.fx_passes.reinplace._inplace_generalized_scatter"
         stack.enter_context(patch(scatter, lambda into, *_: into))
         yield
 
@@ -214,7 +235,10 @@ def played_cuda() -> Iterator[None]:
 def traced_graph(
     module: ConstraintModule, what: str, mode: FakeTensorMode
 ) -> tuple[torch.fx.GraphModule, list[Tensor]]:
-    """The tensor operations of a call, as the compiler is given them off the processor, and inputs for them: constants, too."""
+    """The tensor operations of a call as the compiler sees them on other devices than the CPU.
+
+    Also returns inputs for them, including constants.
+    """
 
     def work(x: Tensor, y: Tensor) -> Tensor:
         report = compiled_operators._opened([x, y], module._number, *compiled_operators.EXACTLY)
@@ -276,12 +300,15 @@ def moved_to_cuda(
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What the kernels of one call move, in bytes as said above, each; and seconds of processor time to compile it."""
+    """What the kernels of one call move, and the time to compile it.
+
+    Each in bytes, as described above; the compile time is in seconds of processor time.
+    """
 
     kernels: tuple[tuple[int, int, int], ...]
     seconds: float
 
-    def total(self, kind: int) -> int:
+    def sum_bytes(self, kind: int) -> int:
         """Bytes of all kernels."""
         return sum(kernel[kind] for kernel in self.kernels)
 
@@ -316,7 +343,7 @@ def traffic(module: ConstraintModule, what: str) -> Traffic:
                 if node.is_extern()
             ]  # products of matrices
     dropped = lowered.removed_buffers | lowered.inplaced_to_remove
-    kernels = [one.total([*dropped, *one.kernel.removed_buffers]) for one in found.values()]
+    kernels = [one.count_bytes([*dropped, *one.kernel.removed_buffers]) for one in found.values()]
     return Traffic((*kernels, *((size, size, size) for size in ready)), time.process_time() - begun)
 
 
@@ -332,7 +359,7 @@ def counted(shapes: Sequence[int], rows: int, what: str, *, kernels: bool) -> tu
         * 4
     )
     found = traffic(module, what)
-    multiples = [found.total(kind) / gathers for kind in range(3)]
+    multiples = [found.sum_bytes(kind) / gathers for kind in range(3)]
     name = f"shape {shapes[0]}" if len(shapes) == 1 else f"{len(shapes)} shapes"
     print(
         f"  {what:10s} {name:9s} {sum(bank.rows for bank in module.banks):5d} rows: gathers {gathers / 1e6:7.0f} MB, "
@@ -355,7 +382,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument(
-        "--only", help="some shapes by their numbers, from 0, each by itself, and not all together"
+        "--only", help="indices of shapes, from 0; each is counted separately instead of all together"
     )
     parser.add_argument("--kernels", action="store_true", help="each kernel's bytes")
     options = parser.parse_args()
@@ -373,11 +400,11 @@ def main() -> None:
             found, gathers = counted(
                 range(len(SHAPES)), options.rows, what, kernels=options.kernels
             )
-            multiple = found.total(0) / gathers
+            multiple = found.sum_bytes(0) / gathers
             claims.append(
                 {
                     "claim": f"{options.rows} rows of {len(SHAPES)} skeletons compiled for a GPU, {what}: MB moved (counted)",
-                    "ours": round(found.total(0) / 1e6),
+                    "ours": round(found.sum_bytes(0) / 1e6),
                     "peer": round(gathers / 1e6),
                     "peer_name": "one read of what rows gather",
                     "ratio": round(1 / multiple, 2),

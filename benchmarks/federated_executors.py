@@ -1,8 +1,9 @@
-"""A round of federated training: all sampled clients stacked, one client after the other, and a plain PyTorch loop, in one run.
+"""A round of federated training: stacked, one client after the other, and in plain PyTorch.
 
     python benchmarks/federated_executors.py [--pairs 15] [--quick]
 
-Contenders take turns, a round each, so that what else the machine does meets all of them alike; a ratio is the median over turns.
+The contenders take turns, one round each, so that other load on the machine affects all of them
+alike. A ratio is the median over turns.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ PEER = "plain PyTorch loop"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Case:
-    """A workload. `limit`: seconds that a stacked round may take; `least`: how many times faster than the peer it must be."""
+    """A workload.
+
+    `limit`: seconds that a stacked round may take. `least`: how many times faster than the peer it
+    must be.
+    """
 
     name: str
     problem: Problem
@@ -69,7 +74,10 @@ def fleet(name: str, widths: tuple[int, ...], limit: float | None, least: float 
 
 
 def milling() -> Case:
-    """The shape of the milling example: three of five sites of very different size, 6,500 rows in all, five epochs in batches of 64."""
+    """The shape of the milling example.
+
+    Three of five sites of very different size, 6,500 rows in all, five epochs in batches of 64.
+    """
     generator = torch.Generator().manual_seed(2)
     sizes = (2900, 1700, 1100, 600, 200)
     xs = [torch.randn(size, 6, generator=generator) for size in sizes]
@@ -102,7 +110,10 @@ def ours(
 
 
 def plain(case: Case) -> Iterator[Params]:
-    """What a tutorial does: a module and an optimiser, one client after the other, on the same batches (drawn outside the clock)."""
+    """Train as a tutorial does: a module and an optimiser, one client after the other.
+
+    The batches are the same; drawing them is not timed.
+    """
     model, settings, data = case.problem.model, case.settings, pool(case.problem.clients)
     assert isinstance(model, MLP)
     layers: list[nn.Module] = []
@@ -174,8 +185,9 @@ def drawn(case: Case, number: int) -> list[tuple[int, list[Tensor]]]:
 def agree(case: Case, rounds: int = 2) -> float:
     """The largest difference of a parameter between the three after some rounds, in float64.
 
-    In float32 a ReLU unit that is within rounding of zero may be on in one and off in another, and a long run then differs by more than
-    rounding; in float64 that does not happen in any run of this length.
+    In float32, a ReLU unit that is within rounding of zero may be on in one contender and off in
+    another, and a long run then differs by more than rounding. In float64 this does not happen in
+    any run of this length.
     """
     clients = case.problem.clients
     ys = tuple(y.double() if y.is_floating_point() else y for y in clients.y)
@@ -195,7 +207,10 @@ def agree(case: Case, rounds: int = 2) -> float:
 
 
 def measure(case: Case, pairs: int) -> tuple[dict[str, list[float]], str]:
-    """Seconds of each turn of each contender, on one thread, and what auto chose; the first turns, which warm all up, are left out."""
+    """Seconds of each turn of each contender on one thread, and what `auto` chose.
+
+    The first turns, which warm up all contenders, are left out.
+    """
     told: list[str] = []
     contenders = {
         "stacked": ours(case, "stacked", 1),
@@ -218,7 +233,10 @@ def measure(case: Case, pairs: int) -> tuple[dict[str, list[float]], str]:
 
 
 def two_threads(case: Case, rounds: int) -> list[float]:
-    """Seconds of stacked rounds on two threads; apart from the others, on whom the waiting threads' spinning would fall."""
+    """Seconds of stacked rounds on two threads.
+
+    They are measured separately, because waiting threads spin and would slow down the others.
+    """
     contender = ours(case, "stacked", 2)
     taken = []
     for turn in range(rounds + 2):
@@ -230,8 +248,11 @@ def two_threads(case: Case, rounds: int) -> list[float]:
 
 
 def floor(case: Case) -> float:
-    """Seconds that this machine needs at least on one core: the products' operations at the rate of a large product, or the bytes of the
-    cohort's rows and updates once at the rate of a large copy, whichever is longer."""
+    """Seconds that this machine needs at least on one core.
+
+    The longer of: the products' operations at the rate of a large product, and the bytes of the
+    cohort's rows and updates, once, at the rate of a large copy.
+    """
     torch.set_num_threads(1)
     side = torch.randn(768, 768)
     rate = 2 * 768**3 / best(lambda: side @ side)

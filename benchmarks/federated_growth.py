@@ -2,9 +2,11 @@
 
     python benchmarks/federated_growth.py [--turns 5]
 
-An MLP 32-64-64-10, 1,000 clients with 50 samples each in batches of 10, of which 100 train: one of the three is varied at a time. Times are
-processor time of one thread, the median of some rounds; the claim is that each of 10,000 clients costs no more than half as much again as
-each of 100. The peer is the same engine at 100 clients; the floor is the products' operations at the rate of a large product.
+An MLP 32-64-64-10 and 1,000 clients with 50 samples each in batches of 10; 100 clients train in a
+round. One of the three numbers varies at a time. Times are processor time of one thread, the median
+of some rounds. The claim is that each of 10,000 clients costs at most one and a half times as much
+as each of 100. The peer is the same engine at 100 clients. The floor is the products' operations at
+the rate of a large product.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ MOST = 1.5
 
 
 def rounds(clients: int, samples: int, width: int, turns: int) -> tuple[list[float], int]:
-    """Seconds of rounds in which so many clients train, after two that are not counted; and the number of parameters."""
+    """Seconds of rounds in which `clients` clients train, and the number of parameters.
+
+    Two warm-up rounds are not counted.
+    """
     generator, population = torch.Generator().manual_seed(1), max(1000, clients)
     xs = torch.randn(population, samples, 32, generator=generator)
     ys = torch.randint(0, 10, (population, samples), generator=generator)

@@ -1,15 +1,20 @@
-"""A round of federated averaging beside what a user would otherwise pick: FedJAX, pfl-research, Flower's simulation, a plain PyTorch loop.
+"""A round of federated averaging against FedJAX, pfl-research, Flower and plain PyTorch.
 
-    python benchmarks/federated_peers.py [--only mlp cnn lstm lstm-windows] [--turns 5] [--quick] [--environments FOLDER]
+    python benchmarks/federated_peers.py [--only mlp cnn lstm lstm-windows] [--turns 5] [--quick]
+        [--environments FOLDER]
 
-100 of 1,000 clients with 50 samples each, once through in batches of 10, plain gradient descent, uniform weights; no evaluation. Each
-contender is a process of its own (with its workers), begins at the same parameters and, but for Flower, trains the same cohorts. They take
-turns, a round each, so that what else the machine does meets all alike; ratios are medians over turns, pair by pair. Before anything is
-timed, all must have come to the same loss; the peak of memory is that of a round after the timed ones, of the whole tree of processes, with
-shared pages counted once. No contender uses more than two processors; those with one thread say so.
+100 of 1,000 clients train, with 50 samples each: one epoch in batches of 10, plain gradient
+descent, uniform weights, no evaluation. Each contender runs in a separate process (with its
+workers), begins with the same parameters and, except for Flower, trains the same cohorts. They take
+turns, one round each, so that other load on the machine affects all alike; ratios are medians over
+turns, pair by pair. Before the benchmark measures time, all contenders must reach the same loss.
+The peak of memory is that of a round after the timed ones, for the whole process tree, with shared
+pages counted once. No contender uses more than two processors; the table shows which ones use one
+thread.
 
-The peers live in environments of their own, made from the requirements in `benchmarks/peers/federated` in the user's cache folder, or found
-in FOLDER (default: $FEDKG_PEERS) under the names `pfl`, `flower` and `fedjax`. FedJAX is not measured on the convolutional network.
+The peers live in separate environments, made from the requirements in `benchmarks/peers/federated`
+in the user's cache folder, or found in FOLDER (default: $FEDKG_PEERS) under the names `pfl`,
+`flower` and `fedjax`. FedJAX is not measured on the convolutional network.
 """
 
 from __future__ import annotations
@@ -53,9 +58,10 @@ PFL, PFLS, FLOWER, FEDJAX = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Case:
-    """A workload and what is claimed of it: at most `limit` seconds, so many times as fast as the best peer, as each of some.
+    """A workload and its claims.
 
-    The losses are compared after `agreed` rounds.
+    A round takes at most `limit` seconds and is faster than the best peer, and than each of some
+    peers, by these factors. The losses are compared after `agreed` rounds.
     """
 
     kind: str
@@ -80,7 +86,9 @@ class Case:
         }
 
     def data(self, population: int) -> tuple[Tensor, Tensor]:
-        """Samples [population, 50, ...] and targets: classes around their means, or the end of a noisy wave."""
+        """Samples [population, 50, ...] and targets: classes around their means, or the end of a
+        noisy wave.
+        """
         generator = torch.Generator().manual_seed(1)
         noise = torch.randn(population, SAMPLES, *self.sample, generator=generator)
         if isinstance(self.loss, CrossEntropy):
@@ -147,7 +155,7 @@ def write(case: Case, folder: Path, population: int, sampled: int, rounds: int) 
 def ours(name: str, kind: str, folder: Path) -> None:
     """This process as a contender."""
     sys.path.insert(0, str(HERE))
-    from given import PROBED, Asked
+    from protocol import PROBED, Asked
 
     case = next(case for case in CASES if case.kind == kind)
     x, y = (torch.from_numpy(np.load(folder / f"{part}.npy", mmap_mode="c")) for part in "xy")
@@ -225,7 +233,10 @@ def busy() -> float:
 def measure(
     case: Case, homes: Mapping[str, Path], turns: int, population: int, sampled: int
 ) -> dict[str, list[float]]:
-    """Of each contender the seconds of its turns; prints them, how well all agree, how quiet it was, and the peaks of memory."""
+    """The seconds of each contender's turns.
+
+    Prints them, how well all agree, how quiet the machine was, and the peaks of memory.
+    """
     with tempfile.TemporaryDirectory() as place, ExitStack() as running:
         contenders = {}
         for name, command in commands(case, Path(place), homes).items():
@@ -279,7 +290,9 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> float:
 
 
 def floor(case: Case, sampled: int) -> float:
-    """Seconds that two processors need at least for the operations of a cohort, at the rate of a large product."""
+    """Seconds that two processors need at least for the operations of a cohort, at the rate of a
+    large product.
+    """
     side = torch.randn(768, 768)
     taken = []
     for _ in range(9):

@@ -1,17 +1,21 @@
-"""FedSTL beside FedAvg and IFCA on hourly traffic: error, and how often forecasts satisfy what was mined at each station.
+"""Error and rule satisfaction of FedSTL, FedAvg and IFCA on hourly traffic.
 
-    python benchmarks/fedstl_traffic.py [--traffic FOLDER] [--rounds 30] [--hours 2160] [--cell gru] [--share 0.05]
+    python benchmarks/fedstl_traffic.py [--traffic FOLDER] [--rounds 30] [--hours 2160]
+        [--cell gru] [--share 0.05]
 
-After table 2 of An, Johnson and Ma 2024: 120 hours in, 24 out, two recurrent layers of width 16 over windows of 96 hours, ranges in twelve
-windows of two hours, five clusters, a tenth of the clients in a round, 10 local epochs (FedSTL: 8, and 2 of its clusters), batches of 64,
-momentum 0.5, decay 1e-4. Theirs are stations of 15 American states, which cannot be
-shipped; ours are 95 in Norway, or made ones: the columns can be compared in their order, not in their numbers. Their code counts upper and
-lower bounds apart, step by step: the column `steps, theirs` is ours in that measure. A fifth of the windows, the last of each station, are
-the test; the truth itself does not satisfy all that was mined before it.
+After table 2 of An, Johnson and Ma 2024: 120 hours in, 24 out, two recurrent layers of width 16
+over windows of 96 hours, ranges in twelve windows of two hours, five clusters, a tenth of the
+clients in a round, 10 local epochs (FedSTL: 8, and 2 for its clusters), batches of 64, momentum
+0.5, decay 1e-4. The paper uses stations in 15 American states, which we cannot ship. We use 95
+stations in Norway, or generated ones, so only the order of the columns can be compared, not the
+numbers. The paper's code counts upper and lower bounds separately, step by step; the column `steps,
+theirs` gives our results in that measure. A fifth of the windows, the last of each station, form
+the test set. The true values do not satisfy all rules that were mined before them.
 
-Private heads never come to the server, so that a cluster's model (-S) has a head which learns from what members share alone: three windows
-of a station at 5 %. That, not the clusters, is why -S may be worse than FedAvg here. The authors' code shares half of each client's windows
-(`--share 0.5`) and averages the heads.
+Private heads are never sent to the server. The head of a cluster's model (-S) therefore learns only
+from what members share: three windows of a station at 5 %. That, not the clusters, is why -S may be
+worse than FedAvg here. The authors' code shares half of each client's windows (`--share 0.5`) and
+averages the heads.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""An epoch of federated Granger learning, beside a straightforward NumPy loop and statsmodels' VAR on the same data; growth; bytes.
+"""An epoch of federated Granger learning against a plain NumPy loop and statsmodels' VAR.
 
-    python benchmarks/granger.py [--clients 16] [--measurements 128] [--steps 4000] [--turns 5] [--quick]
+    python benchmarks/granger.py [--clients 16] [--measurements 128] [--steps 4000] [--turns 5]
+        [--quick]
 
-The loop is algorithm 2 as it is written, client by client and step by step; it is timed on a part of the steps and scaled up, after both
-have learnt the same numbers there. VAR(1) sees measurements of all at one place, which no federation does: its time is that of one fit
-to 256 of them. The floor is one reading of all measurements.
+All use the same data; growth and bytes are reported too. The loop is algorithm 2 as the paper
+states it, client by client and step by step. It is timed on a part of the steps and scaled up,
+after both have learned the same numbers on that part. VAR(1) sees the measurements of all clients
+in one place, which no federation does: its time is that of one fit to 256 of them. The floor is one
+read of all measurements.
 """
 
 from __future__ import annotations
@@ -104,7 +107,7 @@ def looped(series: Series, rates: Rates, steps: int) -> tuple[np.ndarray, list[n
     return causes, thetas
 
 
-def first(series: Series, steps: int) -> Series:
+def take_steps(series: Series, steps: int) -> Series:
     """The first steps alone."""
     own = [
         Client(
@@ -163,7 +166,7 @@ def main() -> None:
     )
     series = chain(m, d, t)
     shown = min(SHOWN, t)
-    part = first(series, shown)
+    part = take_steps(series, shown)
     ours, (causes, thetas) = learn(part, RATES, epochs=1), looped(part, RATES, shown)
     assert np.allclose(ours.causes, causes, rtol=0, atol=1e-12)
     assert all(

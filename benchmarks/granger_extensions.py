@@ -1,11 +1,13 @@
-"""What goes beyond the paper's Granger learning, beside the paper's method: lags, networks, windows, streams, tests in noise.
+"""Extensions of federated Granger learning against the published method.
 
     python benchmarks/granger_extensions.py [--steps 3000] [--seeds 5] [--nulls 20] [--quick]
 
-Every system is generated, so that its true causes are known. Columns: the error on steps that were not learnt from, as a share of the error
-without anybody's help (1: nothing is gained); how well strengths tell edges from pairs that do nothing (area under the ROC, 0.5: by
-chance); processor seconds. Both sides of a row learn from the same states, to the point of rest; figures are means over seeds. A second
-table says how often tests tell an edge that is not there where clients are slow and their measurements noisy.
+The extensions are lags, networks, windows, streams and tests in noise. Every system is generated,
+so its true causes are known. Columns: the error on held-out steps as a share of the error without
+any other client's help (1: no gain); how well strengths separate edges from unrelated pairs (area
+under the ROC curve, 0.5: chance); processor seconds. Both sides of a row learn from the same states
+until convergence; figures are means over seeds. A second table shows how often tests report an edge
+that does not exist when clients are slow and their measurements noisy.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ TRUE = np.eye(CLIENTS, k=-1, dtype=np.bool_)
 """A chain: each client drives the next."""
 OFF = ~np.eye(CLIENTS, dtype=np.bool_)
 OWN, LOUD = (0.9, 0.5, 0.5, 0.5), (1.0, 0.05, 0.05, 0.05)
-"""What each client keeps of itself from step to step, and the variance of what moves it by itself."""
+"""The share of its state that each client retains per step, and the variance of its noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +75,11 @@ def chain(
     drive: Callable[[int], float] = lambda _: 0.4,
     bent: bool = False,
 ) -> list[Client]:
-    """Clients of one state; client m + 1 takes `drive(t)` of client m's state of so many steps before.
+    """Clients of one state; client m + 1 takes `drive(t)` times client m's state of `delays[m]`
+    steps before.
 
-    bent: what clients but the first do to themselves is a sine, which their filters take for a line.
+    bent: the dynamics of all clients except the first are a sine, which their filters approximate
+    by a line.
     """
     stream = np.random.default_rng(seed)
     states = np.zeros((steps, CLIENTS))
@@ -107,7 +111,10 @@ def chain(
 
 
 def unexplained(series: Series, found: Learnt) -> float:
-    """What the causes leave of how driven clients' states move by other than their own dynamics: a share of its square."""
+    """The share of driven clients' movement that the learned causes do not explain.
+
+    The movement is what remains without their own dynamics; its square counts.
+    """
     before = series.regressors[series.lags - 1 : -1]
     pairs = [
         (labels(series, m), before @ found.causes[series.places[m]].T)
@@ -133,7 +140,10 @@ def timed(work: Callable[[], Learnt]) -> tuple[Learnt, float]:
 
 
 def lags(steps: int, seed: int) -> Row:
-    """Influences after three, one and two steps: one lag, as published, and lags of each client by the criterion."""
+    """Influences after three, one and two steps.
+
+    Compares one lag, as published, with lags of each client chosen by the criterion.
+    """
     clients, known = chain(steps, seed, delays=(3, 1, 2)), steps * 4 // 5
     start = time.process_time()
     own = [max(1, int(one)) for one in best_lags(cut(series_of(clients), 0, known), 5)]
@@ -156,7 +166,10 @@ def lags(steps: int, seed: int) -> Row:
 
 
 def network(steps: int, seed: int, *, bent: bool) -> Row:
-    """A small network in place of the linear augmentation; the error is that of the clients' measurements."""
+    """A small network in place of the linear augmentation.
+
+    The error is that of the clients' measurements.
+    """
     whole, known = series_of(chain(steps, seed, bent=bent)), steps * 4 // 5
     series, held = cut(whole, 0, known), cut(whole, known - 1, steps)
     found, seconds = timed(lambda: at_rest(series, RATES))
@@ -185,14 +198,18 @@ def network(steps: int, seed: int, *, bent: bool) -> Row:
 
 
 def switching(steps: int, seed: int) -> tuple[Series, int]:
-    """A chain whose causes begin in the middle, and the step at which they do."""
+    """A chain in which the causes begin halfway, and the step at which they begin."""
     return series_of(
         chain(steps, seed, drive=lambda t: 0.4 if t >= steps // 2 else 0.0)
     ), steps // 2
 
 
 def windows(steps: int, seed: int) -> Row:
-    """Causes that begin: one learning of all, and one for each part between the changes that are found in client 2's states."""
+    """Causes that begin halfway.
+
+    Compares one learning of all steps with one for each part between the changes that are found in
+    client 2's states.
+    """
     series, true = switching(steps, seed)
     start = time.process_time()
     seen = changes(series, 1, least=steps // 20)
@@ -232,7 +249,11 @@ def windows(steps: int, seed: int) -> Row:
 
 
 def stream(steps: int, seed: int, *, forget: float) -> Row:
-    """Data that arrives in parts: all of it learnt anew after each, and averages that go on; at last both foretell the last fifth."""
+    """Data that arrives in parts.
+
+    Compares learning everything anew after each part with running averages. At the end both predict
+    the last fifth.
+    """
     series, known = (
         (switching(steps, seed)[0] if forget else series_of(chain(steps, seed))),
         steps * 4 // 5,
@@ -265,11 +286,15 @@ def _longer(kept: Stream | None, part: Series, forget: float) -> Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noisy:
-    """A chain that is asked for edges that are not there.
+    """A chain that is tested for edges that do not exist.
 
     Attributes:
-        own: each client's dynamics, [P, P]. noise: variance of that of measurements. orders: lags. columns: measurements of each client.
-        states: how many of a client's states are moved and measured, the first ones, and fitted; others are their past.
+        own: each client's dynamics, [P, P].
+        noise: variance of the noise of measurements.
+        orders: lags.
+        columns: measurements of each client.
+        states: how many of a client's states are moved, measured and fitted, counted from the first;
+            the others are their past.
     """
 
     name: str
@@ -304,7 +329,10 @@ class Noisy:
 
 
 def nulls(steps: int, seeds: int, asked: Noisy) -> tuple[F64, F64]:
-    """How often p <= 0.05 of pairs that do nothing, and of edges, by test: its lags alone, longer past, noise allowed for, the larger."""
+    """How often p <= 0.05 for unrelated pairs and for edges, by test.
+
+    The tests: only the lags, a longer past, noise allowed for, and the larger of both.
+    """
     false, true = [], []
     for seed in range(seeds):
         draw = np.random.default_rng(seed)
@@ -326,21 +354,21 @@ def nulls(steps: int, seeds: int, asked: Noisy) -> tuple[F64, F64]:
     return np.mean(false, axis=0), np.mean(true, axis=0)
 
 
-def kept(*shares: float) -> list[F64]:
-    """Dynamics of clients that keep these shares of their states."""
+def scalar_dynamics(*shares: float) -> list[F64]:
+    """Dynamics of clients that retain these shares of their states."""
     return [np.array([[share]]) for share in shares]
 
 
 SECOND = [np.array([[1.5, -0.6], [1.0, 0.0]])] * CLIENTS
-"""Dynamics of order two, of which a filter of one state knows one."""
+"""Dynamics of order two; a filter of one state models only one of them."""
 NOISY = (
-    Noisy(name="keep 0.9", own=kept(*[0.9] * CLIENTS), noise=0.01),
-    Noisy(name="keep 0.9", own=kept(*[0.9] * CLIENTS), noise=0.3),
-    Noisy(name="keep 0.9", own=kept(*[0.9] * CLIENTS), noise=1.0),
-    Noisy(name="keep 0.5", own=kept(*[0.5] * CLIENTS), noise=0.3),
-    Noisy(name="keep 0.9", own=kept(*[0.9] * CLIENTS), noise=1.0, orders=2),
-    Noisy(name="unlike speeds", own=kept(0.95, 0.6, 0.9, 0.3), noise=0.5),
-    Noisy(name="one column", own=kept(*[0.9] * CLIENTS), noise=0.5, columns=1),
+    Noisy(name="keep 0.9", own=scalar_dynamics(*[0.9] * CLIENTS), noise=0.01),
+    Noisy(name="keep 0.9", own=scalar_dynamics(*[0.9] * CLIENTS), noise=0.3),
+    Noisy(name="keep 0.9", own=scalar_dynamics(*[0.9] * CLIENTS), noise=1.0),
+    Noisy(name="keep 0.5", own=scalar_dynamics(*[0.5] * CLIENTS), noise=0.3),
+    Noisy(name="keep 0.9", own=scalar_dynamics(*[0.9] * CLIENTS), noise=1.0, orders=2),
+    Noisy(name="unlike speeds", own=scalar_dynamics(0.95, 0.6, 0.9, 0.3), noise=0.5),
+    Noisy(name="one column", own=scalar_dynamics(*[0.9] * CLIENTS), noise=0.5, columns=1),
     Noisy(name="two states", own=[np.diag([0.95, 0.6])] * CLIENTS, noise=0.5, states=2),
     Noisy(name="order two", own=SECOND, noise=0.5),
 )
@@ -369,7 +397,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument(
-        "--nulls", type=int, default=20, help="systems of which tests are asked, for each noise"
+        "--nulls", type=int, default=20, help="number of generated systems for each noise level"
     )
     parser.add_argument("--quick", action="store_true", help="short series, to see that it runs")
     options = parser.parse_args()
@@ -430,7 +458,10 @@ def main() -> None:
 def claim(
     said: str, ours: float, peer: float, name: str, ratios: Sequence[float]
 ) -> dict[str, object]:
-    """One claim as all benchmarks print them; less is better, and whether it holds is whether ours is no more."""
+    """One claim in the format of all benchmarks.
+
+    Less is better; the claim holds if our value is not larger.
+    """
     return {
         "claim": f"Granger extensions, {said}",
         "ours": ours,

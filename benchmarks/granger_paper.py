@@ -1,12 +1,14 @@
-"""The studies of Mohanty et al. 2025, section 8, on simulated clients: the paper's tables beside ours.
+"""The studies of Mohanty et al. 2025, section 8, on simulated clients, against the paper.
 
     python benchmarks/granger_paper.py [--steps 4000] [--seeds 3] [--quick]
 
-The paper gives neither learning rates nor noise nor the clients' matrices, so that magnitudes differ; what is compared is the order. The
-system is one in which the causes can be identified (a slow, strongly excited client drives a fast, quiet one; see `fedkg.granger.system`).
-Table 3: the learnt blocks against the true ones. Table 4: losses on changed systems with frozen parameters, for the method and three
-baselines: no client augmentation (theta stays 0), no server (eta_2 = 0, no causes), a client trained before the server. Table 5: the
-server's loss as measurements and clients grow.
+The paper gives neither learning rates nor noise nor the clients' matrices, so magnitudes differ;
+the benchmark compares the order. In the simulated system the causes are identifiable: a slow,
+strongly excited client drives a fast, quiet one; see `fedkg.granger.system`. Table 3: the learned
+blocks against the true ones. Table 4: losses on changed systems with frozen parameters, for the
+method and three baselines: no client augmentation (theta stays 0), no server (eta_2 = 0, no
+causes), and a client trained before the server. Table 5: the server's loss as measurements and
+clients grow.
 """
 
 from __future__ import annotations
@@ -113,7 +115,7 @@ def trained(series: Series, epochs: int) -> dict[str, Learnt]:
     )
     before = at_rest(
         series, Rates(client=1.0, server=0.0, causes=1.0)
-    )  # theta by itself, the causes to go with it
+    )  # theta alone, and the causes that belong to it
     return {
         "no client augmentation": nothing,
         "no server": alone,
@@ -234,7 +236,7 @@ def main() -> None:
     print(f"  'L_s rises with the perturbation': {'yes' if rises else 'no'}")
     print(f"  'reversed causality is seen in L_s': {'yes' if reversed_most else 'no'}")
     print(
-        "  (L_2)_a falls where the influence is reversed or gone: it is no flag of a changed topology, in the paper's table either"
+        "  (L_2)_a falls if the influence is reversed or removed, so it does not flag a changed topology (nor in the paper's table)"
     )
     ratio = statistics.median(ratios)
     claim = {

@@ -1,11 +1,13 @@
-"""Faults of the SKAB test bed seen in the losses of federated Granger learning, beside a centralised detector.
+"""Faults of the SKAB test bed in the losses of federated Granger learning.
 
     python benchmarks/granger_skab.py [--path FOLDER] [--warm 400] [--quick]
 
-Four clients of two sensors each: vibration, power, heat, flow. Eight sensors leave no room for fewer states: each client's states are as
-many as its measurements, so that nothing is saved in what is sent. Each experiment is learnt from its first steps, which are sound, and
-judged on the rest; scores are in standard deviations of their logarithm on the sound steps. The centralised detector sees all sensors: the
-squared Mahalanobis distance of the residuals of a VAR(1) fitted to the same steps. Without --path runs are generated.
+Four clients have two sensors each: vibration, power, heat, flow. With eight sensors the number of
+states cannot be reduced: each client has as many states as measurements, so sending states saves
+nothing. Each experiment is learned from its first steps, which are free of faults, and judged on
+the rest. Scores are in standard deviations of their logarithm on the fault-free steps. The peer is
+a centralised detector that sees all sensors: the squared Mahalanobis distance of the residuals of a
+VAR(1) fitted to the same steps. Without --path, runs are generated.
 """
 
 from __future__ import annotations
@@ -40,8 +42,11 @@ def scaled(values: F64, warm: int) -> F64:
     return (values - values[:warm].mean(0)) / np.where(deviation > 0, deviation, 1.0)
 
 
-def standing(loss: F64, warm: int, smooth: int = 15) -> F64:
-    """How unusual a loss is: its logarithm in standard deviations of the first steps, the mean of the last few steps."""
+def anomaly_score(loss: F64, warm: int, smooth: int = 15) -> F64:
+    """How unusual a loss is.
+
+    Its logarithm in standard deviations of the first steps, averaged over the last few steps.
+    """
     logs = np.log(loss + 1e-9)
     score = (logs - logs[2:warm].mean()) / max(float(logs[2:warm].std()), 1e-9)
     return np.convolve(score, np.ones(smooth) / smooth)[: len(score)]
@@ -64,8 +69,10 @@ def federated(values: dict[str, F64], warm: int) -> tuple[F64, F64]:
     whole = series_of(clients)
     found = learn(cut(whole, 0, warm), Rates(ridge=0.01), mode="closed_form")
     losses = step_losses(whole, found)
-    by_client = np.max([standing(losses.client[:, m], warm) for m in range(len(clients))], axis=0)
-    return by_client, standing(losses.server.sum(1), warm)
+    by_client = np.max(
+        [anomaly_score(losses.client[:, m], warm) for m in range(len(clients))], axis=0
+    )
+    return by_client, anomaly_score(losses.server.sum(1), warm)
 
 
 def centralised(values: dict[str, F64], warm: int) -> F64:
@@ -75,7 +82,9 @@ def centralised(values: dict[str, F64], warm: int) -> F64:
     weights = np.linalg.lstsq(before[: warm - 1], together[1:warm], rcond=None)[0]
     left = together[1:] - before @ weights
     spread = np.linalg.pinv(np.cov(left[: warm - 1], rowvar=False))
-    return standing(np.concatenate([[1.0], np.einsum("td,de,te->t", left, spread, left)]), warm)
+    return anomaly_score(
+        np.concatenate([[1.0], np.einsum("td,de,te->t", left, spread, left)]), warm
+    )
 
 
 def line(kind: str, count: int, areas: dict[str, float]) -> str:
@@ -113,7 +122,7 @@ def main() -> None:
         if not y.any() or y[: options.warm].any() or len(x) <= options.warm:
             continue
         x = x[:, [place[name] for names in CLIENTS.values() for name in names]]
-        for column in x.T:  # a few values are missing: the last known one stands
+        for column in x.T:  # a few values are missing: repeat the last known one
             unknown = ~np.isfinite(column)
             if unknown.any():
                 steps = np.arange(len(column))

@@ -1,10 +1,13 @@
-"""Who drives whom on real data: hourly traffic along a road, and the modules of turbofan engines; beside a VAR at one place.
+"""Causal discovery on real data, against a centralised VAR.
 
-    python benchmarks/granger_studies.py [--traffic FOLDER] [--engines FOLDER] [--shifts 999] [--quick]
+    python benchmarks/granger_studies.py [--traffic FOLDER] [--engines FOLDER] [--shifts 999]
+        [--quick]
 
-Each is a `kind: causes` job by the name of a data set, run twice: as the measurements come, and without what all have in common (the mean
-week of the road's traffic; the wear of the engines, by which each cycle is compared with the one before). Without a folder the data is
-generated in the form of the set: stations and sensors that drive nobody, so that every edge told of them is false.
+The data are hourly traffic along a road, and the modules of turbofan engines. Each is a `kind:
+causes` job with the name of a data set, run twice: on the raw measurements, and without what all
+clients have in common (the mean week of the road's traffic; the wear of the engines, by comparing
+each cycle with the one before). Without a folder, data in the format of the set is generated: its
+stations and sensors do not drive each other, so every reported edge is false.
 """
 
 from __future__ import annotations
@@ -32,7 +35,10 @@ ROAD = {
     "Voss": ["54929V805598", "08615V2398666"],
     "Vinje": ["09047V805597"],
 }
-"""Stations along the road from Bergen inland (E16), in that order, by published names and coordinates; two directions are one client."""
+"""Stations along the road from Bergen inland (E16), in that order.
+
+Names and coordinates are the published ones; the two directions form one client.
+"""
 SETTINGS = {"states": 1, "correlation": 0, "centralised": True}
 
 
@@ -52,7 +58,7 @@ def job(
     }
 
 
-def told(title: str, document: dict[str, Any]) -> dict[str, Any]:
+def run_and_print(title: str, document: dict[str, Any]) -> dict[str, Any]:
     """Runs a job, prints what it finds, and returns its results. `Any`: JSON."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "job.yaml"
@@ -106,8 +112,8 @@ def main() -> None:
         if real
         else {"set": "traffic", "size": 500 if options.quick else 1344, "gaps": 24}
     )
-    told("road, as counted", job("road", traffic, clients, 2, shifts))
-    road = told(
+    run_and_print("road, as counted", job("road", traffic, clients, 2, shifts))
+    road = run_and_print(
         "road, without the mean week", job("road", {**traffic, "season": 168}, clients, 2, shifts)
     )
     if real and road["edges"]:
@@ -116,8 +122,8 @@ def main() -> None:
     engines |= (
         {"path": options.engines} if options.engines else {"size": 6 if options.quick else 60}
     )
-    told("engine modules, as measured", job("engine", engines, {}, 1, shifts))
-    wear = told(
+    run_and_print("engine modules, as measured", job("engine", engines, {}, 1, shifts))
+    wear = run_and_print(
         "engine modules, each cycle less the one before",
         job("engine", {**engines, "trend": 1}, {}, 1, shifts),
     )

@@ -1,18 +1,22 @@
-"""A plant's graph of a million triples: into a store, in memory and on disk, and the rule library's quantifiers asked of it.
+"""A plant's graph of a million triples: loading it into a store, and querying it.
 
     python benchmarks/graph_store.py [--triples 1000000] [--repeats 3] [--rdflib 20000]
 
-The graph (`generated`): the example graphs of the rule library, again and again with machines, tools, limits and products of their own
-(3 %); machines with their place in the plant and their sensors (27 %); what the sensors saw (70 %). It is one file of N-Triples.
+The graph (`generated`) repeats the example graphs of the rule library with new machines, tools,
+limits and products (3 %), machines with their place in the plant and their sensors (27 %), and
+observations of the sensors (70 %). It is one N-Triples file.
 
-All times are processor time. Loading is timed before anything is concluded, ours and pyoxigraph's own bulk load of the same file
-alternately: in memory (ours: read, every problem placed, blank nodes named after their content, indexed) and on disk (ours: the same,
-checked, sorted, with its checksum, and written so that a kill leaves the store whole; it is indexed by the first compilation, with its
-closure; theirs: indexed). rdflib reads a part, times the rest. Before that the numbers of triples of both are compared.
+All times are processor time. Loading is timed before inference, alternating with pyoxigraph's bulk
+load of the same file. In memory, our load reads the file, locates every problem, names blank nodes
+after their content, and builds the index. On disk, it also checks and sorts the data, computes a
+checksum, and writes such that the store survives a kill; the first compilation builds the index
+together with the closure. pyoxigraph's load builds its index. rdflib reads a part of the file, and
+its time is scaled up. Before that, the benchmark compares the numbers of triples of both.
 
-The quantifiers are all those of `rules/`, each asked of the closed graph as a compilation asks it: parsed, its names checked, answered,
-its rows turned into values and sorted. Peer: the bare query text in pyoxigraph, its solutions read. The median of each counts. In that
-graph they give few rows; what thousands of them take is shown on a plant of its own (`crossed`).
+The queries are all quantifiers of `rules/`, run on the closed graph as a compilation runs them:
+parse, check the names, answer, convert the rows to values, and sort. The peer is the bare query
+text in pyoxigraph, including reading its solutions. The median of each counts. On that graph they
+return few rows; a second plant (`crossed`) shows the cost of thousands of rows.
 """
 
 from __future__ import annotations
@@ -105,7 +109,10 @@ def generated(triples: int) -> Iterator[str]:
 
 
 def _shared(quads: list[ox.Quad]) -> Set[object]:
-    """What a plant has once: properties that are observed or limited, and what has a column without being a sensor."""
+    """What a plant has once.
+
+    Properties that are observed or limited, and what has a column without being a sensor.
+    """
     sensors = {quad.subject for quad in quads if quad.object == ox.NamedNode(SOSA + "Sensor")}
     named = {
         quad.object for quad in quads if quad.predicate.value in (SOSA + "observes", FKG + "limits")
@@ -148,7 +155,10 @@ def quantifiers() -> list[Quantifier]:
 
 
 def crossed(copies: int) -> str:
-    """A plant with one process that every copy of the machines of `rules/nist/parameters.ttl` takes part in: copies times copies rows."""
+    """A plant in which all copies of a machine take part in one process.
+
+    Every copy of the machines of `rules/nist/parameters.ttl` takes part: copies times copies rows.
+    """
     quads = list(
         ox.parse(
             path=str(data_folder("rules") / "nist" / "parameters.ttl"), format=ox.RdfFormat.TURTLE
@@ -233,7 +243,9 @@ def by_rdflib(file: Path, lines: int, total: int) -> float:
 
 
 def asked(graph: Graph, one: Quantifier, repeats: int) -> tuple[float, float, int]:
-    """Median milliseconds of processor time of ours and of the bare query, and the number of rows."""
+    """Median milliseconds of processor time of our query and the bare query, and the number of
+    rows.
+    """
     ours, bare, count = [], [], 0
     query = f"SELECT DISTINCT {' '.join('?' + name for name in one.variables)} WHERE {{\n{one.where}\n}}"
     store = graph._store  # the same store, without what is ours

@@ -1,10 +1,13 @@
-"""Constraints that each apply to one of 60 machines, over a batch of 1,024: on the samples of their machine alone, and on the whole batch.
+"""Constraints that each apply to one of 60 machines, over a batch of 1,024.
 
-    python benchmarks/keyed_rows.py [--rows 420 3000] [--machines 60] [--batch 1024] [--repeats 15]
+    python benchmarks/keyed_rows.py [--rows 420 3000] [--machines 60] [--batch 1024]
+        [--repeats 15]
 
-The formulas are those of `constraint_module.py`. The peer is the same module with its rows evaluated on the whole batch and masked.
-Verdicts are compared to the bit, penalties and gradients to rounding, before anything is timed. The floor reads the numbers of the (row,
-sample) pairs that apply once. Times are of the process's CPU. Banks with few pairs in all are evaluated on the whole batch both times.
+They are evaluated only on the samples of their machine. The formulas are those of
+`constraint_module.py`. The peer is the same module with its rows evaluated on the whole batch and
+masked. Before the benchmark measures time, it compares verdicts to the bit, and penalties and
+gradients up to rounding. The floor reads the numbers of the applicable (row, sample) pairs once.
+Times are processor times. Banks with few pairs in all are evaluated on the whole batch both times.
 """
 
 from __future__ import annotations

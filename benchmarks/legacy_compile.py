@@ -1,17 +1,23 @@
-"""3,000 SPARQL rules over a plant of 10,000 entities with the four official ontologies: `fedkg compile` in new processes.
+"""`fedkg compile` of 3,000 SPARQL rules over a plant of 10,000 entities, in new processes.
 
-    python benchmarks/legacy_compile.py [--entities 10000] [--queries 3000] [--repeats 3] [--ontologies FOLDER] [--growth 12500 100000]
+    python benchmarks/legacy_compile.py [--entities 10000] [--queries 3000] [--repeats 3]
+        [--ontologies FOLDER] [--growth 12500 100000]
 
-Cold is with an empty cache folder; then the same command again, with nothing changed. Start-up counts; Python's own compiled files are
-kept, as they are where fedkg is installed. Times are processor time of the process, system included; wall times stand beside them.
+The four official ontologies are loaded too. *Cold* begins with an empty cache folder; then the same
+command runs again without any change. Start-up counts; Python's compiled files are retained, as in
+an installed fedkg. Times are processor time of the process, including system time; wall times are
+printed next to them.
 
-The peer is what any tool on top of rdflib pays before it begins: parse and translate each query (50 of them, times their number), and load
-the same graph files (the plant's from a tenth of its lines, times ten). The floor reads the queries and parses the same graph files with
-pyoxigraph. Before anything is timed, both commands must give the same bytes, with a rule for every query that is not about the graph alone.
-At last one kind of query is asked of all machines, under ever more thresholds, for time and memory of up to 100,000 rows.
+The peer is what any tool based on rdflib has to do first: parse and translate each query (50 of
+them are measured and scaled up), and load the same graph files (a tenth of the plant's lines is
+measured and scaled up). The floor reads the queries and parses the same graph files with
+pyoxigraph. Before the benchmark measures time, both commands must produce the same bytes, with a
+rule for every query that is not about the graph alone. Finally, one kind of query is applied to all
+machines with a growing number of thresholds, to show time and memory for up to 100,000 rows.
 
-The official files are looked for in FOLDER (default: `ontologies` in $FEDKG_SHARED, else in `shared` beside the repository); without
-them the modules that ship are used, which is said. `python benchmarks/sparql_compile.py` times the queries' own share.
+The benchmark looks for the official files in FOLDER (default: `ontologies` in $FEDKG_SHARED, else
+in `shared` next to the repository). Without them it uses the modules that ship, and prints that.
+`python benchmarks/sparql_compile.py` times the queries' own share.
 """
 
 from __future__ import annotations
@@ -43,7 +49,7 @@ OFFICIAL = {
     "schema": "schemaorg/schemaorg-current-https.ttl",
 }
 SHARE = 10
-"""One line in so many of the plant's graph is loaded by rdflib."""
+"""rdflib loads one line in this number of the plant's graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,9 @@ class Bench:
     folder: Path
 
     def compile(self, rules: Sequence[str], cache: str) -> Run:
-        """Run `fedkg compile` on files of the folder, to ``out.fkgpack``, with the cache of this name."""
+        """Run `fedkg compile` on files of the folder, to ``out.fkgpack``, with the cache of this
+        name.
+        """
         settings = os.environ | {
             "XDG_CACHE_HOME": str(self.folder / "caches" / cache),
             "FEDKG_HOME": str(self.folder / "home"),
@@ -92,11 +100,14 @@ class Bench:
 
 
 def add_official(bench: Bench, folder: Path) -> list[Path]:
-    """Put the official files in place of our modules, as `fedkg ontology add` does; [] where they are not at hand."""
+    """Replace our modules by the official files, as `fedkg ontology add` does.
+
+    Returns [] if the official files are not available.
+    """
     files = [folder / file for file in OFFICIAL.values()]
     if not all(file.is_file() for file in files):
         print(
-            f"no official ontologies in {folder}: the modules that ship stand in for them; name their folder with --ontologies"
+            f"no official ontologies in {folder}: using the modules that ship instead; name their folder with --ontologies"
         )
         return []
     for name, file in zip(OFFICIAL, files, strict=True):
@@ -106,7 +117,7 @@ def add_official(bench: Bench, folder: Path) -> list[Path]:
 
 
 def by_rdflib(queries: Sequence[Path], plant: Path, ontologies: Sequence[Path]) -> float:
-    """Seconds of processor time in which rdflib loads the graph files, and parses and translates all queries."""
+    """Processor seconds in which rdflib loads the graph and parses and translates all queries."""
     import rdflib
     from rdflib.plugins.sparql.algebra import translateQuery
     from rdflib.plugins.sparql.parser import parseQuery
@@ -147,7 +158,10 @@ def floor(queries: Sequence[Path], graphs: Sequence[Path]) -> float:
 
 
 def grow(bench: Bench, rows: int, machines: int) -> tuple[int, Run]:
-    """Compile one query over all machines, under as many thresholds as so many rows take; how many there were."""
+    """Compile one query over all machines, with enough thresholds for `rows` rows.
+
+    Returns the number of rows.
+    """
     prefix = "PREFIX plant: <https://example.org/plant#>\n"
     folder = bench.folder / f"grown_{rows}"
     folder.mkdir()
@@ -168,7 +182,11 @@ def grow(bench: Bench, rows: int, machines: int) -> tuple[int, Run]:
 
 
 def check(bench: Bench, rules: Sequence[str], queries: Sequence[Path]) -> None:
-    """Warm Python's compiled files; the same bytes cold, again, and from the cache; a rule for each query that reads the table."""
+    """Fill Python's byte code cache and check that all runs agree.
+
+    The bytes must be the same cold, again, and from the cache, with a rule for each query that
+    reads the table.
+    """
     digests = []
     for cache in ("first", "second", "second"):
         bench.compile(rules, cache)

@@ -1,12 +1,15 @@
-"""Linear rules over 50 outputs as a layer behind a model, against PiShield: which answers break a rule afterwards, and the time.
+"""Linear rules over 50 outputs as a layer behind a model, against PiShield.
 
-    python benchmarks/linear_layer.py [--batch 1024] [--repeats 5] [--patience 40] [--sizes 20 30 ...]
+    python benchmarks/linear_layer.py [--batch 1024] [--repeats 5] [--patience 40]
+        [--sizes 20 30 ...]
 
-A family is a random set of rules over three outputs each, coefficients of both signs, which one point satisfies; answers are random. Ours
-is `rules.project` of a pack with these rules. PiShield builds and runs in a process of its own, which is ended after `--patience` seconds.
-Where it does not finish or fails, the reason is printed, and larger families are not tried with it. Before
-anything is timed, the answers of both are checked against the rules in float64, and ours also against the exact nearest answers. All run
-on one thread. The floor is one read and one write of the answers.
+Compares the time, and how many answers violate a rule afterwards. A family is a random set of rules
+over three outputs each, with coefficients of both signs, that at least one point satisfies; answers
+are random. Ours is `rules.project` of a pack with these rules. PiShield builds and runs in a
+separate process, which is stopped after `--patience` seconds. If it fails or does not finish, the
+reason is printed and it is not tried on larger families. Before the benchmark measures time, it
+checks the answers of both against the rules in float64, and ours also against the exact nearest
+answers. All run on one thread. The floor is one read and one write of the answers.
 """
 
 from __future__ import annotations
@@ -113,7 +116,10 @@ def pishield(
     send: Callable[[object], None],
     receive: Callable[[], bool],
 ) -> None:
-    """Send the layer's answers, then for each message (with backward or not) the milliseconds of one pass."""
+    """Send the layer's answers, then the milliseconds of one pass for each message received.
+
+    A message says whether the pass includes the backward pass.
+    """
     from pishield.shield_layer import build_shield_layer
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -155,7 +161,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def broken(rows: Array, ends: Array, answers: Tensor) -> tuple[float, float]:
-    """The share of answers that break a rule by more than the tolerance, and the largest amount."""
+    """The share of answers that violate a rule by more than the tolerance, and the largest amount."""
     missed = ends - answers.double().numpy() @ rows.T
     return float((missed > TOLERANCE).any(1).mean()), float(missed.max())
 
@@ -170,7 +176,10 @@ def compared(
     floor: float,
     failure: str,
 ) -> dict[str, object]:
-    """A line of results: the medians, and the median ratio of passes one after the other; or why PiShield has none."""
+    """A line of results: the medians, and the median ratio of consecutive passes.
+
+    If PiShield has no result, the line gives the reason.
+    """
     ours, what = statistics.median(times), "forward and backward" if backward else "forward"
     spread = f"{min(times):.1f} .. {max(times):.1f}"
     claim: dict[str, object] = {
@@ -182,7 +191,7 @@ def compared(
     }
     if failure:
         print(f"               {what}: {ours:.2f} ms ({spread}); PiShield {failure}")
-        reason = f"PiShield {failure}; {own:.2%} of ours break a rule"
+        reason = f"PiShield {failure}; {own:.2%} of ours violate a rule"
         return {**claim, "peer": None, "ratio": None, "reason": reason, "target": None}
     peer = statistics.median(others)
     ratio = statistics.median(

@@ -2,11 +2,13 @@
 
     python benchmarks/logic_tensor_networks.py [--rules 1000] [--batch 1024] [--repeats 5]
 
-Every rule says: if one of the model's outputs lies in a range, another stays below a limit. All fifty columns are outputs, so that nothing
-can be worked out beforehand and the gradient goes through both sides of each rule. LTNtorch gives a fuzzy truth (sigmoid predicates,
-product conjunction, Reichenbach implication, p-mean over rows and rules), fedkg a penalty from exact robustness, and the smooth form by
-log-sum-exp. Two measures of one thing: before anything is timed the fuzzy truth with steep predicates, rounded, is compared with the
-verdicts, rule by rule and row by row.
+Every rule says: if one of the model's outputs lies in a range, another stays below a limit. All
+fifty columns are outputs, so nothing can be computed in advance and the gradient goes through both
+sides of each rule. LTNtorch gives a fuzzy truth value (sigmoid predicates, product conjunction,
+Reichenbach implication, p-mean over rows and rules). fedkg gives a penalty from exact robustness,
+and the smooth form by log-sum-exp. The two measure the same thing: before the benchmark measures
+time, it compares the rounded fuzzy truth, with steep predicates, with the verdicts, rule by rule
+and row by row.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ STEEP = 5000.0
 
 
 def numbers(rules: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """For each rule the two columns it reads, [rules, 2], and lower, upper and limit, [rules, 3]."""
+    """For each rule the two columns it reads [rules, 2], and lower, upper and limit [rules, 3]."""
     dice = np.random.default_rng(0)
     low = dice.normal(-1, 1, rules)
     return dice.integers(COLUMNS, size=(rules, 2)), np.round(
@@ -58,7 +60,11 @@ def ours(read: np.ndarray[Any, Any], limits: np.ndarray[Any, Any]) -> fedkg.Cons
 def theirs(
     read: np.ndarray[Any, Any], limits: np.ndarray[Any, Any], steepness: float
 ) -> tuple[Callable[[Tensor], list[Any]], Any]:
-    """The rules by LTNtorch: from values [B, 50] to the truth of each rule on each row, and the aggregations over rows and rules."""
+    """The rules in LTNtorch.
+
+    Maps values [B, 50] to the truth of each rule on each row, and to the aggregations over rows and
+    rules.
+    """
     import ltn
 
     conjunction = ltn.Connective(ltn.fuzzy_ops.AndProd())
@@ -108,7 +114,7 @@ def main() -> None:
     sharp, _ = theirs(read, limits, STEEP)
     report = module(x, values)
     fuzzy = torch.stack([one.value for _, one in sharp(values)], dim=1)
-    fuzzy = fuzzy[:, report.rule_index]  # constraints stand in the order of their banks
+    fuzzy = fuzzy[:, report.rule_index]  # constraints are in the order of their banks
     clear = (
         report.robustness.abs() > 10 / STEEP
     )  # further from a limit than the steepest sigmoid is wide

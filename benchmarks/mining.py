@@ -1,11 +1,13 @@
-"""Mining parameters for 500 clients in one call, beside the published tightness search with SciPy, and the times of the paper.
+"""Mining parameters for 500 clients in one call, against the published search with SciPy.
 
     python benchmarks/mining.py [--clients 500] [--length 180] [--repeats 7] [--searched 4]
 
-Templates 1 to 7 of An, Johnson and Ma 2024 (table 1), as the rule library has them, over the whole length. The peer takes one client at a
-time: the metric of TeLEX maximised by L-BFGS-B from random starts, then stretched until the traces satisfy the formula and halved back
-(tolerance 0.01), which is what the paper's times are of; it is timed on a few clients. Values of both are compared before anything is
-timed: the search's must satisfy the traces and be no tighter than ours. The floor is one reading of the traces.
+Templates 1 to 7 of An, Johnson and Ma 2024 (table 1), as in the rule library, over the whole
+length. The peer handles one client at a time: it maximises the TeLEX metric by L-BFGS-B from random
+starts, stretches the result until the traces satisfy the formula, and bisects back (tolerance
+0.01). The paper's times are of this method; it is timed on a few clients. Before the benchmark
+measures time, it compares the values of both: the search's values must satisfy the traces and must
+not be tighter than ours. The floor is one read of the traces.
 """
 
 from __future__ import annotations
@@ -65,7 +67,10 @@ def searched(
     loose: np.ndarray,
     dice: np.random.Generator,
 ) -> np.ndarray:
-    """The published search for one trace: maximise, stretch towards `loose` until satisfied, halve back each parameter."""
+    """The published search for one trace.
+
+    Maximise, stretch towards `loose` until satisfied, then bisect each parameter back.
+    """
     best, at = -np.inf, loose
     for _ in range(3):
         found = optimize.minimize(
@@ -93,7 +98,10 @@ def searched(
 def peers(
     length: int,
 ) -> dict[str, tuple[Callable[[np.ndarray, np.ndarray, np.ndarray], float], np.ndarray]]:
-    """For templates that the search is timed on: the formula's value with a transform of residuals, and the loosest parameters."""
+    """The templates on which the search is timed.
+
+    For each, the formula's value with a transform of residuals, and the loosest parameters.
+    """
     half = length // 2
 
     def response(

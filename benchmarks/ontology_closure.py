@@ -1,16 +1,22 @@
-"""Ontologies and plant graphs read and closed: ours beside rdflib with owlrl, and beside the Rust reasoner `reasonable`.
+"""Reading and closing ontologies and plant graphs, against owlrl and `reasonable`.
 
-    python benchmarks/ontology_closure.py [--turns 3] [--machines 90000] [--small 600] [--patience 240] [--folder FOLDER]
+    python benchmarks/ontology_closure.py [--turns 3] [--machines 90000] [--small 600]
+        [--patience 240] [--folder FOLDER]
 
-What is claimed: *Ontologies*: every RDF file of the folder of official ontologies (`FEDKG_SHARED`, or `shared` beside the checkout; without
-one the modules that ship) from the file to all that follows by OWL 2 RL, each file by itself, in all. owlrl is given `--patience` seconds a
-file; what it has not done by then is left out on both sides, and named. *Hierarchy*: a plant of machines (11 triples each, with MASON's
-classes), from the file to all types that follow, beside `reasonable` at full size and beside owlrl at `--small` machines.
-*Added*: the plant on top of ontologies that are closed already, beside closing all at once.
+There are three claims. *Ontologies*: every RDF file of the folder of official ontologies
+(`FEDKG_SHARED`, or `shared` next to the checkout; without one, the modules that ship), from the
+file to everything that follows by OWL 2 RL, each file separately, in sum. rdflib with owlrl gets
+`--patience` seconds per file; files that it does not finish are left out on both sides, and named.
+*Hierarchy*: a plant of machines (11 triples each, with MASON's classes), from the file to all types
+that follow, against the Rust reasoner `reasonable` at full size and against owlrl at `--small`
+machines. *Added*: the plant on top of ontologies that are closed already, against closing
+everything at once.
 
-What is concluded is compared before anything is timed: ours must have every type and subclass that the peer has between named nodes
-(equal things, literals as subjects and what owlrl says of every term are left aside). The floor is the time that pyoxigraph takes to read
-the files. Turns alternate; each takes the processor time of one thread, and reasonable, which may use more, that of all of them.
+Before the benchmark measures time, it compares the conclusions: ours must contain every type and
+subclass between named nodes that the peer concludes (ignoring equal things, literals as subjects,
+and what owlrl concludes about every term). The floor is the time that pyoxigraph needs to read the
+files. Turns alternate. Times are processor time of one thread; for reasonable, which may use more,
+of all threads.
 """
 
 from __future__ import annotations
@@ -51,7 +57,10 @@ Spoken = tuple[str, str, str]
 
 
 def official(folder: Path | None) -> list[Path]:
-    """The RDF files of the folder of ontologies that both readers take, the largest last; those that ship where there is none."""
+    """The RDF files of the folder of ontologies that both readers accept, the largest last.
+
+    If there is no such folder, the files that ship.
+    """
     shared = (
         folder or Path(os.environ.get("FEDKG_SHARED", OURS.parents[1] / "shared")) / "ontologies"
     )
@@ -74,14 +83,14 @@ def official(folder: Path | None) -> list[Path]:
 
 
 def ours(path: Path) -> list[ox.Quad]:
-    """All that is said in a file, and all that follows."""
+    """All statements of a file and their closure."""
     document, _ = read_file(path)
     assert document is not None
     return [*document.triples, *closure(document.triples, all_rules=True).added()]
 
 
 def by_owlrl(path: str, send: Callable[[object], None], receive: Callable[[], object]) -> None:
-    """The same by rdflib and owlrl, in a process of its own: send the time and what was concluded."""
+    """The same by rdflib and owlrl in a separate process: send the time and the conclusions."""
     import owlrl
     import rdflib
 
@@ -95,7 +104,10 @@ def by_owlrl(path: str, send: Callable[[object], None], receive: Callable[[], ob
 
 
 def patiently(path: Path, patience: float) -> tuple[float, list[Spoken]]:
-    """What owlrl takes, and what it concludes. Raises PeerError where it fails or does not finish."""
+    """The time owlrl takes, and its conclusions.
+
+    Raises PeerError if it fails or does not finish.
+    """
     with peer_process(by_owlrl, str(path)) as peer:
         found: tuple[float, list[Spoken]] = peer.receive(patience)
     return found
@@ -106,7 +118,10 @@ def lacking(
     theirs: Iterable[Spoken],
     spaces: tuple[str, ...] = ("http://www.w3.org/",),
 ) -> list[Spoken]:
-    """The types and subclasses of named nodes that the peer concludes and ours does not; W3C's own terms are left aside."""
+    """The types and subclasses of named nodes that the peer concludes and we do not.
+
+    Terms of the W3C vocabularies are ignored.
+    """
     mine = {(str(quad.subject), str(quad.predicate), str(quad.object)) for quad in found}
     named = (
         one
@@ -129,7 +144,7 @@ def timed(run: Callable[[], object]) -> float:
 
 
 def plant_file(folder: Path, machines: int) -> Path:
-    """Lines of MASON's module and of a plant of so many machines, 11 triples each."""
+    """Lines of MASON's module and of a plant with this number of machines, 11 triples each."""
     module, _ = read_file(OURS / "mason.ttl")
     assert module is not None
     kinds = sorted(
@@ -291,7 +306,7 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=240.0)
     parser.add_argument("--folder", type=Path)
     parser.add_argument(
-        "--most", type=int, default=10_000, help="files of at most so many kilobytes"
+        "--most", type=int, default=10_000, help="largest file to read, in kilobytes"
     )
     asked = parser.parse_args()
     print(

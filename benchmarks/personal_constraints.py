@@ -1,12 +1,16 @@
-"""PC-FedAvg beside FedAvg, FedProx and SCAFFOLD with penalties: softmax regression of digits, an L1 ball of its own for each agent.
+"""PC-FedAvg against FedAvg, FedProx and SCAFFOLD with penalties.
 
-    python benchmarks/personal_constraints.py [--mnist FOLDER] [--rounds 100] [--agents 5] [--samples 1000]
+    python benchmarks/personal_constraints.py [--mnist FOLDER] [--rounds 100] [--agents 5]
+        [--samples 1000]
 
-The experiment of Ebrahimi, Burbano and Yousefian 2026, section 5 (figures 1 to 4). Its numbers are lost to us, its sentences are not, and
-stand beside what is found: that the objective is comparable, that infeasibility is lower than the baselines' and that more local steps
-improve it. All step by a quarter of 1 / L, with L of the last round's penalty; PC-FedAvg by the theorem's rule, which shrinks with H, too.
-Radii are a fifth to all of the L1 norm of FedAvg's model, agents hold the digits sorted (two or three each), everybody begins
-at 0, inside of all sets. Without the folder of MNIST's four files, digits are made: a smooth pattern for each class, with noise.
+Softmax regression of digits, with a different L1 ball for each agent: the experiment of Ebrahimi,
+Burbano and Yousefian 2026, section 5 (figures 1 to 4). The paper's numbers are not available to us,
+but its statements are, and are printed next to our results: the objective is comparable,
+infeasibility is lower than that of the baselines, and more local steps improve it. All use a step
+of a quarter of 1 / L, with L of the last round's penalty; PC-FedAvg follows the theorem's rule,
+which shrinks with H, too. Radii are between a fifth and all of the L1 norm of FedAvg's model.
+Agents hold the digits sorted (two or three each). All begin at 0, inside all sets. Without the
+folder of MNIST's four files, digits are generated: a smooth pattern for each class, with noise.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ LOCAL_STEPS = (1, 10)
 
 
 def digits(folder: str | None, count: int) -> tuple[Tensor, Tensor, str]:
-    """So many images [count, 784] in 0 .. 1 with their classes."""
+    """This number of images [count, 784] in 0 .. 1 with their classes."""
     if folder is not None:
         images = np.frombuffer(
             gzip.decompress((Path(folder) / "train-images-idx3-ubyte.gz").read_bytes()),
@@ -75,7 +79,10 @@ def digits(folder: str | None, count: int) -> tuple[Tensor, Tensor, str]:
 
 
 def objective(problem: Problem, models: Params) -> float:
-    """``mean f_i(mean x) + lambda / 2 |x_i - mean x|^2`` at models [m, ...], or [1, ...] where one is shared."""
+    """The objective at models [m, ...], or [1, ...] if all share one.
+
+    ``mean f_i(mean x) + lambda / 2 |x_i - mean x|^2``.
+    """
     mean = {name: value.mean(0, keepdim=True) for name, value in models.items()}
     losses = [
         float(problem.loss.value(problem.model.apply(mean, x), y[None]).mean())
@@ -90,7 +97,7 @@ def objective(problem: Problem, models: Params) -> float:
 def ran(
     problem: Problem, algorithm: Algorithm, settings: Settings, sets: AgentSets, agents: int
 ) -> tuple[list[float], list[float], float]:
-    """Objective and largest dist^2 after each tenth of the rounds, and the seconds of all; from 0."""
+    """Objective and largest dist^2 after each tenth of the rounds, starting at 0; seconds in all."""
     fresh = initial_state(problem, algorithm, settings)
     begun: ServerState = replace(
         fresh, models={name: torch.zeros_like(value) for name, value in fresh.models.items()}

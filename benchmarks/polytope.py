@@ -1,16 +1,22 @@
-"""Nearest points of a polytope, 1,024 x 50 and 100 rows: against loops over OSQP and ProxQP, with backward against cvxpylayers and qpth.
+"""Nearest points of a polytope, 1,024 x 50 and 100 rows, against four solvers.
 
-    python benchmarks/polytope.py [--points 1024] [--rows 100] [--repeats 7] [--patience 300] [--peers FOLDER]
+    python benchmarks/polytope.py [--points 1024] [--rows 100] [--repeats 7] [--patience 300]
+        [--peers FOLDER]
 
-The rows are random, a tenth of their entries not 0, with a point in their midst; the points are random. The loops keep the rows to 1e-5,
-for which they need a tolerance of 1e-6; ours is exact up to the rounding of float32, theirs are in float64. Before anything is timed their
-points are compared with ours, and ours with its own certificate. The loops update one solver, which keeps its factors, from point to point.
-cvxpylayers and qpth get the points in batches of the size at which a point costs them least, found before, and run in fewer rounds: a pass
-takes them seconds. One that takes more than `--patience` seconds ends there, which is told, and counts as if it had come to its end. All
-run on one thread; the floor is one read of the points and the rows and one write of the result.
+The peers are loops over OSQP and ProxQP, and, with the backward pass, cvxpylayers and qpth. The
+rows are random, with a tenth of their entries nonzero and a point inside all of them; the points
+are random. The loops satisfy the rows up to 1e-5, for which they need a tolerance of 1e-6. Ours is
+exact up to the rounding of float32; theirs are in float64. Before the benchmark measures time, it
+compares their points with ours, and ours with its own certificate. The loops update one solver,
+which reuses its factors, from point to point. cvxpylayers and qpth get the points in batches of the
+size at which a point costs them least, determined beforehand, and run fewer rounds, because a pass
+takes seconds. A peer that takes more than `--patience` seconds is stopped; the benchmark prints
+that and uses the time until then. All run on one thread. The floor is one read of the points and
+the rows and one write of the result.
 
-qpth (0.0.18) says that it wants NumPy below 2, with which the rest here is not installed. It calls nothing that NumPy 2 lacks, so it is put
-into a folder of its own without what it asks for: FOLDER/qpth, by default in $FEDKG_PEERS or the user's cache folder.
+qpth (0.0.18) declares that it needs NumPy below 2, which does not work with the other packages
+here. It calls nothing that NumPy 2 lacks, so it is installed without its dependencies into a
+separate folder: FOLDER/qpth, by default in $FEDKG_PEERS or the user's cache folder.
 """
 
 from __future__ import annotations
@@ -115,10 +121,10 @@ def layer(matrix: Array, ends: Array) -> Callable[[Tensor], Tensor]:
 
 
 def qpth_from(folder: Path) -> Callable[..., Tensor]:
-    """qpth's batched solver, from a folder of its own, where it is put if it is not there."""
+    """qpth's batched solver, from a separate folder; installed there if missing."""
     own = folder / "qpth"
     if not (own / "qpth").exists():
-        print("putting qpth into an environment of its own", file=sys.stderr)
+        print("installing qpth into a separate folder", file=sys.stderr)
         asked = [
             sys.executable,
             "-m",
@@ -139,7 +145,10 @@ def qpth_from(folder: Path) -> Callable[..., Tensor]:
 
 
 def qpth_layer(folder: Path, matrix: Array, ends: Array) -> Callable[[Tensor], Tensor]:
-    """qpth's layer for the same points: an interior-point method on all of them at once, gradients by its last factors."""
+    """qpth's layer for the same points.
+
+    An interior-point method on all points at once; gradients use its last factors.
+    """
     solver = qpth_from(folder)
     eye, rows, limits, none = (
         torch.from_numpy(part) for part in (np.eye(matrix.shape[1]), matrix, ends, np.zeros(0))
@@ -150,7 +159,10 @@ def qpth_layer(folder: Path, matrix: Array, ends: Array) -> Callable[[Tensor], T
 def batches(
     project: Callable[[Tensor], Tensor], size: int, patience: float
 ) -> Callable[[Tensor], Tensor]:
-    """The layer on so many points at a time; points to which it does not come within `patience` seconds are left out, and that is told."""
+    """The layer on batches of `size` points.
+
+    It prints a message and leaves out the points that it does not reach within `patience` seconds.
+    """
 
     def run(x: Tensor) -> Tensor:
         until, found, parts = time.perf_counter() + patience, [], x.split(size)
@@ -169,7 +181,11 @@ def batches(
 def in_its_best(
     name: str, project: Callable[[Tensor], Tensor], x: Tensor, patience: float
 ) -> Callable[[Tensor], Tensor]:
-    """The layer in batches of the size at which a point costs least with its gradient, of those tried on as many points as there are."""
+    """The layer in batches of its best size.
+
+    That is the size at which a point with its gradient costs least, among those tried on the first
+    points.
+    """
     tried = {}
     for size in sorted({min(size, len(x)) for size in (16, 32, 64, 256, len(x))}):
         tried[size] = (
@@ -201,7 +217,10 @@ def timed(work: Callable[[], object]) -> float:
 def compared(
     claim: str, works: dict[str, Callable[[], object]], repeats: int, target: float, floor: float
 ) -> dict[str, object]:
-    """Times the works in turn, the first of them ours; the claim is about the best of the others."""
+    """Time the functions in turn.
+
+    The first one is ours; the claim compares it with the best of the others.
+    """
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeats):
         for name, work in works.items():

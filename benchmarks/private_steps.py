@@ -1,12 +1,16 @@
-"""What example-level privacy costs: rounds of DP-SGD against rounds of plain steps, on the shape of the milling job.
+"""The cost of example-level privacy: rounds of DP-SGD against rounds of plain steps.
 
     python benchmarks/private_steps.py [--turns 15]
 
-Five sites of very different size with 6,500 rows in all, an MLP 8-32-32-1, five epochs in batches of 64, float32, one thread; all five in
-one stack, and each trained alone, as the job has it. Both sides train a round in turn; times are processor time. Before anything is timed:
-with a clip that cuts nothing and no noise, the private gradient of a whole client must be the plain one. The floor is the plain round.
+The shape is that of the milling job: five sites of very different size with 6,500 rows in all, an
+MLP 8-32-32-1, five epochs in batches of 64, float32, one thread. It is measured with all five in
+one stack, and with each trained alone, as in the job. Both sides train a round in turn; times are
+processor time. Before the benchmark measures time, it checks that with a clip that cuts nothing and
+without noise, the private gradient of a whole client is the plain one. The floor is the plain
+round.
 
-Then other models, without a claim: four clients of 40 samples in minibatches of 10, the least of `--turns` rounds of each.
+Then it measures other models, without a claim: four clients of 40 samples in minibatches of 10, the
+fastest of `--turns` rounds of each.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Nearest points of an L1 ball, a simplex and a monotone cone, 1,024 x 50: against pyproximal, sparsemax and scipy.
+"""Nearest points of an L1 ball, a simplex and a monotone cone, 1,024 x 50.
 
     python benchmarks/projections.py [--points 1024] [--repeats 15]
 
-Float32 points, as a model has them; pyproximal and scipy take one point at a time, in float64. What they answer is compared before anything
-is timed. All run on one thread: the work of one call is too little to share. The floor is one read and one write of the points.
+The peers are pyproximal, sparsemax and scipy. Points are float32, as a model has them; pyproximal
+and scipy take one point at a time, in float64. The benchmark compares the results before it
+measures time. All run on one thread, because a call has too little work to share. The floor is one
+read and one write of the points.
 """
 
 from __future__ import annotations

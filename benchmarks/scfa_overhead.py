@@ -1,11 +1,14 @@
-"""What SCFA adds to a round of federated averaging: 3,000 constraints judged on 256 probe rows, on the shape of the milling job.
+"""What SCFA adds to a round of federated averaging, on the shape of the milling job.
 
     python benchmarks/scfa_overhead.py [--rows 3000] [--probe 256] [--turns 50]
 
-Five sites of very different size with 6,500 rows in all, an MLP 6-32-32-1, five epochs in batches of 64, one thread; with three of the five
-sites in a round, each trained alone, as the job has it, and with all five in one stack. Both sides train from the same state in turn, a
-round each; under FedAvg nothing is judged. Times are processor time of the process. Before anything is timed: where all constraints hold,
-both sides must give the same model to the bit. The floor is the forward passes of the models over the probe rows.
+SCFA judges 3,000 constraints on 256 probe rows. Five sites of very different size have 6,500 rows
+in all; an MLP 6-32-32-1, five epochs in batches of 64, one thread. It is measured with three of the
+five sites in a round, each trained alone, as in the job, and with all five in one stack. Both sides
+train from the same state in turn, a round each; FedAvg does not evaluate constraints. Times are
+processor time of the process. Before the benchmark measures time, it checks that both sides give
+the same model to the bit if all constraints hold. The floor is the forward passes of the models
+over the probe rows.
 """
 
 from __future__ import annotations
@@ -50,7 +53,10 @@ SHAPES: tuple[Formula, ...] = (
 
 
 def rules(rows: int, *, kept: bool = False) -> ConstraintModule:
-    """Limits on the output, mostly under guards over the inputs; with `kept` such that every answer satisfies them."""
+    """Limits on the output, mostly under guards over the inputs.
+
+    With `kept`, every answer satisfies them.
+    """
     dice, parts = np.random.default_rng(0), []
     for number, skeleton in enumerate(SHAPES):
         count = rows // len(SHAPES) + (number < rows % len(SHAPES))

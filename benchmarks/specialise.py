@@ -1,11 +1,13 @@
-"""The server's scores: 3,000 constraints on 256 probe rows for 100 clients, specialised to the probe rows and as they are.
+"""The server's scores for 100 clients: 3,000 constraints on 256 probe rows.
 
     python benchmarks/specialise.py [--rows 3000] [--probe 256] [--clients 100] [--repeats 15]
 
-The bank is one as plants have: twelve shapes, guards over inputs by number, limits on four outputs from one side and from both, linear in
-the inputs and not, each row with columns and numbers of its own. "Levels" draws the limits on outputs from 20 levels, as people write them;
-"each its own" draws every limit anew, so that no two rows share a comparison. The peer is the module on the answers of all clients at once.
-Both must count the same before anything is timed. The floor is to read the answers and to write the counts once.
+Ours is specialised to the probe rows. The bank resembles that of a plant: twelve shapes, guards
+over inputs by number, limits on four outputs from one side and from both, linear and not linear in
+the inputs, each row with other columns and numbers. "Levels" draws the limits on outputs from 20
+levels, as people write them; "each its own" draws every limit independently, so that no two rows
+share a comparison. The peer is the module on the answers of all clients at once. Both must count
+the same before the benchmark measures time. The floor reads the answers and writes the counts once.
 """
 
 from __future__ import annotations
@@ -79,7 +81,10 @@ SHAPES: tuple[Formula, ...] = (
 
 
 def make_pack(rows: int, levels: int | None, dice: np.random.Generator) -> Pack:
-    """A pack of the twelve shapes; limits on outputs among so many levels, or each its own (None)."""
+    """A pack of the twelve shapes.
+
+    Limits on outputs are drawn from this number of levels, or independently (None).
+    """
 
     def limits(low: float, high: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         return (

@@ -1,11 +1,14 @@
-"""The nearest trace that keeps a response (template 5): 10,000 traces of 40 steps, beside mixed-integer programs, and as windows grow.
+"""The nearest trace that satisfies a response (template 5), for 10,000 traces of 40 steps.
 
     python benchmarks/teacher.py [--traces 10000] [--steps 40] [--repeats 5] [--programs 3]
 
-The response is asked for at every step from which the trace has its whole window. One that may come from the next step on has as many
-states as its window has steps; one that may come only later has up to 2 to the power of them, as any set of the last steps may be owed an
-answer. The peer, HiGHS on one trace at a time, is exact too; both must cost the same on the traces that it is given, and every moved trace
-must keep the rule. The floor is one reading and one writing of the traces.
+The response is required at every step from which the trace has its whole window. A response that is
+allowed from the next step on has as many states as its window has steps. One that is only allowed
+later has up to 2 to the power of that number, because any subset of the last steps may still need
+an answer. The peer, HiGHS as a mixed-integer program on one trace at a time, is exact too. Both
+must have the same cost on the traces that the peer solves, and every moved trace must satisfy the
+rule. A second part shows how time grows with the window. The floor is one read and one write of the
+traces.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ TARGET_S = 1.0
 
 
 def response(trigger: int, answer: int, soonest: int, latest: int) -> Bank:
-    """Whenever x comes up to the trigger, it comes up to the answer so many steps later."""
+    """Whenever x reaches the trigger, it reaches the answer `soonest` to `latest` steps later."""
     rule = (
         f"rule r require if x >= {trigger} % then eventually [{soonest}, {latest}] x >= {answer} %"
     )
@@ -94,7 +97,7 @@ def main() -> None:
             broken = trace_values(
                 bank.skeleton, nearest[:500].numpy(), bank.params[0].tolist(), end="strict"
             ).violated
-            assert not broken.any(), "a moved trace breaks the rule"
+            assert not broken.any(), "a moved trace violates the rule"
             each, costs = by_program(bank, traces[: options.programs].numpy())
             ours = (traces - nearest).abs().sum((1, 2))[: options.programs].tolist()
             assert np.allclose(ours, costs, atol=1e-2), (ours, costs)

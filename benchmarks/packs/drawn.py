@@ -1,4 +1,6 @@
-"""Packs of drawn rows, for what is measured of them: columns ``c0``, ``c1``, ..., the inputs first, and a bank for each shape.
+"""Packs with generated rows, for benchmarks.
+
+They have columns ``c0``, ``c1``, ..., inputs first, and a bank for each shape.
 
 Letters: R rows of a bank, s slots, p parameters.
 """

@@ -1,4 +1,7 @@
-"""Contenders of a benchmark as processes of their own, which do a round when they are asked through a pipe in their folder."""
+"""Contenders of a benchmark, each in a separate process.
+
+A contender runs a round when it is asked to through a pipe in its folder.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ STARTED_S = 900.0
 
 
 def environments(requirements: Path, names: Sequence[str], folder: Path | None) -> dict[str, Path]:
-    """The Python of each peer that cannot share ours, by name; made from `requirements-NAME.txt` where it is not there yet."""
+    """The Python of each peer that cannot share our environment, by name.
+
+    Missing environments are made from `requirements-NAME.txt`.
+    """
     found = {}
     for name in names:
         base = (
@@ -75,7 +81,7 @@ class Contender:
         while not line.endswith(b"\n"):
             part = os.read(self._told, 64)
             if not part:
-                raise RuntimeError(f"a contender ended: {self._said()}")
+                raise RuntimeError(f"a contender ended: {self._log_text()}")
             line += part
         return float(line)
 
@@ -114,9 +120,9 @@ class Contender:
             os.set_blocking(pipe, True)
             return pipe
         self._process.kill()
-        raise RuntimeError(f"a contender did not start: {self._said()}")
+        raise RuntimeError(f"a contender did not start: {self._log_text()}")
 
-    def _said(self) -> str:
+    def _log_text(self) -> str:
         self._log.seek(0)
         return self._log.read()[-2000:]
 
@@ -136,7 +142,10 @@ def descendants(root: int) -> list[int]:
 
 
 def share(pid: int) -> float:
-    """MiB that a process takes, pages that it shares divided among those who share them; 0 once it is gone."""
+    """MiB that a process uses; 0 after it has ended.
+
+    Shared pages are divided among the processes that share them.
+    """
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -145,7 +154,7 @@ def share(pid: int) -> float:
 
 
 def processor(pid: int) -> float:
-    """Seconds of processor time that a process has taken, with those of its children that have ended."""
+    """Processor seconds of a process, including its children that have ended."""
     with suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return sum(int(part) for part in fields[11:15]) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,7 @@
-"""A peer that runs in a process of its own: it may crash or never finish, and the benchmark goes on with the reason."""
+"""A peer that runs in a separate process.
+
+If it crashes or never finishes, the benchmark continues and reports the reason.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 
 
 class PeerError(Exception):
-    """A peer gives no result; the message says why: "failed: ..." or "does not finish within ... s"."""
+    """A peer has no result; the message is "failed: ..." or "does not finish within ... s"."""
 
 
 class Peer:

@@ -1,7 +1,8 @@
-"""FedJAX's simulation (Google; Ro, Suresh and Wu, 2021), its own federated averaging on the workload: `python fed_jax.py FOLDER`.
+"""FedJAX's simulation and its federated averaging on the workload: `python fed_jax.py FOLDER`.
 
-Clients follow each other, each step compiled for a whole minibatch: what its backend for a processor does. It runs on two processors.
-Its last release asks JAX for a function by a name that JAX has given up since; it is given that name again.
+Source: Google; Ro, Suresh and Wu, 2021. Clients run one after the other, each step compiled for a
+whole minibatch, as its backend for CPUs does. It runs on two processors. Its last release calls a
+JAX function by a name that JAX has since removed; this module restores that name.
 
 Letters: B samples, F values of a step, T steps of time, U width of the cells.
 """
@@ -19,7 +20,7 @@ import fedjax  # noqa: E402  # it counts the processors
 import jax  # noqa: E402  # it counts the processors
 import jax.numpy as jnp  # noqa: E402  # it counts the processors
 import numpy as np  # noqa: E402  # it counts the processors
-from given import Asked, Given  # noqa: E402  # it counts the processors
+from protocol import Asked, Given  # noqa: E402  # it counts the processors
 
 jax.tree_map = jax.tree_util.tree_map
 
@@ -79,7 +80,7 @@ def main() -> None:
     answer: Answer = mlp if work.kind == "mlp" else lstm(work.shape)
 
     def losses(params: dict[str, Any], batch: Any, key: Any) -> Any:
-        """Of each sample, [B]; there is no dropout, so that the key is not used."""
+        """The loss of each sample, [B]; the key is unused, because the models have no dropout."""
         output = answer(params, batch["x"])
         if work.kind.startswith("lstm"):
             return jnp.square(output - batch["y"]).mean(1)

@@ -1,4 +1,7 @@
-"""Flower's simulation (Beutel and others, 2020), two actors of one thread each: `python flower.py FOLDER`. It draws its own cohorts."""
+"""Flower's simulation with two actors of one thread each: `python flower.py FOLDER`.
+
+Source: Beutel and others, 2020. It draws its own cohorts.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from flwr.clientapp import ClientApp  # noqa: E402  # they read the environment
 from flwr.serverapp import Grid, ServerApp  # noqa: E402  # they read the environment
 from flwr.serverapp.strategy import FedAvg  # noqa: E402  # they read the environment
 from flwr.simulation import run_simulation  # noqa: E402  # they read the environment
-from given import Asked  # noqa: E402  # they read the environment
+from protocol import Asked  # noqa: E402  # they read the environment
 from workload import Workload  # noqa: E402  # they read the environment
 
 FOLDER, ACTORS = sys.argv[1], 2

@@ -1,4 +1,7 @@
-"""pfl-research's simulation (Apple; Granqvist and others, 2024) on the workload: `python pfl_research.py FOLDER`, or by torchrun."""
+"""pfl-research's simulation on the workload: `python pfl_research.py FOLDER`, or by torchrun.
+
+Source: Apple; Granqvist and others, 2024.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from given import Asked
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightByUser
 from pfl.algorithm.base import NNAlgorithmParams
@@ -20,6 +22,7 @@ from pfl.data.federated_dataset import FederatedDataset
 from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
 from pfl.metrics import Weighted
 from pfl.model.pytorch import PyTorchModel
+from protocol import Asked
 from workload import Workload
 
 

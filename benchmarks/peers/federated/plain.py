@@ -1,4 +1,7 @@
-"""A plain PyTorch loop over the clients, in one process or in several with one thread each: `python plain.py FOLDER PROCESSES`."""
+"""A plain PyTorch loop over the clients: `python plain.py FOLDER PROCESSES`.
+
+It runs in one process, or in several with one thread each.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 import torch
 import torch.multiprocessing
-from given import Asked
+from protocol import Asked
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from workload import Workload

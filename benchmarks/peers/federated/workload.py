@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from given import Given
+from protocol import Given
 from torch import Tensor, nn
 
 
@@ -59,7 +59,7 @@ def network(kind: str, shape: dict[str, int]) -> nn.Module:
 
 
 class Workload(Given):
-    """A workload whose clients train a network."""
+    """A workload in which clients train a network."""
 
     def network(self) -> nn.Module:
         """The network at its start, in training."""

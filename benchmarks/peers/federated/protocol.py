@@ -1,7 +1,8 @@
-"""What every contender of `benchmarks/federated_peers.py` is given, and how it is asked for a round: NumPy alone.
+"""What every contender of `benchmarks/federated_peers.py` receives, and the protocol of a round.
 
-The folder holds the clients' samples, the start, the cohorts of all rounds, and two pipes. A contender is asked line by line: `round` for
-the next round, whose seconds it answers; `loss` for the loss over the first clients.
+It needs only NumPy. The folder holds the clients' samples, the initial model, the cohorts of all
+rounds, and two pipes. A contender reads one request per line: on `round` it runs the next round and
+replies with its seconds; on `loss` it replies with the loss over the first clients.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 PROBED = 20
-"""Clients over whose samples the loss is told."""
+"""Number of clients over which the loss is computed."""
 
 
 class Given:
-    """A workload in its folder: samples x [clients, samples, ...], targets y, the start's parameters by PyTorch's names, cohorts."""
+    """A workload in its folder.
+
+    Samples x [clients, samples, ...], targets y, the initial parameters by PyTorch's names,
+    cohorts.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
