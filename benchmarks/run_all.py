@@ -11,7 +11,7 @@ The settings:
 
 A benchmark is a program. Its last line is a JSON object, or a list of them, one for each row:
 `claim`, `ours`, `peer`, `peer_name`, `ratio`, `spread` (of the ratio over turns), `target`,
-`holds`, `floor`, and `reason` if there is no ratio. A benchmark that fails or takes longer than
+`holds`, `floor`, and `reason` in place of a missing ratio. A benchmark that fails or takes longer than
 `--limit` seconds gets the line "failed: reason". One that lacks a package gets "not run: needs
 PACKAGE". The others still run. The exit code is 1 if a benchmark failed or did not run.
 

@@ -1,16 +1,21 @@
-"""Temporal robustness against stlcg++, and thousands of temporal constraints against one read of what they gather.
+"""Compare temporal robustness with stlcg++, and thousands of temporal rules with reading their inputs.
 
     python benchmarks/temporal_robustness.py [--repeats 9] [--rows 3000]
 
-First `always[0,24]`, a nested response and `until[0,24]` over 256 traces of 100 steps, as formulas on tensors (`evaluate`) and as a whole
-`ConstraintModule`, beside stlcg++ (`stlcgpp`): values and gradients are compared before anything is timed, at the steps whose windows lie
-inside the trace. Peak memory is that of a process of its own for each, above what it holds before the call. Then 3,000 constraints of
-twelve temporal shapes over a batch of 1,024 windows of 48 steps, beside one read of the numbers that they gather.
+Part 1: `always[0,24]`, a nested response and `until[0,24]` over 256 traces of 100 steps. Ours is a
+call of a `ConstraintModule` with the compiled rule, input checks and report included; the peer is
+stlcg++ (`stlcgpp`). Before the timing, values and gradients of both are compared at the steps with
+windows inside the trace. Peak memory is measured in a new process for each side, above what the
+process holds before the call.
+
+Part 2: 3,000 constraints of twelve temporal shapes over a batch of 1,024 windows of 48 steps. No
+other library evaluates such a set; the peer is one read of the numbers that the rules gather.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -26,14 +31,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from packs.drawn import Part, drawn_pack, module_of
+from reporting.rows import Row, compare, missing, without_peer
 from torch import Tensor
 
-from fedkg.constraints import ConstraintModule, columns
-from fedkg.constraints.engine.traces import windows
-from fedkg.constraints.fused.batch import Places, fused_places
-from fedkg.constraints.fused.bound import fused
-from fedkg.constraints.fused.call import Call
-from fedkg.constraints.plain import is_plain
+import fedkg
 from fedkg.pack import (
     And,
     Compare,
@@ -47,10 +48,27 @@ from fedkg.pack import (
     Sum,
     Temporal,
     Until,
+    used_slots,
 )
 
 TRACES, STEPS = 256, 100
 BATCH, LENGTH, SIGNALS, OUTPUTS = 1024, 48, 60, 4
+PEER = "stlcg++"
+MEMORY_TARGET, READS_TARGET = 50.0, 0.2
+MEASURABLE_MIB = 1 / 8
+"""Peak memory below this is not distinguished: the system counts whole pages."""
+
+RULES: dict[str, tuple[str, int, tuple[float, float]]] = {
+    "always[0,24]": ("always [0, 24] -1 <= y <= 1", 24, (150, 20)),
+    "nested response": (
+        "always [0, 48] (if y >= -1 then eventually [0, 12] y >= 1)",
+        60,
+        (150, 20),
+    ),
+    "until[0,24]": ("(y <= 2) until [0, 24] (y <= -0.5)", 24, (150, 100)),
+}
+"""The text of each rule, its horizon in steps, and the least ratio forward and with backward."""
+
 SCALE, LOW, HIGH, P, Q, LOW2, HIGH2 = range(7)
 A, B = Param(index=P), Param(index=Q)
 X, Z, Y = Slot(index=0), Slot(index=1), Slot(index=2, role="output")
@@ -71,26 +89,6 @@ def until(left: Formula, right: Formula) -> Until:
     return Until(op="until", low=LOW, high=HIGH, left=left, right=right)
 
 
-FORMULAS: dict[str, tuple[Formula, tuple[float, ...], int, tuple[float, float]]] = {
-    "always[0,24]": (
-        over("always", And(args=(le(A, Y), le(Y, B)))),
-        (1, 0, 24, -1, 1, 0, 0),
-        24,
-        (150, 20),
-    ),
-    "nested response": (
-        over(
-            "always",
-            Implies(antecedent=le(A, Y), consequent=over("eventually", le(B, Y), LOW2, HIGH2)),
-        ),
-        (1, 0, 48, -1, 1, 0, 12),
-        60,
-        (150, 20),
-    ),
-    "until[0,24]": (until(le(Y, A), le(Y, B)), (1, 0, 24, 2, -0.5, 0, 0), 24, (150, 100)),
-}
-"""Formula, numbers of its row, horizon, and how many times faster than stlcg++ it is to be, forward and with backward."""
-
 SHAPES: tuple[Formula, ...] = (
     over("always", le(Y, A)),
     over("always", And(args=(le(A, Y), le(Y, B)))),
@@ -107,79 +105,42 @@ SHAPES: tuple[Formula, ...] = (
     over("always", le(Sum(args=(Y, Negate(arg=X))), A)),
     Implies(antecedent=And(args=(le(A, X), le(Z, B))), consequent=over("always", le(Y, B))),
 )
+"""The shapes of part 2."""
 
 
-def single(name: str) -> ConstraintModule:
-    """One of `FORMULAS` as a module whose one row reads the first output."""
-    formula, numbers, _, _ = FORMULAS[name]
-    pack = drawn_pack(
-        [(formula, np.array([[0, 1, SIGNALS]]), np.array([numbers]))], SIGNALS, OUTPUTS, shared=True
-    )
-    return ConstraintModule(pack, x=columns(["c0"]), y=columns([f"c{SIGNALS}"]))
-
-
-def formula_on_tensors(name: str) -> Callable[[Tensor], Tensor]:
-    """Traces [n, T] to robustness [n, T], NaN where unknown: the formula alone."""
-    bank = single(name).banks[0]
-    program = fused(bank, torch.float32, missing=False)
-    assert program is not None, "there are loops for it"
-
-    known: dict[
-        torch.Size, tuple[Places, Tensor]
-    ] = {}  # by shape: what a call like an earlier one need not find out again
-
-    def robustness_of(x: Tensor) -> Tensor:
-        outputs = x.reshape(1, -1)
-        assert is_plain(outputs), "numbers that can be looked at"
-        places, none = known.get(x.shape) or learnt(x.shape)
-        return Call(program, places.batch(none, outputs), 0, 1).robustness(none, outputs).view_as(x)
-
-    def learnt(shape: torch.Size) -> tuple[Places, Tensor]:
-        with torch.inference_mode(mode=False):
-            conditions, none = (
-                torch.ones(2, shape.numel(), dtype=torch.bool),
-                torch.zeros(0, shape.numel()),
-            )
-            places = fused_places(conditions, windows(*shape, None, clip=False), torch.float32)
-        assert places is not None, "conditions on a CPU"
-        known[shape] = places, none
-        return places, none
-
-    return robustness_of
-
-
-def module_on_tensors(name: str) -> Callable[[Tensor], Tensor]:
-    """The same through the module: layouts, reading, report; with a feature that is there anyway."""
-    module = single(name)
+def module_robustness(name: str) -> Callable[[Tensor], Tensor]:
+    """Robustness [n, T] of traces [n, T] by a `ConstraintModule` of one rule; NaN where unknown."""
+    text = f"timeline step 1 h\noutput y span -10 .. 10\nrule r require {RULES[name][0]}\n"
+    rules = fedkg.compile(text=text).constraints(x=fedkg.columns(["none"]), y=fedkg.columns(["y"]))
     features = torch.zeros(TRACES, STEPS, 1)
 
     def robustness(x: Tensor) -> Tensor:
-        return module(features[: len(x)], x).at_steps.robustness[..., 0]
+        found: Tensor = rules(features[: len(x)], x).at_steps.robustness[..., 0]
+        return found
 
     return robustness
 
 
-def stlcgpp(name: str) -> Callable[[Tensor], Tensor]:
+def stlcgpp_robustness(name: str) -> Callable[[Tensor], Tensor]:
     """The same by stlcg++."""
     warnings.filterwarnings("ignore")
     from stlcgpp import formula as stl
 
     x = stl.Predicate("x", lambda s: s)
-    made = {
+    formula = {
         "always[0,24]": lambda: stl.Always((x >= -1.0) & (x <= 1.0), interval=[0, 24]),
         "nested response": lambda: stl.Always(
             stl.Implies(x >= -1.0, stl.Eventually(x >= 1.0, interval=[0, 12])), interval=[0, 48]
         ),
         "until[0,24]": lambda: stl.Until(x < 2.0, x < -0.5, interval=[0, 24]),
     }[name]()
-    robustness: Callable[[Tensor], Tensor] = torch.vmap(lambda s: made.robustness_trace(s))
+    robustness: Callable[[Tensor], Tensor] = torch.vmap(lambda s: formula.robustness_trace(s))
     return robustness
 
 
-WAYS: dict[str, Callable[[str], Callable[[Tensor], Tensor]]] = {
-    "formula": formula_on_tensors,
-    "module": module_on_tensors,
-    "stlcg++": stlcgpp,
+SIDES: dict[str, Callable[[str], Callable[[Tensor], Tensor]]] = {
+    "fedkg": module_robustness,
+    PEER: stlcgpp_robustness,
 }
 
 
@@ -191,26 +152,30 @@ def traces() -> Tensor:
 
 
 def gradient(robustness: Callable[[Tensor], Tensor], x: Tensor, inside: int) -> Tensor:
-    """The gradient of the sum of known robustness."""
+    """The gradient of the sum of the robustness at the first `inside` steps."""
     leaf = x.clone().requires_grad_()
     (found,) = torch.autograd.grad(robustness(leaf)[:, :inside].sum(), leaf)
     return found
 
 
-def memory(name: str, way: str, backward: bool) -> float:
-    """Peak MiB of one call above what the process held, measured in a process of its own."""
-    text = [sys.executable, __file__, "--memory", name, way, str(int(backward))]
-    done = subprocess.run(text, capture_output=True, text=True, check=True)
+def peak_of(name: str, side: str, backward: bool) -> float:
+    """Peak MiB of one call above what the process held before, measured in a new process."""
+    command = [sys.executable, __file__, "--memory", name, side, str(int(backward))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 
-def measure(name: str, way: str, backward: bool) -> float:
-    """In this process: warm up on one trace, then the peak of one call on all."""
+def measure_peak(name: str, side: str, backward: bool) -> float:
+    """Return the peak of one call on all traces in this process.
+
+    A call on half of the traces comes first, because the first large call of either side loads
+    code that stays in memory.
+    """
     torch.set_num_threads(1)
-    robustness, x, inside = WAYS[way](name), traces(), STEPS - FORMULAS[name][2]
+    robustness, x, inside = SIDES[side](name), traces(), STEPS - RULES[name][1]
     call = (lambda t: gradient(robustness, t, inside)) if backward else robustness
-    call(x[:1])
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    call(x[: TRACES // 2])
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = peak()
     call(x)
     return peak() - before
@@ -227,100 +192,85 @@ def peak() -> float:
 
 
 def timed(work: Callable[[], object], calls: int = 1) -> float:
-    """Milliseconds of one call."""
+    """Milliseconds of one call, the mean of `calls`."""
     start = time.perf_counter()
     for _ in range(calls):
         work()
     return (time.perf_counter() - start) * 1e3 / calls
 
 
-def table(claim: str, times: dict[str, list[float]]) -> None:
+def print_table(claim: str, times: dict[str, list[float]]) -> None:
     """Medians and quartiles."""
     for what, each in times.items():
         low, high = np.quantile(each, (0.25, 0.75))
         print(
-            f"  {claim:36s} {what:34s} median {statistics.median(each):9.3f} ms   quartiles {low:8.3f} .. {high:8.3f}"
+            f"  {claim:36s} {what:28s} median {statistics.median(each):9.3f} ms"
+            f"   quartiles {low:8.3f} .. {high:8.3f}"
         )
 
 
-def formulas(repeats: int) -> list[dict[str, object]]:
-    """The first part: three formulas, forward and with backward."""
+def compare_rules(repeats: int) -> list[Row]:
+    """Part 1: three rules, forward and with backward."""
+    installed = importlib.util.find_spec("stlcgpp") is not None
+    names = [side for side in SIDES if installed or side != PEER]
     x, results = traces(), []
-    for name, (_, _, horizon, targets) in FORMULAS.items():
-        ways, inside = {way: make(name) for way, make in WAYS.items()}, STEPS - horizon
+    for name, (_, horizon, targets) in RULES.items():
+        sides, inside = {side: SIDES[side](name) for side in names}, STEPS - horizon
         with torch.no_grad():
-            values = [way(x)[:, :inside] for way in ways.values()]
+            values = [side(x)[:, :inside] for side in sides.values()]
         assert all(torch.allclose(values[0], other, atol=1e-5) for other in values[1:]), name
-        gradients = [gradient(way, x, inside) for way in ways.values()]
+        gradients = [gradient(side, x, inside) for side in sides.values()]
         assert all(torch.allclose(gradients[0], other, atol=1e-4) for other in gradients[1:]), name
         for what, target in zip(("forward", "forward and backward"), targets, strict=True):
             backward = what != "forward"
             works: dict[str, Callable[[], object]] = {
-                way: partial(gradient, run, x, inside) if backward else partial(run, x)
-                for way, run in ways.items()
+                side: partial(gradient, run, x, inside) if backward else partial(run, x)
+                for side, run in sides.items()
             }
-            works["read and write once"] = lambda: x.clone()
-            times: dict[str, list[float]] = {way: [] for way in works}
+            works["read and write once"] = x.clone
+            times: dict[str, list[float]] = {side: [] for side in works}
             with torch.set_grad_enabled(backward):
                 for _ in range(repeats):
-                    for way, work in works.items():
-                        times[way].append(timed(work, 1 if way == "stlcg++" else 10))
-            table(f"{name}, {what}", times)
-            peaks = {way: memory(name, way, backward) for way in ("formula", "stlcg++")}
-            ratio = statistics.median(
-                b / a for a, b in zip(times["formula"], times["stlcg++"], strict=True)
-            )
-            whole = statistics.median(
-                b / a for a, b in zip(times["module"], times["stlcg++"], strict=True)
-            )
-            print(
-                f"  {ratio:.0f} times faster as a formula, {whole:.0f} times as a module; peak MiB {peaks}"
-            )
-            results.append(
-                record(
-                    f"{name}, {TRACES} traces x {STEPS}, {what}",
-                    times,
-                    "formula",
-                    "stlcg++",
-                    ratio,
-                    target,
-                )
-            )
-            if name.startswith("until"):
-                share = peaks["stlcg++"] / max(peaks["formula"], 1 / 8)
-                results.append(
-                    {
-                        "claim": f"{name}, {what}: peak memory, MiB",
-                        "ours": round(peaks["formula"], 2),
-                        "peer": round(peaks["stlcg++"], 1),
-                        "peer_name": "stlcg++",
-                        "ratio": round(share, 1),
-                        "target": 50,
-                        "holds": share >= 50,
-                        "floor": round(2 * x.numel() * 4 / 2**20, 3),
-                    }
-                )
+                    for side, work in works.items():
+                        times[side].append(timed(work, 1 if side == PEER else 10))
+            print_table(f"{name}, {what}", times)
+            peaks = {side: peak_of(name, side, backward) for side in names}
+            shown = ", ".join(f"{side} {mib:.2f}" for side, mib in peaks.items())
+            print(f"  {name}, {what}: peak MiB {shown}")
+            results += rows_of(f"{name}, {what}", times, peaks, target)
     return results
 
 
-def record(
-    claim: str, times: dict[str, list[float]], ours: str, peer: str, ratio: float, target: float
-) -> dict[str, object]:
-    """One line of the results."""
-    return {
-        "claim": claim,
-        "ours": round(statistics.median(times[ours]), 4),
-        "peer": round(statistics.median(times[peer]), 4),
-        "peer_name": peer,
-        "ratio": round(ratio, 1),
-        "target": target,
-        "holds": ratio >= target,
-        "floor": round(statistics.median(times["read and write once"]), 4),
-    }
+def rows_of(
+    what: str, times: dict[str, list[float]], peaks: dict[str, float], target: float
+) -> list[Row]:
+    """The rows of one rule and direction: time, and for `until` the peak memory."""
+    claim, memory = (
+        f"{what}, {TRACES} traces x {STEPS}, ms",
+        f"{what}, {TRACES} traces x {STEPS}: peak memory, MiB, one process each",
+    )
+    floor = statistics.median(times["read and write once"])
+    has_memory = what.startswith("until")
+    if PEER not in times:
+        reason = missing("stlcgpp")
+        found = [without_peer(claim, reason, PEER, ours=times["fedkg"], target=target, floor=floor)]
+        if has_memory:
+            found.append(
+                without_peer(memory, reason, PEER, ours=[peaks["fedkg"]], target=MEMORY_TARGET)
+            )
+        return found
+    found = [compare(claim, times["fedkg"], times[PEER], PEER, target=target, floor=floor)]
+    if has_memory:
+        ours = max(peaks["fedkg"], MEASURABLE_MIB)
+        bytes_moved = 2 * TRACES * STEPS * 4 / 2**20
+        found.append(
+            compare(memory, [ours], [peaks[PEER]], PEER, target=MEMORY_TARGET, floor=bytes_moved)
+        )
+    return found
 
 
 def plant(rows: int) -> list[Part]:
-    """So many rows of `SHAPES` over the signals and outputs of a plant."""
+    """Rows of `SHAPES` over the signals and outputs of a plant, `rows` in all."""
     dice = np.random.default_rng(1)
     params = []
     for part in np.array_split(np.arange(rows), len(SHAPES)):
@@ -345,52 +295,51 @@ def plant(rows: int) -> list[Part]:
     return parts
 
 
-def many(rows: int, repeats: int) -> dict[str, object]:
-    """The second part: the rows of a plant, against one read of the numbers that they gather."""
+def compare_reads(rows: int, repeats: int) -> Row:
+    """Part 2: the constraints of a plant, and one read of the numbers that they gather."""
     module = module_of(drawn_pack(plant(rows), SIGNALS, OUTPUTS, shared=True, end="clip"))
     x, y = torch.randn(BATCH, LENGTH, SIGNALS), torch.randn(BATCH, LENGTH, OUTPUTS)
-    numbers = torch.randn(SIGNALS, BATCH * LENGTH)
-    gathers = [(len(bank.inputs) + len(bank.outputs)) * bank.rows for bank in module.banks]
-    chunk = torch.randn(max(1, 2**26 // numbers.shape[1]), numbers.shape[1])
+    gathered = sum(len(used_slots(bank.skeleton)) * bank.rows for bank in module.pack.banks)
+    width = BATCH * LENGTH
+    chunk = torch.randn(max(1, 2**26 // width), width)
 
     def read() -> None:
-        for start in range(0, sum(gathers), chunk.shape[0]):
-            chunk[: sum(gathers) - start].sum()
+        for start in range(0, gathered, chunk.shape[0]):
+            chunk[: gathered - start].sum()
 
     @torch.no_grad()
     def verdicts() -> object:
         return module(x, y).robustness
 
     verdicts()
-    times: dict[str, list[float]] = {"module": [], "read of the gathered inputs": []}
+    peer = "one read of the gathered inputs"
+    times: dict[str, list[float]] = {"fedkg": [], peer: []}
     for _ in range(repeats):
-        times["module"].append(timed(verdicts))
-        times["read of the gathered inputs"].append(timed(read))
-    claim = f"{rows} rows of {len(SHAPES)} skeletons, {BATCH} x {LENGTH} steps"
-    table(claim, times)
-    multiple = statistics.median(a / b for a, b in zip(*times.values(), strict=True))
-    print(
-        f"  {multiple:.1f} times one read of the gathered inputs ({sum(gathers) * numbers.shape[1] * 4 / 2**30:.2f} GiB)"
-    )
-    times["read and write once"] = times["read of the gathered inputs"]
-    return record(claim, times, "module", "read of the gathered inputs", 1 / multiple, 0.2)
+        times["fedkg"].append(timed(verdicts))
+        times[peer].append(timed(read))
+    claim = f"{rows} rows of {len(SHAPES)} shapes, {BATCH} x {LENGTH} steps, ms"
+    print_table(claim, times)
+    print(f"  the gathered inputs are {gathered * width * 4 / 2**30:.2f} GiB")
+    floor = statistics.median(times[peer])
+    return compare(claim, times["fedkg"], times[peer], peer, target=READS_TARGET, floor=floor)
 
 
 def main() -> None:
+    """Run both parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--memory", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.memory:
-        print(measure(options.memory[0], options.memory[1], options.memory[2] == "1"))
+        print(measure_peak(options.memory[0], options.memory[1], options.memory[2] == "1"))
         return
     print(
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}"
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, "
+        f"{platform.machine()}, load before {os.getloadavg()[0]:.1f}"
     )
-    print(f"load before: {os.getloadavg()[0]:.1f}")
-    results = formulas(options.repeats)
-    results.append(many(options.rows, max(3, options.repeats // 3)))
+    results = compare_rules(options.repeats)
+    results.append(compare_reads(options.rows, max(3, options.repeats // 3)))
     print(json.dumps(results))
 
 

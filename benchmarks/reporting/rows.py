@@ -65,7 +65,7 @@ def compare(
 def limit(
     claim: str, ours: Sequence[float], most: float, unit: str, *, floor: float | None = None
 ) -> Row:
-    """Compare ours with a fixed limit: there is no peer. The ratio is limit / ours."""
+    """Compare ours with a fixed limit instead of a peer. The ratio is limit / ours."""
     return compare(
         claim, ours, [most] * len(ours), f"{unit}, a limit without a peer", target=1.0, floor=floor
     )
@@ -100,5 +100,5 @@ def without_peer(
 
 
 def missing(package: str) -> str:
-    """The reason of a row whose peer is not installed."""
+    """The reason of a row that lacks its peer."""
     return f"not run: needs {package} (pip install 'fedkg[bench]')"
