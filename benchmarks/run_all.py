@@ -62,7 +62,7 @@ QUICK: dict[str, str] = {
     "private_steps": "--turns 5",
     "projections": "--repeats 7",
     "scfa_overhead": "--turns 15",
-    "shacl_validation": "--nodes 20000",
+    "shacl_validation": "--nodes 20000 --pyshacl-nodes 2000",
     "sparql_compile": "--entities 2000 --queries 600",
     "specialise": "--repeats 9",
     "teacher": "--repeats 3",
