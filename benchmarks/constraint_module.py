@@ -22,6 +22,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from packs.drawn import drawn_pack, module_of
+from reporting.rows import compare
 from torch import Tensor
 
 from fedkg.pack import And, Compare, Formula, Implies, Not, Or, Pack, Param, Product, Slot, Sum
@@ -192,16 +193,14 @@ def main() -> None:
             f"  {claim:32s} {ratio:.0f} times faster than the loop; {multiple:.1f} times the reading of the inputs"
         )
         results.append(
-            {
-                "claim": f"{claim}: {options.rows} constraints x batch {options.batch}",
-                "ours": round(statistics.median(mine), 3),
-                "peer": round(statistics.median(peer), 3),
-                "peer_name": "PyTorch, one constraint at a time",
-                "ratio": round(ratio, 1),
-                "target": TARGETS[claim],
-                "holds": ratio >= TARGETS[claim],
-                "floor": round(statistics.median(floor), 3),
-            }
+            compare(
+                f"{claim}: {options.rows} constraints x batch {options.batch}, ms",
+                mine,
+                peer,
+                "PyTorch, one constraint at a time",
+                target=TARGETS[claim],
+                floor=statistics.median(floor),
+            )
         )
     print(json.dumps(results))
 

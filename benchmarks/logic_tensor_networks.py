@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from reporting.rows import compare
 from torch import Tensor
 
 import fedkg
@@ -175,17 +176,14 @@ def main() -> None:
             )
             print(f"  {claim:22s} {way}: {ratio:.0f} times faster")
             results.append(
-                {
-                    "claim": f"{options.rules} rules x {options.batch} rows, {way} penalty, {claim}",
-                    "ours": round(statistics.median(times[way]), 2),
-                    "peer": round(statistics.median(times["LTNtorch"]), 1),
-                    "peer_name": "LTNtorch",
-                    "ratio": round(ratio, 1),
-                    "spread": f"{min(times[way]):.1f} .. {max(times[way]):.1f}",
-                    "target": TARGETS[claim],
-                    "holds": ratio >= TARGETS[claim],
-                    "floor": round(statistics.median(times["read and write once"]), 3),
-                }
+                compare(
+                    f"{options.rules} rules x {options.batch} rows, {way} penalty, {claim}, ms",
+                    times[way],
+                    times["LTNtorch"],
+                    "LTNtorch",
+                    target=TARGETS[claim],
+                    floor=statistics.median(times["read and write once"]),
+                )
             )
     print(json.dumps(results))
 

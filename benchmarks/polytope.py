@@ -5,9 +5,9 @@
 
 The peers are loops over OSQP and ProxQP, and, with the backward pass, cvxpylayers and qpth. The
 rows are random, with a tenth of their entries nonzero and a point inside all of them; the points
-are random. The loops satisfy the rows up to 1e-5, for which they need a tolerance of 1e-6. Ours is
-exact up to the rounding of float32; theirs are in float64. Before the benchmark measures time, it
-compares their points with ours, and ours with its own certificate. The loops update one solver,
+are random. All sides use float64. The loops satisfy the rows up to 1e-5, for which they need a
+tolerance of 1e-6; ours is exact up to rounding. Before the benchmark measures time, it compares
+their points with ours, and ours with its own certificate. The loops update one solver,
 which reuses its factors, from point to point. cvxpylayers and qpth get the points in batches of the
 size at which a point costs them least, determined beforehand, and run fewer rounds, because a pass
 takes seconds. A peer that takes more than `--patience` seconds is stopped; the benchmark prints
@@ -41,6 +41,7 @@ import torch
 from cvxpylayers.torch import CvxpyLayer
 from numpy.typing import NDArray
 from proxsuite import proxqp
+from reporting.rows import Row, compare
 from torch import Tensor
 
 from fedkg.projection import Polytope, project_polytope
@@ -216,7 +217,7 @@ def timed(work: Callable[[], object]) -> float:
 
 def compared(
     claim: str, works: dict[str, Callable[[], object]], repeats: int, target: float, floor: float
-) -> dict[str, object]:
+) -> Row:
     """Time the functions in turn.
 
     The first one is ours; the claim compares it with the best of the others.
@@ -237,17 +238,7 @@ def compared(
     print(
         f"  {claim:36s} {ratio:.1f} times faster than {best}; {statistics.median(times[ours]) / floor:.0f} times the floor"
     )
-    return {
-        "claim": claim,
-        "ours": round(statistics.median(times[ours]), 3),
-        "peer": round(statistics.median(times[best]), 3),
-        "peer_name": best,
-        "ratio": round(ratio, 2),
-        "spread": f"{min(times[ours]):.1f} .. {max(times[ours]):.1f}",
-        "target": target,
-        "holds": ratio >= target,
-        "floor": round(floor, 4),
-    }
+    return compare(f"{claim}, ms", times[ours], times[best], best, target=target, floor=floor)
 
 
 def main() -> None:
@@ -269,16 +260,15 @@ def main() -> None:
     warnings.filterwarnings("ignore", module="cvxpy|cvxpylayers|diffcp|qpth")
     torch.set_num_threads(1)
     x, matrix, ends = problem(options.points, options.rows, np.random.default_rng(0))
-    points, rows, limits = (torch.tensor(part, dtype=torch.float32) for part in (x, matrix, ends))
+    wide, rows, limits = (torch.from_numpy(part) for part in (x, matrix, ends))
     polytope = Polytope(rows, limits)
     layers = {"cvxpylayers": layer(matrix, ends), "qpth": qpth_layer(options.peers, matrix, ends)}
-    wide = torch.from_numpy(x)
     loops = {"OSQP loop": osqp_loop(x, matrix, ends), "ProxQP loop": proxqp_loop(x, matrix, ends)}
 
     exact = project_polytope(wide, torch.from_numpy(matrix), torch.from_numpy(ends))
     assert float(exact.residual.max()) < 1e-9
     assert float(exact.multipliers.min()) >= 0
-    ours = polytope.project(points)
+    ours = polytope.project(wide)
     assert float(polytope.excess(ours).max()) < 1e-5
     assert float((ours - exact.point).abs().max()) < 1e-5
     for name, run in loops.items():
@@ -304,11 +294,11 @@ def main() -> None:
     print(
         f"torch {torch.__version__}, 1 thread, {platform.machine()}, load {os.getloadavg()[0]:.1f}"
     )
-    out = torch.empty_like(points)
-    floor = min(timed(lambda: (rows.sum(), torch.add(points, 1, out=out))) for _ in range(20))
-    forward: dict[str, Callable[[], object]] = {"fedkg": lambda: polytope.project(points), **loops}
+    out = torch.empty_like(wide)
+    floor = min(timed(lambda: (rows.sum(), torch.add(wide, 1, out=out))) for _ in range(20))
+    forward: dict[str, Callable[[], object]] = {"fedkg": lambda: polytope.project(wide), **loops}
     both: dict[str, Callable[[], object]] = {
-        "fedkg": lambda: gradient(polytope.project, points),
+        "fedkg": lambda: gradient(polytope.project, wide),
         "cvxpylayers": lambda: gradient(layers["cvxpylayers"], wide),
         "qpth": lambda: gradient(layers["qpth"], wide),
     }

@@ -2,8 +2,8 @@
 
     python benchmarks/projections.py [--points 1024] [--repeats 15]
 
-The peers are pyproximal, sparsemax and scipy. Points are float32, as a model has them; pyproximal
-and scipy take one point at a time, in float64. The benchmark compares the results before it
+The peers are pyproximal, sparsemax and scipy. All sides use float64; pyproximal and scipy take one
+point at a time, because they have no batches. The benchmark compares the results before it
 measures time. All run on one thread, because a call has too little work to share. The floor is one
 read and one write of the points.
 """
@@ -21,6 +21,7 @@ from collections.abc import Callable
 import numpy as np
 import pyproximal
 import torch
+from reporting.rows import compare
 from scipy.optimize import isotonic_regression
 from sparsemax import Sparsemax
 from torch import Tensor
@@ -41,8 +42,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    points = torch.randn(options.points, 50, generator=torch.Generator().manual_seed(0)) * 2
-    wide = points.double().numpy()
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(options.points, 50, generator=generator, dtype=torch.float64) * 2
+    wide = points.numpy()
     ball, shares = pyproximal.L1Ball(50, 1.0), Sparsemax(dim=-1)
     works: dict[str, tuple[str, Callable[[], Tensor], Callable[[], object]]] = {
         "L1 ball": (
@@ -58,7 +60,7 @@ def main() -> None:
         ),
     }
     print(
-        f"{options.points} points of 50 entries, float32, {options.repeats} repeats, one thread, alternating"
+        f"{options.points} points of 50 entries, float64, {options.repeats} repeats, one thread, alternating"
     )
     print(
         f"torch {torch.__version__}, {os.cpu_count()} cores, {platform.machine()}, load {os.getloadavg()[0]:.1f}"
@@ -73,23 +75,14 @@ def main() -> None:
         )  # pyproximal bisects
         pairs = [(timed(ours), timed(theirs)) for _ in range(options.repeats)]
         mine, others = ([pair[i] for pair in pairs] for i in range(2))
-        ratio = statistics.median(pair[1] / pair[0] for pair in pairs)
         for who, times in (("fedkg", mine), (peer, others)):
             print(
                 f"  {name:10s} {who:12s} median {statistics.median(times):8.2f} ms   spread {min(times):8.2f} .. {max(times):8.2f}"
             )
         results.append(
-            {
-                "claim": f"{name}, {options.points} x 50",
-                "ours": round(statistics.median(mine), 3),
-                "peer": round(statistics.median(others), 3),
-                "peer_name": peer,
-                "ratio": round(ratio, 2),
-                "spread": f"{min(mine):.2f} .. {max(mine):.2f}",
-                "target": 1.0,
-                "holds": ratio >= 1,
-                "floor": round(floor, 4),
-            }
+            compare(
+                f"{name}, {options.points} x 50, ms", mine, others, peer, target=1.0, floor=floor
+            )
         )
     print(json.dumps(results))
 
