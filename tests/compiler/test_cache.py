@@ -59,7 +59,10 @@ def test_the_second_compilation_is_the_first_one_kept(
 
 
 def test_what_is_kept_is_told_without_the_libraries_of_a_compilation(rules: Path) -> None:
-    """Their import takes longer than the look at the files; where the pack itself is asked for, they come."""
+    """Importing them takes longer than looking at the files.
+
+    They are imported when the pack itself is needed.
+    """
     asked = "from pathlib import Path; from fedkg_compiler.cache import compile_cached; import sys"
     told = "print(found.counts.rules, len(found.diagnostics), len(found.packed.body), 'numpy' in sys.modules, 'pydantic' in sys.modules)"
     first = compile_cached([rules], [])

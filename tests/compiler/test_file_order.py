@@ -1,4 +1,4 @@
-"""The bytes of a pack do not depend on the order in which its files are named, whatever stands in them."""
+"""The bytes of a pack do not depend on the order of its files, whatever they contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read is noted, by its content, and patterns by what they find."""
+"""Inputs that were read are noted by their content, and patterns by the files they match."""
 
 from __future__ import annotations
 

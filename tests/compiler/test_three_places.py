@@ -1,4 +1,7 @@
-"""The same rules compile to the same bytes whether their graph is in a file, in a store on disk, or behind an endpoint."""
+"""The same rules compile to the same bytes from any source of the graph.
+
+The sources are a file, a store on disk, and an endpoint.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules compiled and evaluated on traces, for tests that compare with verdicts worked out by hand."""
+"""Rules compiled and evaluated on traces, for tests that compare with hand-computed verdicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedkg_compiler import compile_rules
 
 
 def compiled(text: str) -> Pack:
-    """The pack of a rule text, written and read again; fails with the messages where there is none."""
+    """The pack of a rule text, written and read again; fails with the messages if there is none."""
     compilation = compile_rules(text=text)
     assert compilation.pack is not None, [problem.message for problem in compilation.diagnostics]
     return read_pack(compilation.pack.to_bytes())
@@ -25,14 +25,17 @@ def compiled(text: str) -> Pack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What one rule says of each step: `T`, `F` or `?`, and its robustness (float64 [B], NaN where unknown)."""
+    """The result of one rule at each step.
+
+    Verdicts `T`, `F` or `?`, and robustness (float64 [B], NaN where unknown).
+    """
 
     verdicts: str
     robustness: NDArray[np.float64]
 
 
 def judged(pack: Pack, trace: Mapping[str, Sequence[object]]) -> dict[str, Judged]:
-    """The verdict of each rule at each row of a table, whose columns are given by header."""
+    """The verdict of each rule at each row of a table; its columns are given by header."""
     rows = [
         ";".join("" if cell is None else str(cell) for cell in row)
         for row in zip(*trace.values(), strict=True)

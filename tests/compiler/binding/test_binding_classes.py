@@ -65,7 +65,7 @@ def test_a_set_of_classes_is_one_atom_with_the_ties_of_one_class() -> None:
 
 
 def test_scores_that_are_read_as_probabilities_say_so() -> None:
-    """Whoever lays out logits has to make probabilities of them: all classes of the label carry the unit."""
+    """Logits have to be converted to probabilities: all classes of the label carry the unit."""
     columns = pack_of("probability(grade, A) >= 0.5 or grade is B").manifest.contract.columns
     assert {(column.category, column.unit) for column in columns} == {
         (name, "probability") for name in "ABC"

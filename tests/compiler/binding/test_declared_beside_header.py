@@ -1,4 +1,7 @@
-"""A declared unit that is not the one behind its column's header is noted; the declaration holds."""
+"""fedkg notes a declared unit that differs from the one in its column's header.
+
+The declaration wins.
+"""
 
 from __future__ import annotations
 

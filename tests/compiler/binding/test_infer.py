@@ -1,4 +1,4 @@
-"""Inferences as they stand in a pack: open parameters, directions, spans, units."""
+"""Inferences in a pack: open parameters, directions, spans, units."""
 
 from __future__ import annotations
 

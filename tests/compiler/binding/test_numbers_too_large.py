@@ -1,4 +1,7 @@
-"""Numbers that no float, window or count holds, and words that there are not: told, never a traceback."""
+"""Numbers too large for a float, window or count, and unknown words, give an error.
+
+They never give a traceback.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sheets as people write them: headers in any spelling, units in cells, in headers and in columns, decimal commas."""
+"""Sheets as people write them.
+
+Headers in any spelling, units in cells, in headers and in columns, decimal commas.
+"""
 
 from __future__ import annotations
 

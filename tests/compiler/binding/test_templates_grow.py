@@ -1,4 +1,4 @@
-"""Templates that grow: what is too large is said, and never breaks anything."""
+"""Templates that grow: one that grows too large gives a diagnostic and no crash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def codes(text: str) -> list[str]:
 
 
 def chain(length: int, body: str) -> str:
-    """Templates of which each follows the next."""
+    """Templates that each follow the next one."""
     links = "".join(f"template t{i}(x) = {body.format(f't{i + 1}')}\n" for i in range(length))
     return f"{links}template t{length}(x) = x <= 3\nrule r require follows t0(a)\n"
 

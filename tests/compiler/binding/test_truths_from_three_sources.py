@@ -1,4 +1,7 @@
-"""Columns of truth values in rules, queries and shapes: each asks for a yes or no, and what it guards keeps its margin."""
+"""Columns of truth values in rules, queries and shapes.
+
+Each is a yes/no condition, and what it guards retains its margin.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ tenths = st.integers(min_value=0, max_value=10_000)
 def test_every_step_inside_the_interval_counts_and_no_other(
     first: int, width: int, step: int
 ) -> None:
-    """Against exact arithmetic: tenths of a second, whose floats are not exact."""
+    """Against exact arithmetic: tenths of a second, which floats do not represent exactly."""
     low, high = steps_of(
         np.array([first / 10 / (step / 10)]), np.array([(first + width) / 10 / (step / 10)])
     )

@@ -1,7 +1,8 @@
-"""The example on the page of a code gives this very code.
+"""The example on the page of a code gives exactly this code.
 
-The first block of a page is a rule file, blocks that begin with ``# NAME.ttl`` (``.csv``, ``.rq`` and so on) right behind it are the
-files beside it. `WITHOUT` names the pages of which this is not so yet: it only shrinks, since a page that is tried must not be in it.
+The first block of a page is a rule file. Blocks that begin with ``# NAME.ttl`` (``.csv``, ``.rq``
+and so on) right after it are the files next to it. `WITHOUT` names the pages for which this does
+not hold yet. The list can only shrink: a page that passes must not be in it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What is proven of knowledge models is true of every sample of a dense grid, and what is shown to
-be wrong is wrong there.
+"""Proven properties of knowledge models hold on every sample of a dense grid.
+
+Reported mistakes are confirmed there too.
 """
 
 from __future__ import annotations

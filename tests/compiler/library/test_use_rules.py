@@ -1,4 +1,4 @@
-"""`use rules`: files of the library as parts of a compilation, on the graph of whoever uses them."""
+"""`use rules`: files of the library as parts of a compilation, on the user's graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules compiled and evaluated in one step, for tests that compare with numbers worked out by hand."""
+"""Rules compiled and evaluated in one step, for tests that compare with hand-computed numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def compiled(text: str, graphs: Sequence[Path] = ()) -> Pack:
 
 
 def by_entity(pack: Pack, table: str) -> dict[str, list[float]]:
-    """Robustness on each table row (NaN where it does not apply or is unknown), by the entity of the bank row."""
+    """Robustness on each table row, by the entity of the bank row.
+
+    NaN where it does not apply or is unknown.
+    """
     values = table_values(pack.manifest.contract, read_bytes(table.encode(), "table.csv")).values
     found = {}
     for bank in pack.banks:
@@ -38,7 +41,10 @@ def by_entity(pack: Pack, table: str) -> dict[str, list[float]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowResult:
-    """The bank rows of a pack on one table row: robustness and whether each fires, in pack order; the unit of the first."""
+    """The bank rows of a pack on one table row.
+
+    Robustness and whether each fires, in pack order; the unit of the first.
+    """
 
     robustness: NDArray[np.float64]
     fired: NDArray[np.bool_]

@@ -1,4 +1,4 @@
-"""Rules over entities that share columns: which table rows they speak of, and which row stands before each."""
+"""Rules over entities that share columns: their table rows, and the row before each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def graph(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("per", ["", " per machine", " per life"])
 def test_the_row_before_is_the_machine_s_own(graph: Path, per: str) -> None:
-    """Machines alternate in the table; the tool of M1 is changed before the last row, which `per life` alone knows."""
+    """Machines alternate in the table.
+
+    The tool of M1 is changed before the last row; only `per life` detects this.
+    """
     graph.write_text(KEYED, encoding="utf-8")
     text = f"{RULE_PREFIX}signal wear(?m) is plant:wear in min\nsignal life is plant:life\nrule r {MACHINES} require wear(?m) never falls{per}"
     found = by_entity(compiled(text, [graph]), TABLE)

@@ -56,7 +56,7 @@ FILLER = "".join(
 
 
 def both(body: bytes, file: str) -> tuple[Document, Document]:
-    """What is read at once, and what is read as ever."""
+    """The document from the reader of large files, and from the ordinary reader."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rdf_reader, "LARGE", 0)
         large, said = read_rdf(body, file=file, at_once=True)

@@ -1,4 +1,4 @@
-"""What is known of a term, whichever way it is spelled."""
+"""Information about a term, in whichever way it is spelled."""
 
 from __future__ import annotations
 

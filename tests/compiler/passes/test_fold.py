@@ -1,4 +1,7 @@
-"""Conjunctions and disjunctions with parts that are true or false already, in both trees that are folded."""
+"""Conjunctions and disjunctions with parts that are always true or false.
+
+They are simplified in both trees.
+"""
 
 from __future__ import annotations
 

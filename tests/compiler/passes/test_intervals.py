@@ -1,4 +1,7 @@
-"""Interval arithmetic holds every value that the term takes inside the spans; scales are the widths of comparisons."""
+"""Interval arithmetic covers every value that a term takes inside the spans.
+
+Scales are the widths of comparisons.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`explain` shows values that keep and break a rule wherever `diff` can; the interpreter confirms each."""
+"""`explain` shows values that satisfy and violate a rule wherever `diff` can.
+
+The interpreter confirms each of them.
+"""
 
 from __future__ import annotations
 

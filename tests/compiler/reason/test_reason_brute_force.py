@@ -49,7 +49,9 @@ ANSWERS = tuple(
 CONTRACT = DataContract(columns=NUMBERS + ANSWERS)
 HALVES = np.arange(0, 4.25, 0.5)
 GRID = np.array(list(product(HALVES, HALVES, (0.0, 1.0), (0.0, 1.0))))[None]
-"""Every half from 0 to 4 in both columns of numbers, true and false in both of truth values: [1, points, 4]."""
+"""All combinations of the values 0 to 4 in steps of 0.5 in both numeric columns, and true and false
+in both truth values: [1, points, 4].
+"""
 
 SLOTS = st.sampled_from([Slot(index=0), Slot(index=1)])
 TERMS = st.one_of(

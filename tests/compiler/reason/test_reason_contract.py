@@ -1,4 +1,7 @@
-"""Boxes made smaller: no value that keeps what must hold is ever lost, and what is left is small where it can be."""
+"""Contracting boxes never loses a value that satisfies the constraints.
+
+The remaining box is small where this is possible.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,10 @@ def kept_inside(
     params: np.ndarray,
     points: np.ndarray,
 ) -> int:
-    """How many of the points [P, 3] in a box the formula keeps; asserts that none of them is lost."""
+    """How many of the points [P, 3] in a box satisfy the formula.
+
+    Asserts that none of them is lost.
+    """
     boxes = Narrowed.of(Sides(low=low[None], high=high[None], params=params[None]))
     contract(formula, holds, boxes)
     at = Scope(slots=points.T[:, :, None], params=params[:, None], inside={})
@@ -124,7 +130,7 @@ ODD = [
 
 
 def check(formula: Formula, holds: bool, seed: int) -> None:
-    """On a box of usual sides, or of odd ones; many of the points lie on its ends, or just inside."""
+    """Check a box with usual or odd sides; many of the points lie on its ends or just inside."""
     random = np.random.default_rng(seed)
     odd = random.random() < 0.4
     low, high = np.sort(random.choice(ODD if odd else USUAL, (2, 3)), axis=0)
@@ -182,7 +188,7 @@ SHRUNK: dict[str, tuple[Term, tuple[float, float], tuple[float, float], tuple[fl
 
 @pytest.mark.parametrize("name", SHRUNK)
 def test_what_is_left_is_small(name: str) -> None:
-    """Of term <= 10 the first side is left as computed by hand, but for the hair that a comparison leaves."""
+    """The first side of term <= 10 is as computed by hand, up to the tolerance of a comparison."""
     term, first, second, left = SHRUNK[name]
     low, high = (
         np.array([[first[0], second[0]]], dtype=float),

@@ -1,4 +1,7 @@
-"""Equations without tolerance among curved terms: what goes together has a value that the interpreter confirms, what does not has none."""
+"""Equations without tolerance among curved terms.
+
+Compatible ones have a value that the interpreter confirms; incompatible ones have none.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def test_rules_that_go_together_are_told_to(name: str) -> None:
 
 
 EXACT = [name for name in TOGETHER if name not in ("a circle", "two at once", "a product", "many")]
-"""Those whose equations can be solved one after the other, so that the interpreter finds no rounding in them."""
+"""Equations that can be solved one after the other, so that the interpreter finds no rounding."""
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -98,7 +101,10 @@ def test_many_roots_are_decided_by_boxes() -> None:
 
 
 def test_no_value_of_many_keeps_a_conflict() -> None:
-    """Random values, the equations' own variables computed from the others: none of them keeps what is said to be torn."""
+    """Random values, with the equations' own variables computed from the others.
+
+    None of them satisfies rules that are reported as a conflict.
+    """
     random = np.random.default_rng(0)
     a, b, c = random.uniform(0, 10, (3, 200_000))
     d = a * np.exp(-b / (c + 1))

@@ -1,4 +1,7 @@
-"""Whole traces: the interpreter confirms every one, long windows are decided by them, and the rules that ship leave nothing open."""
+"""Verdicts on whole traces: the interpreter confirms every one.
+
+They decide long windows, and no rule that ships remains undecided.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ def at_steps(pack: Pack, row: int, witness: Witness) -> tuple[np.ndarray, np.nda
 
 
 def check_traces(pack: Pack) -> int:
-    """How many traces were found for the rows of a pack; asserts that each is what it was looked for as."""
+    """The number of traces found for the rows of a pack; asserts that each is of the requested
+    kind.
+    """
     table, found = RowTable(pack), 0
     traces = WholeTraces(table, Budget(), ())
     rows = list(range(table.count))
@@ -108,7 +113,10 @@ def test_long_windows_are_decided(name: str, ends: str) -> None:
 
 
 def test_rules_that_every_trace_breaks_at_its_end_are_looked_at_before_it() -> None:
-    """Under `clip` the last steps have no window left: each `until` is broken there, whatever the trace; that costs little to see."""
+    """Under `clip` the last steps have no window left.
+
+    Each `until` is violated there, whatever the trace; detecting this is cheap.
+    """
     text = f"timeline step 1 min ends clip\n{SIGNALS}rule one require x >= 1 bar until [10 min, 100 min] y >= 5 bar\n"
     text += "rule other require x <= 8 bar until [5 min, 90 min] y >= 4 bar\n"
     pack = compile_rules(text=text, reason=False).pack

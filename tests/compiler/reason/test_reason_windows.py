@@ -1,4 +1,7 @@
-"""How two versions of a rule over several steps differ: by their windows, and by what the contract says of time and columns."""
+"""How two versions of a rule over several steps differ.
+
+They differ by their windows, and by the contract's time and columns.
+"""
 
 from __future__ import annotations
 

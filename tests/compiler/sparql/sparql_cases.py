@@ -1,4 +1,7 @@
-"""A query through the compiler, and the same query on the data written out as triples: both must find the same violations."""
+"""A query through the compiler, and the same query on the data written as triples.
+
+Both must find the same violations.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ HEAD = (
 PREFIX = f"PREFIX p: <{P}> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n"
 
 BETWEEN = "\x1f"
-"""Stands in no name."""
+"""A string that occurs in no name."""
 
 Cell = float | str | None
 Table = dict[tuple[str, str], Sequence[Cell]]
@@ -67,7 +70,10 @@ def by_compiler(
     rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[list[list[set[str]] | None], tuple[Diagnostic, ...]]:
-    """For each query and table row, what is violated, by the names of the entities that the query shows; None where it is refused."""
+    """For each query and table row, the violations by the names of the entities in the query.
+
+    None if the query is rejected.
+    """
     monkeypatch.setattr(query_binder, "_LISTED", 10**6)
     monkeypatch.setattr(query_binder, "_BETWEEN", BETWEEN)
     (folder / "g.ttl").write_text(graph, encoding="utf-8")
@@ -112,7 +118,9 @@ def matrix(pack: Pack, table: Table, rows: int) -> np.ndarray:
 
 
 def by_store(graph: str, queries: Sequence[str], table: Table, rows: int) -> list[list[set[str]]]:
-    """The same from the queries as they are, on the graph, what it entails, and each row of the table as triples."""
+    """The same from the original queries, on the graph, its entailments, and each row of the table
+    as triples.
+    """
     loaded, _, _ = load_graph([], {}, [], text_graphs=[("g.ttl", graph)])
     vocabularies, _, _ = load_graph([], {}, [])
     store = ox.Store()
@@ -133,7 +141,10 @@ def by_store(graph: str, queries: Sequence[str], table: Table, rows: int) -> lis
 
 
 def same_violations(ours: set[str], theirs: set[str]) -> bool:
-    """Whether both found the same solutions, by the names that they show; where the query shows none, whether both found any."""
+    """Whether both found the same solutions, by the names that they show.
+
+    If the query shows no names, whether both found any.
+    """
     named = theirs - {""}
     return bool(ours) == bool(theirs) and (not named or ours - {""} == named)
 

@@ -1,4 +1,7 @@
-"""The queries of the W3C SPARQL 1.1 suite as violation queries: numeric properties stand in a table, everything else in the graph."""
+"""The queries of the W3C SPARQL 1.1 suite as violation queries.
+
+Numeric properties are in a table, everything else in the graph.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ SENSOR = "https://example.org/sensor#"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one query: ``rows`` or ``graph`` and equal, or refused, with the code and reason."""
+    """The result of one query: ``rows`` or ``graph`` and equal, or rejected, with code and reason."""
 
     folder: str
     name: str
@@ -43,7 +46,10 @@ class Outcome:
 
 
 def queries_of(folder: Path, kind: str) -> dict[Path | None, list[Path]]:
-    """The tests of one kind of a folder: queries by the file of their data. Named graphs are not loaded."""
+    """The tests of one kind in a folder: queries by the file of their data.
+
+    Named graphs are not loaded.
+    """
     store = ox.Store()
     store.load(path=folder / "manifest.ttl", base_iri=folder.as_uri() + "/")
     found: dict[Path | None, list[Path]] = defaultdict(list)
@@ -71,7 +77,10 @@ def queries_of(folder: Path, kind: str) -> dict[Path | None, list[Path]]:
 
 
 def split_data(data: Path | None) -> tuple[str, Table]:
-    """The data as a graph and a table of one row: properties with one number for each of their subjects are observed."""
+    """The data as a graph and a table of one row.
+
+    Properties with one number for each of their subjects are observed.
+    """
     quads = [] if data is None else list(ox.parse(path=data, base_iri=data.as_uri()))
     triples = [(_named(quad.subject), quad.predicate, _named(quad.object)) for quad in quads]
     by_property: dict[ox.NamedNode, list[tuple[object, object]]] = defaultdict(list)
@@ -117,7 +126,10 @@ def _number(node: object) -> float | None:
 
 
 def run_suite(suite: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
-    """The outcome of every query. Raises AssertionError where the compiler and the store find other solutions."""
+    """The outcome of every query.
+
+    Raises AssertionError if the compiler and the store find different solutions.
+    """
     found: list[Outcome] = []
     for name in FOLDERS:
         for data, paths in sorted(

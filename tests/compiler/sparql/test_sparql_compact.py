@@ -1,4 +1,7 @@
-"""Rows without what their formula does not read: it reads the same columns and numbers as before, numbered in the order of reading."""
+"""Rows without the values that their formula does not read.
+
+The formula reads the same columns and numbers as before, numbered in the order of reading.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from fedkg_compiler.sparql.slot_numbering import compact
 
 
 def rows() -> Rows:
-    """Two rows with two tables of members, the second inside the first; every slot and parameter has a column or number of its own."""
+    """Two rows with two tables of members, the second inside the first.
+
+    Every slot and parameter has a different column or number.
+    """
     made = Rows(2)
     _, outer = made.set_of_members(np.array([0, 1, 3]))
     _, inner = made.set_of_members(np.array([0, 2, 2, 3]), 0)
@@ -34,7 +40,10 @@ def rows() -> Rows:
 
 
 def resolved(formula: Formula, made: Rows) -> tuple[Formula, list[int]]:
-    """A formula over what its slots and parameters hold, and the tables of members in the order in which it enters them."""
+    """A formula over the contents of its slots and parameters.
+
+    Also returns the tables of members in the order in which it enters them.
+    """
     tables = {ROWS: made} | {i: table.rows for i, table in enumerate(made.members)}
     entered: list[int] = []
 

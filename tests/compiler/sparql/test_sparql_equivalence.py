@@ -164,7 +164,7 @@ PATTERNS = (
     "{ ?n p:feeds ?m ; p:f ?w } UNION { ?n p:feeds ?m ; p:lim ?w }",
     "?n p:feeds ?m ; p:low ?x . OPTIONAL { ?n p:f ?w }",
 )
-"""Solutions to be gathered: ?m is what groups are of, ?n a member, ?w its value; some members are there twice."""
+"""Solutions to aggregate: ?m is the group, ?n a member, ?w its value; some members occur twice."""
 
 
 @st.composite

@@ -1,4 +1,7 @@
-"""Parts of a query whose order matters (OPTIONAL, MINUS, BIND, braces) beside entities that only a reading names, against the store."""
+"""Parts of a query that depend on their order (OPTIONAL, MINUS, BIND, braces), against the store.
+
+The queries also have entities that only a reading names.
+"""
 
 from __future__ import annotations
 
@@ -184,7 +187,10 @@ AGAIN = (
 
 @pytest.mark.parametrize("pattern", AGAIN)
 def test_a_name_that_may_have_no_value_is_not_read_again(tmp_path: Path, pattern: str) -> None:
-    """What is read must equal it where it has one, and is taken where it has none: a row cannot have both."""
+    """The value must be equal if there is one, and is taken if there is none.
+
+    A row cannot have both.
+    """
     _, diagnostics = compiled(tmp_path, GRAPH, f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}")
     assert [(item.code, item.message) for item in diagnostics if item.severity == "error"] == [
         ("FKG343", "?x may have no value, and is bound here again")

@@ -1,4 +1,4 @@
-"""One query whose variables have their values before it begins, as constraints of shapes ask it."""
+"""One query with variables that have values before it begins, as constraints of shapes use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts and entities in queries: as results of IF and COALESCE, counted, and compared with each other."""
+"""Texts and entities in queries: as results of IF and COALESCE, counted, and compared."""
 
 from __future__ import annotations
 

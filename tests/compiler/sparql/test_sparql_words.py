@@ -1,4 +1,4 @@
-"""A text whose form is known is read as if word by word."""
+"""The fast reader of texts with a known form gives the result of the ordinary one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for syntax trees, and trees without what does not belong to their meaning."""
+"""Hypothesis strategies for syntax trees, and trees without parts that do not affect meaning."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ PATTERNS = (
 
 
 def simple(value: object) -> object:
-    """A tree without places, sources and the indentation of patterns: what must be the same after printing and parsing."""
+    """A tree without positions, sources and the indentation of patterns.
+
+    This must be the same after printing and parsing.
+    """
     match value:
         case tree.Pattern():
             return "Pattern", [line.strip() for line in value.text.strip().split("\n")]

@@ -47,7 +47,7 @@ PIECES = [
 
 
 def edited(text: str, source: random.Random) -> str:
-    """The text with one edit: a letter or a word dropped, doubled, swapped, replaced, or something put in."""
+    """The text with one edit: a letter or a word dropped, doubled, swapped, replaced or inserted."""
     at = source.randrange(len(text))
     end = min(len(text), at + source.choice([1, 1, 1, 2, 5]))
     match source.randrange(5):

@@ -1,4 +1,4 @@
-"""Every node stands exactly where it says: its span cuts its own text out of the file."""
+"""Every node has the right position: its span cuts its own text out of the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The table that ships is that of the grammar, a stale one is never used, and what reads by it reads as lark does."""
+"""The parser's table that ships matches the grammar.
+
+fedkg never uses a stale one, and reading with it gives lark's results.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,10 @@ def shape(leaf: Leaf | Any) -> Any:
 
 
 def by_lark(lark: Any, text: str) -> tuple[Any, list[Any], int | None, frozenset[str]]:
-    """What lark (`Any`: untyped) makes of a statement: the tree, the tokens before it stops, where it stops, what could come there."""
+    """What lark (`Any`: untyped) makes of a statement.
+
+    The tree, the tokens before it stops, where it stops, and what it expects there.
+    """
     parser = lark.parse_interactive(text)
     tokens: list[Any] = []
     tree, stopped = None, None
@@ -146,8 +152,10 @@ def by_us(text: str) -> tuple[Any, list[Any], int | None, frozenset[str]]:
 
 
 def statements() -> Iterator[str]:
-    """Statements of the rule library, the examples and the cases of broken rules; of some of them a second form, with a word too many,
-    too few or in a wrong place."""
+    """Statements of the rule library, the examples and the test cases of invalid rules.
+
+    Some also have a second form, with a word too many, too few or in a wrong place.
+    """
     source = random.Random(3)
     for path in sorted(
         [

@@ -1,4 +1,4 @@
-"""Bytes to text: encodings, marks, line ends, files that are no text."""
+"""Bytes to text: encodings, byte order marks, line ends, and files that do not contain text."""
 
 from __future__ import annotations
 

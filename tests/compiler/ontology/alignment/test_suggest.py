@@ -1,6 +1,4 @@
-"""What is proposed, how much of what was reviewed is found, and that nothing counts before a person
-has accepted it.
-"""
+"""Proposed mappings: how many reviewed ones are found, and none counts before a person accepts it."""
 
 from __future__ import annotations
 
