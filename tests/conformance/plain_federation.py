@@ -1,9 +1,11 @@
-"""A small federation as plain NumPy arrays, and the same one as the product's `Problem` and `Settings`.
+"""A small federation as plain NumPy arrays, and as the product's `Problem` and `Settings`.
 
-The loops of the conformance tests read the arrays and this module alone. What they share with the product are facts that no paper states:
-which rows make up a minibatch (`minibatches`), and the layout of the model's parameters. The cohort of a round comes from its record.
+The loops of the conformance tests read only the arrays and this module. They share with the product
+only facts that no paper states: which rows make up a minibatch (`minibatches`), and the layout of
+the model's parameters. The cohort of a round comes from its record.
 
-Letters: N clients, n_k rows of client k, F features, H hidden units, O outputs, B rows of a minibatch, P parameters end to end.
+Letters: N clients, n_k rows of client k, F features, H hidden units, O outputs, B rows of a
+minibatch, P parameters end to end.
 """
 
 from __future__ import annotations
@@ -42,17 +44,21 @@ Array = NDArray[Any]
 EXECUTORS = ("stacked", "sequential", *(() if "WITHOUT_WORKERS" in os.environ else ("processes",)))
 """Runs of mutants are without worker processes, which take longer to start than all else."""
 TOLERANCE = {"float64": 1e-9, "float32": 2e-3}
-"""Largest difference to the loop, relative to the largest parameter. Loops compute in float64; adaptive server steps and control
-variates divide rounding errors of float32 by numbers down to 1e-3."""
+"""Largest difference to the loop, relative to the largest parameter.
+
+Loops compute in float64; adaptive server steps and control variates divide rounding errors of
+float32 by numbers down to 1e-3.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """What one round leads to.
+    """The result of one round.
 
     Attributes:
-        models: the server's models [G, P]. alpha: weight of each client in the aggregate, by position.
-        own: what a client uses where that is not the server's model [P], by position.
+        models: the server's models [G, P].
+        alpha: weight of each client in the aggregate, by position.
+        own: what a client uses instead of the server's model [P], by position.
     """
 
     models: Array
@@ -65,11 +71,12 @@ Losses = Literal["squared", "cross_entropy", "logistic"]
 
 @dataclass(frozen=True, kw_only=True)
 class Knowledge:
-    """What is known of the classes of rows [B, F] (Fan et al. 2022, definition 5.1).
+    """Prior knowledge about the classes of rows [B, F] (Fan et al. 2022, definition 5.1).
 
     Attributes:
-        allowed: bool [B, O], at least one class of each row. predicted: the predicted class [B], one
-            that is allowed, or -1. trust: lambda.
+        allowed: bool [B, O], at least one class of each row.
+        predicted: the predicted class [B], one that is allowed, or -1.
+        trust: lambda.
     """
 
     allowed: Callable[[Array], Array]
@@ -118,7 +125,7 @@ class Federation:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the model's parameters, in the order in which they stand end to end."""
+        """Names and shapes of the model's parameters, in the order of the flat vector."""
         features = self.x[0].shape[1]
         widths = [features, *([self.hidden] if self.hidden else []), self.outputs]
         shapes: dict[str, tuple[int, ...]] = {}
@@ -159,7 +166,10 @@ class Federation:
         return (self.hidden_at(w, x)[0] if self.hidden else x) @ weight.T + bias
 
     def probabilities(self, z: Array, x: Array) -> Array:
-        """The probabilities of the classes [B, O]: softmax, with what is known of rows x (equations 2 and 3)."""
+        """The probabilities of the classes [B, O].
+
+        The softmax combined with the knowledge about rows x (equations 2 and 3).
+        """
         allowed = np.ones(z.shape, dtype=bool) if self.known is None else self.known.allowed(x)
         s = np.where(allowed, np.exp(z - np.where(allowed, z, -np.inf).max(1, keepdims=True)), 0)
         s /= s.sum(1, keepdims=True)
@@ -197,7 +207,10 @@ class Federation:
         return scale[:, None] * (np.eye(self.outputs)[y] - s)
 
     def gradient(self, w: Array, x: Array, y: Array, extra: Array | float = 0.0) -> Array:
-        """The gradient of the mean loss, [P]; extra: what is added to each row's derivative by the outputs, [B, O]."""
+        """The gradient of the mean loss, [P].
+
+        extra: a term to add to each row's derivative with respect to the outputs, [B, O].
+        """
         by_output = (self.slope(w, x, y) + extra) / len(x)
         if not self.hidden:
             return np.concatenate([(by_output.T @ x).ravel(), by_output.sum(0)])
@@ -235,7 +248,10 @@ class Federation:
     def cluster_minibatches(
         self, number: int, place: int, size: int, epochs: int
     ) -> Iterator[Array]:
-        """Which of so many rows the cluster at a place among those with members trains on in each step after a round."""
+        """Which of `size` rows a cluster trains on in each step after a round.
+
+        `place` is its position among the clusters with members.
+        """
         return replace(self, steps=None)._drawn(self.seed, number + 1, place, size, epochs, None)
 
     def _drawn(
@@ -355,7 +371,10 @@ class Federation:
 def begin(
     federation: Federation, problem: Problem, algorithm: Algorithm, models: Array
 ) -> ServerState:
-    """The state before the first round, with these models [G, P] and what clients remember of the first one."""
+    """The state before the first round, with these models [G, P].
+
+    It includes what clients store about the first one.
+    """
     state = initial_state(
         problem,
         algorithm,
@@ -372,7 +391,10 @@ def run(
     crew: WorkerPool | None = None,
     **changes: Any,
 ) -> tuple[list[ServerState], list[list[int]], list[dict[int, float]]]:
-    """What `fedkg.federated.train` does from these models [G, P]: the states, the cohorts and the weights of all rounds."""
+    """Run `fedkg.federated.train` from these models [G, P].
+
+    Returns the states, the cohorts and the weights of all rounds.
+    """
     problem = federation.problem(**changes)
     states, cohorts, weights = [], [], []
     for state, record in train(
@@ -427,12 +449,16 @@ def federations(
     executors: tuple[str, ...] = EXECUTORS,
     **fixed: Any,
 ) -> Federation:
-    """Federations that differ in everything the runtime lets differ.
+    """Federations that differ in every option of the runtime.
 
     Args:
-        least, most: number of clients. losses: one of these. most_outputs: of a model of numbers.
-        whole: all clients take part in every round. own: single clients may have settings of their own.
-        counted_steps: all clients make equally many steps. fixed: fields that do not vary.
+        least, most: number of clients.
+        losses: one of these.
+        most_outputs: of a model of numbers.
+        whole: all clients take part in every round.
+        own: single clients may have individual settings.
+        counted_steps: all clients make equally many steps.
+        fixed: fields that do not vary.
     """
     dice = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     sizes = dice.integers(1, 10, draw(st.integers(least, most))).tolist()

@@ -1,7 +1,8 @@
-"""Federated Granger learning as naive loops over steps and clients, with and without differential privacy.
+"""Federated Granger learning as naive loops over steps and clients, with and without privacy.
 
-Source: Mohanty et al. 2025, algorithm 2 with regressors at t - 1 everywhere, and section 7; measurements are clipped to
-B_y, theta is projected to a spectral norm of B_theta. The loops share with the product the order in which noise is drawn.
+Source: Mohanty et al. 2025, algorithm 2 with regressors at t - 1 everywhere, and section 7;
+measurements are clipped to B_y, theta is projected to a spectral norm of B_theta. The loops and the
+product draw noise in the same order.
 
 Letters: M clients, T steps, P_m states and D_m measurements of client m, L lags, E epochs.
 """
@@ -24,7 +25,11 @@ SENT = 1.25
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """The blocks A_mn at each lag, theta of each client, and the losses [E, M] of the clients and [E] of the server."""
+    """The learned parameters and losses.
+
+    The blocks A_mn at each lag, theta of each client, and the losses [E, M] of the clients and [E]
+    of the server.
+    """
 
     causes: Blocks
     theta: list[F64]
@@ -34,7 +39,11 @@ class Learned:
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """eta_1, eta_2, gamma and lambda; epsilon of normalised steps; whether the server divides by all drivers together."""
+    """Step sizes and their normalisation.
+
+    eta_1, eta_2, gamma and lambda; epsilon of normalised steps; whether the server divides by the
+    norm of all drivers together.
+    """
 
     client: float
     server: float
@@ -158,11 +167,17 @@ def sequential(  # one page, in the order of the paper's algorithm
 
 @dataclass(frozen=True, kw_only=True)
 class Averages:
-    """Gradients and losses of one client, averaged over the steps t = L + 1 .. T, for parameters that stay.
+    """Gradients and losses of one client, averaged over the steps t = L + 1 .. T.
+
+    The parameters stay the same during these steps.
 
     Attributes:
-        up: <B^T r_a y^T>, [P, D]. down: <A^T e y^T>, [P, D]. pushes: <e h_n^T> of each driver and lag.
-        own, server: <|r_a|^2> and <|e|^2>. size: <|y|^2>. sizes: <|h_n|^2> of each driver and lag.
+        up: <B^T r_a y^T>, [P, D].
+        down: <A^T e y^T>, [P, D].
+        pushes: <e h_n^T> of each driver and lag.
+        own, server: <|r_a|^2> and <|e|^2>.
+        size: <|y|^2>.
+        sizes: <|h_n|^2> of each driver and lag.
     """
 
     up: F64
@@ -239,7 +254,10 @@ def on_averages(
 def at_rest(
     clients: Sequence[Client], allowed: NDArray[np.bool_], orders: Sequence[int], rates: Steps
 ) -> Learned:
-    """Where the averaged gradients vanish: they are affine in the parameters, so that one linear system says where."""
+    """The point where the averaged gradients vanish.
+
+    They are affine in the parameters, so one linear system gives the point.
+    """
     states = [filtered(one, one.measurements) for one in clients]
     causes, theta = zeros(clients, allowed, orders)
     own, total, lags = np.zeros((1, len(clients))), np.zeros(1), max(orders)

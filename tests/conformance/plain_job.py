@@ -1,6 +1,7 @@
-"""Job files on tables that are drawn, and what `fedkg run` made of one, in the form that the plain loops read.
+"""Generated job files, and the result of `fedkg run` in the form that the plain loops read.
 
-From the product come the rows of each site and of the server, their scaling, and the initial models.
+The rows of each site and of the server, their scaling, and the initial models come from the
+product.
 """
 
 from __future__ import annotations
@@ -63,14 +64,18 @@ def drawn_jobs(
     """Jobs that differ in sizes of sites, participation, local work, rules, model and executor.
 
     Args:
-        least: fewest sites. whole: all take part in every round. own: single sites may have settings of their own.
-        deep: whether the model has a hidden layer; None: either. counted_steps: whether sites make equally many steps.
+        least: fewest sites.
+        whole: all take part in every round.
+        own: single sites may have individual settings.
+        deep: whether the model has a hidden layer; None: either.
+        counted_steps: whether sites make equally many steps.
     """
     dice = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     sizes = draw(st.lists(st.integers(12, 60), min_size=least, max_size=5))
     lines = ["site,load,heat,failure"]
     for k, size in enumerate(sizes):
-        # Jobs scale their rows in float32, where a value at a limit may fall on either side: none is at one.
+        # Jobs scale their rows in float32, where a value at a limit may round to either side: no
+        # value is at a limit.
         x = dice.integers(0, 20, (size, 2)) / 2 + 0.25
         bent = dice.choice([-1, 1])
         y = dice.uniform(size=size) < 1 / (1 + np.exp(-bent * (x[:, 0] + x[:, 1] / 2 - 7)))
@@ -119,8 +124,12 @@ class Finished:
     """A finished run.
 
     Attributes:
-        federation: the job's data and settings. rules: on the server's rows. start: initial models [G, P].
-        state: the last one. cohorts: of each round. weights: of the clients of each round.
+        federation: the job's data and settings.
+        rules: on the server's rows.
+        start: initial models [G, P].
+        state: the last one.
+        cohorts: of each round.
+        weights: of the clients of each round.
     """
 
     federation: Federation
@@ -144,7 +153,10 @@ def run_drawn(
     """Run the job by `fedkg run`.
 
     Args:
-        algorithm: the job's section. more_rules: text behind the rules. models: how many the server holds. scoring: of the job.
+        algorithm: the job's section.
+        more_rules: text after the rules.
+        models: how many the server holds.
+        scoring: of the job.
     """
     rules = "".join(rule.text(f"rule_{i}", folder) for i, rule in enumerate(job.rules))
     (folder / "rules.fkg").write_text(HEAD + rules + more_rules)
@@ -187,7 +199,9 @@ def run_drawn(
 def _read(
     fields: dict[str, Any], folder: Path, rules: tuple[Rule, ...], models: int
 ) -> tuple[Federation, Rules, Array]:
-    """Data and settings of a job as it was run, its rules on the server's rows, and the initial models [G, P]."""
+    """Data and settings of a finished job, its rules on the server's rows, and the initial models
+    [G, P].
+    """
     job = parse_job(fields, name="drawn", base=folder)
     prepared = prepare_tables(job, fedkg.load(folder / "run" / "pack.fkgpack"))
     (frame,) = prepared.train.values()

@@ -1,7 +1,8 @@
-"""Federated algorithms as naive loops, each written from its paper and from nothing of the product.
+"""Federated algorithms as naive loops, each written from its paper, without product code.
 
-Every loop takes a `Federation`, the models to begin with [G, P] and the cohort of each round, and gives the rounds. Where the product
-departs from a paper, its documentation says so and the loop says where.
+Every loop takes a `Federation`, the initial models [G, P] and the cohort of each round, and returns
+the rounds. Where the product departs from a paper, its documentation and a comment in the loop say
+so.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def local_only(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
 
 
 class AllInvalid(Exception):
-    """No update of a round has any weight, and SCFA is told to stop there."""
+    """No update of a round has any weight, and SCFA is configured to stop there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +116,10 @@ class Scoring:
     on_all_invalid: str = "skip"
 
     def score(self, rules: Rules, shares: Array) -> float:
-        """s_k of a model that violates the constraints on these shares of the rows, [M]; NaN: not evaluated."""
+        """s_k of a model that violates the constraints on these shares of the rows, [M].
+
+        NaN: not evaluated.
+        """
         kept = shares <= np.where(rules.hard, self.hard_tolerance, self.soft_tolerance)
         v = np.where(np.isnan(shares), np.nan, 1 - shares if self.graded else kept)
         if self.combine == "mean":
@@ -142,10 +146,10 @@ def scfa(
     walk: Walk = descend,
     step: Callable[[Array, Array], Array] = lambda w, update: w + update,
 ) -> list[Round]:
-    """Arafat, SCFA, algorithm 1. A client for which no constraint was evaluated counts by n_k.
+    """Arafat, SCFA, algorithm 1. A client without an evaluated constraint counts by n_k.
 
     Args:
-        mu, walk, step: the proximal term, the local optimiser, what the server makes of the aggregate.
+        mu, walk, step: the proximal term, the local optimiser, the server's step.
     """
     [w], rounds = models, []
     for number, cohort in enumerate(cohorts, 1):
@@ -174,10 +178,12 @@ def pcfedavg(
     penalty: Callable[[int], float],
     step: Callable[[int], float],
 ) -> tuple[list[Round], list[Array]]:
-    """PC-FedAvg: section 2 of the specification, and the mean of the server's blocks after rounds 1 .. r.
+    """PC-FedAvg: section 2 of the specification, and the mean of the server's blocks so far.
 
     Args:
-        models: the blocks x_1 .. x_m at the start. project: onto X_i. strength: lambda_i of each agent.
+        models: the blocks x_1 .. x_m at the start.
+        project: onto X_i.
+        strength: lambda_i of each agent.
         penalty, step: rho_r and gamma_r of round 1, 2, ...
     """
     blocks, m = models.copy(), len(f.x)
@@ -211,7 +217,10 @@ def fedopt(
     beta2: float,
     tau: float,
 ) -> list[Round]:
-    """Reddi et al. 2021, algorithm 2: FedAdagrad, FedYogi, FedAdam. The mean of updates is weighted by samples, as in FedAvg."""
+    """Reddi et al. 2021, algorithm 2: FedAdagrad, FedYogi, FedAdam.
+
+    The mean of updates is weighted by samples, as in FedAvg.
+    """
     [w], rounds = models, []
     m, v = np.zeros_like(w), np.full_like(w, tau**2)
     for number, cohort in enumerate(cohorts, 1):
@@ -232,7 +241,10 @@ def fedopt(
 def scaffold(
     f: Federation, models: Array, cohorts: Cohorts, rate: float, pull: Pull | None = None
 ) -> list[Round]:
-    """Karimireddy et al. 2020, algorithm 1, option II. Means are weighted by samples, where the paper has 1 / |S| and 1 / N."""
+    """Karimireddy et al. 2020, algorithm 1, option II.
+
+    Means are weighted by samples; the paper has 1 / |S| and 1 / N.
+    """
     [x], rounds = models, []
     c, own = np.zeros_like(x), {k: np.zeros_like(x) for k in range(len(f.x))}
     share = {k: f.sizes[k] / sum(f.sizes) for k in own}
@@ -255,7 +267,10 @@ def scaffold(
 
 
 def scaffnew(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
-    """Mishchenko et al. 2022, algorithm 2, with a fixed number of steps S between two averages, so p = 1 / S."""
+    """Mishchenko et al. 2022, algorithm 2.
+
+    The number of steps S between two averages is fixed, so p = 1 / S.
+    """
     [x], rounds = models, []
     h = {k: np.zeros_like(x) for k in range(len(f.x))}
     for number, cohort in enumerate(cohorts, 1):
@@ -270,7 +285,11 @@ def scaffnew(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
 
 
 def fedrep(f: Federation, models: Array, cohorts: Cohorts, first: float) -> list[Round]:
-    """Collins et al. 2021, algorithm 1: the head alone for a share of the local steps, then the body; the head stays at home."""
+    """Collins et al. 2021, algorithm 1.
+
+    A share of the local steps trains the head alone, the others the body; the head stays at the
+    client.
+    """
     [w], rounds, head = models, [], f.head
     own = {k: w.copy() for k in range(len(f.x))}
     for number, cohort in enumerate(cohorts, 1):
@@ -291,7 +310,7 @@ def fedrep(f: Federation, models: Array, cohorts: Cohorts, first: float) -> list
 
 
 def ditto(f: Federation, models: Array, cohorts: Cohorts, strength: float) -> list[Round]:
-    """Li et al. 2021, algorithm 1: FedAvg, and personal models pulled to the model that was received."""
+    """Li et al. 2021, algorithm 1: FedAvg, and personal models pulled to the received model."""
     [w], own = models, {k: models[0].copy() for k in range(len(f.x))}
     rounds = []
     for number, (cohort, after) in enumerate(
@@ -305,7 +324,10 @@ def ditto(f: Federation, models: Array, cohorts: Cohorts, strength: float) -> li
 
 
 def ifca(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
-    """Ghosh et al. 2020, algorithm 1 with model averaging: each client trains the model with the least loss on its rows."""
+    """Ghosh et al. 2020, algorithm 1 with model averaging.
+
+    Each client trains the model with the least loss on its rows.
+    """
     w, rounds = models.copy(), []
     for number, cohort in enumerate(cohorts, 1):
         best = {
@@ -322,10 +344,13 @@ def ifca(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
 
 @dataclass(frozen=True)
 class Property:
-    """What a template finds in traces [S, T], and its nearest trace; windows are those of two steps, one after the other.
+    """The parameters that a template finds in traces [S, T], and its nearest trace.
+
+    Windows have two steps and follow each other without overlap.
 
     Attributes:
-        mine: the tight parameters (table 1). nearest: the satisfying traces nearest to some [B, T] in L1.
+        mine: the tight parameters (table 1).
+        nearest: the satisfying traces nearest to some [B, T] in L1.
     """
 
     mine: Callable[[Array], Array]
@@ -362,7 +387,10 @@ CAP = 0.8
 
 
 def capped_at(cap: float) -> Property:
-    """Row 1 together with the expert's rule y <= cap, which is left out where it contradicts what was mined."""
+    """Row 1 together with the expert's rule y <= cap.
+
+    The rule is left out if it contradicts the mined one.
+    """
 
     def nearest(found: Array, traces: Array) -> Array:
         low, high = found
@@ -379,7 +407,10 @@ EVENTUALITIES = Property(
 
 
 def _clustered(losses: Array, way: str) -> list[int]:
-    """Algorithm 1: the least loss that is left, while its cluster has room; of equal ones that of the first cluster and client."""
+    """Algorithm 1: assign the least remaining loss while its cluster has room.
+
+    Ties go to the first cluster and client.
+    """
     clusters, clients = losses.shape
     if way == "argmin":
         return [int(column.argmin()) for column in losses.T]
@@ -412,11 +443,17 @@ def fedstl(
 ) -> tuple[list[Round], list[dict[int, int]]]:
     """An, Johnson and Ma 2024, algorithms 1 and 2, and the cluster of each client after each round.
 
-    Clusters average by samples. The server has a head of its own where heads are private, and trains it with the cluster's body.
+    Clusters average by samples. If heads are private, the server has a separate head and trains it
+    with the cluster's body.
 
     Args:
-        shared: the samples of each client that the server sees. private: whether the head stays at its client.
-        weight: lambda. epochs: kappa. rate: eta_j, None for the clients'. every: m. way: how clusters are assigned.
+        shared: the samples of each client that the server sees.
+        private: whether the head stays at its client.
+        weight: lambda.
+        epochs: kappa.
+        rate: eta_j, None for the clients'.
+        every: m.
+        way: how clusters are assigned.
     """
     w, rounds, history = models.copy(), [], []
     kept = f.head if private else np.zeros(f.parameters, dtype=bool)
@@ -486,7 +523,10 @@ def trimmed_mean(f: Federation, models: Array, cohorts: Cohorts, trim: float) ->
 def krum(
     f: Federation, models: Array, cohorts: Cohorts, attackers: int, keep: int | None
 ) -> list[Round]:
-    """Blanchard et al. 2017, section 4: scores by the K - f - 2 nearest others; the best `keep` are averaged (None: K - f)."""
+    """Blanchard et al. 2017, section 4: scores by the K - f - 2 nearest others.
+
+    The best `keep` are averaged (None: K - f).
+    """
     [w], rounds = models, []
     for number, cohort in enumerate(cohorts, 1):
         updates = [descend(f, number, k, w) - w for k in cohort]
@@ -505,7 +545,11 @@ def krum(
 
 
 def fltrust(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
-    """Cao et al. 2021, algorithm 2: updates of the length of the server's, weighted by the positive part of their cosine to it."""
+    """Cao et al. 2021, algorithm 2.
+
+    Updates are rescaled to the length of the server's and weighted by the positive part of their
+    cosine to it.
+    """
     [w], rounds = models, []
     for number, cohort in enumerate(cohorts, 1):
         v = w

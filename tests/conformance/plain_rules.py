@@ -24,7 +24,8 @@ class Rule:
     """``require if GUARD then BODY``, for one limit or for each in a sheet.
 
     Attributes:
-        guard: column or answer, comparison and limit; None: the rule applies to all rows. body: likewise, without limit.
+        guard: column or answer, comparison and limit; None: the rule applies to all rows.
+        body: likewise, without limit.
         limits: of the body, one constraint for each. They share the rule's weight.
     """
 
@@ -50,7 +51,9 @@ class Rule:
         )
 
     def shares(self, columns: Mapping[str, Array]) -> list[float]:
-        """Violated rows as a share of those to which each constraint applies; NaN where that is none."""
+        """Violated rows as a share of those to which each constraint applies; NaN if there are
+        none.
+        """
         applies = np.ones(len(next(iter(columns.values()))), dtype=bool)
         if self.guard is not None:
             name, comparison, limit = self.guard
@@ -66,7 +69,8 @@ class Rules:
     """Rules on the probe rows of a server.
 
     Attributes:
-        columns: of the rows, by name, each [B]. answer: the name of the answers [B], and the answers of a model [P].
+        columns: of the rows, by name, each [B].
+        answer: the name of the answers [B], and the answers of a model [P].
     """
 
     rules: tuple[Rule, ...]
@@ -115,8 +119,9 @@ def rule_sets(
     """Rules of unequal weight about an answer.
 
     Args:
-        limits: of the answer. inputs: limits of guards by the name of a column: values that columns have, and at
-            last one beyond all of them.
+        limits: of the answer.
+        inputs: limits of guards by the name of a column: values that occur in the column, and
+            finally one beyond all of them.
     """
     dice = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     first = next(iter(inputs))

@@ -1,4 +1,5 @@
-"""Federated Granger learning against plain loops over steps and clients, with and without differential privacy.
+"""Federated Granger learning against plain loops over steps and clients, with and without
+differential privacy.
 
 Letters: M clients, T steps, P_m states and D_m measurements of client m, L lags.
 """
@@ -187,7 +188,11 @@ def test_no_other_record_moves_a_message_farther_than_its_noise_is_made_for(
 
 
 def test_a_slow_filter_takes_the_noise_of_its_whole_response() -> None:
-    """A filter with A = 0.98 forgets slowly: the bound for one step, 2 B_y |K|, misses most of the change, and the bound used is reached."""
+    """A filter with A = 0.98 forgets slowly.
+
+    The bound for one step, 2 B_y |K|, misses most of the change; the bound that fedkg uses is
+    reached.
+    """
     steps, gain = 60, 0.0835
     one = Client(
         name="boiler",

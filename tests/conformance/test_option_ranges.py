@@ -1,4 +1,7 @@
-"""The ends of the range of every number that an algorithm takes: the last allowed value is accepted, the next is an error."""
+"""The ends of the range of every numeric option of an algorithm.
+
+The last allowed value is accepted; the next is an error.
+"""
 
 from __future__ import annotations
 

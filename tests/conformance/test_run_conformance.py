@@ -27,7 +27,10 @@ FEW = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 TOLERANCE = 2e-5
-"""Of float32, relative to the largest parameter. Adaptive steps divide by small numbers: there it is a hundred times as much."""
+"""Tolerance of float32, relative to the largest parameter.
+
+Adaptive steps divide by small numbers; there the tolerance is a hundred times as large.
+"""
 
 
 @pytest.fixture
@@ -39,11 +42,15 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """An algorithm section, and the loop that must lead to the same rounds.
+    """An algorithm section, and the loop that must give the same rounds.
 
     Attributes:
-        section: of the job file. loop: of the finished run. scoring: of the job. rules: text behind the drawn ones.
-        models: how many the server holds. home: where the state keeps what clients keep to themselves.
+        section: of the job file.
+        loop: of the finished run.
+        scoring: of the job.
+        rules: text after the generated ones.
+        models: how many the server holds.
+        home: where the state stores private parts of clients.
         tolerance: relative to the largest parameter.
     """
 
@@ -205,7 +212,9 @@ def scfa(draw: st.DrawFn, job: DrawnJob) -> Case:
 
 
 def joints_together(draw: st.DrawFn, job: DrawnJob) -> Case:
-    """Weights by the rules, a proximal term, momentum at the sites and a server's step of half the update."""
+    """Weights by the rules, a proximal term, momentum at the sites, and a server step of half the
+    update.
+    """
     walk = plain_loops.momentum_descent(0.5, 0.0)
     return Case(
         section={

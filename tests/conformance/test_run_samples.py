@@ -1,7 +1,8 @@
-"""`fedkg run` on windows of series, classes and measurements against the naive loops: FedSTL, injected knowledge, Granger.
+"""`fedkg run` on windows of series, classes and measurements against the naive loops.
 
-From the product come the samples of each site as they are trained on, their scaling, the initial models, what each site
-shares, and the filters of the clients of a plant.
+The cases are FedSTL, injected knowledge and Granger learning. The product supplies the scaled
+samples of each site, the initial models, what each site shares, and the filters of the clients of a
+plant.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A finished run: the trial as the product sets it up, its last state, and the cohort and weights of each round."""
+    """A finished run: the product's trial, its last state, and cohort and weights of each round."""
 
     trial: SampleTrial
     state: ServerState
