@@ -19,7 +19,10 @@ def module_of(pack: Pack) -> ConstraintModule:
 
 
 def readings(table: NDArray[np.float64], answers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values [V, B, C] of the contract's views: features from `table`, outputs of every view from `answers` [V, B, 5]."""
+    """Values [V, B, C] of the contract's views.
+
+    Features come from `table`, outputs of every view from `answers` [V, B, 5].
+    """
     views = np.repeat(table[None], 4, axis=0)
     views[1, :, 1] += 2.5
     for view, groups in ((2, np.zeros(len(table))), (3, table[:, CATEGORY])):

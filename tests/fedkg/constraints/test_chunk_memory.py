@@ -1,4 +1,4 @@
-"""Peak memory: intermediate results stay within what the user sets, whatever the number of constraints."""
+"""Peak memory: intermediate results stay within the user's limit for any number of constraints."""
 
 from __future__ import annotations
 

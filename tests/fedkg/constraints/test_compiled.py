@@ -1,4 +1,7 @@
-"""Rules inside compiled and transformed functions, in every precision, twice: the same as outside."""
+"""Rules inside compiled and transformed functions, in every precision, give the same results.
+
+Each is called twice.
+"""
 
 from __future__ import annotations
 

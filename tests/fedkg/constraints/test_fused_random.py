@@ -1,4 +1,7 @@
-"""The loops say what the engine says, of any formula: verdicts and robustness to the bit, penalties and gradients to rounding."""
+"""The loops agree with the engine for any formula.
+
+Verdicts and robustness agree to the bit, penalties and gradients up to rounding.
+"""
 
 from __future__ import annotations
 

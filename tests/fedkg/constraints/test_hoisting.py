@@ -1,4 +1,7 @@
-"""Windows over single columns are reduced once for all rows: the same verdicts, numbers and gradients as row by row."""
+"""Windows over single columns are reduced once for all rows.
+
+Verdicts, numbers and gradients are the same as row by row.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def bank_rows(
     params: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
     dice: np.random.Generator,
 ) -> Bank:
-    """Rows with the given numbers over random signals (slot 0) and outputs (slot 1)."""
+    """Rows with these numbers over random signals (slot 0) and outputs (slot 1)."""
     rows = len(params)
     one = bank_of(skeleton, list(params[0]), [0, SIGNALS])
     signals = np.stack(
@@ -90,7 +93,7 @@ def test_random_formulas_hoisted_are_those_unhoisted_and_the_interpreters(count:
         formula = as_output(maker.formula(dice.randint(1, 3))[0], dice)
         end: End = "strict" if i % 2 else "clip"
         params = np.repeat(np.array([maker.params]), 20, axis=0)
-        params[:, 0] = np.arange(1, 21)  # scales of their own: no row says the same as another
+        params[:, 0] = np.arange(1, 21)  # different scales, so that no two rows are equal
         pack = pack_of([bank_rows(formula, params, noise)], contract=contract(end))
         module, plain = both(pack)
         hoisted += module.sharing.hoisted[0] is not None

@@ -1,4 +1,7 @@
-"""Rules on devices that are not the processor: nothing is looked at, and a compiled function sees the operations that they are made of."""
+"""Rules on devices other than the CPU.
+
+No values are read, and a compiled function sees the operations that the rules consist of.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ WAITS = (
     "aten::unique_dim",
     "aten::equal",
 )
-"""What makes the processor wait for a device, or asks for as much memory as only the numbers tell."""
+"""Operations that make the CPU wait for a device.
+
+Also those with a memory use that depends on the values.
+"""
 
 
 def rest(semantics: str = "exact", form: str = "hinge") -> tuple[str, float, str, float]:
@@ -48,7 +54,10 @@ def rest(semantics: str = "exact", form: str = "hinge") -> tuple[str, float, str
 
 
 def as_elsewhere(module: ConstraintModule, call: dict[str, Any]) -> Any:
-    """What a compiled function does where rules are on another device, here on the processor: penalty, robustness, verdicts."""
+    """A compiled function as it is when rules are on another device, executed here on the CPU.
+
+    Returns penalty, robustness and verdicts.
+    """
     from fedkg.constraints import compiled_operators  # which imports the compiler
 
     number = module._number
@@ -115,7 +124,7 @@ def test_a_compiler_sees_through_rules(end: str, call: dict[str, Any]) -> None:
 
 
 class _Watch(TorchDispatchMode):
-    """Raises where a computation would wait for its device, or copy from the processor to it or back."""
+    """Raises if a computation would wait for its device, or copy from or to the CPU."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, given = func._schema.name, [one for one in args if isinstance(one, Tensor)]

@@ -1,4 +1,4 @@
-"""What the penalty makes of what is missing, and its parts by rule, kind and entity."""
+"""The penalty as a function of the violation, and its parts by rule, kind and entity."""
 
 from __future__ import annotations
 

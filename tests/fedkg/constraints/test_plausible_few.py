@@ -155,7 +155,10 @@ def test_a_client_unlike_the_others_is_no_raw_batch(rows: int, shift: float, see
 def test_a_machine_far_from_where_the_scaling_was_taken_is_no_raw_batch(
     rows: int, mean: float, std: float, elsewhere: float
 ) -> None:
-    """A column that hardly varied there gives large numbers here, which a wide span holds as they are, and unscaled as well."""
+    """A column that hardly varied there gives large numbers here.
+
+    A wide span contains them both as they are and unscaled.
+    """
     z = standard(rows)[:, :1] + (elsewhere - mean) / std
     assert z.abs().min() > 30
     ConstraintModule(

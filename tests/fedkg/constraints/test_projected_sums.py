@@ -233,7 +233,10 @@ def test_sums_that_contradict_each_other_give_way_evenly() -> None:
 
 
 def mixed_signs(count: int) -> ConstraintModule:
-    """So many rules over three of 50 outputs each, of random signs and sizes, that one point satisfies: one bank."""
+    """Rules over three of 50 outputs each, with random signs and sizes, in one bank.
+
+    One point satisfies all of them.
+    """
     dice = np.random.default_rng(count)
     inside = dice.normal(size=50) * 0.5
     chosen = np.stack([dice.choice(50, 3, replace=False) for _ in range(count)])

@@ -172,7 +172,7 @@ def test_rules_of_other_shapes_are_named_and_left_alone() -> None:
 
 
 def test_rules_that_read_the_row_before_are_named() -> None:
-    """A projection is told of no row before, so that such a guard is never known to it."""
+    """A projection does not know the previous row, so such a guard is always unknown to it."""
     skeleton = guarded(1.0).banks[0].skeleton
     contract = DataContract(columns=CONTRACT.columns[:5], views=(View(), View(kind="previous")))
     for view, named in ((0, ()), (1, ("rule_0",))):

@@ -1,4 +1,4 @@
-"""Roots are the nearest numbers, wherever they stand, and have the gradient of `torch.sqrt`."""
+"""Square roots are correctly rounded for all numbers and have the gradient of `torch.sqrt`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A table row that a shape asks the same of twice, as the row itself and as its entity's, counts once in modules as in `fedkg eval`."""
+"""A table row that a shape constrains twice counts once.
+
+The shape constrains it as the row itself and as its entity's row; modules count as `fedkg eval`
+does.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Robustness against rtamt (Nickovic and Yamaguchi 2020), discrete time, offline: equal where both define it; differences by example.
+"""Robustness against rtamt (Nickovic and Yamaguchi 2020) in discrete time, offline.
 
-rtamt's windows end with the trace: it is compared with ``end="clip"``. Its `next` and `previous` are weak, true beyond the trace: here they
-are `always [1, 1]` and `historically [1, 1]`, and its strong ones are ours.
+Results are equal where both define them; examples show the differences. rtamt's windows end with
+the trace, so it is compared with ``end="clip"``. Its `next` and `previous` are weak, true beyond
+the trace: here they are `always [1, 1]` and `historically [1, 1]`; its strong ones are ours.
 """
 
 from __future__ import annotations

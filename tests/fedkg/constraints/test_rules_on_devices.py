@@ -1,4 +1,7 @@
-"""Rules, sets, mining, teachers and knowledge on another device than the processor: nothing left behind, the same numbers."""
+"""Rules, sets, mining, teachers and knowledge on devices other than the CPU.
+
+Nothing remains on the CPU, and the numbers are the same.
+"""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_an_answer_that_no_rule_reads_is_looked_at_too() -> None:
     before = probe.score(y).violation
     y[1, 0, 0] = (
         torch.nan
-    )  # what the row says is open, for a cause of its own, and its answer is no number: violated
+    )  # the row is undecided for another reason, and its answer is not a number: violated
     assert torch.equal(probe.violation(y), Probe(module, x).score(y).violation)
     assert probe.score(y).violation[0].equal(before[0])
 
@@ -118,7 +118,10 @@ def test_an_answer_that_no_rule_reads_is_looked_at_too() -> None:
 def test_answers_are_counted_wherever_they_stand(
     models: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One output of two, of samples by models, every other sample, with the sign turned; some models at a time, too."""
+    """One output of two, of samples by models, every other sample, and with the sign reversed.
+
+    Also tests some models at a time.
+    """
     generator = torch.Generator().manual_seed(models)
     module, x = (
         ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"])),

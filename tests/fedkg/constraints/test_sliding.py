@@ -1,4 +1,7 @@
-"""Windows and until on tensors: the definition, bit for bit; gradients once, twice and inside transforms; what is unknown as a number."""
+"""Windows and until on tensors follow their definition, bit for bit.
+
+Gradients are correct once, twice and inside transforms; unknown values are represented as numbers.
+"""
 
 from __future__ import annotations
 

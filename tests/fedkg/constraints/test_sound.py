@@ -1,4 +1,7 @@
-"""Penalties by norms: positive exactly where exact ones are, continuous, and with a gradient for every part that is at fault."""
+"""Penalties by norms are continuous and positive exactly where exact ones are.
+
+Every part that contributes to a violation has a gradient.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ CALLS = (
 def check_signs(
     pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype
 ) -> None:
-    """Penalties by norms are positive exactly where exact ones are, which are so where a verdict is violated and within reach."""
+    """Assert that penalties by norms are positive exactly where exact ones are.
+
+    Exact ones are positive where a verdict is violated and within reach.
+    """
     answers = torch.from_numpy(answers_for(seed, len(table), unknown)).to(dtype).requires_grad_()
     exact = report_of(ending(pack, end), table, answers)
     sound = report_of(ending(pack, end), table, answers, semantics="sound")
@@ -102,7 +108,8 @@ def test_a_norm_is_three_valued_and_lies_beside_the_extreme(
     if len(sizes) > 1 and abs(exact.item()) < 1e11 and exact.item() != unknown:
         loud = (
             (exact > 0) != lowest
-        )  # the norm of 2 parts at least as large as the exact extreme, or of the mirror image at most
+            # the norm of 2 parts at least as large as the exact extreme, or of the mirror image at most
+        )
         most, least = (math.sqrt(len(sizes)), 1.0) if loud else (1.0, 1 / math.sqrt(len(sizes)))
         size, near = abs(exact.item()), 1.1e-10 * math.sqrt(len(sizes))
         assert least * size * (1 - 1e-5) <= abs(found.item()) <= most * size * (1 + 1e-5) + near
@@ -190,7 +197,7 @@ def test_a_window_gives_a_gradient_to_every_step_that_breaks_it() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_at_least_is_any_of_and_all_of_at_its_ends(count: int) -> None:
-    """Members lack 1.4, 5 and 5.6 scales; with the first so many wanted."""
+    """Members violate by 1.4, 5 and 5.6 scales; one to three of them are required."""
     module = module_of(single(AtLeast(count=4, members=0, arg=le(OUT, LIMIT)), members=True))
     module.banks[0].numbers[4] = float(count)
     y = torch.zeros(1, 1, 5, dtype=F64)
@@ -229,7 +236,7 @@ def test_classes_lack_what_any_inside_lacks_to_all_outside(
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_penalties_are_continuous_where_a_verdict_turns(name: str) -> None:
-    """On the way from one batch to another no step of a thousandth moves a penalty by more than its share."""
+    """Between two batches no step of a thousandth moves a penalty by more than its share."""
     skeleton, members = OPERATORS[name]
     module = module_of(single(skeleton, limit=-0.8, members=members))
     x, start = batch(3, count=1, steps=6)

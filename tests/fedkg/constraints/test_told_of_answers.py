@@ -1,4 +1,4 @@
-"""What a module says of a model whose answers are no numbers, of outputs that are no probability, and of parts that there are not."""
+"""Messages of a module about non-finite answers, invalid probabilities and missing parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a call is told that gives whole numbers, raw data, weights that are none, or lists, and what transforms make of projections."""
+"""Messages about calls with integers, raw data, wrong weights or lists.
+
+Also, what transforms make of projections.
+"""
 
 from __future__ import annotations
 

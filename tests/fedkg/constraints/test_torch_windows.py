@@ -1,4 +1,7 @@
-"""Rules over time, members and choices: the tensor engine says what the interpreter says, on rows in order and on windows."""
+"""Rules over time, members and choices: the tensor engine agrees with the interpreter.
+
+Both evaluate ordered rows and windows.
+"""
 
 from __future__ import annotations
 

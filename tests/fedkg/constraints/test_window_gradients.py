@@ -1,4 +1,7 @@
-"""Penalties of rules over time, members and choices: gradients that are finite differences, means over what is known, padding, errors."""
+"""Gradients of penalties of rules over time, members and choices.
+
+They equal finite differences and are means over known values; also tests padding and errors.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ def single(
     end: str = "clip",
     members: bool = False,
 ) -> Pack:
-    """One row over failure, quality and torque; with members a set of three: failure, quality, failure, each with its own limit."""
+    """One row over failure, quality and torque.
+
+    With members a set of three: failure, quality, failure, each with its own limit.
+    """
     bank = bank_of(skeleton, [limit, 2.0, low, high, 2.0], [4, 5, 0])
     if members:
         table = MemberTable(
@@ -404,7 +410,10 @@ def test_wrong_shapes_of_windows_are_refused(call: Refusal, words: str) -> None:
 
 @pytest.mark.parametrize("end", ["strict", "clip"])
 def test_the_gradient_of_a_lag_by_hand(end: str) -> None:
-    """One trace of failures 0, 1, 0.5, 2 and changes over two steps of 0.5 and 1, with the limit 0.3 and the scale 2."""
+    """One trace of failures 0, 1, 0.5, 2 and changes over two steps of 0.5 and 1.
+
+    The limit is 0.3 and the scale 2.
+    """
     module = module_of(single(le(change(OUT), LIMIT), end=end))
     x, y = torch.zeros(1, 4, 4, dtype=F64), torch.zeros(1, 4, 5, dtype=F64)
     y[0, :, 0] = torch.tensor([0.0, 1.0, 0.5, 2.0])

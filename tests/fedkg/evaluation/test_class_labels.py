@@ -1,4 +1,4 @@
-"""Answers in a table that are no class of their label."""
+"""Answers in a table that are not among the classes of their label."""
 
 from __future__ import annotations
 

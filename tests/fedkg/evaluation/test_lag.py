@@ -1,4 +1,7 @@
-"""``x 10 min ago``: hand-computed verdicts, and pandas' `shift` over random tables, through `fedkg eval`."""
+"""``x 10 min ago``: hand-computed verdicts, and pandas' `shift` over random tables.
+
+Both go through `fedkg eval`.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +61,8 @@ def test_hand_computed_verdicts(
     assert found["far"] == (0, 0, 7)
     # 37.4 degF are 3 degC.
     assert found["fahren"] == (3, 1, 3)
-    # Now and one step on. 00:05: unknown now, 8 K at 00:10 is too much. 00:10 likewise. 00:15: 3 K, then the gap.
-    # 00:25: -2 K, then unknown. 00:30: unknown, then 27 K. 00:35: 27 K.
+    # Now and one step on. 00:05: unknown now, 8 K at 00:10 is too much. 00:10 likewise. 00:15: 3 K,
+    # then the gap. 00:25: -2 K, then unknown. 00:30: unknown, then 27 K. 00:35: 27 K.
     assert found["settled"] == (0, 4, 3)
 
 
@@ -78,7 +81,10 @@ def test_the_worst_row_is_the_one_with_the_largest_change(
 
 
 def shifted(frame: pd.DataFrame, group: list[str], back: int) -> pd.Series:
-    """The value so many steps before each row of its group, by pandas; NaN where the time axis has no such step."""
+    """The value `back` steps before each row of its group, by pandas.
+
+    NaN where the time axis has no such step.
+    """
     parts = []
     for _, part in frame.groupby(group) if group else [(None, frame)]:
         series = part.set_index("t")["T"]

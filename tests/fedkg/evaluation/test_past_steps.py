@@ -1,4 +1,7 @@
-"""The past on a table follows its times: order, gaps, traces, steps with several rows; and timelines that nobody can lay out."""
+"""The past on a table follows its times.
+
+Order, gaps, traces, steps with several rows; and time columns that have no order.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,9 @@ def test_the_past_is_a_step_earlier_whatever_the_order_of_the_rows() -> None:
 
 
 def test_times_that_name_their_zone_follow_it() -> None:
-    """02:50 of summer time is ten minutes before 02:00 of winter time, though it comes later on the clock."""
+    """02:50 in summer time is ten minutes before 02:00 in winter time, though its clock time is
+    later.
+    """
     twice = rows("02:00+01:00,a,3", "02:50+02:00,a,1", "02:55+02:00,a,2")
     assert counts(TIMELINE + RISES, twice) == (2, 0, 1)
     with pytest.raises(TableError, match=r"t.csv: column `Time`: some times name a zone"):

@@ -28,7 +28,7 @@ rule low for ?tag, ?low in table "limits.csv" require value(?tag) >= ?low
 def run(
     example: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[ExampleResult], list[str]]:
-    """The results, and the codes of what was said."""
+    """The results, and the codes of the diagnostics."""
     monkeypatch.chdir(folder)
     (folder / "limits.csv").write_text("tag,low\nT1,5\nT2,7\n", encoding="utf-8")
     compilation = compile_rules(text=HEAD + example, reason=False)

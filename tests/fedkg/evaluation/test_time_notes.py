@@ -1,4 +1,4 @@
-"""What is said of a table whose time column, times or steps are missing, and of sentences that many rules share."""
+"""Notes about tables without a time column, times or steps, and notes that many rules share."""
 
 from __future__ import annotations
 

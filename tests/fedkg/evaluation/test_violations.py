@@ -1,4 +1,4 @@
-"""Every violation, found by columns where a rule is a plain comparison, is one that the interpreter finds, and none is missing."""
+"""The fast search by columns for violations finds those that the interpreter finds."""
 
 from __future__ import annotations
 
