@@ -1,4 +1,7 @@
-"""What is asked of every preset, one entry each: how it is made here, what makes it FedAvg, and where it can be run."""
+"""The contract of every preset, one entry each.
+
+How it is made here, with which options it is FedAvg, and where it can run.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,12 @@ class Contract:
     """One preset under the contract.
 
     Attributes:
-        options: with which it is tested. neutral: with which it is FedAvg to the bit; None where nothing makes it so.
-        neutral_sizes: samples of the clients for that; None: those of all tests. neutral_rounds: how many rounds it then is FedAvg.
-        settings: fields of the settings that it needs otherwise.
-        common: whether its common model is another than FedAvg's.
+        options: with which it is tested.
+        neutral: with which it is FedAvg to the bit; None if no options do that.
+        neutral_sizes: samples of the clients for that; None: those of all tests.
+        neutral_rounds: for how many rounds it then is FedAvg.
+        settings: fields of the settings that it needs to be different.
+        common: whether its common model differs from FedAvg's.
         sends: whether anything is sent.
     """
 
@@ -38,7 +43,7 @@ class Contract:
 
 
 STILL = {"rate": 1.0, "beta1": 0.0, "beta2": 1.0, "tau": 0.5}
-"""A server step whose denominator stays at sqrt(1/4) + 1/2."""
+"""A server step with a denominator that stays at sqrt(1/4) + 1/2."""
 
 HUGE = 2.0**40
 EQUAL = (12, 12, 12, 12)
@@ -73,8 +78,12 @@ CONTRACTS: dict[str, Contract] = {
     ),
     "fltrust": Contract(neutral=None),
 }
-"""Without rules, SCFA has nothing to weigh by. FedRep moves its layers one after the other, FLTrust makes all updates of one length;
-PC-FedAvg's average is FedAvg's with another step, which is tested beside it."""
+"""Why these presets are not FedAvg.
+
+Without rules, SCFA has no weights to set. FedRep moves its layers one after the other, FLTrust
+rescales all updates to one length. PC-FedAvg's average is FedAvg's with another step, which has a
+separate test.
+"""
 
 
 def made(name: str, options: Mapping[str, object] | None = None) -> Algorithm:
@@ -87,7 +96,7 @@ def settings_for(name: str, **changes: object) -> Settings:
 
 
 def task(sizes: tuple[int, ...] = SIZES, dtype: torch.dtype = torch.float64) -> Problem:
-    """A classification task whose server has a few labelled rows of its own."""
+    """A classification task with a server that has a few labelled rows."""
     problem = classes(sizes, dtype=dtype)
     own = classes((10,), dtype=dtype).clients
     return replace(problem, root=Clients(names=("server",), x=own.x, y=own.y))

@@ -40,7 +40,10 @@ class FunctionScorer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearRules:
-    """The rules of the specification's simulation for predictions X w: monotone in some features, and bounded."""
+    """The rules of the specification's simulation for predictions X w.
+
+    They are monotone in some features, and bounded.
+    """
 
     model: Model
     probe: Tensor
@@ -74,7 +77,7 @@ def classes(
     seed: int = 0,
     **model: object,
 ) -> Problem:
-    """A classification task with clients of the given sizes."""
+    """A classification task with clients of these sizes."""
     generator = torch.Generator().manual_seed(seed)
     means = torch.randn(outputs, features, generator=generator, dtype=torch.float64)
     ys = [torch.randint(0, outputs, (size,), generator=generator) for size in sizes]

@@ -1,4 +1,6 @@
-"""Forecasting tasks for small federations: clients with levels of their own, a linear forecaster, and rules that ask for ranges.
+"""Forecasting tasks for small federations.
+
+Clients at different levels, a linear forecaster, and rules that require ranges.
 
 Letters: N clients, S windows of each, P past steps, T steps of a forecast.
 """
@@ -24,7 +26,10 @@ LAYOUT = fedkg.columns(["x"])
 
 @dataclass(frozen=True)
 class Linear:
-    """Two layers without anything between: a shared body [4, P] and a head [T, 4]; of x [C, B, P] or [B, P] a fifth is read."""
+    """Two linear layers: a shared body [4, P] and a head [T, 4].
+
+    Of x [C, B, P] or [B, P] it reads a fifth.
+    """
 
     past: int = PAST
     steps: int = STEPS
@@ -67,7 +72,10 @@ class Linear:
 def task(
     levels: Sequence[float], *, samples: int = 40, seed: int = 0, dtype: torch.dtype = torch.float64
 ) -> tuple[Problem, Clients]:
-    """A forecasting problem whose clients swing around levels of their own, and test windows of the same clients."""
+    """A forecasting problem with clients that oscillate around different levels.
+
+    Also returns test windows of the same clients.
+    """
     generator = torch.Generator().manual_seed(seed)
     whole: list[tuple[Tensor, Tensor]] = []
     for place, level in enumerate(levels):

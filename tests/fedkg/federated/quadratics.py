@@ -1,4 +1,4 @@
-"""Agents with quadratic losses, whose solutions can be worked out by hand, and PC-FedAvg as a plain loop over them.
+"""Agents with quadratic losses, solvable by hand, and PC-FedAvg as a plain loop over them.
 
 Letters: m agents, n numbers of each.
 """
@@ -65,7 +65,10 @@ def quadratics(q: Vector, b: Vector) -> Problem:
 
 
 def with_sizes(problem: Problem, sizes: Sequence[int]) -> Problem:
-    """The same agents with so many samples each: copies of the first one, so that the gradients stay the same."""
+    """The same agents with these numbers of samples.
+
+    All samples of an agent are copies of its first one, so the gradients stay the same.
+    """
     data = problem.clients
     x = tuple(one[:1].repeat(size, 1) for one, size in zip(data.x, sizes, strict=True))
     y = tuple(one[:1].repeat(size, 1) for one, size in zip(data.y, sizes, strict=True))
@@ -113,7 +116,7 @@ def solution(q: Vector, b: Vector, strengths: Vector, low: Vector, high: Vector)
 
 @dataclass(frozen=True, kw_only=True)
 class Agents:
-    """The agents' objectives F_i with their sets, written out block by block as the specification has them."""
+    """The agents' objectives F_i with their sets, written block by block as in the specification."""
 
     q: Vector
     b: Vector
@@ -132,7 +135,10 @@ class Agents:
         )
 
     def gradient(self, i: int, penalty: float, x: Vector) -> Vector:
-        """The gradient of F_i; without `cross` the other blocks lack the part that the regulariser has in them."""
+        """The gradient of F_i.
+
+        Without `cross` the other blocks lack their part of the regulariser.
+        """
         agents, z = len(x), x.mean(0)
         g, e = self.q[i] @ z - self.b[i], x[i] - z
         result = np.repeat(
@@ -145,7 +151,9 @@ class Agents:
     def loop(
         self, x: Vector, *, penalties: Sequence[float], steps: Sequence[float], local_steps: int = 1
     ) -> tuple[Vector, Vector]:
-        """The server's blocks [m, n] after as many rounds as there are penalties, and the mean of those after each round."""
+        """The server's blocks [m, n] after one round per penalty, and the mean of those after each
+        round.
+        """
         total = np.zeros_like(x)
         for penalty, step in zip(penalties, steps, strict=True):
             sent = []

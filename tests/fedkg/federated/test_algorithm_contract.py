@@ -1,4 +1,7 @@
-"""One contract for all algorithms that a job may name: executors agree, neutral settings, restarts, clients that send NaN."""
+"""One contract for all algorithms that a job may name.
+
+Executors agree, neutral settings, restarts, clients that send NaN.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ def end(problem: Problem, algorithm: Algorithm, settings: Settings) -> ServerSta
 
 @dataclass(frozen=True)
 class Curved:
-    """A term without a derivative of its own, as the penalty of rules is one."""
+    """A term without a closed-form derivative, like the penalty of rules."""
 
     def value(self, step: Step) -> Tensor:
         return 0.1 * torch.stack(

@@ -1,7 +1,8 @@
-"""Every preset on two clients with one sample each, worked out by hand.
+"""Every preset on two clients with one sample each, computed by hand.
 
-Client one has x = 1, y = 8, client two x = 2, y = 0; the answer is w x, the loss its squared error: derivatives 2 (w - 8) and 8 w. Two
-steps of rate 1/8 from w = 0 take client one to 2 and 3.5, and leave client two at 0. The least mean loss is at w = 8/5.
+Client one has x = 1, y = 8, client two x = 2, y = 0; the answer is w x, the loss its squared error:
+derivatives 2 (w - 8) and 8 w. Two steps of rate 1/8 from w = 0 take client one to 2 and 3.5, and
+leave client two at 0. The least mean loss is at w = 8/5.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def test_fedavg() -> None:
 
 
 def test_scfa() -> None:
-    """Client two breaks one of two rules: weights 1 and 1/2, so 2/3 of 3.5."""
+    """Client two violates one of two rules: weights 1 and 1/2, so 2/3 of 3.5."""
 
     def violation(params: Params) -> Tensor:
         broken = (params[W].flatten() < 1).double()
@@ -129,7 +130,9 @@ def test_fedadam() -> None:
 
 
 def test_fedyogi() -> None:
-    """v = 1 + 1.75^2 / 2, because v = 1 is less than d^2; with d^2 = 1.75^2 less than v = 4, v = 4 - 1.75^2 / 2."""
+    """v = 1 + 1.75^2 / 2, because v = 1 is less than d^2; with d^2 = 1.75^2 less than v = 4, v = 4
+    - 1.75^2 / 2.
+    """
     assert models(fedyogi(rate=2.0, beta1=0.5, beta2=0.5, tau=1.0))[0] == pytest.approx(
         1.75 / (2.53125**0.5 + 1)
     )
@@ -152,7 +155,9 @@ def test_server_memory_is_kept_between_rounds() -> None:
 
 
 def test_scaffold() -> None:
-    """c_1 = -3.5 / (2/8) = -14, c_2 = 0, c = -7. Then one: 1.75 -> 2.4375 -> 2.953125, two: 1.75 -> 0.875 -> 0.875."""
+    """c_1 = -3.5 / (2/8) = -14, c_2 = 0, c = -7. Then one: 1.75 -> 2.4375 -> 2.953125, two: 1.75 ->
+    0.875 -> 0.875.
+    """
     first, second = steps(scaffold())
     assert float(first.params[W]) == 1.75
     assert first.clients[f"local/{W}"].flatten().tolist() == [-14.0, 0.0]
@@ -173,7 +178,9 @@ def test_scaffold_ends_at_the_optimum_and_fedavg_does_not() -> None:
 
 
 def test_scaffold_under_partial_participation() -> None:
-    """Who stays away keeps its variate, and c stays the mean of all; the optimum is reached all the same."""
+    """Absent clients retain their variates, and c stays the mean of all; the optimum is still
+    reached.
+    """
     settings = replace(SETTINGS, rounds=400, participation=0.5)
     states = list(steps(scaffold(), settings=settings))
     for before, after in pairwise(states):
@@ -189,7 +196,10 @@ def test_scaffold_under_partial_participation() -> None:
 
 
 def test_scaffnew() -> None:
-    """h_1 = (1.75 - 3.5) / (2/8) = -7 and h_2 = 7 at the second round: with all clients in it, SCAFFOLD's corrections."""
+    """h_1 = (1.75 - 3.5) / (2/8) = -7 and h_2 = 7 in the second round.
+
+    With all clients in it, these are SCAFFOLD's corrections.
+    """
     first, second = steps(scaffnew())
     assert float(first.params[W]) == 1.75
     assert float(second.params[W]) == 1.9140625
@@ -199,7 +209,8 @@ def test_scaffnew() -> None:
 def test_fedrep() -> None:
     """The answer is h b x, all 1 at first; x = 1 at both, y = 2 and 0.
 
-    Heads first: 1 + 2/4 = 1.5 and 1 - 2/4 = 0.5. Then bodies: 1 + 2 * 0.5 * 1.5 / 4 = 1.375 and 1 - 2 * 0.5 * 0.5 / 4 = 0.875.
+    Heads first: 1 + 2/4 = 1.5 and 1 - 2/4 = 0.5. Then bodies: 1 + 2 * 0.5 * 1.5 / 4 = 1.375 and 1 -
+    2 * 0.5 * 0.5 / 4 = 0.875.
     """
     problem = Problem(
         model=MLP(inputs=1, hidden=(1,), outputs=1, bias=False),
@@ -221,7 +232,10 @@ def test_fedrep() -> None:
 
 
 def test_ditto() -> None:
-    """Common as in FedAvg. Client one's own: 3 as in FedProx, then from 3, pulled to 1.75: 3.9375 and 4.40625."""
+    """The common model is as in FedAvg.
+
+    Client one's own: 3 as in FedProx, then from 3, pulled to 1.75: 3.9375 and 4.40625.
+    """
     first, second = steps(ditto(strength=2.0))
     assert (float(first.params[W]), float(second.params[W])) == (1.75, 2.2421875)
     assert first.clients[f"own/{W}"].flatten().tolist() == [3.0, 0.0]
@@ -229,7 +243,10 @@ def test_ditto() -> None:
 
 
 def test_ifca() -> None:
-    """Models 0 and 6: client one loses 64 or 4, client two 0 or 144. One takes the second to 6.5 and 6.875, two the first nowhere."""
+    """Models 0 and 6: client one loses 64 or 4, client two 0 or 144.
+
+    Client one moves the second model to 6.5 and 6.875; client two leaves the first where it is.
+    """
     problem, algorithm = task(), ifca(models=2)
     begun = initial_state(problem, algorithm, SETTINGS)
     begun = replace(begun, models={W: torch.tensor([[[0.0]], [[6.0]]], dtype=torch.float64)})
@@ -280,7 +297,10 @@ def test_multi_krum() -> None:
 
 
 def test_fltrust() -> None:
-    """The server's rows are client one's: its update is trusted whole, and client two's, which is 0, points nowhere."""
+    """The server's rows are client one's, so its update has full trust.
+
+    Client two's update is 0 and has no direction.
+    """
     (_, record), _ = rounds(fltrust())
     assert record.alpha == (1.0, 0.0)
     assert models(fltrust())[0] == 3.5
@@ -293,4 +313,4 @@ def test_every_preset_is_worked_out_here() -> None:
 
 
 WORKED_OUT_ELSEWHERE = {"pcfedavg", "fedstl"}
-"""Algorithms with specifications and test files of their own."""
+"""Algorithms with separate specifications and test files."""

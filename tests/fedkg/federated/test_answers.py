@@ -1,4 +1,4 @@
-"""Models whose answers are bent to what is known, under federated algorithms."""
+"""Models with injected knowledge under federated algorithms."""
 
 from __future__ import annotations
 
@@ -135,7 +135,10 @@ def test_answers_that_keep_the_rules_are_left_alone() -> None:
 
 
 def test_rules_by_category_read_codes_at_the_end_of_the_rows() -> None:
-    """Above 0.3 on machine 0, above 0.6 on machine 1, the risk is at least a half; on others nothing is said."""
+    """Above 0.3 on machine 0 and above 0.6 on machine 1, the risk is at least a half.
+
+    Other machines have no rule.
+    """
     coded = ConstraintModule(
         plant(), x=columns(("wear", "torque", "machine (code)")), y=logit("failure")
     )
@@ -286,7 +289,7 @@ def test_9_a_trusted_prediction_is_the_answer_of_trained_models(
 
 
 def test_13_sites_send_nothing_but_parameters() -> None:
-    """Acceptance test 13: the uploads, written out and read again, and the bytes that a run counts."""
+    """Acceptance test 13: the written and re-read uploads, and the bytes that a run counts."""
     problem = classes(UNEQUAL)
     model = Informed(model=problem.model, range=by_sign, prediction=first_of_range)
     with_knowledge = list(train(replace(problem, model=model), fedavg(), STEPS))

@@ -1,4 +1,4 @@
-"""Which executor is chosen, and that the choice is told and kept."""
+"""Which executor `auto` chooses; it reports the choice and does not change it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def test_stacks_keep_to_the_memory() -> None:
 
 
 def test_the_slowest_way_is_never_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a clock of our own: a stack of C costs C per step and a client alone 0.1, so one after the other wins."""
+    """With a fake clock: a stack of C costs C per step and a single client 0.1.
+
+    So training one after the other wins.
+    """
     monkeypatch.setattr(
         auto,
         "_seconds_per_step",

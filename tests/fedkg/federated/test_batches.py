@@ -1,4 +1,4 @@
-"""Plans of batches and the randomness they rest on: the same for a client whoever it is stacked with."""
+"""Plans of batches and their randomness do not depend on a client's neighbours in the stack."""
 
 from __future__ import annotations
 

@@ -59,7 +59,10 @@ def test_what_a_client_sees_depends_on_itself_alone() -> None:
 
 
 def test_chances_are_those_that_are_promised_and_independent() -> None:
-    """20,000 draws from 10 samples with chance 0.3: each alone, each pair together, and the number in a minibatch."""
+    """20,000 draws from 10 samples with probability 0.3.
+
+    Tests each sample alone, each pair, and the number in a minibatch.
+    """
     steps, rate = 20_000, 0.3
     batches = drawn([10], 3, steps)
     member = torch.zeros(steps, 10, dtype=torch.float64)

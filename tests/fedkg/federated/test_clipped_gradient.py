@@ -1,4 +1,7 @@
-"""Gradients clipped sample by sample: against a loop over samples, for models with and without a closed form."""
+"""Gradients clipped sample by sample, against a loop over samples.
+
+For models with and without a closed form.
+"""
 
 from __future__ import annotations
 
@@ -163,7 +166,7 @@ def test_a_clip_that_cuts_nothing_is_the_plain_gradient() -> None:
 @pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize("name", ["mlp", "tanh", "gru None"])
 def test_a_sample_without_a_gradient_counts_nothing(name: str, closed: bool, bad: float) -> None:
-    """Were its client's sum spoilt, and the update left out, everybody would see that there is such a sample."""
+    """If it spoilt its client's sum and the update were left out, the sample would be detectable."""
     step = CASES[name] if closed else replace(CASES[name], closed=None)
     x, share = step.x.clone(), step.share.clone()  # type: ignore[union-attr]
     x[0, 2], share[0, 2] = bad, 0.0
@@ -178,7 +181,10 @@ def test_a_sample_without_a_gradient_counts_nothing(name: str, closed: bool, bad
 def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(
     size: float, repeated: int, loop: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In float32 the products of such steps leave nothing: a gradient three times as long as the clip would pass unclipped."""
+    """In float32 the products of such steps cancel.
+
+    A gradient three times as long as the clip would remain unclipped.
+    """
     if not loop:
         monkeypatch.setattr("fedkg.models.sample_gradients.has_compiled_loops", lambda value: False)
     g = torch.Generator().manual_seed(1)
@@ -206,7 +212,7 @@ def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(
 def test_a_square_too_small_for_a_number_does_not_hide_a_gradient(
     bias: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In float32 the one factor's square is 0; the other makes a gradient of 1e-4 of it."""
+    """In float32 the square of one factor is 0; the other one makes a gradient of 1e-4 of it."""
     small, large = torch.full((1, 1, 1), 1e-23), torch.full((1, 1, 1), 1e19)
     assert (
         float(AffineSampleGradients("weight", bias, small, large).squared_norms().sqrt()) > 0.99e-4
@@ -297,7 +303,7 @@ def test_a_term_of_the_parameters_is_added_as_it_is() -> None:
 
 @dataclass(frozen=True)
 class SizeOfAnswers:
-    """A term that reads each sample by itself."""
+    """A term that reads each sample separately."""
 
     reads = "samples"
 

@@ -1,4 +1,7 @@
-"""One contract for all executors: the same result as a plain loop written here, whatever the sizes, the model and the stacks."""
+"""One contract for all executors: the same result as a plain loop.
+
+It holds for all sizes, models and stacks.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ def final(
 
 
 def plain_loop(problem: Problem, settings: Settings) -> Params:
-    """FedAvg in the form of a tutorial, with PyTorch's modules and optimiser; all clients in every round, no dropout."""
+    """FedAvg in the form of a tutorial, with PyTorch's modules and optimiser.
+
+    All clients take part in every round, without dropout.
+    """
     model = problem.model
     assert isinstance(model, MLP)
     layers: list[torch.nn.Module] = []

@@ -1,4 +1,7 @@
-"""FedSTL: clusters by properties, the teacher in the objective, private layers, training of clusters; what it is without each of them."""
+"""FedSTL: clusters by properties, the teacher in the objective, private layers, cluster training.
+
+Also its behaviour without each of them.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +156,10 @@ def test_private_layers_never_appear_in_a_message() -> None:
 
 
 def plain_loop(settings: Settings, clusters: list[list[int]]) -> tuple[Params, list[Params]]:
-    """Clustered training with private heads in the most obvious form; the cluster of each client in each round is given."""
+    """Clustered training with private heads in the most direct form.
+
+    The cluster of each client in each round is an argument.
+    """
     begun = initial_state(TASK, whole(), settings)
     bodies = begun.models["body.weight"].clone()
     heads = [
@@ -209,7 +215,9 @@ def test_without_teacher_and_cluster_training_it_is_clustered_training_with_priv
 
 @pytest.mark.parametrize("way", ["capacity", "argmin"])
 def test_the_table_of_the_specification(way: Assignment) -> None:
-    """Acceptance test 15: the first and the third client into the first cluster, the others into the second."""
+    """Acceptance test 15: the first and the third client join the first cluster, the others the
+    second.
+    """
     table = torch.tensor([[1.0, 5.0, 2.0, 9.0], [4.0, 1.0, 8.0, 3.0]], dtype=torch.float64)
     assert assigned(table, way).tolist() == [0, 1, 0, 1]
 
@@ -258,7 +266,10 @@ def test_between_clusterings_clients_stay_where_they_are_and_new_ones_are_put_so
 
 
 def test_two_populations_are_told_apart() -> None:
-    """Acceptance test 16: levels 0 and 5; purity 1 after at most three rounds, properties kept at least as often as by FedAvg."""
+    """Acceptance test 16: levels 0 and 5.
+
+    Purity is 1 after at most three rounds; properties are satisfied at least as often as by FedAvg.
+    """
     settings = replace(SETTINGS, rounds=12, participation=1.0, local_epochs=4, batch=8)
     states = [state for state, _ in train(TASK, whole(momentum=0.0), settings)]
     level = torch.tensor(LEVELS) > 2.5

@@ -1,4 +1,7 @@
-"""Rules on forecasts: judged on the trace, `past` reaches back to what was observed, the penalty has the derivative that it should."""
+"""Rules on forecasts are judged on the trace, and `past` reaches back to observed values.
+
+The penalty has the correct derivative.
+"""
 
 from __future__ import annotations
 
@@ -126,5 +129,6 @@ def test_the_derivative_by_the_output_is_that_of_finite_differences_and_padding_
         moved = output.clone()
         moved[place] += h
         difference = (penalty.value(step(moved)) - value).sum() / h
-        # the next step's `past` is held, so that its share of the difference is no part of the derivative
+        # the next step's `past` is constant, so its share of the difference does not enter the
+        # derivative
         assert place[2] < 3 or float(difference) == pytest.approx(float(slope[place]), abs=1e-4)

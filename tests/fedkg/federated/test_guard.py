@@ -67,7 +67,9 @@ def test_a_client_with_nan_in_its_data_is_named_and_the_others_train_on(
 
 
 def test_the_model_is_the_one_the_others_would_have_made_without_it() -> None:
-    """The last client is left out, so that the others keep their positions and with them their randomness."""
+    """The last client is left out, so the others retain their positions and therefore their
+    randomness.
+    """
     *_, (state, _) = train(with_bad_data(float("nan"), client=3), fedavg(), SETTINGS)
     *_, (clean, _) = train(without(classes(SIZES), 3), fedavg(), SETTINGS)
     assert largest_difference(state.params, clean.params) < 1e-12
@@ -85,7 +87,7 @@ def test_a_diverged_client_is_named() -> None:
 
 @dataclass(frozen=True)
 class Huge:
-    """An executor whose clients all send updates near the largest number there is."""
+    """An executor with clients that all send updates near the largest number there is."""
 
     def train(
         self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
@@ -133,7 +135,7 @@ def test_when_nobody_is_left_the_run_stops() -> None:
 
 @dataclass(frozen=True)
 class Tampering:
-    """An executor between whose clients and server somebody sits."""
+    """An executor with a man in the middle between clients and server."""
 
     def train(
         self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None

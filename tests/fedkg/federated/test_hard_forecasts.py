@@ -1,4 +1,7 @@
-"""Models with hard rules built in: exact in float32 and float64, what moves has no gradient, what is not finite stays."""
+"""Models with built-in hard rules are exact in float32 and float64.
+
+Moved answers have no gradient; non-finite ones stay.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ rule first hard require initially y <= 1 bar
 
 @dataclass(frozen=True)
 class Given:
-    """A model whose answers are its parameters, [C, B, T * V]."""
+    """A model with answers equal to its parameters, [C, B, T * V]."""
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         return {"answers": torch.zeros(3, STEPS * 2, dtype=dtype)}

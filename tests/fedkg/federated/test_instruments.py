@@ -1,4 +1,7 @@
-"""What a run shows of SCFA's constants, against closed forms and the estimators; PC-FedAvg's certificates against the specification."""
+"""A run's report of SCFA's constants, against closed forms and the estimators.
+
+Also PC-FedAvg's certificates against the specification.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,10 @@ def test_a_sight_is_what_the_estimators_say_of_the_gradients() -> None:
 
 
 def test_heterogeneity_is_around_the_gradient_of_the_objective_whatever_the_sizes() -> None:
-    """By hand: gradients -1 and 3 of clients with one and three samples; grad F is 2, and D^2 = (9 + 1) / 2."""
+    """By hand: gradients -1 and 3 of clients with one and three samples.
+
+    grad F is 2, and D^2 = (9 + 1) / 2.
+    """
     problem = classes((4, 12, 8), dtype=torch.float64)
     here = problem.model.init(3, torch.float64)
     seen = sight(
@@ -152,7 +158,10 @@ def test_theta_is_the_share_of_the_valid_side() -> None:
 
 
 def test_the_certificates_of_a_run_hold_and_near_those_of_the_solution() -> None:
-    """The specification's section 8 (H = 1, averaged iterates): the run's stand-in for the solution is off by a few per cent."""
+    """The specification's section 8 (H = 1, averaged iterates).
+
+    The run's estimate of the solution is off by a few per cent.
+    """
     q, b, low, high = random_task()
     count, strengths = 400, np.full(5, 0.5)
     rho = math.sqrt(count)

@@ -1,4 +1,7 @@
-"""Joints that no preset fills so, and joints of several presets at once, under both executors, stopped and resumed."""
+"""Replaceable steps of a round in combinations that no preset uses.
+
+Tested under both executors, stopped and resumed.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,10 @@ def test_private_layers_are_never_sent() -> None:
 
 @pytest.mark.parametrize("obeyed", [False, True])
 def test_the_server_sees_no_private_layers_and_a_measurement_does(obeyed: bool) -> None:
-    """Weights depend on the layers that the server has; where the rules are measured alone, it is the clients' whole models that are."""
+    """Weights depend on the layers that the server has.
+
+    If the rules are only measured, the clients' whole models are measured.
+    """
     problem = classes(SIZES)
     seen: list[Params] = []
 

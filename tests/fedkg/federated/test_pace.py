@@ -1,4 +1,7 @@
-"""Clients with a rate, epochs or minibatches of their own: executors agree, one trains as if all were like it, and refusals."""
+"""Clients with individual rates, epochs or minibatches.
+
+Executors agree, a client trains as if all were like it, and wrong settings are rejected.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pack's rules in the federation: as the server's judge and as a term of the clients' objective."""
+"""A pack's rules in the federation: for the server's scores and in the clients' objective."""
 
 from __future__ import annotations
 
@@ -61,7 +61,11 @@ def bank(
 
 
 def plant() -> Pack:
-    """Three rules: risk never falls as wear rises; above a limit by machine the risk is at least a half; torque is positive (data only)."""
+    """Three rules about risk, wear and torque.
+
+    Risk never falls as wear rises; above a limit by machine the risk is at least a half; torque is
+    positive (data only).
+    """
     wear, torque, failure = 0, 1, 3
     contract = DataContract(
         columns=(

@@ -1,4 +1,4 @@
-"""Clipped and noised steps in the compiled loop, against the same steps one sample after the other by automatic differentiation."""
+"""Clipped and noised steps in the compiled loop, against a loop over samples by autograd."""
 
 from __future__ import annotations
 
@@ -194,7 +194,10 @@ def test_private_layers_stay_with_their_clients() -> None:
 
 
 def test_minibatches_may_be_empty() -> None:
-    """One sample in three for a client of three: every fourth minibatch or so has none, and is noised like any other."""
+    """One sample in three for a client of three.
+
+    About every fourth minibatch has no sample, and gets noise like any other.
+    """
     task = problem(DENSE, (5,), CrossEntropy())
     settings = replace(SETTINGS, batch=1, local_epochs=3)
     models, expected = ends(task, private(fedavg(), 0.4), settings)
@@ -208,7 +211,7 @@ def test_minibatches_may_be_empty() -> None:
 )
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
 def test_one_sample_moves_a_step_by_at_most_the_clip(model: MLP | ConvNet, size: float) -> None:
-    """In float32, whatever its values are; a sample that is no number counts nothing, as if it were not there."""
+    """In float32, for any values; a sample with a value that is not a number counts as missing."""
     sample, clip = (5,) if isinstance(model, MLP) else (2, 9, 11), 0.01
     settings = Settings(
         rounds=1, local_steps=1, batch=max(SIZES), learning_rate=1.0, executor="stacked"
@@ -231,7 +234,10 @@ def test_one_sample_moves_a_step_by_at_most_the_clip(model: MLP | ConvNet, size:
 
 
 def moved(model: MLP, x: Tensor, y: Tensor, clip: float) -> float:
-    """How far one sample's clipped gradient reaches, in float32: that of a step of rate 1 / clip, times the clip."""
+    """The length of one sample's clipped gradient in float32.
+
+    It is the length of a step of rate 1 / clip, times the clip.
+    """
     task = Problem(
         model=model, loss=SquaredError(), clients=Clients(names=("site",), x=(x,), y=(y,))
     )
@@ -249,14 +255,17 @@ def moved(model: MLP, x: Tensor, y: Tensor, clip: float) -> float:
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_square_too_small_for_a_number_does_not_hide_a_gradient(bias: bool) -> None:
-    """The derivative by the answer is -2e-23, whose square is 0 in float32: times an input of 1e19 it is far above the clip."""
+    """The derivative with respect to the answer is -2e-23; its square is 0 in float32.
+
+    Times an input of 1e19 it is far above the clip.
+    """
     x, y = torch.full((1, 1), 1e19), torch.full((1, 1), 1e-23)
     assert moved(MLP(inputs=1, hidden=(), bias=bias), x, y, 1e-6) <= 1e-6 * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("value", [1.09, 1.37, 1.71, 1.93])
 def test_many_squares_are_summed_without_losing_much(value: float) -> None:
-    """One sum of so many squares in float32 would come to less than it should, by up to 3 in 1,000."""
+    """A single float32 sum of these squares would be too small by up to 3 in 1,000."""
     x, y = torch.full((1, 100_000), value), torch.ones(1, 1)
     assert moved(MLP(inputs=100_000, hidden=()), x, y, 1.0) == pytest.approx(1.0, abs=2e-5)
 
@@ -267,7 +276,9 @@ def test_many_squares_are_summed_without_losing_much(value: float) -> None:
 def test_samples_are_added_up_and_noised_before_they_meet_the_parameters(
     model: MLP | ConvNet,
 ) -> None:
-    """Were each rounded to a float32 parameter's precision first, one sample could change more than its clip before there is any noise."""
+    """If each were first rounded to the precision of a float32 parameter, one sample could change
+    more than its clip before noise is added.
+    """
     task = problem(model, (5,) if isinstance(model, MLP) else (2, 9, 11), CrossEntropy())
     names, x = ("site",), torch.cat(task.clients.x).float()
     task = replace(task, clients=Clients(names=names, x=(x,), y=(torch.cat(task.clients.y),)))
@@ -295,7 +306,10 @@ def test_samples_are_added_up_and_noised_before_they_meet_the_parameters(
 
 
 def test_noise_alone_has_its_size_and_comes_nowhere_twice() -> None:
-    """Where no sample counts, what clients send is noise: of all layers, clients, steps and rounds another."""
+    """If no sample counts, clients send only noise.
+
+    It differs between layers, clients, steps and rounds.
+    """
     model = ConvNet(
         image=(1, 6, 6),
         convolutions=(Convolution(channels=4, kernel=3, pool=2),),

@@ -1,4 +1,7 @@
-"""Protected trainings: the same in all executors, resumed to the bit, noised whatever comes in, ended before the budget is exceeded."""
+"""Private trainings: the same in all executors, resumed to the bit, noised for any input.
+
+They end before the budget is exceeded.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,7 @@ def test_it_goes_on_to_the_bit_whatever_the_order_of_a_files_tensors(
     ],
 )
 def test_a_state_that_has_spent_otherwise_is_refused(fields: dict[str, object], words: str) -> None:
-    """Its sums would be priced at a chance that they were not drawn with, and the plan would not know of them."""
+    """Its sums would be accounted at the wrong sampling rate, and the plan would not know of them."""
     problem = classes(SIZES)
     state, _ = next(iter(train(problem, protected(fedavg(), EXAMPLE, SIZES, SETTINGS), SETTINGS)))
     other = replace(SETTINGS, **fields)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""Stopping after any round and starting again from the saved state changes nothing, to the last bit."""
+"""Stopping after any round and starting again from the saved state changes nothing, to the last
+bit.
+"""
 
 from __future__ import annotations
 

@@ -68,7 +68,11 @@ def test_by_hand(
 
 
 def test_trust_by_hand() -> None:
-    """Along the server's (1, 0): (2, 0) with trust 1, shortened; (3, 4) with trust 3/5 and length 1; across and against it: nothing."""
+    """Along the server's (1, 0).
+
+    (2, 0) has trust 1 and is shortened; (3, 4) has trust 3/5 and length 1; updates orthogonal or
+    opposed to it count nothing.
+    """
     updates = [[2.0, 0.0], [3.0, 4.0], [0.0, 5.0], [-1.0, 0.0], [0.0, 0.0]]
     assert aggregated(TrustedMean(), updates, root=[1.0, 0.0], stacks=2) == pytest.approx(
         [1.36 / 1.6, 0.48 / 1.6]
@@ -125,7 +129,10 @@ def test_distances_are_those_of_a_plain_loop(values: list[list[float]]) -> None:
 
 @pytest.mark.parametrize("loud", [1e3, 1e8, 1e12, 1e30])
 def test_a_huge_update_does_not_hide_another_corrupt_one(loud: float) -> None:
-    """Two of seven are corrupt: one is huge, the other a little off and comes first, where ties would choose it."""
+    """Two of seven are corrupt.
+
+    One is huge; the other is slightly off and comes first, where ties would choose it.
+    """
     honest = [[1.01, 1.0], [0.99, 1.0], [1.0, 1.0], [1.0, 1.01], [1.0, 0.99]]
     rows = torch.tensor([[3.0, 3.0], *honest, [loud, loud]], dtype=torch.float32)
     aggregate = Krum(attackers=2)
@@ -140,7 +147,7 @@ def test_a_huge_update_does_not_hide_another_corrupt_one(loud: float) -> None:
 
 @dataclass(frozen=True)
 class Shouting:
-    """What a corrupt client does to its update: it turns it round and makes it a hundred times as large."""
+    """A corrupt client: it reverses its update and makes it a hundred times as large."""
 
     corrupt: tuple[int, ...]
     population: int

@@ -1,4 +1,7 @@
-"""What is remembered of clients, in files: every version stays what it was, results are those of memory, and memory stays bounded."""
+"""Client states in files: every version stays unchanged and memory stays bounded.
+
+Results equal those in memory.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ REMEMBERING = ["scaffold", "scaffnew", "fedrep", "ditto", "local_only"]
 def test_every_version_stays_what_it_was(
     history: list[tuple[list[int], bool, int]], shared: bool
 ) -> None:
-    """Rows of ten clients change again and again, from any version that is left; versions are kept or dropped."""
+    """Rows of ten clients change repeatedly, from any existing version.
+
+    Versions are retained or dropped.
+    """
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder), (2,), torch.float32, 10, fresh=True, lasting=True)
         first = torch.zeros(10, 2) if shared else torch.arange(20.0).view(10, 2)
@@ -126,7 +132,10 @@ def loaded(folder: Path, rows: Path | None) -> ServerState:
 
 @pytest.mark.parametrize("name", REMEMBERING)
 def test_a_killed_run_goes_on_from_its_checkpoint_to_the_bit(name: str, tmp_path: Path) -> None:
-    """Four rounds are done after the checkpoint and then forgotten, as when a process is killed; slots are few, so that they are reused."""
+    """Four rounds after the checkpoint are discarded, as when a process is killed.
+
+    There are few slots, so they are reused.
+    """
     settings = settings_for(name, executor="stacked", rounds=8, client_memory=1, participation=1.0)
     expected = [
         to_tensors(state)[0]
@@ -165,7 +174,7 @@ def test_a_checkpoint_with_rows_in_files_is_small_and_needs_them(tmp_path: Path)
 
 
 def anonymous() -> int:
-    """Bytes of this process's memory that no file stands behind."""
+    """Bytes of this process's memory that are not backed by a file."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024
 
@@ -177,7 +186,9 @@ def anonymous() -> int:
 )
 @pytest.mark.parametrize("name", ["fedrep", "scaffold"])
 def test_memory_stays_bounded_with_100_000_clients(name: str, tmp_path: Path) -> None:
-    """One row of each client is 8 KiB and more: 0.8 GB in all, of which a twentieth stays in memory."""
+    """One row of each client takes at least 8 KiB: 0.8 GB in all; a twentieth of it stays in
+    memory.
+    """
     count = 100_000
     small = classes((count,), features=4, dtype=torch.float32)
     x, y = small.clients.x[0].split(1), small.clients.y[0].split(1)

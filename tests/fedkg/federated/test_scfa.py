@@ -1,4 +1,7 @@
-"""The acceptance tests of SCFA's specification, numbered as there (7 to 11 are in test_theory.py, 13 and 14 in test_scfa_simulation.py)."""
+"""The acceptance tests of SCFA's specification, with its numbers.
+
+7 to 11 are in test_theory.py, 13 and 14 in test_scfa_simulation.py.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ def test_2_weights_by_hand() -> None:
 
 
 def test_2_the_weights_of_a_run_are_those_of_its_scores() -> None:
-    """Three clients of 100, 200 and 300 samples; the second one's model breaks one of two rules."""
+    """Three clients of 100, 200 and 300 samples; the second one's model violates one of two rules."""
     problem = classes((100, 200, 300))
     calls: list[int] = []
 
@@ -134,7 +137,10 @@ def test_3_weights_of_the_papers_sites() -> None:
 
 @pytest.mark.parametrize("executor", ["stacked", "sequential"])
 def test_4_a_client_without_validity_has_no_influence(executor: str) -> None:
-    """The second of three clients breaks all rules: what it sends, made a million times larger, changes nothing."""
+    """The second of three clients violates all rules.
+
+    Making its update a million times larger changes nothing.
+    """
     problem = classes((11, 24, 7))
     settings = Settings(rounds=1, local_steps=1, batch=32, executor=executor, seed=2)
     ends, losses = [], []
@@ -221,7 +227,7 @@ def test_12_a_monotone_rule_counts_pairs(
     violation: float,
     validity: float,
 ) -> None:
-    """The first row has no row before it and counts on neither side; `fedkg.evaluate` says the same."""
+    """The first row has no previous row and counts on neither side; `fedkg.evaluate` agrees."""
     (tmp_path / "wear.fkg").write_text(
         "signal sensor span 0 .. 9\noutput wear span 0 .. 9\n"
         "rule rising hard require wear never falls\n"
@@ -257,7 +263,7 @@ THRESHOLDS = torch.linspace(-0.3, 0.3, 11, dtype=F64)
 
 
 def judged_by_weights(order: Tensor, weight: Tensor) -> FunctionScorer:
-    """Eleven rules, in an order: rule j is violated by models with parameter j above threshold j."""
+    """Eleven rules in an order: models with parameter j above threshold j violate rule j."""
 
     def violation(params: Params) -> Tensor:
         return (params["layers.0.weight"].flatten(1)[:, :11] > THRESHOLDS).double()[:, order]
@@ -316,7 +322,10 @@ def test_15_the_order_of_clients_does_not_matter(chunk: int | None) -> None:
 def test_family_scores_use_the_weights_of_rules(
     score: scoring.ScoreMode, expected: tuple[float, ...]
 ) -> None:
-    """Two families with the weights (3, 1) and (1, 4): the second client breaks the light rule of the first family."""
+    """Two families with the weights (3, 1) and (1, 4).
+
+    The second client violates the light rule of the first family.
+    """
     share = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]], dtype=F64)
     table = rows(
         4,
@@ -365,7 +374,7 @@ def test_score_options() -> None:
         plain = scoring.kept_share(scores.violation, table, options)
         return float(scoring.score(scores.violation, table, options, plain))
 
-    assert score(ScoreOptions()) == 0.75  # a soft rule may be broken on 5 % of the rows
+    assert score(ScoreOptions()) == 0.75  # a soft rule allows violations on 5 % of the rows
     assert score(ScoreOptions(soft_tolerance=0.01)) == 0.5
     assert score(ScoreOptions(beta=2.0)) == 0.5625
     assert score(ScoreOptions(combine="product")) == 0.5
@@ -386,7 +395,9 @@ def test_score_options() -> None:
 def test_graded_scores_change_the_weights_and_no_reported_number(
     combine: scoring.ScoreMode, plain: tuple[float, ...], graded: tuple[float, ...]
 ) -> None:
-    """Sites that break a soft rule on 3.2 % and on 16.7 % of the rows, and one that keeps all."""
+    """Sites that violate a soft rule on 3.2 % and on 16.7 % of the rows, and one that satisfies
+    all.
+    """
     share = torch.tensor([[0.032, 0.0], [0.167, 0.0], [0.0, 0.0]], dtype=F64)
     table = rows(2, families=["temporal", "capacity"], hard=False)
     problem = scored(
@@ -404,7 +415,7 @@ def test_graded_scores_change_the_weights_and_no_reported_number(
 
 @pytest.mark.parametrize("clients", [1, 4])
 def test_validity_in_a_loop_is_that_of_tensors(clients: int) -> None:
-    """To the bit where sums are exact, and within rounding elsewhere; with a share that is no number."""
+    """To the bit where sums are exact, and within rounding elsewhere; also with a share of NaN."""
     generator = torch.Generator().manual_seed(4)
     shares = torch.randint(0, 9, (clients, 50), generator=generator).double() / 8
     shares[0, 3] = torch.nan
@@ -487,7 +498,10 @@ NAN = math.nan
 
 
 def test_rules_that_apply_to_no_probe_row_are_not_evaluated() -> None:
-    """They leave the score: a client satisfies one of two evaluated rules, one its only one, one has no score."""
+    """They do not enter the score.
+
+    A client satisfies one of two evaluated rules, one its only one, one has no score.
+    """
     shares = torch.tensor([[1.0, NAN, 0.0], [NAN, NAN, 0.0], [NAN, NAN, NAN]], dtype=F64)
     problem = replace(classes((5, 9, 4)), scorer=Given(shares))
     (_, record), *_ = train(problem, scfa(), replace(SETTINGS, rounds=1, participation=1.0))

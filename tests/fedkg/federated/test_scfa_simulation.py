@@ -1,7 +1,9 @@
-"""Section 12 of SCFA's specification: a regression with one sign-flipped client of five (acceptance tests 13 and 14).
+"""Section 12 of SCFA's specification: a regression with one sign-flipped client of five.
 
-The distance of a single last round swings with the minibatches: in a plain NumPy simulation as in ours, about one data set in ten ends
-above 0.75 times FedAvg's. So that factor is asked of the mean over the last ten rounds on every seed, and of the very last round on most.
+These are acceptance tests 13 and 14. The distance after the last round varies with the minibatches:
+in a plain NumPy simulation as in ours, about one data set in ten ends above 0.75 times FedAvg's. So
+that factor must hold for the mean over the last ten rounds on every seed, and for the very last
+round on most seeds.
 """
 
 from __future__ import annotations

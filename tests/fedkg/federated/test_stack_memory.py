@@ -1,4 +1,7 @@
-"""Stacks keep to their memory, convolutions and recurrent models included, by what the process really takes."""
+"""Stacks stay within their memory limit, measured as the memory of the process.
+
+Includes convolutions and recurrent models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SCFA's theory against the specification's numbers (acceptance tests 7 to 11), and its estimators against closed forms."""
+"""SCFA's theory against the specification's numbers (acceptance tests 7 to 11).
+
+Also its estimators against closed forms.
+"""
 
 from __future__ import annotations
 

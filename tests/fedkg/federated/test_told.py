@@ -1,4 +1,7 @@
-"""Knowledge that goes along with the samples: what is ruled out stays out, what is predicted is followed, and gradients stay finite."""
+"""Knowledge that is stored with the samples.
+
+Classes that are ruled out stay out, predicted ones are followed, and gradients stay finite.
+"""
 
 from __future__ import annotations
 

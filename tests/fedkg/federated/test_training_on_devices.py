@@ -1,4 +1,4 @@
-"""Federations whose data lie on another device than the processor: trained there, with the processor's numbers."""
+"""Federations with data on another device: they train there, with the results of the CPU."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_training_resumes_there(elsewhere: torch.device) -> None:
 
 
 LIBRARY = ("tabnet graph", "tabnet graph features", "module one by one")
-"""Their products of sparse matrices and fused cells are the library's, which the played device has not."""
+"""Products of sparse matrices and fused cells are library functions that the fake device lacks."""
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))

@@ -1,4 +1,8 @@
-"""What belongs to whom: the server's own rows to nobody, private layers to their client alone, models and seeds to one place each."""
+"""Ownership of data and state.
+
+The server's rows belong to no client, private layers only to their client, models and seeds have
+one owner each.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +121,7 @@ HEAD = ("layers.2.",)
 def test_proximal_terms_leave_private_layers_alone(
     executor: str, first: float, pulled: bool
 ) -> None:
-    """Steps on private layers alone are the same with them, to the bit; steps on the others are not."""
+    """Steps on private layers alone are the same with them, to the bit; other steps are not."""
     problem, settings = classes((14, 9, 22)), replace(SETTINGS, executor=executor)
     plain = fedrep(private=HEAD, first=first)
     *_, (before, _) = train(problem, plain, settings)
@@ -149,7 +153,7 @@ def test_a_model_beside_is_pulled_to_what_was_received_alone() -> None:
 
 
 class Alike(torch.nn.Module):
-    """Layers one of whose names begins the other's."""
+    """Layers with names that are prefixes of each other."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from fedkg.granger.system import System, places_of, recorded, two_clients
 def clients_of(
     system: System, *, steps: int, seed: int, process: float = 0.1, noise: float | None = None
 ) -> tuple[Client, ...]:
-    """Clients that know their own blocks, with filters that think states to be moved by `process`."""
+    """Clients that know their own blocks, with filters that assume the process noise `process`."""
     seen = recorded(system, steps, seed=seed)
     found = []
     for m, (place, emission) in enumerate(

@@ -1,4 +1,7 @@
-"""The pass in chunks is the compiled pass, to rounding, whatever the chunk, the clients' sizes, the lags and the options."""
+"""The pass in chunks equals the compiled pass up to rounding.
+
+For any chunk size, sizes of clients, lags and options.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses step by step, and how faults are told by them."""
+"""Losses step by step, and faults detected from them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,10 @@ from fedkg.learned_knowledge import LearnedKnowledge
 
 
 def _chain(count: int) -> tuple[System, Learnt]:
-    """Clients of one state in a row: each keeps 0.45 of itself and takes 0.4 of the one before it."""
+    """A chain of clients with one state.
+
+    Each retains 0.45 of its state and adds 0.4 of the previous client's.
+    """
     transition = 0.45 * np.eye(count) + 0.4 * np.eye(count, k=-1)
     system = System(
         transition=transition,

@@ -1,4 +1,4 @@
-"""What can be identified: attenuation in theory and in simulation, references, significance, robustness."""
+"""Identifiability: attenuation in theory and in simulation, references, significance, robustness."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def test_7_the_formula_of_attenuation(slow: float, quiet: float, expected: float
     ("slow", "quiet", "expected"), [(0.5, 1.0, 0.0179), (0.9, 0.01, 0.1899), (0.98, 0.01, 0.2368)]
 )
 def test_7_the_learning_comes_to_the_formula(slow: float, quiet: float, expected: float) -> None:
-    """Noise 1e-4, filters that follow the states, eta_2 / eta_1 = 1e-6, T = 20,000: of the true system, and of the covariance there was."""
+    """Noise 1e-4, filters that follow the states, eta_2 / eta_1 = 1e-6, T = 20,000.
+
+    Compared for the true system, and for the observed covariance.
+    """
     plain = two_clients(seed=0, slow=slow, quiet=quiet)
     system = System(
         transition=plain.transition, emissions=plain.emissions, process=plain.process, noise=1e-4
@@ -65,7 +68,9 @@ def test_readings_say_how_much_is_lost() -> None:
 
 
 def test_the_reference_has_no_attenuation() -> None:
-    """Equal fast clients: the learning sees next to nothing of A_21 = 0.25, the innovation label nearly all."""
+    """Equal fast clients: learning finds almost nothing of A_21 = 0.25, the innovation label almost
+    all.
+    """
     system = two_clients(seed=0, slow=0.5, quiet=1.0)
     series = series_of(clients_of(system, steps=20_000, seed=3, process=10.0))
     reference = innovation_label(series)[2:, :2]
@@ -98,7 +103,10 @@ def test_the_oracle_sees_more_than_a_client() -> None:
 
 
 def test_11_losses_rise_with_the_perturbation() -> None:
-    """Parameters are frozen and the system changed: L_s rises over epsilon = 5, 45, 85, 125 %; reversed causality at least 5 times."""
+    """Parameters are frozen and the system changes.
+
+    L_s rises over epsilon = 5, 45, 85, 125 %; with reversed causality at least 5 times.
+    """
     system, series = setting_s(0)
     found = learn(series, epochs=8)
 

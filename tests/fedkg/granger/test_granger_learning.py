@@ -1,4 +1,7 @@
-"""The learning: acceptance tests of the specification, the fast loops against the messages, the point of rest."""
+"""The learning: acceptance tests of the specification, the fast loops against the messages.
+
+Also the fixed point.
+"""
 
 from __future__ import annotations
 
@@ -290,7 +293,10 @@ def test_14_traffic() -> None:
 def test_14_no_array_as_wide_as_the_measurements_leaves_a_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What a client hands out in a step: two arrays of P numbers, and its loss for the record; what it is handed: one array of P."""
+    """What a client sends in a step: two arrays of P numbers, and its loss for the record.
+
+    It receives one array of P.
+    """
     _, series = setting_s(0, 500)
     out: list[tuple[int, ...]] = []
     back: list[tuple[int, ...]] = []

@@ -19,7 +19,10 @@ from fedkg.granger.system import two_clients
 
 
 def _delayed(delay: int, steps: int = 1500) -> tuple[Client, ...]:
-    """Client 2 takes 0.5 of client 1's state of `delay` steps before; both are seen almost without noise."""
+    """Client 2 takes 0.5 of client 1's state of `delay` steps before.
+
+    Both are measured almost without noise.
+    """
     stream = np.random.default_rng(0)
     first, second = np.zeros((steps, 1)), np.zeros((steps, 1))
     for t in range(delay, steps):
@@ -109,7 +112,8 @@ def test_parts_together_are_the_whole() -> None:
     whole = at_rest(series, Rates())
     found = at_rest_of(stream, series)
     assert stream.weight == 1199
-    # the first step of a part has no surprise of its own: the parts overlap by one step, so that nothing is lost
+    # the first step of a part has no innovation, so the parts overlap by one step and no step is
+    # lost
     assert found.causes == pytest.approx(whole.causes, abs=1e-9)
 
 

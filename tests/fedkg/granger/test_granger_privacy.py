@@ -1,4 +1,4 @@
-"""Differential privacy of the messages: the numbers of the specification, enforced bounds, what noise does."""
+"""Differential privacy of the messages: the specification's numbers, bounds, effect of noise."""
 
 from __future__ import annotations
 

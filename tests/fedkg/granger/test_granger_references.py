@@ -1,4 +1,7 @@
-"""References: all states together, a VAR at one place held to statsmodels, p-values corrected for their number, what follows what."""
+"""References: all states together, and a centralised VAR against statsmodels.
+
+Also p-values corrected for their number, and the order of causes.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def _walk(seed: int, steps: int = 300, drive: float = 0.3) -> list[F64]:
 
 
 def _fitted(slow: float, quiet: float, steps: int = 3000, drive: float = 0.25) -> Series:
-    """Two clients whose dynamics are fitted to their own measurements."""
+    """Two clients with dynamics fitted to their own measurements."""
     seen = recorded(two_clients(seed=0, slow=slow, quiet=quiet, drive=drive), steps, seed=1)
     each = [
         Measured(name=name, columns=tuple("abcdefgh"), values=own)
@@ -67,7 +70,10 @@ def test_the_var_is_that_of_statsmodels(lags: int) -> None:
 
 
 def test_one_equation_is_the_f_test_of_two_series() -> None:
-    """Bivariate, one lag: the F statistic of `grangercausalitytests`, whose residual degrees of freedom are those of one equation."""
+    """Bivariate, one lag: the F statistic of `grangercausalitytests`.
+
+    Its residual degrees of freedom are those of one equation.
+    """
     from scipy.stats import f
     from statsmodels.tsa.stattools import grangercausalitytests
 
@@ -89,7 +95,10 @@ def test_the_var_says_what_it_cannot() -> None:
 
 
 def test_shifted_states_and_the_var_agree_on_known_truth() -> None:
-    """20 systems with one edge of six: where measurements are the states, both tests find it, and say the same of the others."""
+    """20 systems with one edge of six.
+
+    If the measurements are the states, both tests find it, and agree on the others.
+    """
     shifted, central = [], []
     for seed in range(20):
         groups = _walk(seed, steps=250)
@@ -113,7 +122,10 @@ def test_shifted_states_and_the_var_agree_on_known_truth() -> None:
 
 
 def test_a_short_series_has_no_more_chances_than_shifts() -> None:
-    """Of 20 steps there are 16 shifts: what is as strong as can be has a p-value of 1 / 17, however many are asked for."""
+    """20 steps allow 16 shifts.
+
+    The strongest possible edge has a p-value of 1 / 17, for any requested number of shifts.
+    """
     stream = np.random.default_rng(0)
     lead = stream.standard_normal(20)
     each = [lead[:, None], np.roll(lead, 1)[:, None] + 0.01 * stream.standard_normal((20, 1))]
@@ -162,7 +174,9 @@ def test_corrected_p_values_are_those_of_statsmodels() -> None:
 
 
 def test_a_p_value_at_the_level_is_told() -> None:
-    """p-values of shifts are shares of a whole number, and often come to the level itself once they are corrected."""
+    """p-values of shifts are multiples of 1 / (shifts + 1), and often equal the level once
+    corrected.
+    """
     assert adjusted(np.array([0.025, 0.025, 0.025, 0.9, 0.9, 0.9]))[0] == 0.05
     for pairs in range(1, 400):
         assert adjusted(np.array([1 / (20 * pairs), *[1.0] * (pairs - 1)]))[0] <= 0.05
@@ -184,7 +198,10 @@ def test_dynamics_fitted_alone_swallow_a_slow_driver_and_all_together_do_not() -
 @pytest.mark.parametrize(("slow", "quiet"), [(0.98, 0.01), (0.9, 0.01), (0.5, 1.0)])
 @pytest.mark.parametrize("fitted", [True, False])
 def test_readings_foretell_what_is_learnt(slow: float, quiet: float, fitted: bool) -> None:
-    """The share of the influence that the point of rest has is what the formula says of the fitted system, to a twentieth."""
+    """The share of the influence at the fixed point is that of the formula for the fitted system.
+
+    They agree to a twentieth.
+    """
     from plants import clients_of
 
     plain = two_clients(seed=0, slow=slow, quiet=quiet)
@@ -206,7 +223,10 @@ def test_readings_foretell_what_is_learnt(slow: float, quiet: float, fitted: boo
 
 @pytest.mark.parametrize("lags", [1, 2])
 def test_normalised_steps_on_averages_have_the_same_rest(lags: int) -> None:
-    """At rest a step moves nothing, whatever it is divided by; from zero each step lowers the loss of the clients."""
+    """At the fixed point a step moves nothing, for any divisor.
+
+    From zero each step lowers the loss of the clients.
+    """
     _, plain = uneven(2, steps=200)
     series = series_of(plain.clients, lags=lags)
     rates = Rates(client=0.2, server=0.02, causes=0.1, normalised=1.0)

@@ -64,7 +64,7 @@ def test_damage_to_any_file_is_reported_or_rebuilt(run: Path, tmp_path: Path, da
         with pytest.raises(JobError, match=name):
             reproduce(copy)
         if (name, damage) == (LOG, cut):
-            name = RESULTS  # of which the last entry was
+            name = RESULTS  # the log's last entry recorded this file
         events: list[Event] = []
         if name in REBUILDABLE:
             resume(copy, on_event=events.append)

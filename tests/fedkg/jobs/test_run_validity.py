@@ -135,4 +135,4 @@ def test_a_job_may_name_the_presets_that_there_are():
     assert set(PRESETS) == {
         *ALGORITHMS,
         "fedstl",
-    }  # which is made of what was mined in data, and has no settings of its own alone
+    }  # needs rules mined from data, so it has no settings alone

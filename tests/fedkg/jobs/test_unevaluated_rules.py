@@ -212,7 +212,7 @@ def test_a_column_that_no_table_has_is_named_as_the_reason(tmp_path, capsys):
 
 
 def test_windows_have_a_reason_of_their_own(tmp_path, capsys):
-    """The last windows are the test: they are no random sample of rows."""
+    """The last windows are the test set, so they are not a random sample of rows."""
     sawtooth(tmp_path / "all.csv", 240)
     lines = (tmp_path / "all.csv").read_text().splitlines()
     rows = [f"{line},{'ab'[step // 120]}" for step, line in enumerate(lines[1:])]

@@ -89,7 +89,7 @@ def key_of(word: int) -> Tensor:
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_farthest_numbers_and_the_nearest_are_there(dtype: torch.dtype, word: int) -> None:
-    """What a word decides is how far a pair is from 0: 53 of its bits reach to 8.57."""
+    """A word decides how far a pair is from 0: 53 of its bits reach to 8.57."""
     key, one = key_of(word), torch.ones(1, dtype=dtype)
     assert int(fold(key, 0)) % (1 << 64) == word
     found = float(normal_numbers.normal(key, 2, one).double().norm())
