@@ -1,4 +1,4 @@
-"""The command `fedkg`, called in this process: one of its own would spend its time on imports."""
+"""The command `fedkg`, called in this process to save the time of importing it in a new one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ Command = Callable[..., Done]
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Done:
-    """Its exit code and what it wrote. Anything but an end with a code is raised, and fails the test."""
+    """The exit code and the output of the command.
+
+    An exception other than an exit with a code is raised and fails the test.
+    """
     capsys.readouterr()
     hook, code = sys.excepthook, 0
     try:

@@ -1,4 +1,4 @@
-"""What holds for all tests: fixed randomness, few threads, and a home of their own."""
+"""Fixtures for all tests: fixed randomness, few threads, and a temporary home folder."""
 
 from __future__ import annotations
 

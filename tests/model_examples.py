@@ -1,4 +1,4 @@
-"""One small example of every model that a job may name, for the tests that all of them must pass."""
+"""One small example of every model that a job may name, for tests that all models must pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class Small(nn.Module):
 
 
 class Remembering(nn.Module):
-    """A module with the library's own recurrent layer, which torch cannot run for several clients in one go."""
+    """A module with PyTorch's own recurrent layer.
+
+    torch cannot run it for several clients at once.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A real Oxigraph server on a free port of this machine, and a small one in front of it that misbehaves."""
+"""A real Oxigraph server on a free local port, and a small proxy in front of it that misbehaves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """The address of a server whose data lies in a folder, until the end of the block."""
+    """The address of a server that serves a folder, until the end of the block."""
     assert BINARY is not None
     for _ in range(5):  # somebody else may take the port before the server does
         port = free_port()
@@ -56,7 +56,7 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 def put(server: str, turtle: str, graph: str = "default") -> None:
-    """Let a graph of the server, named by a query such as ``graph=IRI``, hold this Turtle and nothing else."""
+    """Replace a graph of the server, named by a query such as ``graph=IRI``, by this Turtle."""
     request = urllib.request.Request(
         f"{server}/store?{graph}",
         data=turtle.encode(),
@@ -68,7 +68,7 @@ def put(server: str, turtle: str, graph: str = "default") -> None:
 
 
 Answer = Callable[[BaseHTTPRequestHandler, bytes], bool]
-"""Answers a request, given its body, and tells whether it did; else it goes on to the server behind."""
+"""Answers a request, given its body; returns False to forward it to the server behind."""
 
 
 @contextmanager
@@ -112,7 +112,10 @@ def reply(
     length: int | None = None,
     **more: str,
 ) -> None:
-    """Send an answer; `length`: what is said of its length, where that is not so. `more`: further headers, with `_` for `-`."""
+    """Send an answer.
+
+    `length`: the declared length, if it is wrong. `more`: further headers, with `_` for `-`.
+    """
     handler.send_response(status)
     handler.send_header("Content-Type", kind)
     handler.send_header("Content-Length", str(len(body) if length is None else length))

@@ -1,4 +1,7 @@
-"""The definition of every formula, step by step and member by member, in plain Python: slow, and written without any of our evaluators."""
+"""The definition of every formula, step by step and member by member, in plain Python.
+
+It is slow and does not use any of our evaluators.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ UNKNOWN: Verdict = (-INF, INF, None)
 
 @dataclass(frozen=True)
 class Owner:
-    """A bank row or a member: its columns, views, numbers, and where the members of its sets stand."""
+    """A bank row or a member: its columns, views, numbers, and the positions of its sets' members."""
 
     slots: list[int]
     views: list[int]

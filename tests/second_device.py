@@ -1,8 +1,9 @@
-"""A second device that has no hardware: its tensors lie on the processor, and may not meet those that say so.
+"""A fake second device: its tensors are in CPU memory, but may not be mixed with CPU tensors.
 
-Where no accelerator is at hand, this is what shows that code keeps to the device of its inputs: a constant made on the processor, an index
-that was not moved or an array read out of a device's memory raise here as they do on an accelerator. Numbers are the processor's, so that
-results must be equal to the bit. It stands on torch's registration of backends written in Python (PrivateUse1).
+Without an accelerator, this shows that code stays on the device of its inputs. A constant created
+on the CPU, an index that was not moved, or an array read from the device's memory raises here as on
+an accelerator. Numbers are the CPU's, so results must be equal to the bit. It uses torch's
+registration of backends written in Python (PrivateUse1).
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ class FarTensor(torch.Tensor):
 
 
 class _Run(TorchDispatchMode):
-    """Without a tensor of the device among its arguments (`torch.zeros(3, device=FAR)`) an operation comes here."""
+    """Operations without a tensor of the device among their arguments.
+
+    For example `torch.zeros(3, device=FAR)`.
+    """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _run(func, args, kwargs or {})

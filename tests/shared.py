@@ -1,4 +1,4 @@
-"""The folder of real ontologies and data sets, which stands beside the repository where it is at hand."""
+"""The folder of real ontologies and data sets, if available next to the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Hypothesis strategies for packs: any bank that the schema allows over one small contract, with numbers that meet its edges."""
+"""Hypothesis strategies for packs.
+
+Any bank that the schema allows over one small contract, with numbers that include its limits.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ numbers = st.one_of(
 SMOOTH = ("min", "max", "abs", "floor", "ceil", "round")
 EXACT = (*SMOOTH, "sqrt")
 TRANSCENDENTAL = ("exp", "log", "sin", "cos", "tan", "tanh")
-"""Functions whose last bit differs between mathematical libraries."""
+"""Functions that may differ in the last bit between mathematical libraries."""
 
 
 def slots_of(role: Role) -> st.SearchStrategy[Term]:
@@ -109,7 +112,10 @@ def slots_of(role: Role) -> st.SearchStrategy[Term]:
 def terms(
     functions: tuple[str, ...] = EXACT, outputs: bool = True, members: int | None = None
 ) -> st.SearchStrategy[Term]:
-    """Terms over three input slots, two output slots and six parameters; with `members`, numbers made of that member table and choices."""
+    """Terms over three input slots, two output slots and six parameters.
+
+    With `members`, also numbers computed from that member table, and choices.
+    """
     leaves = [slots_of("input"), st.sampled_from([Param(index=i) for i in range(5)])]
     leaves += [slots_of("output")] * 2 if outputs else []
     if members is not None:
@@ -146,7 +152,7 @@ def terms(
 
 @cache
 def _reductions(functions: tuple[str, ...], outputs: bool, table: int) -> st.SearchStrategy[Term]:
-    """Numbers made of the members in `table`; those of table 0 have members of their own in table 1."""
+    """Numbers computed from the members in `table`; those of table 0 have members in table 1."""
     inner = terms(functions, outputs, members=1 if table == 0 else None)
     return st.builds(
         Reduce,
@@ -199,10 +205,12 @@ def formulas(
     temporal: bool = False,
     members: bool = False,
 ) -> st.SearchStrategy[Formula]:
-    """Formulas over all atoms; slot 5 is the category, 6 to 8 the class scores, parameter 6 a category code.
+    """Formulas over all atoms; slot 5 is the category, 6 to 8 the class scores, parameter 6 a
+    category code.
 
-    With `temporal` also operators over time, their windows in parameters 7 to 10; with `members` also sums, choices and "at least" over two
-    member tables, the second inside the first, its count in parameter 11.
+    With `temporal` also operators over time, their windows in parameters 7 to 10; with `members`
+    also sums, choices and "at least" over two member tables, the second inside the first, its count
+    in parameter 11.
     """
     atoms: list[st.SearchStrategy[Formula]] = [
         comparisons(functions, outputs, 0 if members else None, lagged=temporal)
@@ -264,7 +272,7 @@ def _over_time(inner: st.SearchStrategy[Formula]) -> list[st.SearchStrategy[Form
 def _counted(
     functions: tuple[str, ...], outputs: bool, temporal: bool, table: int
 ) -> st.SearchStrategy[Formula]:
-    """ "At least" so many members of a table; those of table 0 may count members of their own in table 1."""
+    """ "At least" a number of members of a table; those of table 0 may count members in table 1."""
     inside: list[st.SearchStrategy[Formula]] = [
         comparisons(functions, outputs, 1 if table == 0 else None, lagged=temporal)
     ]
@@ -288,7 +296,9 @@ def banks(
     temporal: bool = False,
     members: bool = False,
 ) -> Bank:
-    """A bank over `CONTRACT`, its skeleton one of `formulas` (with `temporal` and `members`) unless given."""
+    """A bank over `CONTRACT`, its skeleton one of `formulas` (with `temporal` and `members`) unless
+    given.
+    """
     skeleton = draw(
         formulas(temporal=temporal, members=members) if skeletons is None else skeletons
     )
@@ -415,7 +425,10 @@ def guarded(limit: float, view: int = 0) -> Pack:
 
 
 def packs(max_banks: int = 3, **choices: object) -> st.SearchStrategy[Pack]:
-    """Packs of up to `max_banks` banks over `CONTRACT`; `choices` are those of `banks`: ``packs(temporal=True, members=True)``."""
+    """Packs of up to `max_banks` banks over `CONTRACT`.
+
+    `choices` are those of `banks`: ``packs(temporal=True, members=True)``.
+    """
     return st.lists(banks(**choices), max_size=max_banks).map(pack_of)  # type: ignore[arg-type]
 
 

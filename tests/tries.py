@@ -1,4 +1,7 @@
-"""How often a property is tried: `@tries(40)` means 40 examples, and ten times as many under `--hypothesis-profile=long`."""
+"""How often a property is tried: `@tries(40)` means 40 examples.
+
+With `--hypothesis-profile=long` it means ten times as many.
+"""
 
 from __future__ import annotations
 
@@ -24,5 +27,5 @@ settings.register_profile(
 
 
 def tries(count: int) -> settings:
-    """Settings of a property that is tried with `count` examples, and with more where the profile says so."""
+    """Settings of a property with `count` examples; some profiles use more."""
     return settings(max_examples=count * settings().max_examples // USUAL)

@@ -1,4 +1,7 @@
-"""What is counted of compiled rules stays about what it is: windows are not written out, nor what they compare."""
+"""Memory traffic of compiled rules stays near its recorded values.
+
+Neither windows nor the values that they compare are written to memory.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "device_traffic.py
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [10, 7])
 def test_windows_move_little(shape: int) -> None:
-    """`always` over a sum of two columns, and until: what is gathered once (98 MB), and the batch twice (12 MB)."""
+    """`always` over a sum of two columns, and until: the gathered values are moved once (98 MB) and
+    the batch twice (12 MB).
+    """
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--only", str(shape)],
         capture_output=True,

@@ -1,15 +1,16 @@
-"""The fenced blocks of a Markdown page, and how each kind is tried.
+"""The fenced blocks of a Markdown page, and how each kind is tested.
 
-| block | what is done |
+| block | test |
 |---|---|
 | any, with ``title="NAME"`` | written to a file of that name in the page's folder |
 | ``python`` | run; the blocks of a page share their names |
 | ``fkg`` | compiled; with a comment ``expect: FKG210`` before it, it must give exactly those codes |
 | ``yaml`` with ``sites:`` | checked as a job |
-| ``console`` | every ``$ fedkg ...`` is run; lines below it must be its output, ``...`` stands for anything |
+| ``console`` | ``$ fedkg ...`` lines are run; the lines below must be the output, ``...`` matches anything |
 
-Comments: ``<!-- before: NAME -->`` puts the text of the block titled NAME in front of the next block, ``<!-- exit: 1 -->`` states an exit
-code, ``<!-- skip: REASON -->`` leaves a block out, ``<!-- needs: MODULE -->`` skips the rest of the page where the module is missing.
+Comments: ``<!-- before: NAME -->`` puts the text of the block titled NAME before the next block,
+``<!-- exit: 1 -->`` states an exit code, ``<!-- skip: REASON -->`` leaves a block out, ``<!--
+needs: MODULE -->`` skips the rest of the page if the module is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ RUN = frozenset({"python", "fkg", "yaml", "console"})
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, title, text, the line it starts at, and the comments right above it."""
+    """One fenced block: language, title, text, the line it starts at, and the comments right above
+    it.
+    """
 
     language: str
     title: str
@@ -82,7 +85,10 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
-    """The ``$`` lines of a console block, each with the lines of output below it; a backslash at the end goes on."""
+    """The ``$`` lines of a console block, each with the lines of output below it.
+
+    A backslash at the end continues a line.
+    """
     found: list[tuple[str, list[str]]] = []
     for line in re.sub(r"\\\n\s*", "", text).rstrip("\n").split("\n"):
         if line.startswith("$ "):
@@ -93,7 +99,10 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
 
 
 def matches(expected: list[str], output: str) -> bool:
-    """Whether the output is as the page shows it; ``...`` stands for anything, blank lines and line ends do not count."""
+    """Whether the output is as the page shows it.
+
+    ``...`` matches anything; blank lines and line ends do not count.
+    """
     wanted = "\n".join(line for line in expected if line.strip())
     got = "\n".join(line.rstrip() for line in output.split("\n") if line.strip())
     pattern = ".*".join(re.escape(part) for part in wanted.split("..."))

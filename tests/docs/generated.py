@@ -1,4 +1,7 @@
-"""Generates reference pages from the code: `python tests/docs/generated.py` writes them, and a test compares them."""
+"""Generate reference pages from the code: `python tests/docs/generated.py` writes them.
+
+A test compares the pages in the repository with the generated ones.
+"""
 
 from __future__ import annotations
 

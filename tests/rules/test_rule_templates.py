@@ -1,4 +1,7 @@
-"""The templates that ship: the paper's eight and the second reading of one, each with traces that follow it and that do not."""
+"""The templates that ship: the paper's eight and the second reading of one.
+
+Each has traces that satisfy it and traces that do not.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +165,10 @@ def test_the_range_of_real_traffic_holds_when_it_is_tight_and_fails_when_it_is_t
 
 
 def hours_by_day(station: str, wanted: int) -> tuple[list[str], NDArray[np.float64]]:
-    """The first days without a gap in the morning at a station, and their hourly volumes, float64 [days, 24], NaN where unknown."""
+    """The first days without a gap in the morning at a station, and their hourly volumes.
+
+    float64 [days, 24], NaN where unknown.
+    """
     found: dict[str, list[float]] = {}
     with gzip.open(TRAFFIC, "rt", encoding="utf-8") as file:
         for row in csv.DictReader(file):

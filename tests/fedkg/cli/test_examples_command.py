@@ -73,7 +73,7 @@ def test_a_private_pack(fedkg: Command, tmp_path: Path) -> None:
     done = fedkg("compile", "e.fkg", "g.ttl", "--client", "lintz", "-o", "no.fkgpack")
     assert done.code == 1
     assert "nothing in the graph belongs to the client `lintz`" in done.err
-    assert "did you mean" not in done.err  # whose names there are is told to none of them
+    assert "did you mean" not in done.err  # a suggestion would reveal other clients' names
 
 
 def test_it_says_why_a_verdict_is_unknown(fedkg: Command, tmp_path: Path) -> None:

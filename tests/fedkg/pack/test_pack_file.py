@@ -1,4 +1,4 @@
-"""Pack files: what goes in comes out, the same bytes for the same content, and nothing damaged gets through."""
+"""Pack files: content survives, equal content gives equal bytes, and damage is detected."""
 
 from __future__ import annotations
 

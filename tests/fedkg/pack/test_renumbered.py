@@ -1,4 +1,7 @@
-"""Formulas with other indices: every slot, parameter and table of members, of every kind of formula and term, is renumbered."""
+"""Formulas with other indices.
+
+Every slot, parameter and table of members of every kind of formula and term is renumbered.
+"""
 
 from __future__ import annotations
 

@@ -82,7 +82,9 @@ def test_numbers_read_back() -> None:
 
 
 def test_a_count_of_chosen_members_is_told_as_a_count() -> None:
-    """As SPARQL's COUNT with conditions is written: members that are not chosen have the value 0 / 0."""
+    """As SPARQL's COUNT with conditions is written: members that are not chosen have the value 0 /
+    0.
+    """
     over = Compare(op="lt", left=Param(index=0), right=Slot(index=0), scale=1)
     unknown = Quotient(numerator=Param(index=2), denominator=Param(index=2))
     inside = Names(slots=("torque",), params=("60", "1", "0"))

@@ -1,4 +1,7 @@
-"""Releases of known guarantee composed with others: never less than what they cost, never more than their sum."""
+"""Releases with known guarantees composed with others.
+
+Never less than what they cost, never more than their sum.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,9 @@ def test_too_little_to_be_shown_is_told_as_such() -> None:
 
 
 def test_which_unit_is_worst_off_in_several_trainings_hangs_on_the_order() -> None:
-    """Two units of about one epsilon each: one in few sums with little noise, one in many with much."""
+    """Two units of about one epsilon each: one in few sums with little noise, one in many with
+    much.
+    """
     delta = 1e-5
     few = (Gaussian(what="training", noise=1.0, rate=0.02, releases=40),)
     many = (Gaussian(what="training", noise=8.0, rate=1.0, releases=4),)

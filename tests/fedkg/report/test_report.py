@@ -251,7 +251,7 @@ def test_the_advice_follows_the_run(run_folder: RunFolder) -> None:
 
 
 def test_a_run_without_a_measured_rule_has_no_zone_and_no_advice(run_folder: RunFolder) -> None:
-    """Without rules about outputs there is no violation rate, and no zone."""
+    """Without rules about outputs the report has neither a violation rate nor a zone."""
     records = read_run(run_folder())
     blank = tuple(
         replace(

@@ -1,4 +1,4 @@
-"""Tables written in many dialects read back equal; what was found out is said."""
+"""Tables in many dialects read back equal; fedkg reports the detected dialect."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def test_numbers_read_back_equal_in_every_dialect(data: st.DataObject) -> None:
             ]
         )
     )
-    # two decimals at least one of which can only be read one way: three after the mark and no other hint is ambiguous
+    # at least one of two decimals must be unambiguous: three digits after the mark and no other
+    # hint is ambiguous
     decimals = data.draw(st.sampled_from([1, 2, 4]))
 
     def text(value: float) -> str:

@@ -42,7 +42,10 @@ def try_everything(body: bytes) -> None:
 
 
 def attempt(do: Callable[[], T], named: str) -> T | None:
-    """What comes of it; None where a TableError does, which names what it is about. Anything else is the failure looked for."""
+    """The result, or None for a TableError that names its subject.
+
+    Any other exception is the failure that the test looks for.
+    """
     with contextlib.suppress(TableError):
         return do()
     with pytest.raises(TableError, match=re.escape(named)):
