@@ -7,12 +7,12 @@ The peers are loops over OSQP and ProxQP, and, with the backward pass, cvxpylaye
 rows are random, with a tenth of their entries nonzero and a point inside all of them; the points
 are random. All sides use float64. The loops satisfy the rows up to 1e-5, for which they need a
 tolerance of 1e-6; ours is exact up to rounding. Before the benchmark measures time, it compares
-their points with ours, and ours with its own certificate. The loops update one solver,
-which reuses its factors, from point to point. cvxpylayers and qpth get the points in batches of the
-size at which a point costs them least, determined beforehand, and run fewer rounds, because a pass
-takes seconds. A peer that takes more than `--patience` seconds is stopped; the benchmark prints
-that and uses the time until then. All run on one thread. The floor is one read of the points and
-the rows and one write of the result.
+their points with ours, and ours with its own certificate. The loops update one solver, which reuses
+its factors, from point to point. cvxpylayers and qpth get the points in batches of the size at
+which a point costs them least, determined beforehand, and run fewer rounds, because a pass takes
+seconds. A peer that takes more than `--patience` seconds is stopped; the benchmark prints that and
+uses the time until then. All run on one thread. The floor is one read of the points and the rows
+and one write of the result.
 
 qpth (0.0.18) declares that it needs NumPy below 2, which does not work with the other packages
 here. It calls nothing that NumPy 2 lacks, so it is installed without its dependencies into a

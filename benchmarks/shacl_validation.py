@@ -9,8 +9,8 @@ is `fedkg eval shapes.ttl data.nt --json`. Times are wall times.
 The data has `--nodes` focus nodes with 20 properties. Each property shape has a datatype, a lower
 and an upper bound, and every fourth one a `sh:lessThan`. One node in a hundred violates something.
 pySHACL takes minutes for all nodes, so one row times it and fedkg on `--pyshacl-nodes` nodes;
-nothing is scaled up. The SPARQL peer is a set of handwritten queries on pyoxigraph's
-store, and its author needs to know the shapes in advance.
+nothing is scaled up. The SPARQL peer is a set of handwritten queries on pyoxigraph's store, and its
+author needs to know the shapes in advance.
 
 Before the timing, the lists of violations of all sides are compared. The floor is a process that
 only parses the data with pyoxigraph.

@@ -23,6 +23,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from packs.drawn import drawn_pack, module_of
+from reporting.rows import Row, compare, limit
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule
@@ -126,9 +127,7 @@ def plain_counts(rules: ConstraintModule, x: Tensor, y: Tensor) -> tuple[Tensor,
     return violated, evaluated
 
 
-def compared(
-    claim: str, levels: int | None, options: argparse.Namespace
-) -> list[dict[str, object]]:
+def compared(claim: str, levels: int | None, options: argparse.Namespace) -> list[Row]:
     """Both ways on one bank: what they count is the same, and how long they take."""
     torch.manual_seed(0)
     pack = make_pack(options.rows, levels, np.random.default_rng(0))
@@ -149,11 +148,10 @@ def compared(
     ours: list[float] = []
     peer: list[float] = []
     floor: list[float] = []
-    for repeat in range(options.repeats):
+    for _ in range(options.repeats):
         ours.append(timed(lambda: special.counts(y)))
         floor.append(timed(lambda: (y.sum(), torch.empty_like(violated).zero_())))
-        if repeat % 3 == 0:
-            peer.append(timed(lambda: plain_counts(rules, x, y)))
+        peer.append(timed(lambda: plain_counts(rules, x, y)))
     for what, times in (
         ("specialised", ours),
         ("as they are", peer),
@@ -167,27 +165,14 @@ def compared(
     print(
         f"  {other / mine:.0f} times faster; at most {MOST:.0f} ms: {'holds' if mine <= MOST else 'does not hold'}"
     )
-    shared = {
-        "ours": round(mine, 3),
-        "spread": f"{min(ours):.1f} .. {max(ours):.1f}",
-        "floor": round(statistics.median(floor), 3),
-    }
-    name = f"scores of {options.clients} clients, {options.rows} constraints x {options.probe} probe rows, {claim}"
-    plain = {
-        "peer": round(other, 3),
-        "peer_name": "the module, not specialised",
-        "ratio": round(other / mine, 1),
-        "target": TARGET,
-    }
-    limit = {
-        "peer": MOST,
-        "peer_name": "10 ms on 2 cores",
-        "ratio": round(MOST / mine, 2),
-        "target": 1.0,
-    }
+    name = (
+        f"scores of {options.clients} clients, {options.rows} constraints x {options.probe} "
+        f"probe rows, {claim}, ms"
+    )
+    least = statistics.median(floor)
     return [
-        {"claim": name, **shared, **plain, "holds": other / mine >= TARGET},
-        {"claim": f"{name}: at most 10 ms", **shared, **limit, "holds": mine <= MOST},
+        compare(name, ours, peer, "the module, not specialised", target=TARGET, floor=least),
+        limit(name, ours, MOST, f"{MOST:.0f} ms", floor=least),
     ]
 
 
@@ -205,9 +190,7 @@ def main() -> None:
     print(
         f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}"
     )
-    print(
-        f"load before: {os.getloadavg()[0]:.1f}; {options.repeats} repeats, the peer every third of them"
-    )
+    print(f"load before: {os.getloadavg()[0]:.1f}; {options.repeats} repeats")
     print(
         json.dumps([line for claim, levels in BANKS for line in compared(claim, levels, options)])
     )
