@@ -155,7 +155,7 @@ def write(case: Case, folder: Path, population: int, sampled: int, rounds: int) 
 def ours(name: str, kind: str, folder: Path) -> None:
     """This process as a contender."""
     sys.path.insert(0, str(HERE))
-    from protocol import PROBED, Asked
+    from contender_protocol import PROBED, Asked
 
     case = next(case for case in CASES if case.kind == kind)
     x, y = (torch.from_numpy(np.load(folder / f"{part}.npy", mmap_mode="c")) for part in "xy")

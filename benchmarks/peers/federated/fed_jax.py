@@ -20,7 +20,7 @@ import fedjax  # noqa: E402  # it counts the processors
 import jax  # noqa: E402  # it counts the processors
 import jax.numpy as jnp  # noqa: E402  # it counts the processors
 import numpy as np  # noqa: E402  # it counts the processors
-from protocol import Asked, Given  # noqa: E402  # it counts the processors
+from contender_protocol import Asked, Given  # noqa: E402  # it counts the processors
 
 jax.tree_map = jax.tree_util.tree_map
 

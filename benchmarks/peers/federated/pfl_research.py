@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from contender_protocol import Asked
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightByUser
 from pfl.algorithm.base import NNAlgorithmParams
@@ -22,7 +23,6 @@ from pfl.data.federated_dataset import FederatedDataset
 from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
 from pfl.metrics import Weighted
 from pfl.model.pytorch import PyTorchModel
-from protocol import Asked
 from workload import Workload
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torch.multiprocessing
-from protocol import Asked
+from contender_protocol import Asked
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from workload import Workload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from protocol import Given
+from contender_protocol import Given
 from torch import Tensor, nn
 
 
