@@ -27,22 +27,20 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from peers.contenders import Contender, environments, watched
+from peers.cohorts import sampled_clients
+from peers.contenders import Contender, find_environments, watched
+from reporting.rows import Row, compare, limit, without_peer
 from torch import Tensor
 
-from fedkg.federated import Clients, CrossEntropy, Problem, Settings, fedavg, train
-from fedkg.federated.client.losses import Loss, SquaredError
-from fedkg.federated.randomness import cohort
-from fedkg.models import MLP, Model, predict
-from fedkg.models.convnet import small_cnn
-from fedkg.models.recurrent import Recurrent
+from fedkg.federated import Clients, CrossEntropy, Problem, Settings, SquaredError, fedavg, train
+from fedkg.models import MLP, Model, Recurrent, predict, small_cnn
 
 HERE = Path(__file__).resolve().parent / "peers" / "federated"
 BATCH, RATE, SAMPLES = 10, 0.05, 50
@@ -54,6 +52,9 @@ PFL, PFLS, FLOWER, FEDJAX = (
     "Flower, 2 actors",
     "FedJAX, 2 processors",
 )
+
+PEERS_OF = {"pfl": (PFL, PFLS), "flower": (FLOWER,), "fedjax": (FEDJAX,)}
+"""The contenders of each separate environment."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +68,7 @@ class Case:
     kind: str
     title: str
     model: Model
-    loss: Loss
+    loss: CrossEntropy | SquaredError
     sample: tuple[int, ...]
     turns: int
     limit: float | None = None
@@ -144,9 +145,7 @@ def write(case: Case, folder: Path, population: int, sampled: int, rounds: int) 
     np.savez(folder / "start.npz", **{name: value.numpy() for name, value in case.start().items()})
     np.save(
         folder / "cohorts.npy",
-        np.stack(
-            [cohort(0, number, population, sampled).numpy() for number in range(1, rounds + 1)]
-        ),
+        np.array(sampled_clients(population, sampled / population, rounds, seed=0)),
     )
     told = {"kind": case.kind, "rate": RATE, "batch": BATCH, "rounds": rounds, "shape": case.shape}
     (folder / "workload.json").write_text(json.dumps(told))
@@ -185,43 +184,30 @@ def ours(name: str, kind: str, folder: Path) -> None:
 
     asked = Asked(folder, loss)
     rounds = train(problem, fedavg(), settings)
-    for _ in cohorts:
+    for cohort in cohorts:
         asked.wait()
-        state, _record = next(rounds)
+        state, record = next(rounds)
         asked.done()
+        assert record.clients == tuple(clients.names[place] for place in cohort)
         params = {name: value[0] for name, value in state.models.items()}
     asked.wait()
 
 
-def commands(case: Case, folder: Path, homes: dict[str, Path]) -> dict[str, list[str]]:
-    """How each contender is started."""
+def commands(case: Case, folder: Path, homes: Mapping[str, Path]) -> dict[str, list[str]]:
+    """How each contender is started; only those with an environment in `homes`."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
-    pfl = [str(homes["pfl"]), str(HERE / "pfl_research.py"), str(folder)]
     plain = [sys.executable, str(HERE / "plain.py"), str(folder)]
-    fedjax = (
-        {}
-        if case.kind == "cnn"
-        else {FEDJAX: [str(homes["fedjax"]), str(HERE / "fed_jax.py"), str(folder)]}
-    )
-    return {
-        **{
-            name: [
-                sys.executable,
-                str(Path(__file__).resolve()),
-                "--contender",
-                name,
-                case.kind,
-                str(folder),
-            ]
-            for name in OURS
-        },
-        LOOP: [*plain, "1"],
-        LOOPS: [*plain, "2"],
-        PFL: pfl,
-        PFLS: [pfl[0], *torchrun, *pfl],
-        FLOWER: [str(homes["flower"]), str(HERE / "flower.py"), str(folder)],
-        **fedjax,
-    }
+    here = [sys.executable, str(Path(__file__).resolve()), "--contender"]
+    found = {name: [*here, name, case.kind, str(folder)] for name in OURS}
+    found |= {LOOP: [*plain, "1"], LOOPS: [*plain, "2"]}
+    if "pfl" in homes:
+        pfl = [str(homes["pfl"]), str(HERE / "pfl_research.py"), str(folder)]
+        found |= {PFL: pfl, PFLS: [pfl[0], *torchrun, *pfl]}
+    if "flower" in homes:
+        found[FLOWER] = [str(homes["flower"]), str(HERE / "flower.py"), str(folder)]
+    if "fedjax" in homes and case.kind != "cnn":
+        found[FEDJAX] = [str(homes["fedjax"]), str(HERE / "fed_jax.py"), str(folder)]
+    return found
 
 
 def busy() -> float:
@@ -232,46 +218,63 @@ def busy() -> float:
 
 def measure(
     case: Case, homes: Mapping[str, Path], turns: int, population: int, sampled: int
-) -> dict[str, list[float]]:
-    """The seconds of each contender's turns.
+) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """The seconds of each contender's turns, and why others have none ("failed: ...").
 
     Prints them, how well all agree, how quiet the machine was, and the peaks of memory.
     """
+    failed: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place, ExitStack() as running:
-        contenders = {}
+        write(case, Path(place), population, sampled, case.agreed + turns + 1)
+        contenders: dict[str, Contender] = {}
+
+        def ask(name: str, what: str) -> float | None:
+            """The reply of a contender; one that fails leaves the race."""
+            try:
+                return contenders[name].ask(what)
+            except RuntimeError as error:
+                failed[name] = f"failed: {str(error).strip().splitlines()[-1]}"
+                del contenders[name]
+                return None
+
         for name, command in commands(case, Path(place), homes).items():
             folder = Path(place) / name.replace(" ", "_").replace(",", "")
             folder.mkdir()
             for file in ("x.npy", "y.npy", "start.npz", "cohorts.npy", "workload.json"):
-                if not contenders and file == "x.npy":
-                    write(case, Path(place), population, sampled, case.agreed + turns + 1)
                 (folder / file).symlink_to(Path(place) / file)
-            contenders[name] = Contender(
-                [str(folder) if part == place else part for part in command], folder
-            )
-            running.callback(contenders[name].end)
+            own = [str(folder) if part == place else part for part in command]
+            try:
+                contenders[name] = Contender(own, folder)
+            except RuntimeError as error:
+                failed[name] = f"failed: {str(error).strip().splitlines()[-1]}"
+            else:
+                running.callback(contenders[name].end)
         for _ in range(case.agreed):
-            for one in contenders.values():
-                one.ask("round")
-        losses = {name: one.ask("loss") for name, one in contenders.items()}
+            for name in [*contenders]:
+                ask(name, "round")
+        losses = {name: loss for name in [*contenders] if (loss := ask(name, "loss")) is not None}
         middle = statistics.median(losses.values())
         apart = max(abs(loss / middle - 1) for loss in losses.values())
         assert apart < 0.05, f"{case.title}: the contenders do not agree: {losses}"
         print(f"  after {case.agreed} rounds the loss is {middle:.4f}, within {apart:.1%} in all")
         taken: dict[str, list[float]] = {name: [] for name in contenders}
-        names, begun, spent = (
-            list(contenders),
+        begun, spent = (
             time.perf_counter(),
             busy() - sum(one.processor() for one in contenders.values()),
         )
         for turn in range(turns):
-            first = turn % len(names)  # nobody always follows the same other
+            names = [*contenders]
+            first = turn % len(names)  # so that no contender always follows the same other
             for name in names[first:] + names[:first]:
-                taken[name].append(contenders[name].ask("round"))
+                seconds = ask(name, "round")
+                if seconds is not None:
+                    taken[name].append(seconds)
         spent = busy() - sum(one.processor() for one in contenders.values()) - spent
         print(
-            f"  other processes kept {max(0.0, spent) / (time.perf_counter() - begun):.2f} cores busy meanwhile; {turns} turns"
+            f"  other processes kept {max(0.0, spent) / (time.perf_counter() - begun):.2f} cores "
+            f"busy meanwhile; {turns} turns"
         )
+        taken = {name: values for name, values in taken.items() if name in contenders}
         for name, values in taken.items():
             low, middle, high = statistics.quantiles(
                 values * 2 if len(values) == 1 else values, n=4
@@ -281,12 +284,11 @@ def measure(
             with watched(one) as seen:
                 one.ask("round")
             print(f"  {name:26s} {max(seen):9.0f} MiB at most")
-    return taken
-
-
-def ratio(slow: Sequence[float], fast: Sequence[float]) -> float:
-    """Median over turns of how many times longer one took than the other in the same turn."""
-    return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
+    for name, reason in failed.items():
+        print(f"  {name:26s} {reason}")
+    missing = [name for name in OURS if name in failed]
+    assert not missing, f"{missing[0]}: {failed[missing[0]]}"
+    return taken, failed
 
 
 def floor(case: Case, sampled: int) -> float:
@@ -311,51 +313,30 @@ def floor(case: Case, sampled: int) -> float:
     return operations * min(taken) / (2 * 768**3) / 2
 
 
-def claims(case: Case, times: Mapping[str, list[float]], least: float) -> list[dict[str, object]]:
-    """What is claimed of a case, with what was found."""
+def claims(
+    case: Case, times: Mapping[str, list[float]], reasons: Mapping[str, str], least: float
+) -> list[Row]:
+    """A row for each peer; the target is for the fastest one, or for those that the case names."""
     middle = {name: statistics.median(values) for name, values in times.items()}
     mine = min(OURS, key=lambda name: middle[name])
-    peers = [name for name in times if name not in OURS]
-    best = min(peers, key=lambda name: middle[name])
-
-    def claim(
-        what: str, peer: str, peer_s: float, won: float, target: float | None
-    ) -> dict[str, object]:
-        return {
-            "claim": f"{case.title}: {mine}, {what}",
-            "ours": middle[mine],
-            "peer": peer_s,
-            "peer_name": peer,
-            "ratio": round(won, 2),
-            "target": target,
-            "holds": target is None or won >= target,
-            "floor": least,
-            "spread": f"{min(times[mine]):.4f} .. {max(times[mine]):.4f} s",
-        }
-
+    peers = sorted((name for name in times if name not in OURS), key=lambda name: middle[name])
+    claim = f"{case.title}: a round of {mine}, s"
     made = [
-        claim(
-            f"against the best peer ({best})",
-            best,
-            middle[best],
-            ratio(times[best], times[mine]),
-            case.best,
+        compare(
+            claim,
+            times[mine],
+            times[peer],
+            f"{peer}, the fastest peer" if peer == peers[0] else peer,
+            target=1.0 if peer in case.against else case.best if peer == peers[0] else None,
+            floor=least,
         )
+        for peer in peers
     ]
-    made += [
-        claim(f"against {peer}", peer, middle[peer], ratio(times[peer], times[mine]), 1.0)
-        for peer in case.against
-    ]
+    for peer, reason in reasons.items():
+        target = 1.0 if peer in case.against else None
+        made.append(without_peer(claim, reason, peer, ours=times[mine], target=target, floor=least))
     if case.limit is not None:
-        made.append(
-            claim(
-                f"at most {case.limit} s a round",
-                "limit",
-                case.limit,
-                case.limit / middle[mine],
-                1.0,
-            )
-        )
+        made.append(limit(claim, times[mine], case.limit, f"{case.limit} s", floor=least))
     return made
 
 
@@ -383,7 +364,9 @@ def main() -> None:
         return
     sys.stdout.reconfigure(line_buffering=True)  # a long run is watched
     torch.set_num_threads(1)
-    homes = environments(HERE, ("pfl", "flower", "fedjax"), arguments.environments)
+    homes, lacking = find_environments(HERE, (*PEERS_OF,), arguments.environments)
+    for name, reason in lacking.items():
+        print(f"{name}: {reason}")
     print(
         f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32"
     )
@@ -394,10 +377,13 @@ def main() -> None:
         population, sampled = (100, 10) if arguments.quick else (1000, 100)
         turns = arguments.turns or (2 if arguments.quick else case.turns)
         print(f"\n{sampled} of {population} clients, {case.title}")
-        found = measure(case, homes, turns, population, sampled)
+        found, failed = measure(case, homes, turns, population, sampled)
+        reasons = {peer: reason for name, reason in lacking.items() for peer in PEERS_OF[name]}
+        if case.kind == "cnn":
+            reasons.pop(FEDJAX, None)
         least = floor(case, sampled)
         print(f"  {'floor':26s} {1e3 * least:9.1f} ms")
-        made += claims(case, found, least)
+        made += claims(case, found, reasons | failed, least)
     print(json.dumps(made))
 
 

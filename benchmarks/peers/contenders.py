@@ -6,6 +6,7 @@ A contender runs a round when it is asked to through a pipe in its folder.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,37 +21,35 @@ STARTED_S = 900.0
 """Seconds that a contender may take to be ready."""
 
 
-def environments(requirements: Path, names: Sequence[str], folder: Path | None) -> dict[str, Path]:
-    """The Python of each peer that cannot share our environment, by name.
+def find_environments(
+    requirements: Path, names: Sequence[str], folder: Path | None
+) -> tuple[dict[str, Path], dict[str, str]]:
+    """The Python of each peer that cannot share our environment, and why others have none.
 
     Missing environments are made from `requirements-NAME.txt`.
+
+    Returns:
+        The interpreters by name, and the reasons "not run: ..." by name.
     """
-    found = {}
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    base = folder or cache / "fedkg" / "benchmarks"
+    found, reasons = {}, {}
     for name in names:
-        base = (
-            folder
-            or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-            / "fedkg"
-            / "benchmarks"
-        )
-        python = base / name / "bin" / "python"
+        home = base / name
+        python = home / "bin" / "python"
         if not python.exists():
-            print(f"making the environment of {name} in {python.parents[1]}", file=sys.stderr)
-            subprocess.run([sys.executable, "-m", "venv", str(python.parents[1])], check=True)
-            subprocess.run(
-                [
-                    str(python),
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "-r",
-                    str(requirements / f"requirements-{name}.txt"),
-                ],
-                check=True,
-            )
+            print(f"making the environment of {name} in {home}", file=sys.stderr)
+            listed = requirements / f"requirements-{name}.txt"
+            try:
+                subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+                install = [str(python), "-m", "pip", "install", "--quiet", "-r", str(listed)]
+                subprocess.run(install, check=True)
+            except (OSError, subprocess.CalledProcessError):
+                shutil.rmtree(home, ignore_errors=True)
+                reasons[name] = f"not run: needs the packages of {listed.name}"
+                continue
         found[name] = python
-    return found
+    return found, reasons
 
 
 class Contender:
