@@ -65,7 +65,7 @@ DEVICE = SimpleNamespace(
     name="none", major=9, minor=0, multi_processor_count=132, total_memory=80 * 2**30, warp_size=32, regs_per_multiprocessor=65536,
     max_threads_per_multi_processor=2048, max_threads_per_block=1024, gcnArchName="",
 )  # fmt: skip
-"""What the compiler asks of a device: those of one with 132 multiprocessors."""
+"""Properties of the device that the compiler queries: a device with 132 multiprocessors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Watched:
     )
 
     def note(self, name: str, index: sympy.Expr, *, written: bool) -> Source:
-        """One access."""
+        """Record one access."""
         source = Source()
         for symbol in index.free_symbols:
             own = symbol in self.kernel.range_tree_nodes
@@ -159,7 +159,7 @@ def extent(kernel: Any, symbols: frozenset[sympy.Symbol]) -> int:
 
 @contextmanager
 def watching(found: dict[int, Watched]) -> Iterator[None]:
-    """Kernels, while they are written, into `found`."""
+    """Collect kernels into `found` while they are written."""
     load, store, reduced, update = (
         TritonKernel.load, TritonKernel.store, TritonKernel.store_reduction, TritonCSEVariable.update_on_args
     )  # fmt: skip
@@ -210,7 +210,7 @@ def watching(found: dict[int, Watched]) -> Iterator[None]:
 
 @contextmanager
 def played_cuda() -> Iterator[None]:
-    """A CUDA device for which code can be written, though there is neither it nor Triton."""
+    """Pretend that there is a CUDA device and Triton, so that code can be written for them."""
     from torch._dynamo.device_interface import CudaInterface
 
     with ExitStack() as stack:
@@ -226,7 +226,7 @@ def played_cuda() -> Iterator[None]:
             ("torch._inductor.scheduler.has_triton", True), ("torch.utils._triton.triton_hash_with_backend", "none"),
         ):  # fmt: skip
             stack.enter_context(patch(name, lambda *_, given=given: given))
-        # which tries it out on what has no numbers
+        # it would run the operation on tensors without numbers
         scatter = "torch._inductor.fx_passes.reinplace._inplace_generalized_scatter"
         stack.enter_context(patch(scatter, lambda into, *_: into))
         yield
@@ -267,7 +267,7 @@ def traced_graph(
             kept.dtype,
             kept.shape,
             kept.numpy().tobytes(),
-        )  # on a device equal constants are one: `engine.constants`
+        )  # on a device, equal constants are shared: `engine.constants`
         if key not in taken:
             with graph.graph.inserting_before(first):
                 taken[key] = graph.graph.placeholder(f"constant_{len(taken)}")
@@ -283,7 +283,7 @@ def traced_graph(
 def moved_to_cuda(
     graph: torch.fx.GraphModule, inputs: Sequence[Tensor], mode: FakeTensorMode
 ) -> list[Tensor]:
-    """The graph's device changed for the played one, and its inputs there."""
+    """Move the graph and its inputs to the fake device."""
     for node in graph.graph.nodes:
         node.args = tuple(CUDA if isinstance(part, torch.device) else part for part in node.args)
         node.kwargs = {
@@ -382,7 +382,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument(
-        "--only", help="indices of shapes, from 0; each is counted separately instead of all together"
+        "--only",
+        help="indices of shapes, from 0; each is counted separately instead of all together",
     )
     parser.add_argument("--kernels", action="store_true", help="each kernel's bytes")
     options = parser.parse_args()

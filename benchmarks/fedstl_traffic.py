@@ -49,11 +49,11 @@ THEIRS = {
     "FedSTL": (0.152, 81.83),
     "FedSTL-T": (0.118, 100.0),
 }
-"""Table 2, GRU: mean squared error, and the share that satisfies, in percent."""
+"""Table 2, GRU: mean squared error, and the share of satisfied forecasts in percent."""
 
 
 def tasks(folder: str | None, hours: int) -> tuple[Clients, Clients, str]:
-    """Windows of all stations, those to train with and those for the test."""
+    """Training and test windows of all stations."""
     source = data_set("traffic", folder, size=hours)
     windows = forecast_windows(
         source, history=PAST, horizon=AHEAD, stride=24, gaps="interpolate", longest=6
@@ -93,7 +93,7 @@ def rules() -> fedkg.Pack:
 
 
 def row(name: str, kept: Kept) -> str:
-    """A line of the table, theirs at its end."""
+    """A line of the table, with the paper's values at the end."""
     (mse, mse_half), (whole, whole_half), (steps, _) = (
         kept.mean()[key] for key in ("mse", "sequences", "steps")
     )

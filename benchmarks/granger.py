@@ -30,9 +30,9 @@ from fedkg.granger.system import System, places_of, recorded
 RATES = Rates(client=1e-4, server=1e-5, causes=1e-4)
 TARGET = 10.0
 WIDEST = 256
-"""Measurements that VAR is given: its time grows with the third power of their number."""
+"""Measurements that VAR receives; its time grows with the third power of their number."""
 SHOWN = 200
-"""Steps that the loop is timed on."""
+"""Number of steps on which the loop is timed."""
 
 
 GROWTH = [
@@ -43,7 +43,7 @@ GROWTH = [
     (16, 1024, 1000),
     (16, 128, 16000),
 ]
-"""Clients, measurements and steps that growth is shown for."""
+"""Clients, measurements and steps for which growth is shown."""
 
 
 def chain(clients: int, measurements: int, steps: int, states: int = 2) -> Series:
@@ -78,7 +78,7 @@ def chain(clients: int, measurements: int, steps: int, states: int = 2) -> Serie
 
 
 def looped(series: Series, rates: Rates, steps: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Algorithm 2 with the corrected equations, one sample a step: the causes and every theta."""
+    """Algorithm 2 with the corrected equations, one sample per step: the causes and every theta."""
     clients, places, states = series.clients, series.places, series.states
     thetas = [np.zeros(client.gain.shape) for client in clients]
     causes = np.zeros((states.shape[1],) * 2)
@@ -108,7 +108,7 @@ def looped(series: Series, rates: Rates, steps: int) -> tuple[np.ndarray, list[n
 
 
 def take_steps(series: Series, steps: int) -> Series:
-    """The first steps alone."""
+    """The series cut to its first steps."""
     own = [
         Client(
             name=c.name,
@@ -123,7 +123,7 @@ def take_steps(series: Series, steps: int) -> Series:
 
 
 def epochs_of(series: Series, turns: int) -> list[float]:
-    """Seconds of an epoch in which everything that is learnt goes on from where it was."""
+    """Seconds of an epoch that continues from the learned parameters."""
     found: list[float] = []
     state: Learnt | None = learn(series, RATES, epochs=1)
     for _ in range(turns):
@@ -137,7 +137,7 @@ def epochs_of(series: Series, turns: int) -> list[float]:
 
 
 def fitted(series: Series) -> float:
-    """Seconds of one VAR(1) on the measurements of all, of `WIDEST` of them at most."""
+    """Seconds of one VAR(1) on the measurements of all clients, at most `WIDEST` of them."""
     from statsmodels.tsa.api import VAR
 
     together = np.concatenate([client.measurements for client in series.clients], axis=1)[

@@ -60,7 +60,7 @@ PARTS_OF = ("error", "area", "seconds")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """The paper's method and what goes beyond it, on the same data."""
+    """The paper's method and its extension on the same data."""
 
     paper: Side
     ours: Side
@@ -126,7 +126,7 @@ def unexplained(series: Series, found: Learnt) -> float:
 
 
 def area(*parts: tuple[F64, NDArray[np.bool_]]) -> float:
-    """Of strengths [M, M] against the truth, the pairs of all parts together."""
+    """The area under the ROC of strengths [M, M] against the truth, over the pairs of all parts."""
     return area_under_roc(
         np.concatenate([one[OFF] for one, _ in parts]),
         np.concatenate([true[OFF] for _, true in parts]),
@@ -134,7 +134,7 @@ def area(*parts: tuple[F64, NDArray[np.bool_]]) -> float:
 
 
 def timed(work: Callable[[], Learnt]) -> tuple[Learnt, float]:
-    """What work gives, and the processor seconds it takes."""
+    """The result of `work` and its processor seconds."""
     start = time.process_time()
     return work(), time.process_time() - start
 
@@ -293,7 +293,7 @@ class Noisy:
         noise: variance of the noise of measurements.
         orders: lags.
         columns: measurements of each client.
-        states: how many of a client's states are moved, measured and fitted, counted from the first;
+        states: how many of a client's states, from the first, are moved, measured and fitted;
             the others are their past.
     """
 

@@ -56,7 +56,7 @@ RATES = Rates()
 
 
 def series_from(system: System, steps: int, seed: int) -> Series:
-    """Clients that know their own blocks, with filters that think states to be moved by 0.1."""
+    """Clients that know their own blocks, with filters that assume a process noise of 0.1."""
     seen = recorded(system, steps, seed=seed)
     made = []
     for m, (place, emission) in enumerate(
@@ -79,7 +79,7 @@ def series_from(system: System, steps: int, seed: int) -> Series:
 
 
 def changed(system: System, change: str) -> System:
-    """The system with another influence between its clients."""
+    """The system with a different influence between its clients."""
     transition = system.transition.copy()
     drive = transition[2:, :2].copy()
     match change:
@@ -102,7 +102,7 @@ def changed(system: System, change: str) -> System:
 
 
 def trained(series: Series, epochs: int) -> dict[str, Learnt]:
-    """The method and its baselines."""
+    """Train the method and its baselines."""
     found = learn(series, RATES, epochs=epochs)
     nothing = Learnt(
         causes=np.zeros_like(found.causes),
@@ -138,7 +138,7 @@ def judged(series: Series, found: Learnt) -> tuple[float, float]:
 
 
 def table_3(steps: int, seeds: int, epochs: int) -> list[float]:
-    """The learnt blocks; the ratio of the strengths of the true edge and of the other, by seed."""
+    """The learned blocks, and the strength of the true edge over that of the other, by seed."""
     print("Table 3: A_21 (0.25 everywhere) and A_12 (0)\n")
     print(
         "  the paper     [[0.2793, 0.2441], [0.3351, 0.3298]]  error 0.121      [[0.0186, -0.0113], [0.0102, 0.0010]]  norm 0.024"
@@ -195,7 +195,7 @@ def table_5(steps: int, epochs: int, largest: int) -> None:
 
 
 def row_of(clients: int) -> System:
-    """Pairs of clients as in setting S, side by side."""
+    """Independent pairs of clients as in setting S."""
     pair = two_clients(seed=0)
     stream = np.random.default_rng(1)
     count = max(1, clients // 2)

@@ -37,7 +37,7 @@ F64 = NDArray[np.float64]
 
 
 def scaled(values: F64, warm: int) -> F64:
-    """By mean and deviation of the first steps."""
+    """Standardise by mean and deviation of the first steps."""
     deviation = values[:warm].std(0)
     return (values - values[:warm].mean(0)) / np.where(deviation > 0, deviation, 1.0)
 
@@ -53,7 +53,7 @@ def anomaly_score(loss: F64, warm: int, smooth: int = 15) -> F64:
 
 
 def federated(values: dict[str, F64], warm: int) -> tuple[F64, F64]:
-    """Scores by the clients' losses (the largest of them) and by the server's."""
+    """Scores from the clients' losses (the largest of them) and from the server's."""
     clients = []
     for name, own in values.items():
         made = client_of(Measured(name=name, columns=("a", "b"), values=own[:warm]), 2)

@@ -59,7 +59,7 @@ def job(
 
 
 def run_and_print(title: str, document: dict[str, Any]) -> dict[str, Any]:
-    """Runs a job, prints what it finds, and returns its results. `Any`: JSON."""
+    """Run a job, print its findings, and return its results. `Any`: JSON."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "job.yaml"
         path.write_text(yaml.safe_dump(document), encoding="utf-8")
@@ -81,7 +81,7 @@ def run_and_print(title: str, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def along(edges: list[dict[str, Any]]) -> int:
-    """How many edges go away from the city. `Any`: JSON."""
+    """The number of edges that lead away from the city. `Any`: JSON."""
     order = list(ROAD)
     return sum(order.index(edge["driver"]) < order.index(edge["driven"]) for edge in edges)
 

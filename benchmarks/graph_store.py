@@ -131,7 +131,7 @@ def _own(node: object, copy: int, shared: Set[object]) -> str:
 
 
 def quantifiers() -> list[Quantifier]:
-    """Those of all rules of the library."""
+    """The quantifiers of all rules of the library."""
     found = []
     for path in sorted(data_folder("rules").glob("*/*.fkg")):
         tree, _ = parse_bytes(path.read_bytes(), path.name)
@@ -190,7 +190,7 @@ def closed(file: Path) -> Graph:
 
 
 def in_memory(file: Path) -> ox.Store:
-    """Ours, before anything is concluded: what a compilation goes on with."""
+    """Load with fedkg before inference, up to the state from which a compilation continues."""
     document, _ = read_file(file, at_once=True)
     assert document is not None
     found = document.triples.taken() if isinstance(document.triples, LaterTriples) else None
@@ -201,7 +201,7 @@ def in_memory(file: Path) -> ox.Store:
 
 
 def bulk(file: Path, place: Path | None = None) -> ox.Store:
-    """Theirs."""
+    """Load with pyoxigraph."""
     store = ox.Store() if place is None else ox.Store(str(place))
     store.bulk_load(path=str(file), format=ox.RdfFormat.N_TRIPLES)
     store.flush()
@@ -218,7 +218,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def loads(file: Path, folder: Path, repeats: int) -> dict[str, tuple[list[float], list[float]]]:
-    """Seconds of ours and theirs, alternately."""
+    """Seconds of our load and of pyoxigraph's, alternating."""
     memory: tuple[list[float], list[float]] = ([], [])
     disk: tuple[list[float], list[float]] = ([], [])
     for turn in range(repeats):
@@ -232,7 +232,7 @@ def loads(file: Path, folder: Path, repeats: int) -> dict[str, tuple[list[float]
 
 
 def by_rdflib(file: Path, lines: int, total: int) -> float:
-    """Seconds that rdflib would take for all lines, from the first of them."""
+    """Seconds that rdflib would take for all lines, estimated from the first ones."""
     import rdflib
 
     with file.open(encoding="utf-8") as handle:
@@ -248,7 +248,7 @@ def asked(graph: Graph, one: Quantifier, repeats: int) -> tuple[float, float, in
     """
     ours, bare, count = [], [], 0
     query = f"SELECT DISTINCT {' '.join('?' + name for name in one.variables)} WHERE {{\n{one.where}\n}}"
-    store = graph._store  # the same store, without what is ours
+    store = graph._store  # the same store without fedkg's additions
     for _ in range(repeats):
         start = time.process_time()
         rows, problems = graph.select(one.where, one.variables, span=one.span)
@@ -284,7 +284,7 @@ def main() -> None:
 
 
 def measured(folder: Path, triples: int, repeats: int, lines: int) -> list[dict[str, object]]:
-    """Print what one size takes, and return its claims."""
+    """Print the times for one size and return the claims."""
     file = folder / "plant.nt"
     file.write_text("\n".join(generated(triples)) + "\n", encoding="utf-8")
     count = len(bulk(file))
@@ -327,7 +327,7 @@ def measured(folder: Path, triples: int, repeats: int, lines: int) -> list[dict[
 
 
 def many_rows(folder: Path, repeats: int) -> dict[str, object]:
-    """Print what the largest answer takes, and return its claim."""
+    """Print the time of the largest answer and return its claim."""
     file = folder / "crossed.nt"
     file.write_text(crossed(COPIES), encoding="utf-8")
     one = next(
@@ -352,7 +352,7 @@ def many_rows(folder: Path, repeats: int) -> dict[str, object]:
 
 
 def questions(graph: Graph, triples: int, repeats: int) -> dict[str, object]:
-    """Print the median of each quantifier, and return the claim on the slowest."""
+    """Print the median of each quantifier and return the claim about the slowest."""
     times = []
     for one in quantifiers():
         ours, bare, rows = asked(graph, one, repeats)

@@ -33,7 +33,7 @@ TARGET = 2.0
 
 
 def make_keyed(rows: int, machines: int, dice: np.random.Generator) -> Pack:
-    """The constraints of `constraint_module`, each of them for one machine."""
+    """The constraints of `constraint_module`, each for one machine."""
     pack = make_pack(rows, dice)
     key = len(pack.manifest.contract.columns)
     vocabulary = tuple(f"M{i}" for i in range(machines))

@@ -91,11 +91,11 @@ class Bench:
         return Run(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024)
 
     def pack(self) -> Pack:
-        """What was compiled last."""
+        """The bytes of the last compilation."""
         return load(self.folder / "out.fkgpack")
 
     def digest(self) -> str:
-        """The checksum of what was compiled last."""
+        """The checksum of the last compilation."""
         return hashlib.sha256((self.folder / "out.fkgpack").read_bytes()).hexdigest()
 
 
@@ -138,7 +138,7 @@ def by_rdflib(queries: Sequence[Path], plant: Path, ontologies: Sequence[Path]) 
 
 
 def floor(queries: Sequence[Path], graphs: Sequence[Path]) -> float:
-    """Seconds of processor time to read the queries and to parse the graph files."""
+    """Processor seconds to read the queries and parse the graph files."""
     import pyoxigraph as ox
 
     formats = {
@@ -271,7 +271,7 @@ def claims(
     peer: Sequence[float],
     least: Sequence[float],
 ) -> list[object]:
-    """What the runs say of the two targets."""
+    """The two claims with the times of the runs."""
     found: list[object] = []
     for title, runs, target in (
         ("compile cold", cold, COLD_S),

@@ -54,11 +54,11 @@ from fedkg.projection import project_polytope
 Array = NDArray[np.float64]
 OUTPUTS, SIZES, TOLERANCE = 50, (20, 30, 40, 60, 100, 300, 1000), 1e-5
 MEMORY = 6 << 30
-"""Bytes that PiShield may take: it derives new rules from every pair."""
+"""Memory limit of PiShield in bytes; it derives new rules from every pair."""
 
 
 def family(count: int) -> tuple[Array, Array]:
-    """Rows [m, n] and ends [m] of ``rows @ y >= ends``."""
+    """Rows [m, n] and bounds [m] of ``rows @ y >= ends``."""
     dice = np.random.default_rng(count)
     inside, rows = dice.normal(size=OUTPUTS) * 0.5, np.zeros((count, OUTPUTS))
     for row in rows:
@@ -142,7 +142,7 @@ def pishield(
 def passing(
     layer: Callable[[Tensor], Tensor], answers: Tensor, *, backward: bool
 ) -> Callable[[], object]:
-    """One pass through a layer; with backward for a slope of ones."""
+    """One pass through a layer; the backward pass uses a gradient of ones."""
     if not backward:
         return lambda: layer(answers)
     given = answers.clone().requires_grad_()
@@ -161,7 +161,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def broken(rows: Array, ends: Array, answers: Tensor) -> tuple[float, float]:
-    """The share of answers that violate a rule by more than the tolerance, and the largest amount."""
+    """The share of answers that violate a rule beyond the tolerance, and the largest violation."""
     missed = ends - answers.double().numpy() @ rows.T
     return float((missed > TOLERANCE).any(1).mean()), float(missed.max())
 

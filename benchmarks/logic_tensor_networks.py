@@ -52,7 +52,7 @@ def ours(read: np.ndarray[Any, Any], limits: np.ndarray[Any, Any]) -> fedkg.Cons
     ):
         lines.append(f"rule r{i} require if {low} <= c{a} <= {high} then c{b} <= {top}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # limits are drawn at random: some contradict each other
+        warnings.simplefilter("ignore")  # limits are random, so some rules contradict each other
         pack = fedkg.compile(text="\n".join(lines))
     names = [f"c{i}" for i in range(COLUMNS)]
     return pack.constraints(x=fedkg.columns(["none"]), y=fedkg.columns(names))
@@ -118,7 +118,7 @@ def main() -> None:
     fuzzy = fuzzy[:, report.rule_index]  # constraints are in the order of their banks
     clear = (
         report.robustness.abs() > 10 / STEEP
-    )  # further from a limit than the steepest sigmoid is wide
+    )  # further from a limit than the width of the steepest sigmoid
     assert clear.float().mean() > 0.95, "almost every verdict is compared"
     assert bool(((fuzzy > 0.5) == report.satisfied)[clear].all()), "verdicts differ"
 

@@ -43,7 +43,7 @@ use rules templates.nested_intra_task, templates.multiple_eventualities
 
 
 def calls(length: int) -> dict[str, str]:
-    """Each template as it is mined: what is found, in which call."""
+    """Each template with its mined values and the call."""
     last, half = length - 1, length // 2
     return {
         "1": f"?low, ?high in operational_range(x, ?low, ?high, 0, {last})",

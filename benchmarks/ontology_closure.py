@@ -95,7 +95,7 @@ def by_owlrl(path: str, send: Callable[[object], None], receive: Callable[[], ob
     import rdflib
 
     warnings.simplefilter("ignore")
-    logging.disable()  # a page for each literal that is not of its datatype
+    logging.disable()  # owlrl logs a page for each literal that does not match its datatype
     start = time.thread_time()
     graph = rdflib.Graph().parse(path)
     owlrl.DeductiveClosure(owlrl.OWLRL_Semantics).expand(graph)
@@ -165,12 +165,12 @@ def plant_file(folder: Path, machines: int) -> Path:
 
 
 def parsed(path: Path) -> list[ox.Quad]:
-    """What pyoxigraph reads in a file."""
+    """The triples that pyoxigraph reads in a file."""
     return list(ox.parse(path=str(path), format=FORMATS[path.suffix], lenient=True))
 
 
 def hierarchy(path: Path, machines: int, turns: int) -> dict[str, Any]:
-    """Ours beside reasonable over the plant. `Any`: JSON."""
+    """Ours against reasonable on the plant. `Any`: JSON."""
     import reasonable
 
     def theirs() -> list[Any]:
@@ -224,7 +224,7 @@ def claim(
 
 
 def ontologies(files: list[Path], turns: int, patience: float) -> dict[str, Any]:
-    """Ours beside rdflib with owlrl, file by file. `Any`: JSON."""
+    """Ours against rdflib with owlrl, file by file. `Any`: JSON."""
     mine, theirs, left_out, missing = [0.0] * turns, 0.0, 0, 0
     for path in files:
         each = [timed(partial(ours, path)) for _ in range(turns)]
@@ -267,7 +267,7 @@ def ontologies(files: list[Path], turns: int, patience: float) -> dict[str, Any]
 
 
 def added(path: Path, turns: int) -> dict[str, Any]:
-    """A small plant on top of all modules that ship, beside closing both at once. `Any`: JSON."""
+    """A small plant on top of all modules that ship, against closing both at once. `Any`: JSON."""
     base = [
         quad
         for file in sorted(OURS.glob("*.ttl"))
@@ -298,7 +298,7 @@ def added(path: Path, turns: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print a table of what was timed; the last line is JSON."""
+    """Print a table of the times; the last line is JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--machines", type=int, default=90_000)

@@ -97,7 +97,7 @@ def objective(problem: Problem, models: Params) -> float:
 def ran(
     problem: Problem, algorithm: Algorithm, settings: Settings, sets: AgentSets, agents: int
 ) -> tuple[list[float], list[float], float]:
-    """Objective and largest dist^2 after each tenth of the rounds, starting at 0; seconds in all."""
+    """Objective and largest dist^2 after each tenth of the rounds from 0; total seconds."""
     fresh = initial_state(problem, algorithm, settings)
     begun: ServerState = replace(
         fresh, models={name: torch.zeros_like(value) for name, value in fresh.models.items()}

@@ -53,7 +53,7 @@ FORWARD, BACKWARD = 1.0, 5.0
 def problem(
     points: int, rows: int, dice: np.random.Generator, n: int = 50
 ) -> tuple[Array, Array, Array]:
-    """Points [B, n], rows [m, n] and their ends [m]."""
+    """Points [B, n], rows [m, n] and their bounds [m]."""
     matrix = dice.normal(size=(rows, n)) * (dice.random((rows, n)) < 0.1)
     matrix[~matrix.any(1), 0] = 1.0
     return (
@@ -283,7 +283,7 @@ def main() -> None:
         print(
             f"  {name}: {missed:.1e} from the exact points at most, its gradients {float(apart.median()):.1e} from them in the median"
         )
-        assert missed < 5e-2  # cvxpylayers, as it comes, misses by more than a hundredth
+        assert missed < 5e-2  # cvxpylayers' default tolerance is off by more than a hundredth
 
     layers = {
         name: in_its_best(name, theirs, wide, options.patience) for name, theirs in layers.items()

@@ -54,7 +54,7 @@ OTHERS: dict[str, tuple[Model, tuple[int, ...]]] = {
     "LSTM of width 16": (Recurrent(cell="lstm", history=24, horizon=4), (24, 1)),
     "GRU of width 16": (Recurrent(cell="gru", history=24, horizon=4), (24, 1)),
 }
-"""Models, and the form of a sample."""
+"""Models and the shape of a sample."""
 
 
 def problem() -> Problem:
@@ -71,7 +71,7 @@ def problem() -> Problem:
 
 
 def other(model: Model, sample: tuple[int, ...]) -> Problem:
-    """Four clients with noise to learn: ten classes, or four values."""
+    """Four clients with random targets: ten classes, or four values."""
     generator, forecast = torch.Generator().manual_seed(2), isinstance(model, Recurrent)
     xs = tuple(torch.randn(40, *sample, generator=generator) for _ in range(4))
     ys = tuple(
@@ -92,7 +92,7 @@ def rounds(
     batch: int = 10,
     rate: float = 0.01,
 ) -> Iterator[object]:
-    """Rounds without an end; plain ones without noise."""
+    """An endless sequence of rounds; plain ones without noise."""
     settings = Settings(
         rounds=10**6,
         local_epochs=epochs,

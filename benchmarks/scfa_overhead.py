@@ -97,7 +97,7 @@ def milling() -> Problem:
 
 
 def scorer(rows: int, probe: int, *, kept: bool = False) -> PackScorer:
-    """The server's judge."""
+    """The server's scorer."""
     return PackScorer(
         MODEL,
         rules(rows, kept=kept),
@@ -120,7 +120,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def compared(title: str, settings: Settings, options: argparse.Namespace) -> dict[str, object]:
-    """A claim about what judging adds to a round."""
+    """A claim about the time that scoring adds to a round."""
     problem = milling()
     judged = replace(problem, scorer=scorer(options.rows, options.probe))
     trusting = replace(problem, scorer=scorer(options.rows, options.probe, kept=True))
@@ -160,7 +160,7 @@ def compared(title: str, settings: Settings, options: argparse.Namespace) -> dic
 
 
 def sizes() -> None:
-    """What judging costs for other numbers of clients, constraints and probe rows."""
+    """The time of scoring for other numbers of clients, constraints and probe rows."""
     print(
         "\n  clients  constraints  probe rows   prepared once       a round   of a client and constraint"
     )

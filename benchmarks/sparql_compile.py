@@ -67,7 +67,7 @@ def by_rdflib(paths: list[Path]) -> float:
 
 
 def check(graph: Graph, paths: list[Path], outcome: Outcome) -> int:
-    """Compare the number of rows of queries about one line with the solutions of their static part."""
+    """Compare the rows of queries about one line with the solutions of their static part."""
     rows: dict[str, int] = {}
     for part in outcome.rows:
         rows[part.rule.name] = rows.get(part.rule.name, 0) + part.rows.count

@@ -56,7 +56,7 @@ def le(left: Term, right: Term, op: str = "le") -> Compare:
 
 
 def when(guard: Formula, then: Formula) -> Implies:
-    """If the guard holds, so must the other."""
+    """If the guard holds, the consequence must hold."""
     return Implies(antecedent=guard, consequent=then)
 
 
@@ -118,7 +118,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def plain_counts(rules: ConstraintModule, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Violated and evaluated rows of each constraint for each client, by the module as it is."""
+    """Violated and evaluated rows of each constraint for each client, by the ordinary module."""
     report = rules(x.repeat(y.shape[0], 1), y.flatten(0, 1))
     violated, evaluated = (
         part.reshape(y.shape[0], x.shape[0], -1).sum(dim=1)
@@ -128,7 +128,7 @@ def plain_counts(rules: ConstraintModule, x: Tensor, y: Tensor) -> tuple[Tensor,
 
 
 def compared(claim: str, levels: int | None, options: argparse.Namespace) -> list[Row]:
-    """Both ways on one bank: what they count is the same, and how long they take."""
+    """Compare the counts of both on one bank, and time them."""
     torch.manual_seed(0)
     pack = make_pack(options.rows, levels, np.random.default_rng(0))
     rules = module_of(pack)

@@ -39,7 +39,7 @@ def drawn_pack(
     shared: bool = False,
     end: Literal["strict", "clip"] = "strict",
 ) -> Pack:
-    """A rule for each part. `shared`: the rows of a part have a weight of 1 together, not each."""
+    """A rule for each part. `shared`: the rows of a part share a weight of 1."""
     banks = tuple(_bank(number, *part, shared=shared) for number, part in enumerate(parts))
     names = [f"c{place}" for place in range(inputs + outputs)]
     columns_of = tuple(

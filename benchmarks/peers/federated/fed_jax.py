@@ -43,7 +43,7 @@ def lstm(shape: dict[str, int]) -> Answer:
     window = shape["window"]
 
     def layer(params: dict[str, Any], place: int, x: Any) -> Any:
-        """The states [T, B, U] of one layer upon x [T, B, F]."""
+        """The states [T, B, U] of one layer for x [T, B, F]."""
         bias = params[f"cells.bias_ih_l{place}"] + params[f"cells.bias_hh_l{place}"]
         read, inner = (
             x @ params[f"cells.weight_ih_l{place}"].T + bias,

@@ -28,7 +28,7 @@ client, server = ClientApp(), ServerApp()
 
 @client.train()
 def train(message: Message, context: Context) -> Message:
-    """One client's turn in an actor, which keeps the workload and the network between turns."""
+    """One client's turn in an actor, which stores the workload and the network between turns."""
     import sys
 
     if HERE not in sys.path:
@@ -53,7 +53,7 @@ def train(message: Message, context: Context) -> Message:
 
 @server.main()
 def main(grid: Grid, context: Context) -> None:
-    """The server: a round begins when it is asked for."""
+    """The server: a round begins on request."""
     work = Workload(FOLDER)
     net = work.network()
     asked = Asked(work.folder, lambda: work.probe(net))

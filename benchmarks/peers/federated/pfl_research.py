@@ -27,7 +27,7 @@ from workload import Workload
 
 
 class Rounds(TrainingProcessCallback):
-    """Begins each round when it is asked for."""
+    """Begins each round on request."""
 
     def __init__(self, asked: Asked | None) -> None:
         self._asked = asked

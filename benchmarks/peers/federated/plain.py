@@ -17,7 +17,7 @@ from workload import Workload
 
 
 def summed(work: Workload, net: nn.Module, world: Tensor, clients: Any) -> Tensor:
-    """The sum of what the clients' parameters are after their training."""
+    """The sum of the clients' parameters after their training."""
     total = torch.zeros_like(world)
     for client in clients:
         vector_to_parameters(world.clone(), net.parameters())
@@ -27,7 +27,7 @@ def summed(work: Workload, net: nn.Module, world: Tensor, clients: Any) -> Tenso
 
 
 def worker(folder: str, world: Tensor, total: Tensor, asked: Any, told: Any) -> None:
-    """Trains shares of cohorts until it is given none."""
+    """Train shares of cohorts until there are no more."""
     torch.set_num_threads(1)
     work = Workload(folder)
     net = work.network()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Forecaster(nn.Module):
-    """The library's LSTM over a series, or over windows that end at its last steps; a dense head."""
+    """The library's LSTM over a series, or over its last windows; a dense head."""
 
     def __init__(self, shape: dict[str, int]) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Forecaster(nn.Module):
 
 
 def network(kind: str, shape: dict[str, int]) -> nn.Module:
-    """The network as a user of PyTorch writes it down."""
+    """The network as a user of PyTorch writes it."""
     if kind == "mlp":
         return nn.Sequential(
             nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)
@@ -62,7 +62,7 @@ class Workload(Given):
     """A workload in which clients train a network."""
 
     def network(self) -> nn.Module:
-        """The network at its start, in training."""
+        """The network with its initial parameters, in training mode."""
         net = network(self.kind, self.shape)
         net.load_state_dict({name: torch.from_numpy(value) for name, value in self.start().items()})
         return net.train()
@@ -76,7 +76,7 @@ class Workload(Given):
         )
 
     def probe(self, net: nn.Module) -> float:
-        """The loss over the first clients, in evaluation."""
+        """The loss over the first clients, in evaluation mode."""
         x, y = map(torch.from_numpy, self.probed())
         net.eval()
         with torch.no_grad():
@@ -85,7 +85,7 @@ class Workload(Given):
         return found
 
     def learn(self, net: nn.Module, client: int) -> None:
-        """A client's local training: once through its samples, in batches."""
+        """A client's local training: one epoch in batches."""
         x, y = torch.from_numpy(self.x[client]), torch.from_numpy(self.y[client])
         optimiser = torch.optim.SGD(net.parameters(), lr=self.rate)
         for first in range(0, len(x), self.batch):
