@@ -1,4 +1,4 @@
-"""Kept compilations: used while nothing changed, and never after."""
+"""Cached compilations are used while nothing has changed, and never after."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_damaged_entry_is_compiled_again(rules: Path, suffix: str) -> None:
 
 
 def test_an_entry_whose_words_were_changed_is_compiled_again(rules: Path) -> None:
-    """It is still JSON, and says something else: its checksum tells."""
+    """It is still JSON with different content, which the checksum detects."""
     first = compile_cached([rules], [])
     entry = next(path for path in entries() if path.suffix == ".json")
     entry.write_bytes(entry.read_bytes().replace(b"undeclared_unit", b"undeclared_quip"))

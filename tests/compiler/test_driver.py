@@ -1,4 +1,4 @@
-"""The driver as a whole: files in, packs and diagnostics out, nothing raised."""
+"""The driver as a whole: files in, packs and diagnostics out, no exceptions."""
 
 from __future__ import annotations
 

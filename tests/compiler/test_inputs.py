@@ -45,7 +45,7 @@ def test_names_that_say_no_folder_are_of_the_one_we_are_in(
         with instead({tmp_path / "rules.fkg": b"b"}):
             assert read_bytes(Path("rules.fkg")) == b"b"
     assert list(inputs.files) == [str(tmp_path / "rules.fkg")]
-    assert not inputs.unchanged()  # it was read with two contents
+    assert not inputs.unchanged()  # the file had different contents when it was read twice
 
 
 @pytest.mark.parametrize("folder", [".", "legacy", "absolute"])

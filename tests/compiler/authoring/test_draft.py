@@ -1,4 +1,4 @@
-"""Drafted rule files are well formed, whatever the headers are."""
+"""Drafted rule files are well formed for any headers."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_any_header_gives_a_rule_that_parses(headers: list[str], data: st.DataOb
 def test_a_drafted_range_holds_on_the_data_it_was_drafted_from(values: list[float]) -> None:
     text = draft_rules(
         None, Table.of("t.csv", {"x": np.array([*values, values[0]])})
-    )  # it ends where it began, so it never only rises
+    )  # it ends where it began, so it is not monotone
     rules = rules_of(text)
     assert len(rules) == (0 if len(set(values)) == 1 or set(values) <= {0.0, 1.0} else 1)
     for rule in rules:

@@ -57,7 +57,7 @@ def test_a_set_of_classes_is_one_atom_with_the_ties_of_one_class() -> None:
     assert (len(outside.inside), len(outside.outside), outside.strict) == (1, 2, True)
     scores = np.array(
         [[[0.4, 0.2, 0.4]]]
-    )  # A and C are equally likely: C is in no set that A is in, and the tie counts for `in`
+    )  # A and C are equally likely: no set contains both, and the tie counts for `in`
     assert evaluate_bank(pack_of("grade in A, B").banks[0], scores).satisfied.tolist() == [[True]]
     assert evaluate_bank(pack_of("grade not in A, B").banks[0], scores).satisfied.tolist() == [
         [False]

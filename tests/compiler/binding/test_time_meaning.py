@@ -1,4 +1,4 @@
-"""Compiled temporal rules mean what they say: verdicts on small traces, worked out by hand."""
+"""Compiled temporal rules have the right meaning: hand-computed verdicts on small traces."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def test_initially_is_judged_at_the_first_step_of_each_trace() -> None:
         (
             [4, 4, 1, 4],
             "FTTT",
-        ),  # holding at the first step counts as coming; the second time the cause was there
+        ),  # holding at the first step counts as an onset; the second time the cause was present
         ([1, 4, 4, 4], "TTTT"),
         ([2, 2, 4, 4], "TTFT"),
-        ([2, None, 4, 4], "T??T"),  # an unknown step may have been the cause
+        ([2, None, 4, 4], "T??T"),  # an unknown step may have contained the cause
     ],
 )
 def test_only_after_looks_at_the_step_where_the_effect_comes(

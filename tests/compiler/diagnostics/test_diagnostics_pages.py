@@ -27,8 +27,8 @@ WITHOUT = frozenset(
             "FKG261",
             "FKG352",
             "FKG507",
-        ),  # about what is too large, or takes too long
-        *("FKG126", "FKG127"),  # about a program beside this one
+        ),  # about inputs that are too large or take too long
+        *("FKG126", "FKG127"),  # about another program
         *(
             "FKG140",
             "FKG141",
@@ -36,16 +36,13 @@ WITHOUT = frozenset(
             "FKG143",
             "FKG144",
         ),  # about an endpoint, or the folder of a store
-        *(
-            "FKG240",
-            "FKG378",
-        ),  # about a file that cannot be read, and one that holds an earlier model
+        *("FKG240", "FKG378"),  # about an unreadable file, and one that contains an earlier model
     }
 )
 
 
 def files_of(page: str) -> dict[str, str]:
-    """The files that the first example of a page is made of, by name; {} where it has none."""
+    """The files of the first example of a page, by name; {} if it has none."""
     found: dict[str, str] = {}
     after = 0
     for block in re.finditer(r"(?:^ {4}.*(?:\n|\Z))+", page, re.MULTILINE):

@@ -52,7 +52,7 @@ class RowResult:
 
 
 def row_of(text: str, row: Mapping[str, float | str]) -> RowResult:
-    """What the rules say of one table row."""
+    """The results of the rules on one table row."""
     pack = compiled(text)
     body = (
         ";".join(f'"{header}"' for header in row)

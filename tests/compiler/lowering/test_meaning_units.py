@@ -1,4 +1,4 @@
-"""Units mean what people mean by them: every number here is worked out by hand."""
+"""Units have their usual meaning: every number here is computed by hand."""
 
 from __future__ import annotations
 

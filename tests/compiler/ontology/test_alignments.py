@@ -1,6 +1,4 @@
-"""Reviewed mappings: between what they say, enough of them, and nothing follows from them that
-should not.
-"""
+"""Reviewed mappings: their ends, their number, and that nothing wrong follows from them."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def triples_of(catalog: Catalog, *files: str) -> list[ox.Quad]:
 
 
 def mappings(catalog: Catalog) -> dict[str, list[tuple[str, str, str]]]:
-    """By file: (source, predicate, target), as the axioms say them."""
+    """By file: (source, predicate, target), as stated in the axioms."""
     found: dict[str, list[tuple[str, str, str]]] = {}
     for alignment in catalog.alignments:
         ends: dict[object, dict[object, str]] = {}
@@ -147,7 +145,7 @@ def disjoint_pairs(triples: list[ox.Quad]) -> set[tuple[ox.NamedNode, ox.NamedNo
 
 
 def collapses(triples: list[ox.Quad]) -> tuple[set[str], set[str]]:
-    """Classes below two that exclude each other, and classes of a cycle that nobody declared."""
+    """Subclasses of two disjoint classes, and classes of an undeclared cycle."""
     told = {
         (quad.subject, quad.object)
         for quad in triples
@@ -210,8 +208,8 @@ def test_nothing_collapses_over_all_official_files(catalog: Catalog) -> None:
 
 
 def test_a_wrong_mapping_is_noticed(catalog: Catalog) -> None:
-    """Phenomena are processes: to call a machine a kind of phenomenon puts it below two classes
-    that exclude each other.
+    """Phenomena are processes, so mapping a machine to a phenomenon makes it a subclass of two
+    disjoint classes.
     """
     files = [
         file

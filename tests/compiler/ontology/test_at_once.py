@@ -1,5 +1,6 @@
-"""Large graphs, which go into a store at once, say what the reader of small ones says of them, in
-their store and in their objects.
+"""Large graphs, which are loaded into a store at once, equal those of the ordinary reader.
+
+Compares the store and the objects.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ LINE = st.one_of(
 FILLER = "".join(
     f'<https://example.org/plant#n{i}> <https://example.org/plant#p> "{i}" .\n' for i in range(400)
 )
-"""Triples enough for a few blank nodes among them to be few."""
+"""Enough triples that only few of them have blank nodes."""
 
 
 def both(body: bytes, file: str) -> tuple[Document, Document]:

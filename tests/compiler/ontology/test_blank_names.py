@@ -1,5 +1,6 @@
-"""Names of blank nodes: the same however the triples are labelled and ordered, and different nodes
-keep different names.
+"""Names of blank nodes do not depend on labels and order of the triples.
+
+Different nodes have different names.
 """
 
 from __future__ import annotations

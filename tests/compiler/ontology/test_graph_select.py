@@ -1,4 +1,4 @@
-"""Patterns: the right rows in the same order every time, and every mistake at its place."""
+"""Patterns: the right rows in a fixed order, and every mistake at its position."""
 
 from __future__ import annotations
 
@@ -316,8 +316,9 @@ def test_right_patterns_have_no_slip(plant: Graph, where: str) -> None:
 @tries(150)
 @given(st.data())
 def test_a_slip_is_only_found_where_the_store_refuses(data: st.DataObject) -> None:
-    """Single words of right patterns are dropped, doubled or swapped: what the walk calls a slip,
-    the store's parser refuses.
+    """Words of valid patterns are dropped, doubled or swapped.
+
+    The store's parser rejects whatever the walk reports as a mistake.
     """
     words = [
         token.text if token.kind != "variable" else "?" + token.text
@@ -347,9 +348,7 @@ def test_a_slip_is_only_found_where_the_store_refuses(data: st.DataObject) -> No
 
 @needs_shared
 def test_no_slip_in_the_patterns_of_the_sparql_test_suite() -> None:
-    """The groups of right queries of the W3C suite: whatever the store accepts, the walk
-    accepts.
-    """
+    """Valid patterns of the W3C suite: the walk accepts whatever the store accepts."""
     checked = 0
     for path in sorted((SHARED / "ontologies/sparql11-test-suite").rglob("*.rq")):
         text = path.read_text(encoding="utf-8")

@@ -183,10 +183,7 @@ def test_schema_that_follows_from_data_is_taken_up(
 
 
 def named(triples: set[str]) -> set[str]:
-    """Blank nodes come out under other labels on the two sides.
-
-    Triples without any are compared.
-    """
+    """Triples without blank nodes, because labels of blank nodes differ between the two sides."""
     return {text for text in triples if "_:" not in text}
 
 

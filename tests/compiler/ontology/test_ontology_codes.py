@@ -1,4 +1,4 @@
-"""Each code of this area has a failing case; what it says, and that it is explained."""
+"""Each code of this area has a failing case with its message and explanation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""How much the ontologies say, against counts by hand and those of the manifest of official
-files.
-"""
+"""Sizes of the ontologies, against hand counts and the manifest of official files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `use`, `prefix` and graph files bring together."""
+"""The combined result of `use`, `prefix` and graph files."""
 
 from __future__ import annotations
 

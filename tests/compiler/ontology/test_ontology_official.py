@@ -1,4 +1,4 @@
-"""The official files in place of our modules change nothing for rules that use what both have."""
+"""Official files in place of our modules change nothing for rules that use terms of both."""
 
 from __future__ import annotations
 

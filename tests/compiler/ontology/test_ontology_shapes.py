@@ -1,5 +1,6 @@
-"""`ontologies/shapes/modules.shacl.ttl` over our modules: by our own engine and by pySHACL, which
-must say the same.
+"""`ontologies/shapes/modules.shacl.ttl` over our modules.
+
+Our engine and pySHACL must agree.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def shapes(catalog: Catalog) -> Path:
 
 
 def focus_nodes(data: Graph, catalog: Catalog) -> set[str]:
-    """What pySHACL finds fault with."""
+    """The focus nodes that pySHACL reports."""
     with quiet():
         conforms, report, _ = pyshacl.validate(data, shacl_graph=str(shapes(catalog)), inplace=True)
     assert isinstance(report, Graph)

@@ -1,4 +1,4 @@
-"""Names of QUDT's units that people shorten."""
+"""Common short forms of QUDT's unit names."""
 
 from __future__ import annotations
 

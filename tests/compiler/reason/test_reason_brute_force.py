@@ -1,4 +1,4 @@
-"""Verdicts held against every point of a small grid, and witnesses against the interpreter."""
+"""Verdicts compared with every point of a small grid, and witnesses with the interpreter."""
 
 from __future__ import annotations
 

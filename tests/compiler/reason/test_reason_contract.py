@@ -276,7 +276,7 @@ LOST: dict[str, tuple[Compare, tuple[float, float], tuple[float, float], tuple[f
         (1.0, 0.0),
     ),
 }
-"""A comparison, its numbers, a value that it holds of, and how far the box goes beyond."""
+"""A comparison, its numbers, a value that satisfies it, and how far the box extends beyond."""
 
 
 @pytest.mark.parametrize("name", LOST)

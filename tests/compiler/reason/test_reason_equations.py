@@ -85,7 +85,9 @@ def test_a_conflict_is_found_and_each_rule_of_it_can_be_left_out(name: str) -> N
 
 
 def test_many_roots_are_decided_by_boxes() -> None:
-    """The solver gives up on them; that must not cost the budget, nor the smallest conflict."""
+    """The solver gives up on them; that must neither use up the budget nor lose the smallest
+    conflict.
+    """
     roots = "sqrt(a) + sqrt(b) + sqrt(c) >= 5; sqrt(b) + sqrt(c) + sqrt(d) >= 5.5; sqrt(d) + sqrt(e) + sqrt(f) >= 6; "
     pack = compiled(
         rules(roots + "sqrt(f) + sqrt(g) + sqrt(h) >= 6.5; a + b + c + d + e + f + g + h <= 20")
@@ -97,7 +99,7 @@ def test_many_roots_are_decided_by_boxes() -> None:
     assert budget.taken < budget.total
     again = Budget()
     reason(pack, again)
-    assert again.taken == budget.taken  # whatever the solver was asked before
+    assert again.taken == budget.taken  # independent of earlier queries to the solver
 
 
 def test_no_value_of_many_keeps_a_conflict() -> None:

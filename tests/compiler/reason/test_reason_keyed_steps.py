@@ -1,4 +1,7 @@
-"""The next row of a machine is not the next row of the table: rules on either do not meet there."""
+"""The next row of a machine differs from the next row of the table.
+
+Rules about one do not interact with rules about the other.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""The grammar of random shapes over the plant of `shacl_plant`.
+"""The grammar of random shapes over the plant of `shacl_plant`::
 
-shape = a node shape of all pumps: property | logic of two or three constraints on paths property =
-path and one to three constraints on its values path = name | feeds/name | alternative of two names
-| inverse of feeds name = pressure | level (numbers), state | note (texts), material (things)
-constraint on numbers = bounds | in | hasValue | datatype | lessThan | lessThanOrEquals | equals |
-disjoint constraint on texts = in | hasValue | pattern | minLength | maxLength | languageIn
-constraint on things = in | hasValue | class | nodeKind any value = minCount | maxCount | not | or |
-and | xone of constraints
+shape    = a node shape of all pumps: property | logic of two or three constraints on paths
+property = path and one to three constraints on its values
+path     = name | feeds/name | alternative of two names | inverse of feeds
+name     = pressure | level (numbers), state | note (texts), material (things)
+constraint on numbers = bounds | in | hasValue | datatype
+                      | lessThan | lessThanOrEquals | equals | disjoint
+constraint on texts   = in | hasValue | pattern | minLength | maxLength | languageIn
+constraint on things  = in | hasValue | class | nodeKind
+any value             = minCount | maxCount | not | or | and | xone of constraints
 """
 
 from __future__ import annotations

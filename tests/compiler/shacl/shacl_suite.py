@@ -51,7 +51,7 @@ KNOWN: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One test; `conforms` is None where the suite expects the shapes to be refused."""
+    """One test; `conforms` is None if the suite expects the shapes to be rejected."""
 
     name: str
     data: Path
@@ -61,7 +61,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What came out: `rows` and `graph` count components, `refused` says why nothing did."""
+    """The result: `rows` and `graph` count components; `refused` is the reason for a rejection."""
 
     conforms: bool | None
     rows: int = 0
@@ -113,10 +113,9 @@ def on_the_graph(case: Case) -> Verdict:
 
 
 def on_a_table(case: Case, folder: Path) -> Verdict:
-    """The verdict with every data property that fits into a column in a table with the nodes as
-    rows.
+    """The verdict with every data property that fits into a column in a table of the nodes.
 
-    `refused` says why the test cannot be put so.
+    `refused` says why a test cannot be converted.
     """
     graph = _parsed(case.data)
     moved = observable(graph)

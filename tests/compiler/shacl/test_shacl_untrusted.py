@@ -1,6 +1,4 @@
-"""Shapes and queries from strangers: no connection that nobody asked for, bounded time, and rules
-that are not dropped.
-"""
+"""Untrusted shapes and queries: no unrequested connection, bounded time, no dropped rules."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ HEAD = """@prefix sh: <http://www.w3.org/ns/shacl#> .
 
 
 class Listener:
-    """A server on this machine that counts who connects, and hangs up."""
+    """A local server that counts connections and closes them."""
 
     def __init__(self) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -105,7 +103,7 @@ def test_service_opens_no_connection(
 
 
 BACKTRACKING = ("(a+)+$", "^(a|a)*$", "(.*a){20}b", "^(a?){60}a{60}b", "^(a?a?)*$", 40 * "a?" + "b")
-"""Patterns that Python's `re` needs years for, on a text of 60 times a and one `!`."""
+"""Patterns that take Python's `re` years, on a text of 60 times a and one `!`."""
 
 
 @pytest.mark.parametrize("pattern", BACKTRACKING)

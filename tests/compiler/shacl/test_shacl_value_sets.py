@@ -1,5 +1,6 @@
-"""Paths to several columns: all are read as numbers where shapes speak of numbers, and equal values
-are one value node, as in pySHACL.
+"""Paths to several columns: all are numbers if a shape uses numbers.
+
+Equal values are one value node, as in pySHACL.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ def test_what_ends_in_one_of_several_columns_is_read_as_a_number(tmp_path: Path,
 
 
 def test_one_column_is_counted_as_it_was(tmp_path: Path) -> None:
-    """A text that nothing tells of is a text, and no number is asked for."""
+    """A text without further information stays a text and need not be a number."""
     pack = pack_of(compiled(tmp_path, PUMP, "p:press ; sh:minCount 1 ; sh:maxCount 1"))
     assert {row_text(pack, bank, row) for bank in pack.banks for row in range(bank.rows)} == {
         f"press[{pump}] is known" for pump in PUMPS
@@ -204,9 +205,9 @@ def test_a_sensor_with_a_unit_has_numbers(tmp_path: Path) -> None:
 
 
 def test_counting_tells_nothing_of_units(tmp_path: Path) -> None:
-    """Values in kilopascal and bar are one where they are equal.
+    """Equal values in kilopascal and bar count as one.
 
-    A temperature is never a pressure, and no column gets a unit by it.
+    A temperature never equals a pressure, and no column gets a unit by this.
     """
     units = "p:s0 qudt:unit unit:BAR . p:s1 qudt:unit unit:KiloPA . p:s3 qudt:unit unit:DEG_C ."
     found = compiled(

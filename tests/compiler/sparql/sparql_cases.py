@@ -55,7 +55,7 @@ def sensors(columns: Sequence[tuple[str, str]]) -> str:
 def compiled(
     folder: Path, graph: str, query: str, rules: str = ""
 ) -> tuple[Pack | None, tuple[Diagnostic, ...]]:
-    """What the compiler makes of one query."""
+    """The compilation of one query."""
     (folder / "g.ttl").write_text(graph, encoding="utf-8")
     (folder / "q.rq").write_text(query, encoding="utf-8")
     found = compile_rules([folder / "q.rq", folder / "g.ttl"], text=rules or None)
@@ -150,7 +150,7 @@ def same_violations(ours: set[str], theirs: set[str]) -> bool:
 
 
 def _shown(query: str) -> frozenset[str]:
-    """The variables of its pattern that a query shows."""
+    """The variables of a query's pattern that it selects."""
     _, _, _, body = Reader({}).read(query)
     return shown(parse_query(tuple(word for word in tokens(query) if word.start >= body)))
 
@@ -186,7 +186,7 @@ def _label(term: object, graph: Graph) -> str:
 def check_equal(
     folder: Path, graph: str, queries: Sequence[str], table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> int:
-    """Assert that both find the same for every query; how many of them the compiler took."""
+    """Assert that both find the same for every query; return how many the compiler accepts."""
     rows = len(next(iter(table.values())))
     ours, diagnostics = by_compiler(folder, graph, queries, table, rows, monkeypatch)
     assert all(item.code.startswith("FKG3") for item in diagnostics if item.severity == "error"), (

@@ -37,7 +37,7 @@ SENSOR = "https://example.org/sensor#"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of one query: ``rows`` or ``graph`` and equal, or rejected, with code and reason."""
+    """The result of one query: ``rows`` or ``graph`` if equal; else code and reason."""
 
     folder: str
     name: str

@@ -1,4 +1,4 @@
-"""Partial evaluation equals running the query as it is on the data written out as triples."""
+"""Partial evaluation equals running the original query on the data written as triples."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def grouped(draw: st.DrawFn) -> str:
 
 
 ARGUMENTS = ("?w", "?w * 2", "?w + ?x", "ABS(?w)", "DISTINCT ?x", "?x", "DISTINCT ?w")
-"""COUNT has none that may be an error: the store counts those as if they were values."""
+"""COUNT over values that may be errors is excluded: the store counts errors as values."""
 
 
 @pytest.mark.slow
@@ -225,7 +225,7 @@ def test_random_aggregates(tmp_path: Path, graph: str, table: Table, asked: list
 def test_a_condition_on_a_value_that_never_exists_excludes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """IF passes the error of `CEIL(?none)` on, so the inner filter is never true."""
+    """IF passes on the error of `CEIL(?none)`, so the inner filter is never true."""
     query = (
         f"{PREFIX} SELECT ?m WHERE {{ ?m p:t ?v . ?m p:low ?x . "
         "BIND(IF(!(BOUND(?v)), IF(?none = ?no, ?y, ?none), CEIL(?none)) AS ?y) "

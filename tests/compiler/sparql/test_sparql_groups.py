@@ -1,4 +1,4 @@
-"""Groups: what becomes a number over members, what the graph counts, and what is refused."""
+"""Groups: which become numbers over members, which the graph counts, which are rejected."""
 
 from __future__ import annotations
 

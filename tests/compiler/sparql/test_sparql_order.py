@@ -98,7 +98,7 @@ APART: Table = {
     column: [(None, 1.0, 2.5, 5.0)[row // (k + 1) ** 2 % 4] for row in range(64)]
     for k, column in enumerate(COLUMNS)
 }
-"""A table in which a value is missing whether the others of its entity are or not."""
+"""A table in which a value may be missing independently of the other values of its entity."""
 
 
 @pytest.mark.parametrize("pattern", NESTED)

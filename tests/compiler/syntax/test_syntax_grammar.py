@@ -18,7 +18,7 @@ from fedkg_compiler.syntax.table import grammar_text, table
 
 
 def debug_log(grammar: str) -> str:
-    """What lark says while it builds a parser."""
+    """lark's log while it builds a parser."""
     said = io.StringIO()
     handler = logging.StreamHandler(said)
     level = lark.logger.level
@@ -72,7 +72,7 @@ def test_the_parser_is_little_work_to_build(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(lark.lexer.Scanner, "__init__", counted)
     parser = build_parser()
     for one in parser.parser.lexer.lexers.values():
-        assert one.scanner is not None  # made when it is first asked for
+        assert one.scanner is not None  # created on first use
     assert len(parser.parser.parser._parse_table.states) < 1_000
     assert scanners < 1_000
     assert importlib.util.find_spec("interegular") is None

@@ -1,4 +1,4 @@
-"""What is too much: depth, length, the number of problems."""
+"""Limits: depth, length, the number of problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Good files with a mistake put into them: never an exception, and mostly one problem."""
+"""Good files with an inserted mistake: never an exception, and mostly one problem."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PIECES = [
 
 
 def edited(text: str, source: random.Random) -> str:
-    """The text with one edit: a letter or a word dropped, doubled, swapped, replaced or inserted."""
+    """The text with one letter or word dropped, doubled, swapped, replaced or inserted."""
     at = source.randrange(len(text))
     end = min(len(text), at + source.choice([1, 1, 1, 2, 5]))
     match source.randrange(5):

@@ -27,7 +27,7 @@ def cut(text: str, span: Span) -> str:
 
 
 def nodes(value: object, above: Tree | None = None) -> Iterator[tuple[Tree, Tree | None]]:
-    """All nodes of a tree, each with the one above it."""
+    """All nodes of a tree, each with its parent."""
     if isinstance(value, Tree):
         yield value, above
         for name in value.__dataclass_fields__:
@@ -49,7 +49,7 @@ def without_marks(text: str) -> str:
 
 
 def check(text: str, file: tree.RuleFile) -> int:
-    """Hold every node of a file against the text; returns how many there were."""
+    """Compare every node of a file with the text; return their number."""
     count = 0
     for node, above in nodes(file.statements):
         count += 1

@@ -30,7 +30,7 @@ TEXT = 'rule a "T" kind causal require if x in A, "B" then all of (y(?p) >= 1.5 
 
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the table's file, which is what is read."""
+    """A copy of the table's file, from which the table is read."""
     copy = tmp_path / tables.FILE.name
     copy.write_bytes(tables.FILE.read_bytes())
     monkeypatch.setattr(tables, "FILE", copy)
@@ -41,7 +41,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows whenever lark makes a table."""
+    """Counts how often lark builds a table."""
     count: list[int] = []
     make = making.make_table
 
@@ -140,7 +140,7 @@ def by_lark(lark: Any, text: str) -> tuple[Any, list[Any], int | None, frozenset
 
 
 def by_us(text: str) -> tuple[Any, list[Any], int | None, frozenset[str]]:
-    """The same of ours."""
+    """The same result from our reader."""
     reading: Reading = read(text)
     tree = None if reading.tree is None else shape(reading.tree)
     return (

@@ -1,4 +1,4 @@
-"""How names are cut into stems."""
+"""Splitting of names into stems."""
 
 from __future__ import annotations
 

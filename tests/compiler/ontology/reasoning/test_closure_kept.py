@@ -1,5 +1,6 @@
-"""Closures of ontologies that are kept: the same as without, on disk under what they were made of,
-and never in the way.
+"""Cached closures of ontologies equal fresh ones.
+
+They are stored by what they were made of, and a damaged cache never causes an error.
 """
 
 from __future__ import annotations

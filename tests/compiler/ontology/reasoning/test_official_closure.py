@@ -1,6 +1,4 @@
-"""The closure of official files against owlrl's: equal but for what either leaves out on
-purpose.
-"""
+"""The closure of official files equals owlrl's, except for deliberate omissions of either."""
 
 from __future__ import annotations
 

@@ -41,8 +41,9 @@ Spoken = tuple[str, str, str]
 
 
 def slowly(facts: Facts, quads: list[ox.Quad]) -> tuple[set[Spoken], set[str]]:
-    """The triples that follow by proving each fact, without asserted ones and those that the
-    closure omits; and the contradictions by rule.
+    """The triples that follow by proving each fact, and the contradictions by rule.
+
+    Asserted triples and those that the closure omits are left out.
     """
     nodes = facts.nodes
     terms = Terms(
@@ -108,8 +109,9 @@ def by_owlrl(text: str) -> set[Spoken]:
 
 
 def _counts(spoken: Spoken) -> bool:
-    """Whether both say it: not of every node and term, and nothing of blank nodes, which rdflib
-    names anew.
+    """Whether both reasoners state such triples.
+
+    Not about every node and term, and not about blank nodes, which rdflib renames.
     """
     s, p, o = spoken
     axiomatic = s == o and p in (ax.owl("sameAs"), ax.rdfs("subClassOf"), ax.rdfs("subPropertyOf"))
@@ -124,9 +126,10 @@ def _counts(spoken: Spoken) -> bool:
 
 
 def compared(axioms: list[ax.Axiom]) -> set[Spoken]:
-    """What ours and owlrl both conclude.
+    """The conclusions of ours and of owlrl.
 
-    Classes and properties are declared: owlrl takes declared ones alone as below themselves.
+    Classes and properties are declared, because owlrl makes only declared ones subclasses of
+    themselves.
     """
     whole = {line for axiom in axioms for line in axiom}
     names = {name for line in whole for name in line}
@@ -152,8 +155,9 @@ def compared(axioms: list[ax.Axiom]) -> set[Spoken]:
 @tries(20)
 @given(st.lists(ax.schema, min_size=2, max_size=5), st.lists(ax.facts, min_size=4, max_size=8))
 def test_owlrl_concludes_the_same(schema: list[ax.Axiom], facts: list[ax.Axiom]) -> None:
-    """Without literals (owlrl takes them as subjects) and without keys (it leaves the last property
-    of a key out of account).
+    """Without literals, which owlrl takes as subjects, and without keys.
+
+    owlrl ignores the last property of a key.
     """
     compared([*schema, *facts])
 
@@ -229,8 +233,7 @@ EACH = {
         "D subClassOf C",
     ),
 }
-"""For each rule what it needs and what it then concludes; names of one letter are the case's own.
-"""
+"""For each rule its premises and conclusions; one-letter names are local to the case."""
 
 
 def lines_of(number: int, text: str) -> ax.Axiom:

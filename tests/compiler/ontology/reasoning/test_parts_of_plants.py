@@ -1,5 +1,6 @@
-"""Rules over a plant with a hierarchy that is stated from both sides and in parts: ISA-95's
-part-of, its inverses, and a chain over it.
+"""Rules over a plant with a hierarchy stated from both sides and in parts.
+
+It uses ISA-95's part-of, its inverses, and a chain over it.
 """
 
 from __future__ import annotations

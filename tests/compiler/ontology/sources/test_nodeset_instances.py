@@ -227,7 +227,7 @@ def fedkg(
 
 
 def loaded(folder: Path, catalog: Catalog, *texts: str) -> tuple[Graph, tuple[Diagnostic, ...]]:
-    """The graph of these node sets, and what is wrong with them.
+    """The graph of these node sets, and their problems.
 
     Unfollowed imports of OPC UA itself are left out.
     """

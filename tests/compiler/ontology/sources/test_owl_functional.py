@@ -1,5 +1,6 @@
-"""Functional syntax: every construct becomes the triples that the OWL 2 mapping states, and
-mistakes cost their axiom alone.
+"""Functional syntax: every construct becomes the triples of the OWL 2 mapping.
+
+A mistake affects only its axiom.
 """
 
 from __future__ import annotations

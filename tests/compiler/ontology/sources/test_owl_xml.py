@@ -1,5 +1,6 @@
-"""OWL/XML: the same triples as the functional syntax gives, right IRIs, and the official files as
-their N-Triples have them.
+"""OWL/XML gives the same triples as the functional syntax.
+
+IRIs are right, and the official files give the triples of their N-Triples versions.
 """
 
 from __future__ import annotations
