@@ -16,7 +16,7 @@ from fedkg.cli.main import run
 
 @dataclass(frozen=True)
 class Done:
-    """What a command left behind."""
+    """The result of a command."""
 
     code: int
     out: str

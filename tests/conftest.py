@@ -29,18 +29,16 @@ settings.load_profile(QUICK)
 
 
 def pytest_configure() -> None:
-    """Torch counts the kinds of devices when something is differentiated for the first time: the
-    played one has to be there by then.
+    """Register the fake device early: torch lists the kinds of devices at its first
+    differentiation.
     """
     import second_device  # noqa: F401
 
 
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees, or changes, what the person who runs it has added to the catalogue of
-    ontologies.
-    """
-    # `fedkg --limit` sets it for its process, which here is that of all tests
+    """Tests neither see nor change the user's additions to the catalogue of ontologies."""
+    # `fedkg --limit` sets it for its process, here the process of all tests
     monkeypatch.setenv("FEDKG_LIMITS", "")
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path_factory.getbasetemp() / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
@@ -48,9 +46,7 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @pytest.fixture(params=["second device", pytest.param("cuda", marks=pytest.mark.gpu)])
 def elsewhere(request: pytest.FixtureRequest) -> Iterator[torch.device]:
-    """A device that is not the processor: one that is played, everywhere, and an accelerator, where
-    there is one.
-    """
+    """A device other than the CPU: the fake one, and an accelerator if there is one."""
     import torch
     from second_device import FAR, second_device
 

@@ -35,7 +35,7 @@ def free_port() -> int:
 def serving(folder: Path) -> Iterator[str]:
     """The address of a server that serves a folder, until the end of the block."""
     assert BINARY is not None
-    for _ in range(5):  # somebody else may take the port before the server does
+    for _ in range(5):  # another process may take the port before the server does
         port = free_port()
         process = subprocess.Popen(
             [BINARY, "serve", "--location", str(folder), "--bind", f"127.0.0.1:{port}"],
@@ -73,7 +73,7 @@ Answer = Callable[[BaseHTTPRequestHandler, bytes], bool]
 
 @contextmanager
 def in_front(answer: Answer, server: str = "") -> Iterator[str]:
-    """The address of a server that answers by `answer`, and hands on what that leaves."""
+    """The address of a server that answers by `answer`, and forwards everything else."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -51,7 +51,7 @@ UNKNOWN: Verdict = (-INF, INF, None)
 
 @dataclass(frozen=True)
 class Owner:
-    """A bank row or a member: its columns, views, numbers, and the positions of its sets' members."""
+    """A bank row or a member: its columns, views, numbers, and the positions of its members."""
 
     slots: list[int]
     views: list[int]
@@ -62,7 +62,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Trace:
-    """`steps[t]` is the table row of step t, None where it is missing; `values` float64 [V, B, C]."""
+    """`steps[t]`: the table row of step t or None; `values`: float64 [V, B, C]."""
 
     values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
     steps: list[int | None]
@@ -71,7 +71,7 @@ class Trace:
 
 
 def row_verdict(bank: Bank, row: int, trace: Trace, t: int) -> Verdict:
-    """What bank row `row` says at step t of a trace."""
+    """The verdict of bank row `row` at step t of a trace."""
     owner = Owner(
         bank.slots[row].tolist(), bank.views[row].tolist(), bank.params[row].tolist(), -1, row
     )

@@ -22,11 +22,11 @@ _NAME = "far"
 _setup_privateuseone_for_python_backend(_NAME)
 FAR = torch.device(_NAME, 0)
 _MOVES = ("aten::_to_copy", "aten::copy_")
-"""What takes tensors from one device to another."""
+"""Functions that move tensors from one device to another."""
 
 
 class FarTensor(torch.Tensor):
-    """A tensor of the second device; `held` is the same on the processor."""
+    """A tensor of the second device; `held` is the same tensor on the CPU."""
 
     held: Tensor
 
@@ -48,7 +48,7 @@ class FarTensor(torch.Tensor):
         return _run(func, args, kwargs or {})
 
     def tolist(self) -> Any:
-        """As every accelerator has it: a copy."""
+        """Copies to the CPU, as on every accelerator."""
         return self.held.tolist()
 
     def numpy(self, **_: Any) -> Any:
@@ -97,11 +97,11 @@ def _here(value: Any) -> Any:
 
 @contextmanager
 def second_device() -> Iterator[None]:
-    """Within, tensors may be made on `FAR` or moved there."""
+    """Inside the block, tensors can be created on `FAR` or moved there."""
     before = torch._C._only_lift_cpu_tensors()
     torch._C._set_only_lift_cpu_tensors(
         True
-    )  # `torch.tensor([1.0], device=FAR)` is made here and moved by an operation that is seen
+    )  # `torch.tensor([1.0], device=FAR)` is created on the CPU and moved by a visible operation
     try:
         with _Run():
             yield

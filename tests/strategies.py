@@ -85,7 +85,7 @@ INPUTS, CATEGORY, OUTPUTS, SCORES = (0, 1, 2), 3, (4, 5), (6, 7, 8)
 
 X = columns(["torque", "wear", "pressure", "kind"])
 Y = columns(["failure", "quality"]) + scores("grade", ["A", "B", "C"])
-"""Layouts over `CONTRACT`: the input columns as they are, then the five outputs."""
+"""Layouts over `CONTRACT`: the unscaled input columns, then the five outputs."""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 300.0, 308.6, 8.6, 0.1, 0.3)
 numbers = st.one_of(
@@ -93,7 +93,7 @@ numbers = st.one_of(
     st.floats(-1e3, 1e3, allow_subnormal=False),
     st.integers(-4, 4).map(float),
 )
-"""Numbers that tie often and sit on decimal data."""
+"""Numbers that often tie and equal decimal data."""
 
 SMOOTH = ("min", "max", "abs", "floor", "ceil", "round")
 EXACT = (*SMOOTH, "sqrt")
@@ -102,7 +102,7 @@ TRANSCENDENTAL = ("exp", "log", "sin", "cos", "tan", "tanh")
 
 
 def slots_of(role: Role) -> st.SearchStrategy[Term]:
-    """Slot 0 to 2 are inputs, 3 and 4 outputs (see `banks`)."""
+    """Slots 0 to 2 are inputs, 3 and 4 outputs (see `banks`)."""
     return st.sampled_from(
         [Slot(index=i, role=role) for i in ((0, 1, 2) if role == "input" else (3, 4))]
     )
@@ -172,7 +172,7 @@ def comparisons(
 ) -> st.SearchStrategy[Compare]:
     """Comparisons of every kind, with and without a tolerance; parameter 5 is the scale.
 
-    With `lagged` also of values some steps earlier; the first ends of windows say how many.
+    With `lagged`, also of earlier values; the first bounds of windows give the number of steps.
     """
     side = terms(functions, outputs, members)
     if lagged:

@@ -1,4 +1,4 @@
-"""The gates themselves: that they are in force, and that each can fail."""
+"""The quality gates are in force, and each can fail."""
 
 from __future__ import annotations
 

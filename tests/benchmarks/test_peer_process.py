@@ -1,4 +1,4 @@
-"""A benchmark says why a peer gives no result: it crashed, was killed, or needs too long."""
+"""A benchmark reports why a peer has no result: it crashed, was killed, or needs too long."""
 
 from __future__ import annotations
 

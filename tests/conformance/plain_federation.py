@@ -42,7 +42,7 @@ from fedkg.models import MLP
 
 Array = NDArray[Any]
 EXECUTORS = ("stacked", "sequential", *(() if "WITHOUT_WORKERS" in os.environ else ("processes",)))
-"""Runs of mutants are without worker processes, which take longer to start than all else."""
+"""Mutation tests run without worker processes, which take longer to start than all the rest."""
 TOLERANCE = {"float64": 1e-9, "float32": 2e-3}
 """Largest difference to the loop, relative to the largest parameter.
 
@@ -89,11 +89,13 @@ class Federation:
     """Data and settings. The model is a network with one hidden layer, or linear.
 
     Attributes:
-        x: of each client [n_k, F]. y: [n_k, O], class numbers [n_k], or 0 and 1 [n_k] for `logistic`.
+        x: of each client [n_k, F].
+        y: [n_k, O], class numbers [n_k], or 0 and 1 [n_k] for `logistic`.
         server: the same of the server.
-        hidden, outputs: H (0: a linear model) and O. activation: of the hidden layer.
-        known: what is injected into the answers of a classifier.
-        own: (rate, epochs, batch) of single clients, None for as all do.
+        hidden, outputs: H (0: a linear model) and O.
+        activation: of the hidden layer.
+        known: knowledge to inject into a classifier.
+        own: (rate, epochs, batch) of single clients, None for the common ones.
         dtype, executor, chunk: how the product computes.
     """
 
@@ -190,7 +192,7 @@ class Federation:
         return -np.log(self.probabilities(z, x)[np.arange(len(y)), y])
 
     def slope(self, w: Array, x: Array, y: Array) -> Array:
-        """The derivative of each row's loss by the outputs, [B, O]."""
+        """The derivative of each row's loss with respect to the outputs, [B, O]."""
         z = self.outputs_at(w, x)
         if self.loss == "squared":
             return 2 * (z - y) / self.outputs
@@ -240,7 +242,7 @@ class Federation:
         return [(self.x[client][index], self.y[client][index]) for index in rows]
 
     def server_minibatches(self, number: int) -> list[tuple[Array, Array]]:
-        """The same of what the server trains on its own rows."""
+        """The same for the server's own rows."""
         x, y = self.server
         rows = self._drawn(server_seed(self.seed), number, 0, len(x), self.epochs, None)
         return [(x[index], y[index]) for index in rows]
@@ -281,7 +283,7 @@ class Federation:
     # The product's side.
 
     def problem(self, **changes: Any) -> Problem:
-        """The same as a problem; changes: fields of `Problem`."""
+        """The federation as a problem; changes: fields of `Problem`."""
         kind = torch.float64 if self.dtype == "float64" else torch.float32
 
         def targets(y: Array) -> torch.Tensor:
@@ -334,7 +336,7 @@ class Federation:
         return tuple(f"site_{k}" for k in range(len(self.x)))
 
     def settings(self) -> Settings:
-        """The same as settings."""
+        """The federation as settings."""
         own = {
             f"site_{k}": Own(learning_rate=rate, local_epochs=epochs, batch=batch)
             for k, (rate, epochs, batch) in self.own.items()
@@ -415,7 +417,7 @@ def run(
 
 
 def close(found: Array, expected: Array, federation: Federation) -> None:
-    """Assert that the product's numbers are the loop's, as far as the type of the numbers goes."""
+    """Assert that the product's numbers equal the loop's up to the precision of their type."""
     size = max(1.0, float(np.abs(expected).max()))
     np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE[federation.dtype] * size)
 
@@ -426,7 +428,7 @@ def same_rounds(
     weights: list[dict[int, float]],
     expected: list[Round],
 ) -> None:
-    """Assert that all rounds lead to the same models and weights."""
+    """Assert that all rounds give the same models and weights."""
     for state, weight, wanted in zip(states, weights, expected, strict=True):
         close(federation.flat(state.models), wanted.models, federation)
         assert weight.keys() == wanted.alpha.keys()
@@ -509,5 +511,5 @@ def federations(
 
 
 def start_of(federation: Federation, models: int = 1, seed: int = 0) -> Array:
-    """Models to begin with, [G, P], all different."""
+    """Initial models, [G, P], all different."""
     return np.random.default_rng(seed).normal(size=(models, federation.parameters)) * 0.7

@@ -20,7 +20,7 @@ from fedkg.granger.kalman import Client
 F64 = NDArray[np.float64]
 Blocks = dict[tuple[int, int, int], F64]
 SENT = 1.25
-"""In the formula of the Gaussian mechanism."""
+"""Constant of the formula of the Gaussian mechanism."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Steps:
 
 
 def filtered(one: Client, y: F64) -> F64:
-    """The states [T, P] of a client's filter: predict, then correct by the gain times the residual."""
+    """The states [T, P] of a client's filter: predict, then add the gain times the residual."""
     h = np.zeros(len(one.transition))
     found = []
     for row in y:
@@ -65,14 +65,14 @@ def filtered(one: Client, y: F64) -> F64:
 
 
 def spread(bound: float, epsilon: float, delta: float) -> float:
-    """The deviation of the Gaussian mechanism for a sensitivity."""
+    """The standard deviation of the Gaussian mechanism for a sensitivity."""
     return bound * np.sqrt(2 * np.log(SENT / delta)) / epsilon
 
 
 def zeros(
     clients: Sequence[Client], allowed: NDArray[np.bool_], orders: Sequence[int]
 ) -> tuple[Blocks, list[F64]]:
-    """A_mn at each lag of client m's equation, and theta, before anything is learnt."""
+    """Initial values: A_mn at each lag of client m's equation, and theta."""
     number = range(len(clients))
     sizes = [len(one.transition) for one in clients]
     blocks = {
@@ -94,7 +94,7 @@ def sequential(  # one page, in the order of the paper's algorithm
     cover: Mapping[str, float] | None = None,
     seed: int = 0,
 ) -> Learned:
-    """Algorithm 2, one sample a step."""
+    """Algorithm 2, one sample per step."""
     number, lags = range(len(clients)), max(orders)
     streams = np.random.default_rng(seed).spawn(len(clients) + 1)
     ys = [one.measurements.copy() for one in clients]
@@ -228,7 +228,7 @@ def on_averages(
     rates: Steps,
     epochs: int,
 ) -> Learned:
-    """One step an epoch, along averaged gradients (specification, section 3, mode `batch`)."""
+    """One step per epoch along averaged gradients (specification, section 3, mode `batch`)."""
     states = [filtered(one, one.measurements) for one in clients]
     causes, theta = zeros(clients, allowed, orders)
     losses, total = np.zeros((epochs, len(clients))), np.zeros(epochs)

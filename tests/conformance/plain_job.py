@@ -27,7 +27,7 @@ from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.tables.table_data import prepare_tables
 
 LIMITS = tuple(round(0.05 * i, 2) for i in range(6, 15))
-"""Of the probability of a failure, in rules."""
+"""Limits of the probability of a failure in rules."""
 GUARDS = {"load": (4.0, 6.0, 20.0), "heat": (7.0, 20.0)}
 """Limits of the sensors in guards; no row reaches 20."""
 HEAD = """\
@@ -39,7 +39,7 @@ output failure in probability span 0 .. 1
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnJob:
-    """A job file and what it reads; `fields` has no algorithm yet."""
+    """A job file and its inputs; `fields` has no algorithm yet."""
 
     table: str
     rules: tuple[Rule, ...]

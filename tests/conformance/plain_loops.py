@@ -17,7 +17,7 @@ from plain_rules import Rules, validity
 Cohorts = Sequence[Sequence[int]]
 Extra = Callable[[Array], Array]
 Pull = Callable[[int, int, Array], Array]
-"""What is added to the gradient in round 1, 2, ... at a client at w [P]."""
+"""A term to add to the gradient in round 1, 2, ... at a client at w [P]."""
 Walk = Callable[[Federation, int, int, Array, Extra | None], Array]
 """Local training of a client from w."""
 Project = Callable[[int, Array], Array]
@@ -25,7 +25,7 @@ Project = Callable[[int, Array], Array]
 
 
 def descend(f: Federation, number: int, k: int, w: Array, extra: Extra | None = None) -> Array:
-    """Local gradient descent of client k from w; extra: what is added to the gradient."""
+    """Local gradient descent of client k from w; extra: a term to add to the gradient."""
     for x, y in f.minibatches(number, k):
         g = f.gradient(w, x, y)
         w = w - f.rate_of(number, k) * (g if extra is None else g + extra(w))
@@ -47,7 +47,7 @@ def momentum_descent(momentum: float, decay: float) -> Walk:
 
 
 def adam(beta1: float, beta2: float, tau: float) -> Walk:
-    """Kingma and Ba 2015, algorithm 1, begun anew in every round."""
+    """Kingma and Ba 2015, algorithm 1, restarted in every round."""
 
     def walk(f: Federation, number: int, k: int, w: Array, extra: Extra | None) -> Array:
         m = v = np.zeros_like(w)
@@ -91,7 +91,7 @@ def fedavg(
 
 
 def local_only(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
-    """Every client goes on from its own model, and nothing is sent."""
+    """Every client continues with its own model; nothing is sent."""
     own, rounds = {k: models[0].copy() for k in range(len(f.x))}, []
     for number, cohort in enumerate(cohorts, 1):
         for k in cohort:
@@ -374,7 +374,7 @@ def _ranges(y: Array) -> Array:
 
 
 def _raised(found: Array, traces: Array) -> Array:
-    """Row 7: the largest value of each window is raised to what the property asks."""
+    """Row 7: the largest value of each window is raised to the required one."""
     result = traces.copy()
     for place, w in enumerate(_windows(traces.shape[1])):
         for row in result:
@@ -463,7 +463,7 @@ def fedstl(
     cluster: dict[int, int] = {}
 
     def loss(j: int, k: int) -> float:
-        """L_p of client k's property on what cluster j's model forecasts."""
+        """L_p of client k's property on the forecasts of cluster j's model."""
         forecast = f.outputs_at(w[j], f.x[k][list(shared[k])])
         return float(np.abs(template.away(sample[k], forecast)).mean())
 

@@ -85,22 +85,25 @@ class Rules:
 
     @property
     def weight(self) -> Array:
-        """Of the constraints, [M]."""
+        """Weights of the constraints, [M]."""
         return np.array([r.weight / len(r.limits) for r in self.rules for _ in r.limits])
 
     @property
     def hard(self) -> NDArray[np.bool_]:
-        """Of the constraints, [M]."""
+        """Whether each constraint is hard, [M]."""
         return np.array([r.hard for r in self.rules for _ in r.limits])
 
     @property
     def family(self) -> NDArray[np.str_]:
-        """Of the constraints, [M]."""
+        """Family of each constraint, [M]."""
         return np.array([r.kind for r in self.rules for _ in r.limits])
 
 
 def validity(v: Array, weight: Array) -> float:
-    """The weighted mean of what is not NaN; NaN where all is, 1 where nothing has a weight."""
+    """The weighted mean of the values that are not NaN.
+
+    NaN if all are NaN, 1 if no value has a weight.
+    """
     known = ~np.isnan(v)
     if not known.any():
         return float("nan")

@@ -1,5 +1,4 @@
-"""Federated Granger learning against plain loops over steps and clients, with and without
-differential privacy.
+"""Federated Granger learning against plain loops, with and without differential privacy.
 
 Letters: M clients, T steps, P_m states and D_m measurements of client m, L lags.
 """
@@ -103,7 +102,7 @@ def test_the_plain_loop(
         slow = steps_of | {"client": 1e-3, "server": 5e-4, "causes": 1e-4}
         averaged = on_averages(clients, allowed, orders, Steps(**slow), 3)
         ways.append((learn(series, Rates(**slow), mode="batch", epochs=3), averaged))
-    if ridge and not covered:  # without, directions that nothing excites are undetermined
+    if ridge and not covered:  # without noise, directions that nothing excites are undetermined
         resting = at_rest(clients, allowed, orders, Steps(**steps_of))
         ways.append((learn(series, rates, mode="closed_form"), resting))
     for way, wanted in ways:
@@ -132,7 +131,7 @@ def bounds(measurement: float, response_: float) -> Cover:
 
 
 def messages(one: Client, y: F64, cover: Cover, gradients: F64) -> list[tuple[F64, F64]]:
-    """What a client with a record sends at each step, with the same noise for every record."""
+    """A client's messages at each step, with the same noise for every record."""
     changed = Client(
         name=one.name,
         transition=one.transition,

@@ -1,4 +1,4 @@
-"""`fedkg run` on a table against the naive NumPy loop of each algorithm, over drawn job files."""
+"""`fedkg run` on a table against the naive NumPy loop of each algorithm, on random job files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEW = settings(
     tries(8),
     deadline=None,
     derandomize=True,
-    phases=[Phase.explicit, Phase.generate],  # to shrink a job takes minutes
+    phases=[Phase.explicit, Phase.generate],  # shrinking a job takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 TOLERANCE = 2e-5
@@ -35,7 +35,7 @@ Adaptive steps divide by small numbers; there the tolerance is a hundred times a
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`fedkg` without the drawing of reports, which has its own tests."""
+    """`fedkg` without drawing reports, which has separate tests."""
     monkeypatch.setattr("fedkg.report.write_report", lambda folder: Path(folder) / "report.html")
     return partial(call, capsys)
 
@@ -341,14 +341,14 @@ def test_run_is_the_plain_loop(name: str, data: st.DataObject, cli: Command) -> 
 @given(data=st.data())
 @settings(FEW, max_examples=1)
 def test_worker_processes_do_the_same(data: st.DataObject, cli: Command) -> None:
-    """The workers of a job take seconds to start, so that this is tried once."""
+    """The workers of a job take seconds to start, so this is tried once."""
     job = data.draw(drawn_jobs(least=4, whole=True))
     training = {**job.fields["training"], "executor": "processes", "workers": 2, "chunk": 1}
     compare(joints_together, data, cli, replace(job, fields={**job.fields, "training": training}))
 
 
 def compare(make: Make, data: st.DataObject, cli: Command, job: DrawnJob) -> None:
-    """Run a drawn job and the loop of its algorithm."""
+    """Run a random job and the loop of its algorithm."""
     case = make(data.draw, job)
     with tempfile.TemporaryDirectory() as place:
         run = run_drawn(

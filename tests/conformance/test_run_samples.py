@@ -42,14 +42,14 @@ FEW = settings(
     tries(8),
     deadline=None,
     derandomize=True,
-    phases=[Phase.explicit, Phase.generate],  # to shrink a job takes minutes
+    phases=[Phase.explicit, Phase.generate],  # shrinking a job takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`fedkg` without the drawing of reports, which has its own tests."""
+    """`fedkg` without drawing reports, which has separate tests."""
     monkeypatch.setattr("fedkg.report.write_report", lambda folder: Path(folder) / "report.html")
     return partial(call, capsys)
 
@@ -142,7 +142,7 @@ def training(draw: st.DrawFn) -> dict[str, Any]:
 
 
 STEPS = 4
-"""Of a window and of its forecast."""
+"""Steps of a window and of its forecast."""
 CAP = 1.2
 MINED = {
     "ranges": "infer a per client find ?low, ?high in operational_range(x, ?low, ?high, 0, 1)\n"
@@ -314,7 +314,7 @@ def test_injected_knowledge(
     def predicted(x: Array) -> Array:
         heat, flow = raw(x).T
         found = np.where((flow > 5) & (heat > 70), 2, 1)
-        # A prediction outside of its range is not used (the specification's K11).
+        # A prediction outside its range is not used (the specification's K11).
         inside = np.take_along_axis(allowed(x), found[:, None], 1)[:, 0]
         return np.where(inside & predicts, found, -1)
 
@@ -324,7 +324,7 @@ def test_injected_knowledge(
         outputs=3,
         known=Knowledge(allowed=allowed, predicted=predicted, trust=trust),
     )
-    # The product appends what it knows of a sample to its features: the loop works it out.
+    # The product appends knowledge about a sample to its features; the loop computes it.
     federation = replace(federation, x=tuple(x[:, :2] for x in federation.x))
     rounds = plain_loops.fedavg(federation, initial(federation), run_.cohorts, mu)
     for seen, wanted in zip(run_.weights, rounds, strict=True):

@@ -4,13 +4,16 @@
 |---|---|
 | any, with ``title="NAME"`` | written to a file of that name in the page's folder |
 | ``python`` | run; the blocks of a page share their names |
-| ``fkg`` | compiled; with a comment ``expect: FKG210`` before it, it must give exactly those codes |
+| ``fkg`` | compiled; with a comment ``expect: FKG210`` before it, it gives exactly those codes |
 | ``yaml`` with ``sites:`` | checked as a job |
-| ``console`` | ``$ fedkg ...`` lines are run; the lines below must be the output, ``...`` matches anything |
+| ``console`` | ``$ ...`` lines are run; the lines below are the output (``...``: any text) |
 
-Comments: ``<!-- before: NAME -->`` puts the text of the block titled NAME before the next block,
-``<!-- exit: 1 -->`` states an exit code, ``<!-- skip: REASON -->`` leaves a block out, ``<!--
-needs: MODULE -->`` skips the rest of the page if the module is missing.
+Comments:
+
+- ``<!-- before: NAME -->`` puts the text of the block titled NAME before the next block.
+- ``<!-- exit: 1 -->`` states an exit code.
+- ``<!-- skip: REASON -->`` leaves a block out.
+- ``<!-- needs: MODULE -->`` skips the rest of the page if the module is missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything the documentation shows is tried."""
+"""Every example in the documentation is tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference says what the code does."""
+"""The reference matches the code."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_the_published_graph(
     names = ["HEX01T", "TK01", "TK02", "TK03"]
     allowed = _allowed(tmp_path, names)
     assert "vessels" in capsys.readouterr().out
-    assert allowed[0, 1]  # the pumps of the main tank feed the tubes of the heat exchanger
-    assert allowed[3, 0]  # which feed the return tank
-    assert allowed[1, 3]  # which feeds the main tank
+    assert allowed[0, 1]  # the pumps of the main tank feed the heat exchanger's tubes
+    assert allowed[3, 0]  # they feed the return tank
+    assert allowed[1, 3]  # it feeds the main tank
     assert not allowed[2, 3]

@@ -1,4 +1,4 @@
-"""The known name nearest to a mistyped one."""
+"""The known name most similar to a mistyped one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_distance_is_symmetric_and_zero_only_for_the_same(left: str, right: 
 
 
 def test_a_suggestion_can_be_copied_with_its_words() -> None:
-    """Diagnostics are copied when a compilation is kept."""
+    """fedkg copies diagnostics when it caches a compilation."""
     copied = copy.deepcopy(
         Suggestion("did you mean `minInclusive`?", "minInclsive", "minInclusive")
     )

@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     monkeypatch.setattr(
         sys, "dont_write_bytecode", True
-    )  # Python tells sources apart by their size and second
+    )  # Python distinguishes sources by size and second of modification
     numba_kernels.cache_folder.cache_clear()
     yield tmp_path / "cache"
     numba_kernels.cache_folder.cache_clear()
@@ -73,7 +73,7 @@ def test_kernels_are_kept_and_found_again(home: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_kernel_calls_decides_too(home: Path, tmp_path: Path) -> None:
-    """Numba itself looks at the file of the kernel alone."""
+    """Numba itself only checks the file of the kernel."""
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "other.py").write_text("A = 1\n", encoding="utf-8")
     scaled(tmp_path / "package", 3)

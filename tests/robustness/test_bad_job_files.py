@@ -36,7 +36,7 @@ JOB: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with a job; the report has its own tests."""
+    """A folder with a job; reports have separate tests."""
     import fedkg.report
 
     monkeypatch.setattr(

@@ -62,7 +62,7 @@ def finished(*arguments: str | Path) -> None:
 
 
 def measured_files(folder: Path) -> dict[str, Any]:
-    """Everything that a run measured, without times."""
+    """All figures of a run, without times."""
     place = RunFolder(folder)
     return {
         "results": json.loads((folder / "results.json").read_text(encoding="utf-8")),

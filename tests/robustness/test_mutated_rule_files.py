@@ -165,7 +165,7 @@ def usable(compilation: Compilation) -> None:
     try:
         evaluate(pack, TABLE)
     except TableError:
-        with suppress(TableError):  # a rule may want numbers of a column of texts
+        with suppress(TableError):  # a rule may need numbers from a column of texts
             evaluate(pack, TABLE, missing="skip").to_json()
 
 

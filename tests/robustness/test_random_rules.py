@@ -70,7 +70,7 @@ def table_of(rows: Rows) -> bytes:
 
 
 def wanted(rule: Written, rows: Rows, clip: bool) -> tuple[int, int, int]:
-    """How often the rule is satisfied, violated and unknown."""
+    """The number of satisfied, violated and unknown evaluations of the rule."""
     found: list[bool | None] = []
     for machine in rule.machines:
         about = [row for row in rows if machine in ("", row[2])]

@@ -1,4 +1,4 @@
-"""The tensor engine says what the interpreter says, on any formula."""
+"""The tensor engine agrees with the interpreter on any formula."""
 
 from __future__ import annotations
 

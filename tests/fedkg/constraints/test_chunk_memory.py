@@ -21,7 +21,7 @@ ROWS, WINDOWS, STEPS = 400, 16, 32
 
 
 class Peak(TorchDispatchMode):
-    """The most bytes that tensors made inside it hold at once."""
+    """Measures the peak number of bytes of the tensors created inside it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def module(memory: float) -> ConstraintModule:
     ):
         one = bank_of(skeleton, [0.5, 1.0, 0.0, 6.0], [4, 5])
         grown = {name: np.repeat(getattr(one, name), ROWS, axis=0) for name in one.tensors()}
-        grown["params"][:, 0] = np.linspace(0.0, 1.0, ROWS)  # no row says the same as another
+        grown["params"][:, 0] = np.linspace(0.0, 1.0, ROWS)  # no two rows are equal
         banks.append(Bank(**grown, skeleton=skeleton))
     return ConstraintModule(pack_of(banks), x=X, y=Y, memory=memory)
 

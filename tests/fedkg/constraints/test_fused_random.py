@@ -31,7 +31,7 @@ ENDS = st.sampled_from(["clip", "strict"])
 
 
 def dtype_for(pack: Pack, dtype: torch.dtype) -> torch.dtype:
-    """float64 for packs with square roots: those of torch in float32 are not rounded correctly."""
+    """float64 for packs with square roots: torch does not round float32 roots correctly."""
     return (
         torch.float64
         if any(ROOT.search(bank.skeleton.model_dump_json()) for bank in pack.banks)
@@ -64,7 +64,7 @@ def test_random_rules_over_time_on_one_trace(
 ) -> None:
     dtype = dtype_for(pack, dtype)
     module = module_of(ending(pack, end))
-    module._horizons.clear()  # a trace may be too short for a rule to be decided anywhere
+    module._horizons.clear()  # a trace may be too short to decide a rule anywhere
     answers = torch.from_numpy(answers_for(seed, len(table), unknown=True))[
         list(module.plan.runs)
     ].to(dtype)
@@ -76,7 +76,7 @@ def test_random_rules_over_time_on_one_trace(
 def test_random_rules_over_time_on_traces_by_label(
     pack: Pack, table: NDArray[np.float64], seed: int, end: str
 ) -> None:
-    """Traces of unequal lengths, their rows in between each other."""
+    """Traces of unequal lengths with interleaved rows."""
     contract = ending(pack, end).manifest.contract.model_copy(update={"trace": "Type"})
     module = module_of(
         replace(pack, manifest=pack.manifest.model_copy(update={"contract": contract}))
@@ -105,7 +105,7 @@ def test_random_rules_over_time_on_windows_with_padding(
 
 
 def random_formula(dice: random.Random) -> tuple[Formula, list[float]]:
-    """Over slot 0, an output, and slot 1, another; the number 1 is the scale of all comparisons."""
+    """A formula over slot 0, an output, and slot 1, another; the scale of all comparisons is 1."""
     maker = Maker(dice)
     text = maker.formula(3)[0]
     as_outputs = text.model_dump_json().replace('"role":"input"', '"role":"output"')
@@ -115,7 +115,7 @@ def random_formula(dice: random.Random) -> tuple[Formula, list[float]]:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("end", ["clip", "strict"])
 def test_nested_formulas_on_long_traces(seed: int, end: str) -> None:
-    """Traces longer than any window, numbers that are unknown, no two equal."""
+    """Traces longer than any window, with unknown numbers and no equal ones."""
     formula, params = random_formula(random.Random(seed))
     module = ConstraintModule(ending(pack_of([bank_of(formula, params, [4, 5])]), end), x=X, y=Y)
     module._horizons.clear()

@@ -1,4 +1,4 @@
-"""Gradients: never NaN, shared by ties, and undisturbed by other rows."""
+"""Gradients are never NaN, are shared by ties, and do not depend on other rows."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def bank_rows(
 
 
 def both(pack: Pack) -> tuple[ConstraintModule, ConstraintModule]:
-    """The module, and one that hoists nothing."""
+    """The module, and one without hoisting."""
     module, plain = (ConstraintModule(pack, **LAYOUT) for _ in range(2))
     plain.sharing = replace(plain.sharing, extremes=())
     for each in (module, plain):
@@ -78,7 +78,7 @@ def both(pack: Pack) -> tuple[ConstraintModule, ConstraintModule]:
 
 
 def as_output(formula: Formula, dice: random.Random) -> Formula:
-    """The formula with slot 1 as the model's word."""
+    """The formula with slot 1 as an output of the model."""
     text = formula.model_dump_json().replace(
         '"index":1,"role":"input"', '"index":1,"role":"output"'
     )

@@ -58,7 +58,7 @@ def as_elsewhere(module: ConstraintModule, call: dict[str, Any]) -> Any:
 
     Returns penalty, robustness and verdicts.
     """
-    from fedkg.constraints import compiled_operators  # which imports the compiler
+    from fedkg.constraints import compiled_operators  # it imports the compiler
 
     number = module._number
 
@@ -167,7 +167,7 @@ def test_waiting_is_seen(elsewhere: torch.device) -> None:
 
 
 def step(module: ConstraintModule, x: Tensor, y: Tensor, **call: Any) -> tuple[Tensor, ...]:
-    """Penalty, its slope, and what a report says."""
+    """Penalty, its gradient, and the report."""
     answers = y.detach().requires_grad_()
     report = module(x, answers, **call)
     (slope,) = torch.autograd.grad(report.penalty, answers)
@@ -186,7 +186,7 @@ def test_no_call_waits_for_its_device(elsewhere: torch.device, call: dict[str, A
     module, (x, y) = module_of(), batch(1, 0.05)
     expected = step(module, x, y, **call)
     module, x, y = module.to(elsewhere), x.to(elsewhere), y.to(elsewhere)
-    step(module, x, y, **call)  # layouts are judged by the first batches
+    step(module, x, y, **call)  # the first batches determine whether layouts are plausible
     with nothing_waits():
         found = step(module, x, y, **call)
     for one, other in zip(found, expected, strict=True):

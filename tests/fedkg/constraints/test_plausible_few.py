@@ -1,4 +1,4 @@
-"""Few columns and few rows: what proves a batch raw, and what never may."""
+"""Few columns and few rows: evidence for a raw batch, and batches that are never taken for one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fedkg.constraints.binding.plausible import check_units
 from fedkg.errors import LayoutError
 
 SAMPLE = 5_000
-"""The rows from which a heavy tail's mean and standard deviation are taken."""
+"""The rows that determine a heavy tail's mean and standard deviation."""
 
 
 def heavy(kind: str, degrees: float, seed: int) -> Tensor:
-    """A standardised sample of a distribution with tails: [SAMPLE, 3], columns that go together."""
+    """A standardised sample of a heavy-tailed distribution: [SAMPLE, 3], correlated columns."""
     dice = torch.Generator().manual_seed(seed)
     shared = torch.randn(SAMPLE, 1, generator=dice, dtype=torch.float64)
     normal = shared + 0.5 * torch.randn(SAMPLE, 3, generator=dice, dtype=torch.float64)
@@ -120,7 +120,7 @@ def test_a_column_with_outliers_does_not_speak_for_source_units() -> None:
 def test_layouts_that_convert_units_are_left_alone(
     rows: int, kelvin: float, spread: float, seed: int
 ) -> None:
-    """Celsius announced with mean 273.15 and std 1, metres with mean 0 and std 1000."""
+    """Celsius with a declared mean of 273.15 and std 1, metres with mean 0 and std 1000."""
     values = (
         torch.randn(rows, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         * spread

@@ -1,4 +1,4 @@
-"""Hard rules that are linear in several outputs: `project` keeps every one of them."""
+"""Hard rules that are linear in several outputs: `project` satisfies every one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Projection onto bounds: feasible, idempotent, non-expansive, and nothing moved that need not."""
+"""Projection onto bounds is feasible, idempotent and non-expansive, and moves only what it must."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ inputs = terms(("min", "max", "abs"), outputs=False)
 
 @st.composite
 def bounds(draw: st.DrawFn) -> Formula:
-    """A comparison that bounds one output, in any of the shapes in which people write it."""
+    """A comparison that bounds one output, in any common form."""
     output = draw(st.sampled_from([FAILURE, QUALITY]))
     factor = draw(st.sampled_from([None, Param(index=0), Negate(arg=Param(index=1))]))
     side = output if factor is None else Product(args=(factor, output))
@@ -188,7 +188,9 @@ def test_rules_that_read_the_row_before_are_named() -> None:
 def test_a_projected_answer_satisfies_the_rule_that_moved_it(
     limit: float, op: str, dtype: torch.dtype
 ) -> None:
-    """Whatever the layout rounds: the logit of 0.3 in float64 is that of a larger number."""
+    """It holds for any rounding of the layout: the logit of 0.3 in float64 is that of a larger
+    number.
+    """
     rules = f"signal s span 0 .. 9\noutput w in probability span 0 .. 1\nrule a hard require w {op} {limit}\n"
     pack = fedkg.compile(text=rules)
     x, raw = torch.zeros(9, 1, dtype=dtype), torch.linspace(-4, 4, 9, dtype=dtype)[:, None]

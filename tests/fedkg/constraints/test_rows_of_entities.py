@@ -60,4 +60,4 @@ def test_what_is_asked_of_a_row_and_of_its_entity_counts_once(pack: fedkg.Pack) 
     assert math.isclose(report.violation_rate, 3 / 5)
     assert not rules(
         torch.tensor(PRESSURES)[:, None]
-    ).inactive  # without keys each row is asked all the same
+    ).inactive  # without keys each row is evaluated all the same

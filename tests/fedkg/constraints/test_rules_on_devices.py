@@ -47,7 +47,7 @@ def drawn(*shape: int) -> Tensor:
 
 
 def same(found: Tensor, expected: Tensor, device: torch.device, within: float = 1e-12) -> None:
-    """The same numbers, and on the device."""
+    """Assert equal numbers, and that they are on the device."""
     assert found.device == device
     torch.testing.assert_close(
         found.detach().cpu(), expected.detach(), rtol=within, atol=within, equal_nan=True
@@ -57,7 +57,7 @@ def same(found: Tensor, expected: Tensor, device: torch.device, within: float = 
 def slopes(
     module: ConstraintModule, x: Tensor, y: Tensor, semantics: str, **call: object
 ) -> tuple[Tensor, Tensor]:
-    """A penalty and its slope by the answers."""
+    """A penalty and its gradient with respect to the answers."""
     answers = y.clone().requires_grad_()
     penalty = module(x, answers, semantics=semantics, **call).penalty  # type: ignore[arg-type]
     if not penalty.requires_grad:
@@ -110,7 +110,7 @@ def test_rules_about_windows(
     try:
         expected = slopes(module, x, y, semantics, keys=keys)
     except LayoutError:
-        return  # rules that compare several answers of the model want them all
+        return  # rules that compare several answers of the model need all of them
     there = ConstraintModule(pack, x=X, y=Y).to(elsewhere)
     for found, here in zip(
         slopes(there, x.to(elsewhere), y.to(elsewhere), semantics, keys=keys), expected, strict=True

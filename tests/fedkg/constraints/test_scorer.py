@@ -1,4 +1,4 @@
-"""The probe's counts are those of a report, client by client."""
+"""The probe's counts equal those of a report, client by client."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def window(values: Tensor, t: int, first: int, last: int, beyond: float) -> list
 def by_definition(
     left: Tensor, right: Tensor, first: int, last: int, beyond: float, lowest: bool
 ) -> list[float]:
-    """Until at every step, as it is defined."""
+    """Until at every step, by definition."""
     some, every = (min, max) if lowest else (max, min)
     found = []
     for t in range(len(right)):

@@ -1,4 +1,4 @@
-"""What log-sum-exp makes of two numbers: torch's value, its own gradient."""
+"""log-sum-exp of two numbers: torch's value, fedkg's own gradient."""
 
 from __future__ import annotations
 

@@ -108,7 +108,8 @@ def test_a_norm_is_three_valued_and_lies_beside_the_extreme(
     if len(sizes) > 1 and abs(exact.item()) < 1e11 and exact.item() != unknown:
         loud = (
             (exact > 0) != lowest
-            # the norm of 2 parts at least as large as the exact extreme, or of the mirror image at most
+            # the norm of 2 parts at least as large as the exact extreme, or of the mirror image at
+            # most
         )
         most, least = (math.sqrt(len(sizes)), 1.0) if loud else (1.0, 1 / math.sqrt(len(sizes)))
         size, near = abs(exact.item()), 1.1e-10 * math.sqrt(len(sizes))
@@ -148,7 +149,7 @@ def at_most(slot: int, limit: int) -> Compare:
 
 
 def penalty_and_gradient(skeleton: Formula, answers: list[float]) -> tuple[float, list[float]]:
-    """Of two outputs, the limits 1 and 2, and a scale of 2."""
+    """Two outputs with the limits 1 and 2, and a scale of 2."""
     pack = pack_of([bank_of(skeleton, [1.0, 2.0, 2.0], [4, 5])])
     y = torch.tensor([[*answers, 0.0, 0.0, 0.0]], dtype=F64).repeat(4, 1, 1).requires_grad_()
     penalty = report_of(pack, np.zeros((1, 9)), y, semantics="sound").penalties.sum()

@@ -1,4 +1,4 @@
-"""Layouts say what tensors mean, and refuse what cannot be meant."""
+"""Layouts describe tensors and reject contradictions."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_projection_looks_at_the_layout_as_a_call_does() -> None:
             getattr(plant(), call)(z, y)
     rules = plant(mean=MEAN, std=STD)
     rules.project(z, y)
-    rules.project(raw, y)  # the layout was right once, which is enough
+    rules.project(raw, y)  # one matching batch is enough to accept the layout
 
 
 @pytest.mark.parametrize("before", [False, True])

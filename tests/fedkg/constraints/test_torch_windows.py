@@ -40,7 +40,7 @@ def readings(table: Float, answers: Float, traces: NDArray[np.int64]) -> Float:
     views[:, :, 4:] = np.where(np.isnan(views[:, :, CATEGORY : CATEGORY + 1]), np.nan, answers)
     views[1, :, 4:] = np.where(
         np.isnan(views[1, :, 1:2]), np.nan, views[1, :, 4:]
-    )  # what is raised is not known
+    )  # the raised values are unknown
     return views
 
 
@@ -55,7 +55,9 @@ def answers_for(seed: int, rows: int, unknown: bool) -> Float:
 def check(
     pack: Pack, report: ConstraintReport, values: Float, timing: Timing, steps: int | None = None
 ) -> None:
-    """Every number and verdict of the report is the interpreter's; of windows also by step."""
+    """Assert that every number and verdict of the report is the interpreter's, for windows by step
+    too.
+    """
     rows = values.shape[1]
     start = 0
     for bank in pack.banks:
@@ -136,7 +138,7 @@ def test_windows_are_judged_as_the_interpreter_does(
 ) -> None:
     pack = ending(pack, "clip" if seed % 2 else "strict")
     module = ConstraintModule(pack, x=X, y=Y)
-    module._horizons.clear()  # windows too short to decide a rule are looked at, too
+    module._horizons.clear()  # windows too short to decide a rule are included
     generator = np.random.default_rng(seed)
     table = generator.choice([0.0, 1.0, -1.0, 0.5, 2.0, 300.0, 8.6], (count * steps, 9))
     if unknown:

@@ -1,4 +1,4 @@
-"""Rules in the graph of a compiled function: what they say outside of it."""
+"""Rules in the graph of a compiled function give the results of an ordinary call."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def each_of(arg: object, op: str, *, skip: bool = False) -> Reduce:
 
 
 def change(of: object) -> Sum:
-    """What it is now less what it was at the far end of the window."""
+    """The current value minus the value at the far end of the window."""
     earlier = {"kind": "lag", "steps": HIGH, "arg": of}
     return Sum.model_validate({"args": [of, {"kind": "negate", "arg": earlier}]})
 
@@ -209,7 +209,7 @@ def test_a_penalty_by_hand(scale: float) -> None:
         -2.0,
         -5.0,
         -5.0,
-    ]  # the last is violated whatever comes
+    ]  # the last one is violated in any case
     y[0, 3, 0] = -5.0
     report = module_of(pack)(torch.zeros(1, 4, 4, dtype=F64), y)
     assert report.at_steps.unknown[0, :, 0].tolist() == [False, False, False, True]

@@ -1,4 +1,4 @@
-"""Small files in the layout of every data set, made for the tests of its reader."""
+"""Small files in the layout of every data set, for the tests of its reader."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def fhwa(folder: Path) -> Path:
 
 
 def sumo(folder: Path) -> Path:
-    """Two segments in three intervals of a minute; nobody drove on the second one in its last."""
+    """Two segments in three intervals of a minute; the second has no cars in the last interval."""
     header = "# a simulator\ntime_s,segment,volume,vehicles,occupancy,speed,CO2,fuel,noise"
     speeds = {"A0B0": "999", "B0A0": ("9", "9", "")}
     rows = [

@@ -64,7 +64,7 @@ def test_what_is_measured_makes_sense(tmp_path: Path) -> None:
     assert 2 < column["speed"][driven].mean() < 14
     assert float(column["CO2"].sum() / column["fuel"].sum()) == pytest.approx(
         3.1, abs=0.1
-    )  # kg of CO2 from a kg of fuel
+    )  # kg of CO2 per kg of fuel
     for name in ("volume", "occupancy", "CO2", "fuel", "noise"):
         assert (column[name][~driven] == 0).mean() > 0.9
         assert np.corrcoef(column[name], column["vehicles"])[0, 1] > 0.2

@@ -45,7 +45,7 @@ def test_times_of_files_are_read_alike_on_every_machine(monkeypatch: pytest.Monk
         (
             ["2024-10-27T02:30:00+02:00", "2024-10-27T02:30:00+01:00"],
             [480_552.5, 480_553.5],
-        ),  # the hour that comes twice
+        ),  # the hour that occurs twice
         (["02.01.1970 01:00 MEZ"], [24.0]),
         (["9999-12-31T23:59:59-01:00", "1970-01-01T00:00:00Z"], [np.nan, 0.0]),
     ],

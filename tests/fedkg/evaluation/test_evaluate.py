@@ -1,4 +1,4 @@
-"""Counts, worst places and what is not evaluated."""
+"""Counts, worst rows and unevaluated rules."""
 
 from __future__ import annotations
 

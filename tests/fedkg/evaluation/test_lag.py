@@ -46,7 +46,7 @@ def test_hand_computed_verdicts(
         + "rule fahren   require temp 10 min ago <= 37.4 degF\n"
         + "rule settled  require always [0 min, 5 min] temp - temp 10 min ago <= 5 K\n"
     )
-    # 00:20 is missing, and the value at 00:30 is.
+    # 00:20 is missing, and so is the value at 00:30.
     table.write_text(
         "t,T\n2024-03-09 00:00,1\n2024-03-09 00:05,2\n2024-03-09 00:10,9\n2024-03-09 00:15,5\n"
         "2024-03-09 00:25,3\n2024-03-09 00:30,\n2024-03-09 00:35,30\n"
@@ -54,7 +54,7 @@ def test_hand_computed_verdicts(
     found = counts(capsys, rules, table)
     # Changes over two steps: none, none, 9 - 1, 5 - 2, 3 - 5, none, 30 - 3.
     assert found["slow"] == found["steps"] == (2, 2, 3)
-    # Known at every row that has a value.
+    # Known at every row with a value.
     assert found["now"] == (6, 0, 1)
     # Two single steps: none, none, 1, 2, none (00:20 between is missing), none, 3.
     assert found["twice"] == (3, 0, 4)

@@ -1,4 +1,4 @@
-"""Evaluations in words."""
+"""Evaluations as text."""
 
 from __future__ import annotations
 

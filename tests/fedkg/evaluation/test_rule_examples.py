@@ -1,4 +1,4 @@
-"""Examples beside rules: bound, run, and judged."""
+"""Examples in rule files: bound, run, and compared with their statements."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_series_too_many_is_a_warning_and_one_too_few_is_said(
     )
     assert [one.got for one in results] == [
         "holds"
-    ]  # what does not apply holds, whatever the grade is
+    ]  # a rule that does not apply is satisfied for any grade
     assert codes == ["FKG295"]
 
 

@@ -1,4 +1,4 @@
-"""Constraints on a table row, in words."""
+"""Constraints on a table row as text."""
 
 from __future__ import annotations
 

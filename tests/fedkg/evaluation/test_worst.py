@@ -1,4 +1,4 @@
-"""The worst case of a rule is one that was decided, and its row is one that shows it."""
+"""The worst case of a rule is a decided one, and its row shows it."""
 
 from __future__ import annotations
 

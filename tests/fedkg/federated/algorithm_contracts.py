@@ -87,7 +87,7 @@ separate test.
 
 
 def made(name: str, options: Mapping[str, object] | None = None) -> Algorithm:
-    """A preset with the options of its contract, or others."""
+    """A preset with the options of its contract, or with others."""
     return ALGORITHMS[name](**(CONTRACTS[name].options if options is None else options))
 
 

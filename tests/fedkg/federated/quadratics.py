@@ -21,7 +21,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Point:
-    """The parameters are what is sought: [C, n], answered to any row."""
+    """A model with its parameters as output: [C, n], for any row."""
 
     size: int
 
@@ -38,7 +38,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Quadratic:
-    """``z' Q z / 2 - b' z``; a target row is Q end to end, then b."""
+    """``z' Q z / 2 - b' z``; a target row is the flattened Q, then b."""
 
     def value(self, output: Tensor, target: Tensor) -> Tensor:
         size = output.shape[-1]
@@ -116,7 +116,7 @@ def solution(q: Vector, b: Vector, strengths: Vector, low: Vector, high: Vector)
 
 @dataclass(frozen=True, kw_only=True)
 class Agents:
-    """The agents' objectives F_i with their sets, written block by block as in the specification."""
+    """The agents' objectives F_i with their sets, block by block as in the specification."""
 
     q: Vector
     b: Vector

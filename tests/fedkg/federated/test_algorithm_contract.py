@@ -78,7 +78,7 @@ def test_executors_agree(name: str, extra: str) -> None:
 
 
 def everything(state: ServerState) -> Params:
-    """All tensors of a state by one name each."""
+    """All tensors of a state, each with a unique name."""
     return to_tensors(state)[0]
 
 
@@ -95,7 +95,7 @@ def test_under_its_neutral_setting_a_preset_is_fedavg_to_the_bit(name: str) -> N
     )
     if contract.sends:
         assert identical(neutral.models, plain.models)
-    else:  # a client alone is its own federation
+    else:  # a single client is its own federation
         assert identical(
             used(problem, made(name, contract.neutral), settings, neutral), plain.models
         )

@@ -142,12 +142,12 @@ def test_fedyogi() -> None:
 
 
 def test_fedadagrad() -> None:
-    """v = 1 + 1.75^2; then m = 1.75 with nothing kept of the past."""
+    """v = 1 + 1.75^2; then m = 1.75 without any momentum."""
     assert models(fedadagrad(rate=1.0, tau=1.0))[0] == pytest.approx(1.75 / (4.0625**0.5 + 1))
 
 
 def test_server_memory_is_kept_between_rounds() -> None:
-    """Adam without a second moment that moves (tau = 1/2, beta2 = 1): m = 7/8, then m = 7/16 + d/2."""
+    """Adam with a constant second moment (tau = 1/2, beta2 = 1): m = 7/8, then m = 7/16 + d/2."""
     first, second = models(fedadam(rate=1.0, beta1=0.5, beta2=1.0, tau=0.5))
     assert first == 0.875
     ends = 8 - (8 - 0.875) * 0.5625
@@ -169,7 +169,7 @@ def test_scaffold() -> None:
 
 
 def test_scaffold_ends_at_the_optimum_and_fedavg_does_not() -> None:
-    """FedAvg stays where w = (8 - (8 - w) * 9/16) / 2, at w = 3.5 / 1.4375."""
+    """FedAvg's fixed point is w = (8 - (8 - w) * 9/16) / 2, at w = 3.5 / 1.4375."""
     settings = replace(SETTINGS, rounds=200)
     *_, exact = steps(scaffold(), settings=settings)
     *_, biased = steps(fedavg(), settings=settings)
@@ -280,12 +280,12 @@ def test_median() -> None:
 
 
 def test_trimmed_mean() -> None:
-    """A trim of 0.4 of two clients takes nothing away."""
+    """A trim of 0.4 of two clients removes none."""
     assert models(trimmed_mean(trim=0.4))[0] == 1.75
 
 
 def test_krum() -> None:
-    """Of two updates the first is as close to the other as the other to it."""
+    """The two updates are equally close to each other, so the first one wins."""
     (_, record), _ = rounds(krum(attackers=0))
     assert record.alpha == (1.0, 0.0)
     assert models(krum(attackers=0))[0] == 3.5

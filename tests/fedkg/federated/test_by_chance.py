@@ -1,4 +1,4 @@
-"""Minibatches to which each sample belongs by chance."""
+"""Minibatches that contain each sample with a given probability."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ CASES = cases()
 
 
 def by_hand(step: Step, clip: float) -> dict[str, Tensor]:
-    """One sample of one client after the other, by automatic differentiation."""
+    """One sample of one client after the other, by autograd."""
     total = {name: torch.zeros_like(value) for name, value in step.params.items()}
     assert step.share is not None
     for client in range(CLIENTS):
@@ -166,7 +166,7 @@ def test_a_clip_that_cuts_nothing_is_the_plain_gradient() -> None:
 @pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize("name", ["mlp", "tanh", "gru None"])
 def test_a_sample_without_a_gradient_counts_nothing(name: str, closed: bool, bad: float) -> None:
-    """If it spoilt its client's sum and the update were left out, the sample would be detectable."""
+    """If it spoilt the sum and the update were left out, the sample would be detectable."""
     step = CASES[name] if closed else replace(CASES[name], closed=None)
     x, share = step.x.clone(), step.share.clone()  # type: ignore[union-attr]
     x[0, 2], share[0, 2] = bad, 0.0

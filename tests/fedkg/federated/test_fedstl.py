@@ -393,7 +393,7 @@ def test_a_client_that_sends_nan_is_left_out() -> None:
 
 
 def test_clusters_train_at_the_rate_of_the_round_that_is_over() -> None:
-    """In the last of the rounds too, where a cosine has not come down to 0 yet."""
+    """In the last round too, where a cosine schedule has not reached 0 yet."""
     cosine = replace(SETTINGS, rounds=1, schedule="cosine")
     trained = end(whole(cluster_epochs=2), cosine)
     assert (

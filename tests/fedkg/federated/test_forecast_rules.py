@@ -122,7 +122,7 @@ def test_the_derivative_by_the_output_is_that_of_finite_differences_and_padding_
     value, slope = penalty.by_output(step(output))
     assert torch.allclose(value, penalty.value(step(output)))
     assert bool((slope[0, 2] == 0).all())
-    low = replace(rules, last=None)  # without `past` the forecast is nobody's input
+    low = replace(rules, last=None)  # without `past`, no step reads another one's forecast
     assert bool(ForecastPenalty(rules=low).value(step(output)).isfinite().all())
     h = 1e-5
     for place in ((0, 0, 3), (1, 2, 0)):

@@ -1,4 +1,4 @@
-"""Clients that send nonsense are left out by name, and the global model is never poisoned."""
+"""Clients that send invalid updates are left out by name and do not affect the global model."""
 
 from __future__ import annotations
 

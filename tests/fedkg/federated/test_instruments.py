@@ -132,7 +132,7 @@ def test_a_round_without_weight_has_no_constrained_heterogeneity() -> None:
 
 
 class HalfSpace:
-    """One rule: the first parameter is not below 0."""
+    """One rule: the first parameter is not negative."""
 
     rows = ScoredRows(
         names=("r",),

@@ -38,7 +38,7 @@ SIZES = (14, 9, 22, 5, 17)
 
 @dataclass(frozen=True)
 class ServerMomentum:
-    """FedAvgM: the server remembers."""
+    """FedAvgM: the server has momentum."""
 
     def begin(self, models: Params) -> Params:
         return {name: torch.zeros_like(value) for name, value in models.items()}
@@ -80,7 +80,7 @@ class Clipped:
 
 @dataclass(frozen=True)
 class HalvesTowardsZero:
-    """Something done after each round."""
+    """A step after each round."""
 
     def apply(self, work: Work, state: ServerState, record: RoundRecord) -> ServerState:
         return replace(state, models={name: 0.5 * value for name, value in state.models.items()})

@@ -59,7 +59,7 @@ ALGORITHMS_OF_THE_LOOP: dict[str, Algorithm] = {
 def problem(
     model: Model, sample: tuple[int, ...], loss: Loss, *, seed: int = 3, bad: float | None = None
 ) -> Problem:
-    """Clients of several sizes; every third sample has a value that is `bad`."""
+    """Clients of several sizes; every third sample contains the value `bad`."""
     generator, dtype = torch.Generator().manual_seed(seed), torch.float64
     xs = [torch.randn(size, *sample, generator=generator, dtype=dtype) for size in SIZES]
     sums = [x.flatten(1).sum(1) for x in xs]
@@ -80,7 +80,7 @@ def problem(
 
 
 def private(algorithm: Algorithm, clip: float, noise: float = 1.0) -> Algorithm:
-    """The algorithm with clipped and noised gradients, its second model's too."""
+    """The algorithm with clipped and noised gradients, also for its second model."""
     beside = algorithm.beside
     return replace(
         algorithm,
@@ -92,7 +92,7 @@ def private(algorithm: Algorithm, clip: float, noise: float = 1.0) -> Algorithm:
 def ends(
     task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS
 ) -> tuple[Params, Params]:
-    """The models at the end: by the loop, and by the reference."""
+    """The final models, by the loop and by the reference."""
     assert compiled_steps_for(work_of(task, algorithm, settings)) is not None
     found = []
     for executor in ("stacked", "sequential"):

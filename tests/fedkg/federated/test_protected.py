@@ -127,7 +127,7 @@ def test_it_goes_on_to_the_bit_whatever_the_order_of_a_files_tensors(
     ],
 )
 def test_a_state_that_has_spent_otherwise_is_refused(fields: dict[str, object], words: str) -> None:
-    """Its sums would be accounted at the wrong sampling rate, and the plan would not know of them."""
+    """The ledger would price its sums at a wrong sampling rate, and the plan would miss them."""
     problem = classes(SIZES)
     state, _ = next(iter(train(problem, protected(fedavg(), EXAMPLE, SIZES, SETTINGS), SETTINGS)))
     other = replace(SETTINGS, **fields)  # type: ignore[arg-type]
@@ -232,7 +232,7 @@ def test_a_spent_budget_ends_the_training_before_it_is_exceeded(unit: str, accou
     assert "one more would exceed the budget" in done[-1][1].notes[-1]
     assert (
         list(train(classes(SIZES), algorithm, own, done[-1][0])) == []
-    )  # and resuming does not go on either
+    )  # and resuming does not continue either
 
 
 def test_a_budget_for_no_round_is_refused() -> None:
@@ -352,7 +352,7 @@ def test_scfa_weights_count_a_client_once_at_most() -> None:
 
 
 def test_noise_comes_even_where_no_update_has_any_weight() -> None:
-    """Whether rules excluded everybody must not show."""
+    """The updates must not reveal whether rules excluded all clients."""
     problem = classes(SIZES)
     nothing = FunctionScorer(
         rows=rows(2), violation=lambda params: torch.ones(len(params["layers.0.bias"]), 2)
@@ -418,7 +418,8 @@ def test_terms_that_do_not_say_what_they_read_are_refused() -> None:
 
     with pytest.raises(JobError, match="does not say"):
         protected(fedavg().with_terms(Coupled()), EXAMPLE, SIZES, SETTINGS)
-    trained(fedavg().with_terms(Coupled()), CLIENT)  # all that a client does is within its clip
+    # all contributions of a client are within its clip
+    trained(fedavg().with_terms(Coupled()), CLIENT)
 
 
 def test_mixed_precision_is_refused_under_examples() -> None:
@@ -444,7 +445,9 @@ def test_promises_out_of_range_are_refused(fields: dict[str, object]) -> None:
 
 
 def test_a_protected_training_learns() -> None:
-    """Much data, little noise: as good as without, on classes that are easily told apart."""
+    """With much data and little noise, as good as without noise, on classes that are easy to
+    separate.
+    """
     sizes = (300, 400, 350)
     problem = classes(sizes, outputs=3, seed=2)
     own = Settings(

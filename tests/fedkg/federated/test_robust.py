@@ -1,4 +1,4 @@
-"""Robust aggregates on numbers worked out by hand, and under attack; groups that nobody is in."""
+"""Robust aggregates on hand-computed numbers and under attack; empty groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def aggregated(
     root: list[float] | None = None,
     stacks: int = 1,
 ) -> list[float]:
-    """The one aggregate of the updates, which arrive in several stacks."""
+    """The aggregate of the updates, which arrive in several stacks."""
     rows = torch.tensor(updates, dtype=F64)
     fold = aggregate.begin(
         {"w": torch.zeros(1, rows.shape[1], dtype=F64)},
@@ -168,7 +168,7 @@ class Shouting:
 
 
 def attacked(algorithm: Algorithm, problem: Problem, corrupt: tuple[int, ...]) -> float:
-    """How far the model ends from FedAvg's without an attack."""
+    """The distance between the final model and FedAvg's without an attack."""
     settings = Settings(rounds=3, local_epochs=1, batch=6, learning_rate=0.1, executor="stacked")
     shouting = replace(algorithm, privacy=Shouting(corrupt, len(problem.clients.names)))
     *_, (state, _) = train(problem, shouting, settings)
@@ -212,7 +212,7 @@ def test_wrong_options_are_named(make, said: str) -> None:
 
 
 def test_a_cluster_that_nobody_is_in_stands_still() -> None:
-    """The server's momentum does not carry it on either."""
+    """The server's momentum does not move it either."""
     problem, settings = (
         classes((9, 9, 9)),
         Settings(rounds=4, local_epochs=1, learning_rate=0.1, executor="stacked"),

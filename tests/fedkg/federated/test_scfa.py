@@ -104,7 +104,7 @@ def test_2_weights_by_hand() -> None:
 
 
 def test_2_the_weights_of_a_run_are_those_of_its_scores() -> None:
-    """Three clients of 100, 200 and 300 samples; the second one's model violates one of two rules."""
+    """Clients of 100, 200 and 300 samples; the second one's model violates one of two rules."""
     problem = classes((100, 200, 300))
     calls: list[int] = []
 
@@ -442,7 +442,7 @@ def test_validity_in_a_loop_is_that_of_tensors(clients: int) -> None:
 
 
 def test_a_share_that_is_the_tolerance_is_kept() -> None:
-    """7 of 10 at a tolerance of 0.7, which is more than the float32 next to it."""
+    """7 of 10 at a tolerance of 0.7, which is more than the nearest float32."""
     shares, table, options = (
         torch.tensor([[0.7, 0.35]], dtype=F64),
         rows(2),
@@ -536,7 +536,7 @@ def test_without_an_evaluated_rule_scfa_weighs_as_fedavg_and_has_no_zone(combine
 
 
 def test_a_family_without_an_evaluated_rule_does_not_count() -> None:
-    """Under `product` and `min` as under `mean`: the other family alone decides."""
+    """Under `product` and `min` as under `mean`: only the other family counts."""
     of = replace(rows(3), families=("temporal", "temporal", "capacity"))
     for combine, expected in (("mean", 0.5), ("product", 0.5), ("min", 0.5)):
         options = scoring.ScoreOptions(combine=combine)

@@ -36,9 +36,9 @@ def taken(key: str) -> int:
 
 
 def peak(work: Work, clients: int) -> int:
-    """Bytes that the process takes at most while a stack is trained, beyond what it took before."""
+    """The process's peak memory while a stack is trained, above the level before, in bytes."""
     state = initial_state(work.problem, work.algorithm, work.settings)
-    PEAK.write_text("5")  # the peak begins anew
+    PEAK.write_text("5")  # reset the peak
     before = taken("VmRSS")
     for updates in Stacked(chunk=clients).train(work, state, torch.arange(clients)):
         assert len(updates.clients) == clients
@@ -65,5 +65,5 @@ def test_a_stack_takes_no_more_than_it_may(name: str) -> None:
     work = Work(problem=problem, algorithm=fedavg(), settings=settings, pool=pool(problem.clients))
     most = min(count, fitting(work, initial_state(problem, fedavg(), settings)))
     assert most > 2
-    peak(work, 1)  # what libraries take when they are first used
+    peak(work, 1)  # memory that libraries allocate on first use
     assert peak(replace(work, settings=replace(settings, chunk=most)), most) < BUDGET

@@ -1,4 +1,4 @@
-"""Small stacks of updates are joined; what they hold, their order and the rejected clients stay."""
+"""Small stacks of updates are joined; contents, order and rejected clients stay the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def stack(clients: list[int], width: int = 3, rejected: dict[int, str] | None = 
 
 
 def spoilt(stacks: list[Updates]) -> Iterator[Updates]:
-    """Stacks that hold until the next one is asked for."""
+    """Stacks that become invalid when the next one is requested."""
     for one in stacks:
         yield one
         one.update["w"].fill_(torch.nan)

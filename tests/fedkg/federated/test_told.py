@@ -140,7 +140,7 @@ def test_classes_that_samples_rule_out_have_no_probability():
     plain = torch.softmax(inner.apply(params, own)[:, 2], -1)
     assert torch.allclose(
         probability[:, 2], plain, atol=1e-6
-    )  # where everything is ruled out nothing is known
+    )  # if everything is ruled out, nothing is known
 
 
 def test_parts_are_those_of_the_model_inside_and_a_trust_is_a_share():

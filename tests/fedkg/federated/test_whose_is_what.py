@@ -35,7 +35,7 @@ SETTINGS = Settings(rounds=2, local_epochs=1, batch=4, learning_rate=0.1, execut
 
 @dataclass(frozen=True)
 class Noting(TrustedMean):
-    """Keeps the updates that the server made."""
+    """Records the updates that the server made."""
 
     roots: list[Params] = field(default_factory=list)
 
@@ -68,7 +68,7 @@ def test_terms_that_ask_for_something_of_the_clients_own_say_so() -> None:
 
 
 def test_the_servers_minibatches_are_not_those_of_the_first_client() -> None:
-    """The same rows at both, in another order: other updates."""
+    """Both have the same rows in a different order, so the updates differ."""
     problem = task((12, 12))
     same = replace(
         problem,
@@ -91,7 +91,7 @@ def test_the_servers_minibatches_are_not_those_of_the_first_client() -> None:
 
 @given(st.integers(0, 1000), st.integers(0, 5))
 def test_models_of_neighbouring_seeds_have_no_seed_in_common(seed: int, distance: int) -> None:
-    """The server's own draws have none of theirs either."""
+    """The server's random draws differ as well."""
     mine = {model_seed(seed, place) for place in range(6)} | {server_seed(seed)}
     theirs = {model_seed(seed + distance, place) for place in range(6)} | {
         server_seed(seed + distance)

@@ -1,4 +1,4 @@
-"""Edges for the graph, and how far a disturbance reaches."""
+"""Edges for the graph, and the reach of a disturbance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identifiability: attenuation in theory and in simulation, references, significance, robustness."""
+"""Identifiability: attenuation in theory and simulation, references, significance, robustness."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def _one_step(series: Series, rates: Rates, start: Learnt | None = None) -> Lear
 
 
 def test_1_the_scalar_step_by_hand() -> None:
-    """A = 0.5, C = 1, h_m = 0.2, h_n = 1, y = 1 then 0.8, theta = 0.1, A_mn = 0.3, all rates 0.1."""
+    """A = 0.5, C = 1, h_m = 0.2, h_n = 1, y = 1, 0.8, theta = 0.1, A_mn = 0.3, rates 0.1."""
     known = {"transition": np.array([[0.5]]), "emission": np.array([[1.0]])}
     first = Client(
         name="m", gain=np.array([[0.2]]), measurements=np.array([[1.0], [0.8], [0.0]]), **known
@@ -316,7 +316,7 @@ def test_14_no_array_as_wide_as_the_measurements_leaves_a_client(
     monkeypatch.setattr("fedkg.granger.protocol.ClientSide", Listened)
     exchanged(series, Rates())
     steps = len(series.states) - 1
-    assert out == [(2,)] * 4 * steps  # two clients, two arrays each: 8 numbers a step
+    assert out == [(2,)] * 4 * steps  # two clients, two arrays each: 8 numbers per step
     assert back == [(2,)] * 2 * steps  # 4 numbers
 
 

@@ -18,7 +18,7 @@ from fedkg.granger.system import two_clients
 
 
 def _folded(steps: int = 1200) -> Series:
-    """Setting S, but what client 2 does to itself is a sine, while it thinks that to be linear."""
+    """Setting S with sine dynamics of client 2, which it assumes to be linear."""
     system, stream = two_clients(seed=0, slow=0.9), np.random.default_rng(2)
     states = np.zeros((steps, 4))
     for t in range(1, steps):

@@ -1,4 +1,4 @@
-"""Lags above one, causes that change, and learning that goes on."""
+"""Lags above one, causes that change, and continued learning."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_more_lags_than_needed_change_little_and_too_many_are_refused() -> None:
 
 
 def _switched() -> Series:
-    """Setting S, in which client 2 is driven in the second half alone."""
+    """Setting S in which client 2 is driven only in the second half."""
     without, within = two_clients(seed=0, drive=0.0), two_clients(seed=0)
     stream = np.random.default_rng(3)
     states = np.zeros((2000, 4))

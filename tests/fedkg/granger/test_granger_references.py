@@ -118,7 +118,7 @@ def test_shifted_states_and_the_var_agree_on_known_truth() -> None:
     assert np.corrcoef(ours[:, off].ravel(), theirs[:, off].ravel())[0, 1] > 0.9
     assert (
         ours[:, off] <= 0.05
-    ).mean() < 0.12  # of 100 at 5 %: 12 or more with a probability below 0.005
+    ).mean() < 0.12  # of 100 at 5 %: 12 or more has a probability below 0.005
 
 
 def test_a_short_series_has_no_more_chances_than_shifts() -> None:
@@ -153,7 +153,7 @@ def test_a_short_series_has_no_more_chances_than_shifts() -> None:
     )
     assert (
         p_values(least, shifts=19)[1, 0] == 1.0
-    )  # two steps and two coefficients: the driver shifted explains as much
+    )  # two steps and two coefficients: the shifted driver explains as much
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))

@@ -151,7 +151,7 @@ def test_every_model_satisfies_the_hard_rules(
     folder = RunFolder(tmp_path / "run")
     rows = {row["rule"]: row for row in folder.rows("rules.csv")}
     assert rows["filled"]["violated"] == rows["calm"]["violated"] == "0"
-    # The noise of a private run is secret: no forecast may reach the level that `calm` speaks of.
+    # The noise of a private run is secret: no forecast may reach the limit of `calm`.
     never_vacuous = ("filled",) if "privacy" in changes else ("filled", "calm")
     assert all(int(rows[rule]["applied"]) > 0 for rule in never_vacuous)
     assert (
@@ -217,7 +217,7 @@ MINED = "infer first per client find ?low, ?high in operational_range(level, ?lo
 
 
 def taught(weight: float) -> dict[str, Any]:
-    """A job's fields: FedSTL with a weight of the teacher."""
+    """A job's fields: FedSTL with a teacher weight."""
     grouping = {"fedstl": {**FEDSTL["grouping"]["fedstl"], "weight": weight}}  # type: ignore[index]
     return {
         "algorithm": "fedstl",

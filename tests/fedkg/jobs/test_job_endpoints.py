@@ -104,12 +104,12 @@ def test_the_rules_of_a_job_speak_of_a_graph_wherever_it_stands(
             "address": f"{server}/query",
             "triples": 6,
             "sha256": source.sha256,
-        }  # what the pack says of its graph
+        }  # the pack's record of its graph
     ]
     put(server, PLANT + "plant:other a plant:Mill .")
     again = reproduce(
         runs["endpoint"], out=tmp_path / "again"
-    )  # from the pack: the rules' graph is not asked for again
+    )  # from the pack: the rules' graph is not queried again
     assert again.differences == ()
     assert (
         RunFolder(again.folder).environment()["fetched"]

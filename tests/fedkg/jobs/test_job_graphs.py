@@ -61,7 +61,7 @@ def test_the_graph_of_a_file_is_read_trained_and_resumed_to_the_bit(
     assert graph is not None
     assert graph.column_node.tolist()[2:] == [-1, -1]
     assert graph.observed.tolist() == [0, 1]
-    assert graph.nodes == 8  # five things, two classes of ours and that of properties
+    assert graph.nodes == 8  # five things, our two classes and the class of properties
     stopped = {**fields, "training": {**fields["training"], "rounds": 2}}
     seen = []
 

@@ -75,7 +75,7 @@ def test_a_spent_budget_ends_the_run_and_it_is_a_finished_one(fields, tmp_path):
     run = run_job(job, out=tmp_path / "run", on_event=events.append)
     done = rows(run.folder, "rounds.csv")
     assert 0 < len(done) < 3
-    assert done[-1]["f1"]  # the last round is judged whenever it comes
+    assert done[-1]["f1"]  # the last round is evaluated in any case
     assert "one more would exceed the budget" in done[-1]["notes"]
     assert any(
         "one more would exceed the budget" in event.message
@@ -182,7 +182,7 @@ def test_sites_alone_send_nothing_and_are_trained_as_they_are(fields, tmp_path):
     assert not losses["fedavg-s0"]
     assert not any(
         "used the same data" in sentence for sentence in run.sentences
-    )  # one of them is protected
+    )  # one of them is private
 
 
 @pytest.mark.usefixtures("no_report")
@@ -201,7 +201,7 @@ def test_trainings_on_the_same_data_add_up(fields, tmp_path):
     [said] = [sentence for sentence in run.sentences if "used the same data" in sentence]
     assert said.startswith("2 trials")
     epsilon = float(said.partition("at most epsilon ")[2].partition(" at delta 0.001 ")[0])
-    assert max(worst.values()) < epsilon < 0.9 * sum(worst.values())  # composed: less than added up
+    assert max(worst.values()) < epsilon < 0.9 * sum(worst.values())  # composed: less than the sum
     table = privacy_table(rows(run.folder))
     assert table is not None
     assert said in table["notes"]

@@ -66,14 +66,14 @@ def test_all_of_it_under_the_privacy_of_rows(rules, tmp_path):
     found = folder.rows("properties.csv")
     assert {row["trial"] for row in found} <= {
         "all-s0"
-    }  # what the sites alone are held to was mined without noise
+    }  # the rules of local sites were mined without noise
     assert {row["epsilon"] for row in found} <= {"6.0"}
     learned = read_learned(run.folder)
     assert len(learned.properties) == len({(row["client"], row["inference"]) for row in found})
     assert {one.about for one in learned.evidence} <= {"model"}
     assert (
         folder.environment()["window"] is None
-    )  # nor in the report: from when to when the data reaches has no noise on it
+    )  # and not in the report: the time range of the data has no noise
     assert {row["from"] + row["to"] for row in found} <= {""}
 
 
@@ -85,7 +85,7 @@ def test_all_of_it_under_the_privacy_of_sites(rules, tmp_path):
     assert (spent["unit"], spent["what"], spent["releases"]) == ("a client", "training", "2")
     assert not RunFolder(run.folder).rows(
         "properties.csv"
-    )  # each site's own matter, and no noise on it
+    )  # private to each site, and without noise
 
 
 @pytest.mark.parametrize(

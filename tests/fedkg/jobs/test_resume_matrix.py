@@ -21,9 +21,9 @@ from fedkg.jobs.folder import TRIALS, RunFolder
 pytestmark = pytest.mark.usefixtures("no_report")
 
 NOT_OF_THE_RUN = ("checkpoints", ".lock", "environment.json", "job.yaml", "rounds.csv", "log.jsonl")
-"""What `equal_bytes` compares in another way or not at all.
+"""Files that `equal_bytes` compares differently or not at all.
 
-Rounds.csv has times, the log has checksums of it, rows in files have places.
+Rounds.csv has times, the log has checksums of it, rows in files have positions.
 """
 
 TABLE: dict[str, dict[str, Any]] = {
@@ -86,7 +86,7 @@ TABLE: dict[str, dict[str, Any]] = {
         "training": {"client_memory": 1, "checkpoint_every": 2},
     },
 }
-"""Changes to a small job on tables, by what they are about."""
+"""Changes to a small job on tables, by topic."""
 
 FORECAST: dict[str, dict[str, Any]] = {
     "gru": {},
@@ -109,7 +109,7 @@ FORECAST: dict[str, dict[str, Any]] = {
 """Changes to a small job that forecasts."""
 
 QUICK = ("scfa-families", "odd-layers", "every-second", "theory", "rows-in-files")
-"""Those that run every time; the others are slow together."""
+"""Configurations that run every time; the others are marked slow."""
 
 
 def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def equal_bytes(one: Path, other: Path) -> None:
 
 
 def check_every_stop(job: dict[str, Any], tmp_path: Path) -> None:
-    """Train a job once, then go on from what each of its rounds left behind."""
+    """Train a job once, then resume from the state after each of its rounds."""
     folder, stops = tmp_path / "whole", []
 
     def copy(event: Event) -> None:

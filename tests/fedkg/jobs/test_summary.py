@@ -61,7 +61,7 @@ def test_figures_by_hand():
     (said,) = describe_comparison([base, ours], 0.5)
     assert (
         ": higher, by 0.200 ± 0.000 (on 2 of 2 seeds), not significant." in said
-    )  # the same twice tells nothing of chance
+    )  # two equal values give no estimate of chance
 
 
 def test_rounds_without_an_evaluation_are_not_counted_but_numbered():

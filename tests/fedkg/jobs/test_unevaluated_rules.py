@@ -20,7 +20,7 @@ UNKNOWN = "Not evaluated, neither satisfied nor violated"
 
 
 def sawtooth(path: Path, rows: int, peak: int = 40) -> None:
-    """Temperature rises by 1 K in each step and falls from its peak; faults at random."""
+    """Temperature rises by 1 K in each step and falls from its peak; faults are random."""
     draws = np.random.default_rng(len(path.stem)).random(rows)
     wave = [
         50 + min(step % (2 * peak), 2 * peak - step % (2 * peak)) for step in range(rows)
@@ -89,7 +89,7 @@ def test_hard_temporal_rules_on_answers_are_not_evaluated(tmp_path, capsys):
 
 
 def test_the_rules_that_are_evaluated_decide_alone(tmp_path, capsys):
-    """Of two rules one is not evaluated: the zone and the weights are those of the other."""
+    """Only one of two rules is evaluated: the zone and the weights are those of this rule."""
     rules = TEMPORAL + "rule low hard require fault <= 0.999\n"
     _, folder = run(capsys, job(tmp_path, rules), tmp_path / "run")
     (tmp_path / "alone").mkdir()
@@ -154,7 +154,10 @@ def test_machines_are_dealt_to_intact_tables_as_to_their_parts(tmp_path, capsys)
 
 
 def test_theory_knows_nothing_of_rules_that_are_not_evaluated(tmp_path, capsys):
-    """No share of valid models, no violation term; both are known for a rule that is evaluated."""
+    """Rules that are not evaluated give no share of valid models and no violation term.
+
+    Both are known for a rule that is evaluated.
+    """
     done = call(
         capsys, *("run", job(tmp_path, TEMPORAL), "--out", tmp_path / "run", "--set", "theory=true")
     )

@@ -1,4 +1,4 @@
-"""The trust that cross-validation chooses."""
+"""The trust chosen by cross-validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model with knowledge built in, and knowledge that contradicts itself or the labels."""
+"""A model with injected knowledge, and knowledge that contradicts itself or the labels."""
 
 from __future__ import annotations
 

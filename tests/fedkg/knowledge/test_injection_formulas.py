@@ -58,7 +58,7 @@ def test_the_papers_gradients() -> None:
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Logits, ranges, predictions in them or none, trusts, labels in the ranges; 64 rows."""
+    """Logits, ranges, predictions inside them or missing, trusts, labels in the ranges; 64 rows."""
     seed, k = draw(st.integers(0, 2**31)), draw(st.integers(1, 9))
     dice = torch.Generator().manual_seed(seed)
     logits = torch.randn(64, k, generator=dice, dtype=torch.float64) * 10.0 ** draw(

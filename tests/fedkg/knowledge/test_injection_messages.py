@@ -1,4 +1,4 @@
-"""What injected models say of features, labels and knowledge that are not what they take."""
+"""Messages of injected models about wrong features, labels and knowledge."""
 
 from __future__ import annotations
 

@@ -61,9 +61,10 @@ def test_conditions_follow_the_times_and_the_traces_of_a_table(
         2,
         2,
         2,
-    )  # rows 1 and 5, which come after 13 %
-    assert found["p"].restricted == 4  # the last step of each line does not know what is next
-    assert (found["p"].labelled, found["p"].right) == (4, 2)  # it says A at rows 0, 1, 2 and 5
+    )  # rows 1 and 5, which follow 13 %
+    assert found["p"].restricted == 4  # the last step of each line does not know the next one
+    # it allows only A at rows 0, 1, 2 and 5
+    assert (found["p"].labelled, found["p"].right) == (4, 2)
     assert (found["p"].outside, found["p"].first_outside) == (2, 1)
     assert (found["q"].restricted, found["q"].right) == (2, 2)
 

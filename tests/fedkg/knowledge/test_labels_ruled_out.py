@@ -18,7 +18,7 @@ from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:a trust of"
-)  # predictions come with what is known, here
+)  # predictions are part of the knowledge here
 X = torch.tensor([[1.0, 0.0], [-1.0, 0.5], [2.0, 1.0], [-2.0, -1.0]], dtype=torch.float64)
 LABELS = torch.tensor([0, 2, 2, 0])  # those of samples 2 and 3 are ruled out
 

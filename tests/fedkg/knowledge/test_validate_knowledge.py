@@ -1,4 +1,4 @@
-"""Packs with knowledge models that are wrong are refused, by the model's name."""
+"""Packs with wrong knowledge models are rejected, with the model's name."""
 
 from __future__ import annotations
 

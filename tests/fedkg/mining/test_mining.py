@@ -213,7 +213,7 @@ def test_whether_there_is_a_trace_at_all_is_not_told_by_a_private_value() -> Non
     pick = private(0.9, 0.5, (-10.0, 30.0), noise)
     nobody = pick.choose(levels, torch.zeros(500, 1, dtype=torch.bool))
     assert bool(((nobody >= -10) & (nobody <= 30)).all())
-    assert float(nobody.mean()) == pytest.approx(10.0, abs=2.0)  # noise alone: evenly over the span
+    assert float(nobody.mean()) == pytest.approx(10.0, abs=2.0)  # only noise: uniform over the span
 
 
 def test_a_private_value_is_asked_for_once_and_nothing_else_is_told(pack: fedkg.Pack) -> None:
@@ -238,7 +238,7 @@ def test_a_private_value_is_asked_for_once_and_nothing_else_is_told(pack: fedkg.
 
 def test_a_template_that_fits_no_value_is_told(pack: fedkg.Pack) -> None:
     x = traces(3)
-    x[0, :, 0, 0] = 5.0  # below the 10 that `length` asks for
+    x[0, :, 0, 0] = 5.0  # below the 10 that `length` requires
     mined = mine_traces(pack, "length", x)
     assert mined.fits.tolist() == [
         False,
@@ -304,6 +304,6 @@ def test_a_window_that_needs_no_step_ends_at_0(method: Literal["exact", "bisecti
 
     ends, determined = mine_traces("?w in top(v, 900, 0, ?w)")
     assert ends[:2] == [0.0, 1.0]
-    assert determined == [True, True, False]  # the third client never gets there
+    assert determined == [True, True, False]  # the third client never reaches it
     assert mine_traces("?w, ?a in top(v, ?a, 0, ?w)") == ([0.0, 1.0, 0.0], [True] * 3)
-    assert mine_traces("?w in top(v, 900, 2000, ?w)")[1] == [False] * 3  # it is never asked for
+    assert mine_traces("?w in top(v, 900, 2000, ?w)")[1] == [False] * 3  # it is never required

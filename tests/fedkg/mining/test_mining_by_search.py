@@ -187,7 +187,7 @@ def fits(case: Case, traces: Sequence[Trace], params: dict[str, float]) -> bool:
 
 
 CANDIDATES = [value + beside for value in range(-7, 8) for beside in (0.0, 0.5)]
-"""All values of x, y and x - y, and what lies between them: no formula tells others apart."""
+"""All values of x, y and x - y, and the midpoints between them: no formula distinguishes others."""
 
 
 def searched(case: Case, traces: Sequence[Trace]) -> dict[str, float]:
@@ -218,7 +218,7 @@ def shortest(case: Case, traces: Sequence[Trace]) -> float:
 
 
 def mined(number: int, data: Sequence[Sequence[Trace]]) -> list[dict[str, float]]:
-    """What `mine` finds for each client; what it leaves open is absent."""
+    """The results of `mine` for each client; open parameters are absent."""
     most = max(len(traces) for traces in data)
     tensor = torch.zeros((len(data), most, STEPS, 2), dtype=torch.float64)
     inside = torch.zeros((len(data), most), dtype=torch.bool)
@@ -267,7 +267,7 @@ def test_existence_of_the_specification() -> None:
 
 
 def test_of_shortest_intervals_the_leftmost_is_taken() -> None:
-    """The values {1, 5}, {4, 9}, {6, 2} and {9, 8} are visited by 4 .. 8 and by 5 .. 9."""
+    """Both 4 .. 8 and 5 .. 9 visit the values {1, 5}, {4, 9}, {6, 2} and {9, 8}."""
     traces = [[(value, 0) for value in (*own, own[0], 0, 0, 0)] for own in ((1, 5), (4, 9), (6, 2))]
     traces.append([(value, 0) for value in (9, 8, 9, 0, 0, 0)])
     for name in ("existence", "existence, upper end first"):

@@ -10,7 +10,7 @@ MASK = (1 << 64) - 1
 
 
 def reference(z: int) -> int:
-    """SplitMix64's finaliser in whole numbers."""
+    """SplitMix64's finaliser on Python integers."""
     z &= MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK

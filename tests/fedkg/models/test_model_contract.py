@@ -1,4 +1,4 @@
-"""What every model promises, for every name a job may use."""
+"""The contract of every model, for every name that a job may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models against PyTorch's own layers, and what is special to each."""
+"""The models against PyTorch's own layers, and properties of single models."""
 
 from __future__ import annotations
 
@@ -162,7 +162,8 @@ def test_sparsemax_is_the_nearest_point_of_the_simplex(width: int, seed: int, sc
     point = sparsemax(score)
     assert bool((point >= 0).all())
     torch.testing.assert_close(point.sum(-1), torch.ones(3, dtype=torch.float64), rtol=0, atol=1e-9)
-    # Nearest: the way back to the score makes no acute angle with the way to any corner.
+    # Nearest: the direction back to the score makes no acute angle with the direction to any
+    # corner.
     for corner in torch.eye(width, dtype=torch.float64):
         assert bool((((score - point) * (corner - point)).sum(-1) <= 1e-9 * (1 + scale) ** 2).all())
 

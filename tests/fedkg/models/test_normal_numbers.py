@@ -50,7 +50,7 @@ def test_neighbours_and_streams_do_not_move_together() -> None:
     together = torch.corrcoef(torch.cat([values, normal(KEYS, 4, 100_000, ONES)]))
     assert float((together - torch.eye(8)).abs().max()) < 0.02
     half = values.shape[1] // 2
-    assert abs(float((values[:, :half] * values[:, half:]).mean())) < 0.01  # the two of a pair
+    assert abs(float((values[:, :half] * values[:, half:]).mean())) < 0.01  # both numbers of a pair
 
 
 def boxed(word: int, count: int) -> Tensor:
@@ -72,7 +72,7 @@ def test_the_loop_gives_box_and_mullers_numbers(
 
 
 def key_of(word: int) -> Tensor:
-    """The key of a stream that begins with a word: the inverse of `mix`."""
+    """The key of a stream with this first word: the inverse of `mix`."""
 
     def unshifted(value: int, by: int) -> int:
         return value ^ (value >> by) ^ (value >> 2 * by)

@@ -1,4 +1,4 @@
-"""Compiled orders and sums over clients are what their definitions in tensor operations say."""
+"""Compiled orders and sums over clients equal their definitions in tensor operations."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_cohort_has_the_least_numbers_of_its_stream(
 
 
 def stack(dtype: torch.dtype, clients: int) -> list[torch.Tensor]:
-    """Tensors of several shapes: views among them, and one that is the same for all."""
+    """Tensors of several shapes, including views and one shared by all clients."""
     generator = torch.Generator().manual_seed(clients)
     flat = torch.randn(clients, 1700, generator=generator, dtype=dtype)
     return [

@@ -31,7 +31,7 @@ class Changing(nn.Module):
 
 
 class Rolling(nn.Module):
-    """Draws noise that is not a dropout layer's."""
+    """Draws noise outside a dropout layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Rolling(nn.Module):
 
 
 class Sparing(nn.Module):
-    """Has a parameter that its answer does not use."""
+    """Has a parameter that its output does not use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Sparing(nn.Module):
 
 
 class Two(nn.Module):
-    """Answers a pair."""
+    """Returns a pair."""
 
     def __init__(self) -> None:
         super().__init__()

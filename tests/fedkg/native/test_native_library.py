@@ -21,7 +21,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def says(single: bool = True) -> list[int]:
-    """What a library made now says."""
+    """The result of a newly created library."""
     out = np.zeros(2, dtype=np.int64)
     Library((loops.repeat_loop,), single=single).repeat_loop(3, out.ctypes.data)
     return [int(number) for number in out]
@@ -106,8 +106,6 @@ def test_constants_of_another_value_are_kept_apart(
         return int(out[0])
 
     assert branched() == 500
-    monkeypatch.setattr(
-        loops, "LIMIT", 5
-    )  # the source says 3, as it may when it changes while a program runs
+    monkeypatch.setattr(loops, "LIMIT", 5)  # the source says 3; it may change while a program runs
     assert branched() == 10
     assert len(list(home.iterdir())) == 2

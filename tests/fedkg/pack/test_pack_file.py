@@ -39,7 +39,7 @@ from fedkg.pack.terms import Call
 
 
 def equal(left: Pack, right: Pack) -> bool:
-    """Whether two packs hold the same rules and numbers (NaN equal to itself)."""
+    """Whether two packs have the same rules and numbers (NaN equals NaN)."""
     if left.manifest != right.manifest or len(left.banks) != len(right.banks):
         return False
     pairs = [(a.tensors(), b.tensors()) for a, b in zip(left.banks, right.banks, strict=True)]
@@ -94,7 +94,7 @@ def test_another_process_writes_the_same_bytes() -> None:
 
 
 def read_or_refuse(body: bytes) -> None:
-    """Reading gives an equal pack or a PackError; anything else escapes and fails the test."""
+    """Reading gives an equal pack or a PackError; any other exception fails the test."""
     try:
         pack = read_pack(body)
     except PackError:
@@ -142,7 +142,7 @@ def test_other_files_are_no_packs(body: bytes) -> None:
 def rewritten(
     change: Callable[[dict[str, Any]], None], stored: dict[str, bytes] | None = None
 ) -> bytes:
-    """The bytes of some pack with its manifest changed, or whole members replaced."""
+    """The bytes of a pack with a changed manifest, or with replaced members."""
     with zipfile.ZipFile(io.BytesIO(some_pack().to_bytes())) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     document = json.loads(members["manifest.json"])
@@ -156,7 +156,7 @@ def rewritten(
 
 
 def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
-    """A change that puts `value` at a place of the manifest."""
+    """A change that sets `value` at a path of the manifest."""
 
     def change(document: dict[str, Any]) -> None:
         place: Any = document

@@ -17,7 +17,7 @@ from fedkg.pack.walk import ROWS, Renumbering, indices, renumbered
 
 
 def moved(formula: Formula, by: int) -> Formula:
-    """Slots, parameters and tables moved, in each table by another number."""
+    """Slots, parameters and tables shifted, each table by another number."""
     return renumbered(
         formula,
         Renumbering(

@@ -1,4 +1,4 @@
-"""Which choices contradict a promise of privacy, and which are free under it."""
+"""Choices that contradict a privacy guarantee, and choices that cost none."""
 
 from __future__ import annotations
 

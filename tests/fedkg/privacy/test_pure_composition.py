@@ -32,7 +32,7 @@ def test_the_curve_is_that_of_randomised_response(epsilon: float) -> None:
 @settings(deadline=None)
 @given(st.floats(0.02, 2.0), st.integers(1, 30), st.sampled_from([1e-2, 1e-4, 1e-6]))
 def test_many_releases_cost_no_less_than_they_do(each: float, releases: int, delta: float) -> None:
-    """Of k randomised responses the chance at which a guarantee fails is known."""
+    """For k randomised responses, the exact probability that a guarantee fails is known."""
     told = epsilon_of((Spent(what="answers", epsilon=each, releases=releases),), delta)
     assert told <= releases * each * (1 + 1e-12)
     true, other = math.exp(each) / (1 + math.exp(each)), 1 / (1 + math.exp(each))
@@ -79,7 +79,7 @@ def test_which_unit_is_worst_off_in_several_trainings_hangs_on_the_order() -> No
     assert epsilon_of(few, delta) > epsilon_of(many, delta)
     assert epsilon_of(many * 20, delta) > epsilon_of(
         few * 20, delta
-    )  # one unit's own course: the ledgers that cost most do not bound it
+    )  # a single unit's history: the ledgers with the highest cost do not bound it
     together = epsilon_at_most([[few, many]] * 20, delta)
     assert max(epsilon_of(few * 20, delta), epsilon_of(many * 20, delta)) <= together * (1 + 1e-12)
     assert together < 20 * epsilon_of(few, delta)

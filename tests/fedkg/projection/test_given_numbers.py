@@ -67,9 +67,7 @@ def test_points_are_floating_point_tensors(name: str, method: str) -> None:
     ):
         with pytest.raises(SetError) as caught:
             getattr(kept, method)(wrong)
-        asked = {
-            where.format(name) for name in ON_POINTS
-        }  # `contains` asks for the excess, and so on
+        asked = {where.format(name) for name in ON_POINTS}  # `contains` calls `excess`, and so on
         assert str(caught.value) in {
             f"{one}\n  received: {received}\n  help: {help}" for one in asked
         }
@@ -146,16 +144,16 @@ def test_polytopes_of_lists_are_recognised() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Everything(ProjectionSet):
-    """A set of a user's own."""
+    """A user-defined set."""
 
     shift: Tensor | float = 0.0
 
     def project(self, point: Tensor) -> Tensor:
-        """Every point is its own."""
+        """Every point is in the set."""
         return point + self.shift * 0
 
     def excess(self, point: Tensor) -> Tensor:
-        """Never missed."""
+        """Always 0."""
         return point.new_zeros(point.shape[:-1])
 
 

@@ -1,4 +1,4 @@
-"""Polytopes: exact nearest points with a certificate, or a proof that there is none."""
+"""Polytopes: exact nearest points with a certificate, or a proof of emptiness."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def drawn(seed: int, *shape: int) -> Tensor:
 
 
 def random_rows(seed: int, m: int, n: int = N) -> tuple[Tensor, Tensor]:
-    """Rows of mixed signs with a point in their midst."""
+    """Rows of mixed signs with a common interior point."""
     matrix = drawn(seed, m, n) * (drawn(seed + 1, m, n).abs() < 0.8)
     return matrix, matrix @ drawn(seed + 2, n) + drawn(seed + 3, m).abs()
 
@@ -266,7 +266,7 @@ def test_a_start_of_other_points_or_rows_is_refused() -> None:
 @pytest.mark.parametrize("rows", [4, 20])
 def test_points_that_keep_all_rows_stay_and_so_do_their_slopes(count: int, rows: int) -> None:
     matrix, ends = random_rows(99, rows)
-    x = drawn(101, N).expand(count, N).clone().requires_grad_()  # the point in their midst
+    x = drawn(101, N).expand(count, N).clone().requires_grad_()  # the interior point
     nearest = project_polytope(x, matrix, ends).point
     assert torch.equal(nearest, x)
     nearest.sum().backward()
@@ -302,7 +302,7 @@ def test_polytopes_that_make_no_sense_are_refused() -> None:
 
 
 def mixed_signs(m: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Random rows over three of 50 entries around a point: repair in some orders fails."""
+    """Random rows over three of 50 entries around a point; repair in some orders fails."""
     dice = np.random.default_rng(seed)
     inside, rows = dice.normal(size=50) * 0.5, np.zeros((m, 50))
     for row in rows:

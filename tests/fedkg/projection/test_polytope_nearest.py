@@ -32,7 +32,7 @@ def rows_between(
 
 
 def alike(unit: UnitRows) -> UnitRows:
-    """The same rows without a special path."""
+    """The same rows without the special path."""
     other = UnitRows(unit.matrix, unit.length, unit.gram)
     other.__dict__["shared"] = None
     return other

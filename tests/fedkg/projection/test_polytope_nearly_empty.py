@@ -17,7 +17,7 @@ ROWS = {
 
 
 def polytope(name: str, gap: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Rows with the first two, or all, in contradiction by `gap`; 0: they meet."""
+    """Rows with the first two, or all, in contradiction by `gap`; 0: they touch."""
     ends = {"bounds": [0, -gap], "sum": [0, -gap, 5], "triangle": [0, 0, -gap]}[name]
     return torch.tensor(ROWS[name], dtype=dtype), torch.tensor(ends, dtype=dtype)
 

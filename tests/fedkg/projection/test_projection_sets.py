@@ -203,7 +203,7 @@ def test_sets_that_make_no_sense_are_refused() -> None:
         Affine(torch.ones(2, 3), torch.tensor([0.0, 1.0]))
     with pytest.raises(
         SetError, match="contradict"
-    ):  # of two sets the first, though the numbers of the second are large
+    ):  # the first of two sets, though the numbers of the second are large
         Affine(torch.ones(2, 2, 3), torch.tensor([[0.0, 0.01], [1e6, 1e6]]))
     for ball in (L1Ball, L2Ball, LInfBall):
         with pytest.raises(SetError, match="radius"):

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def training(title: str, seed: int, total: float) -> dict[str, Any]:
-    """One with a bound of this total, half of it drift."""
+    """One with a bound of this total, half of which is drift."""
     terms = {
         "optimisation": total / 2,
         "variance": 0.0,

@@ -1,4 +1,4 @@
-"""Lines around the data, headers as they come, rows of unequal length, broken files."""
+"""Lines around the data, raw headers, rows of unequal length, broken files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The header somebody probably meant."""
+"""The most similar header to a mistyped one."""
 
 from __future__ import annotations
 

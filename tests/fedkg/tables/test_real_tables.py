@@ -1,4 +1,4 @@
-"""Real files read right."""
+"""Real files are read correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any bytes at all are a table or a TableError."""
+"""Any bytes give a table or a TableError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet and Excel files: types are kept, texts and times come out as people write them."""
+"""Parquet and Excel files: types are preserved, texts and times appear as people write them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ LETTERS = 3
 
 @st.composite
 def diagrams(draw: st.DrawFn) -> tuple[Layer, ...]:
-    """Layers in which each state is reached and one is left after the last."""
+    """Layers in which each state is reachable and one remains after the last."""
     found, sources = [], 1
     steps = draw(st.integers(1, 4))
     for step in range(steps):
@@ -33,7 +33,7 @@ def diagrams(draw: st.DrawFn) -> tuple[Layer, ...]:
 
 
 def all_paths(layers: tuple[Layer, ...]) -> set[tuple[int, ...]]:
-    """The words of letters that lead through the diagram."""
+    """The words of letters along paths through the diagram."""
     words: dict[int, set[tuple[int, ...]]] = {0: {()}}
     for layer in layers:
         following: dict[int, set[tuple[int, ...]]] = {}

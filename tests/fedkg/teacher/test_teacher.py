@@ -175,7 +175,7 @@ def test_a_rule_holds_at_every_step() -> None:
     trace = torch.tensor([[[10.0], [85.0], [70.0], [65.0], [90.0], [61.0]]], dtype=torch.float64)
     clipped = Teacher(pack.banks[0], 6, clip=True)
     assert clipped.nearest(trace).flatten().tolist() == [10.0, 85.0, 70.0, 60.0, 90.0, 60.0]
-    inside = Teacher(pack.banks[0], 6)  # from the last two steps the formula looks beyond the trace
+    inside = Teacher(pack.banks[0], 6)  # in the last two steps the formula looks beyond the trace
     assert inside.nearest(trace).flatten().tolist() == [10.0, 85.0, 70.0, 60.0, 90.0, 61.0]
     first = Teacher(pack.banks[0], 6, clip=True, everywhere=False)
     assert torch.equal(first.nearest(trace), trace)
@@ -253,7 +253,7 @@ def test_parameters_that_one_teacher_cannot_hold_are_refused() -> None:
 
 
 def test_of_traces_that_are_equally_near_always_the_same_one_is_taken() -> None:
-    """The lower of two bounds, and the later of two steps."""
+    """Ties choose the lower of two bounds, and the later of two steps."""
     either = Teacher(bank("x <= 10 % or x >= 30 %"), 1, clip=True)
     assert either.nearest(torch.tensor([[[20.0]]])).flatten().tolist() == [10.0]
     some = Teacher(bank("eventually [0, 1] x >= 40 %"), 3, clip=True)

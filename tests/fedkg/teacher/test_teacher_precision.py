@@ -125,7 +125,7 @@ def test_a_trace_on_its_bound_stays() -> None:
     assert teacher.by_program
     assert (
         teacher.nearest(on) - on
-    ).abs().max() < 1e-5 * 90  # programs keep off it by what rounding may lose
+    ).abs().max() < 1e-5 * 90  # programs stay away from it by the rounding error
     sums = fedkg.compile(text=f"{HEAD}rule r require initially (always x + y <= 90 %)\n").banks[0]
     assert torch.equal(Teacher(sums, 2, clip=True).nearest(on), on)
 
