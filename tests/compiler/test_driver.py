@@ -294,7 +294,7 @@ def test_a_compilation_leaves_the_search_for_garbage_as_it_was() -> None:
         gc.enable()
 
 
-def test_a_cause_that_nothing_fits_is_told_once(tmp_path: Path) -> None:
+def test_a_cause_that_nothing_fits_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "p.ttl").write_text(
         "@prefix ex: <https://example.org/p#> .\nex:A ex:feeds ex:B .\n"
     )

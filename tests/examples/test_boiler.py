@@ -77,7 +77,7 @@ def test_a_table_of_something_else_is_named(
 @pytest.mark.parametrize(
     "text", ['{"nodes": [1]}', '{"nodes": [], "links": [{"source": "TANK", "target": "DRUM"}]}']
 )
-def test_another_file_is_refused(
+def test_another_file_is_rejected(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other.json").write_text(text)

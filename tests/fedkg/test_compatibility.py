@@ -116,7 +116,7 @@ def problem(sites: int = 2) -> Problem:
         (replace(centralised(), weighting=ByValidity()), STEPS, "all data is in one place"),
     ],
 )
-def test_contradictions_are_refused_before_anything_is_trained(
+def test_contradictions_are_rejected_before_anything_is_trained(
     algorithm: Algorithm, settings: Settings, said: str
 ) -> None:
     with pytest.raises(JobError) as caught:
@@ -185,7 +185,7 @@ def test_krum_that_expects_nobody_to_be_corrupt_takes_any_number() -> None:
     next(train(problem(), krum(attackers=0), STEPS))
 
 
-def test_all_contradictions_are_told_with_what_to_do_about_each() -> None:
+def test_all_contradictions_are_reported_with_what_to_do_about_each() -> None:
     found = find_contradictions(
         AlgorithmChoices(
             local="scaffold", rule_weighting=True, aggregate="krum", protected_updates=True
@@ -214,7 +214,7 @@ def test_all_contradictions_are_told_with_what_to_do_about_each() -> None:
         assert word in str(caught.value)
 
 
-def test_where_nothing_is_exchanged_nothing_else_is_told() -> None:
+def test_where_nothing_is_exchanged_nothing_else_is_reported() -> None:
     [one] = find_contradictions(
         AlgorithmChoices(
             exchange="none", rule_weighting=True, private_layers=True, local="scaffold"

@@ -154,7 +154,7 @@ WRONG_FIELDS = [
     WRONG_FIELDS,
     ids=[f"{field}: {value!r:.30}" for field, value, _ in WRONG_FIELDS],
 )
-def test_a_wrong_field_is_said_before_anything_is_trained(
+def test_a_wrong_field_is_reported_before_anything_is_trained(
     field: str, value: Any, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     section, _, name = field.partition(".")
@@ -205,7 +205,7 @@ def test_a_file_that_is_no_job(name: str, capsys: pytest.CaptureFixture[str]) ->
     assert said in text
 
 
-def test_an_alias_of_aliases_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_alias_of_aliases_is_rejected_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
     Path("job.yaml").write_text("\n".join([*lines, "name: *a8", "sites: *a8"]), encoding="utf-8")

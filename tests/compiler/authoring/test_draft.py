@@ -126,7 +126,7 @@ def test_a_sheet_of_odd_units_with_gaps_is_a_rule_per_tag() -> None:
         assert formula in text
 
 
-def test_units_nobody_knows_are_said() -> None:
+def test_units_nobody_knows_are_reported() -> None:
     sheet = read_bytes(b"tag,unit,low,high\nDruck [bar],bar,0,4\nfest,Kringel,1,9\n", "limits.csv")
     text = draft_rules(sheet, read_bytes(DATA.encode(), "d.csv"))
     assert "# Units that are not known: Kringel." in text
@@ -142,7 +142,7 @@ def test_units_nobody_knows_are_said() -> None:
         (["[bar]", "1. Grenze"], ["bar", "c_1_Grenze"]),
     ],
 )
-def test_variables_are_told_apart(headers: list[str], names: list[str]) -> None:
+def test_variables_are_distinguished(headers: list[str], names: list[str]) -> None:
     sheet = Table.of("t", {header: np.array([1.0]) for header in headers})
     assert [variable(header, sheet) for header in headers] == names
 

@@ -128,7 +128,7 @@ def test_scope_and_rules_beside() -> None:
     assert [record.name for record in pack.manifest.rules] == ["r"]
 
 
-def test_a_pack_whose_inference_points_nowhere_is_refused() -> None:
+def test_a_pack_whose_inference_points_nowhere_is_rejected() -> None:
     pack = compiled("template t(x, c) = x <= c\ninfer i per run find ?c in t(x, ?c)\n")
     (inference,) = pack.manifest.inferences
     (parameter,) = inference.parameters

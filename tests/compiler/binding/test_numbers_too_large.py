@@ -73,7 +73,7 @@ def test_series_of_an_example_are_equally_long(values: str, fine: bool) -> None:
 
 
 @pytest.mark.parametrize("code", [-1, 7])
-def test_a_pack_whose_keys_stand_for_no_text_is_refused(code: int, tmp_path: Path) -> None:
+def test_a_pack_whose_keys_stand_for_no_text_is_rejected(code: int, tmp_path: Path) -> None:
     graph = '@prefix p: <https://e.org/> . @prefix fkg: <https://w3id.org/fedkg/ns#> . p:Mill fkg:keyColumn "machine" . p:M1 a p:Mill .'
     place = tmp_path / "mills.ttl"
     text = "prefix p: <https://e.org/>\nsignal x(?m) is p:x in bar\nrule r for ?m in class p:Mill require x(?m) <= 3 bar\n"

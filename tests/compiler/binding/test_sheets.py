@@ -119,7 +119,7 @@ def test_a_unit_that_contradicts_the_header(tmp_path: Path) -> None:
     )
 
 
-def test_units_from_headers_and_from_the_sheet_are_said_once(tmp_path: Path) -> None:
+def test_units_from_headers_and_from_the_sheet_are_reported_once(tmp_path: Path) -> None:
     (tmp_path / "limits.csv").write_text(
         "tag,unit,low,high\nA [min],h,0,4\nB [bar],bar,0,1\nC,K,0,1\n", encoding="utf-8"
     )

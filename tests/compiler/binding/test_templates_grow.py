@@ -39,5 +39,5 @@ def chain(length: int, body: str) -> str:
     ],
     ids=["long sums", "longer sums", "five deep", "doubling", "deep"],
 )
-def test_what_is_too_large_is_said(text: str, said: list[str]) -> None:
+def test_what_is_too_large_is_reported(text: str, said: list[str]) -> None:
     assert [code for code in codes(text) if code < "FKG500"] == said

@@ -94,7 +94,7 @@ def test_a_declared_signal_gives_its_unit_and_role(tmp_path: Path) -> None:
     ]
 
 
-def test_rows_of_many_machines_in_one_column_are_told_apart(tmp_path: Path) -> None:
+def test_rows_of_many_machines_in_one_column_are_distinguished(tmp_path: Path) -> None:
     (tmp_path / "plant.ttl").write_text(
         """@prefix plant: <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
         @prefix unit: <http://qudt.org/vocab/unit/> .

@@ -85,7 +85,7 @@ def test_sensors_that_share_a_column_need_a_key(graph: Path) -> None:
     )
 
 
-def test_two_entities_that_select_different_rows_are_told(graph: Path) -> None:
+def test_two_entities_that_select_different_rows_are_reported(graph: Path) -> None:
     graph.write_text(
         KEYED
         + "plant:L1 a plant:Machine . plant:M1 plant:of plant:L1 . plant:M2 plant:of plant:L1 .",

@@ -96,7 +96,7 @@ def test_columns_compared_as_they_stand_must_turn_out_to_be_in_one_unit() -> Non
     assert _codes(before.replace("700 mbar", "7 bar")) == []
 
 
-def test_a_tag_with_two_units_in_its_sheet_is_asked_back(
+def test_a_tag_with_two_units_in_its_sheet_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

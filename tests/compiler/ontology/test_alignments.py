@@ -207,7 +207,7 @@ def test_nothing_collapses_over_all_official_files(catalog: Catalog) -> None:
     assert (after[0] - before[0], after[1] - before[1]) == (set(), set())
 
 
-def test_a_wrong_mapping_is_noticed(catalog: Catalog) -> None:
+def test_a_wrong_mapping_is_detected(catalog: Catalog) -> None:
     """Phenomena are processes, so mapping a machine to a phenomenon makes it a subclass of two
     disjoint classes.
     """

@@ -120,7 +120,7 @@ def test_blank_nodes_that_are_many_and_prefixes_that_come_late_are_read_as_ever(
 @pytest.mark.parametrize(
     ("file", "read"), [("plant.nt", 800), ("plant.ttl", 799)]
 )  # of Turtle, to the next full stop
-def test_a_mistake_is_told_with_its_place_and_the_rest_is_read(file: str, read: int) -> None:
+def test_a_mistake_is_reported_with_its_place_and_the_rest_is_read(file: str, read: int) -> None:
     large, small = both((FILLER + "not a triple\n" + FILLER).encode(), file)
     assert large == small
     assert len(large.triples) == read

@@ -63,7 +63,7 @@ def test_a_name_that_only_this_graph_lacks_is_a_warning(plant: Graph) -> None:
     ]
 
 
-def test_without_any_graph_of_that_namespace_nothing_is_said(catalog: Catalog) -> None:
+def test_without_any_graph_of_that_namespace_nothing_is_reported(catalog: Catalog) -> None:
     graph, problems, _ = load_graph([], {"plant": (PLANT, HERE)}, [], catalog=catalog)
     assert problems == ()
     assert graph.resolve("plant:torque", "pname", HERE) == (TORQUE, ())

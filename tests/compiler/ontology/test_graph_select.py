@@ -272,7 +272,7 @@ def test_several_mistakes_come_at_once_and_each_once(plant: Graph) -> None:
         "?x a " + "?y , " * 2000 + "?z",
     ],
 )
-def test_monstrous_patterns_are_refused_and_not_read(plant: Graph, where: str) -> None:
+def test_monstrous_patterns_are_rejected_and_not_read(plant: Graph, where: str) -> None:
     assert refused(plant, where).code == "FKG154"
 
 

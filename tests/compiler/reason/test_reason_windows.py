@@ -142,7 +142,7 @@ def test_what_the_contract_changes(old: str, new: str, because: tuple[str, ...])
     assert (one.change, one.because) == (("changed" if because else "same"), because)
 
 
-def test_the_end_of_the_trace_decides_as_is_said() -> None:
+def test_the_end_of_the_trace_decides_as_is_reported() -> None:
     strict, clip = (compiled(f"timeline step 1 min{ends}\n{RULE}") for ends in ("", " ends clip"))
     values = np.full((1, 2, 1), 6.0)
     assert [replay(pack, 0, 0, values) for pack in (strict, clip)] == ["unknown", "satisfied"]

@@ -135,7 +135,7 @@ def test_violations_are_what_evaluate_counts(tmp_path: Path) -> None:
     assert found.to_json(pack, table)[0]["row"] >= 1
 
 
-def test_a_broken_line_is_told_with_its_number(tmp_path: Path) -> None:
+def test_a_broken_line_is_reported_with_its_number(tmp_path: Path) -> None:
     data = tmp_path / "data.nt"
     data.write_text(
         '<http://ex/a> <http://ex/p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> .\nrubbish here .\n',
@@ -204,7 +204,7 @@ def test_violations_name_their_focus_nodes(
     ] == "http://ex/n3"
 
 
-def test_a_class_that_nothing_in_the_data_has_is_told_with_the_near_one(
+def test_a_class_that_nothing_in_the_data_has_is_reported_with_the_near_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shapes, data = write(tmp_path, ".nt", MIXED.replace("ex:Node", "ex:Nodde"), MIXED_DATA)

@@ -154,7 +154,7 @@ def test_patterns_mean_what_they_mean_to_re() -> None:
 
 
 @pytest.mark.parametrize(("off", "code"), [("", 1), ("; sh:deactivated true", 0)])
-def test_a_rule_in_shapes_is_refused_at_its_place(
+def test_a_rule_in_shapes_is_rejected_at_its_place(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -80,7 +80,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("body", "reason"), REFUSED)
-def test_what_has_no_formula_is_refused_with_its_reason(
+def test_what_has_no_formula_is_rejected_with_its_reason(
     tmp_path: Path, body: str, reason: str
 ) -> None:
     pack, found = compiled(tmp_path, GRAPH, PREFIX + body)
@@ -139,7 +139,7 @@ def test_members_in_one_row_give_it_their_key(tmp_path: Path, body: str) -> None
     assert sorted(keys) == [["k1"], ["k2"], ["k3"]]
 
 
-def test_members_of_a_group_in_different_rows_are_refused(tmp_path: Path) -> None:
+def test_members_of_a_group_in_different_rows_are_rejected(tmp_path: Path) -> None:
     pack, found = compiled(
         tmp_path,
         KEYED,

@@ -168,7 +168,7 @@ UNSEEN = (
 
 
 @pytest.mark.parametrize(("pattern", "part", "name"), UNSEEN)
-def test_what_an_optional_cannot_see_is_refused_with_its_place(
+def test_what_an_optional_cannot_see_is_rejected_with_its_place(
     tmp_path: Path, pattern: str, part: str, name: str
 ) -> None:
     query = f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"
@@ -269,7 +269,7 @@ def test_having_over_a_name_of_select(
     assert "in its place" in said.help
 
 
-def test_a_name_of_select_is_told_in_each_query_of_a_shape(
+def test_a_name_of_select_is_reported_in_each_query_of_a_shape(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = (

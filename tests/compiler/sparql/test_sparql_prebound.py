@@ -64,7 +64,7 @@ def test_filters_of_inner_groups_see_the_variable() -> None:
     assert bound(text.format("$this = p:m1"), nodes("m3")).rows == ()
 
 
-def test_what_the_graph_alone_violates_is_told() -> None:
+def test_what_the_graph_alone_violates_is_reported() -> None:
     found = bound("SELECT $this WHERE { $this p:max ?x FILTER(?x > 62) }", nodes("m1", "m2", "m3"))
     assert [term.value for term in found.violations if term is not None] == [f"{P}m2", f"{P}m3"]
     assert (found.rows, found.reads) == ((), False)

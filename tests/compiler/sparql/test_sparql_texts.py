@@ -114,7 +114,7 @@ def test_texts_mean_what_they_mean_to_the_store(
         ('?m p:t ?t . FILTER(?t + 1 = "A")', '"A"', "never equal"),
     ],
 )
-def test_a_condition_on_values_of_the_wrong_kind_is_refused(
+def test_a_condition_on_values_of_the_wrong_kind_is_rejected(
     tmp_path: Path, body: str, part: str, reason: str
 ) -> None:
     query = f"{PREFIX}SELECT ?m WHERE {{ {body} }}"
@@ -126,7 +126,7 @@ def test_a_condition_on_values_of_the_wrong_kind_is_refused(
     assert reason in error.message
 
 
-def test_many_choices_in_one_comparison_are_refused(tmp_path: Path) -> None:
+def test_many_choices_in_one_comparison_are_rejected(tmp_path: Path) -> None:
     side = '"x"'
     for number in range(8):
         side = f'IF(?t > {number}, "{number}", {side})'

@@ -85,7 +85,7 @@ def test_a_table_that_is_not_that_of_the_grammar_is_made_anew(
     assert made == [1]
 
 
-def test_a_changed_grammar_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_grammar_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tables.fingerprint()
     changed = tmp_path / "fkg.lark"
     changed.write_text(tables.grammar_text() + "// more\n", encoding="utf-8")

@@ -14,7 +14,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 Command = Callable[..., Any]
 
 
-def test_what_is_left_out_is_told(fedkg: Command, tmp_path: Path) -> None:
+def test_what_is_left_out_is_reported(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "shared.fkg").write_text(
         'signal torque in N.m column "Torque [Nm]"\nrule a require torque <= 70 '
         "N.m\nrule b scope client require torque <= 60 N.m\n"

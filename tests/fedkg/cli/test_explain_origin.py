@@ -45,7 +45,7 @@ def plant(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "name", ["https://example.org/plant#M07", "plant:M07", "M07", "Mill seven"]
 )
-def test_the_triples_behind_a_row_are_told_with_file_and_line(
+def test_the_triples_behind_a_row_are_reported_with_file_and_line(
     name: str, fedkg: Command, plant: Path
 ) -> None:
     said = fedkg("explain", "weak", "rules.fkg", "plant.ttl", "--entity", name)

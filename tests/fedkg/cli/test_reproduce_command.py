@@ -43,7 +43,7 @@ def test_the_same_comes_of_it_to_the_bit(fedkg: Command, done: Path) -> None:
     assert "identical" in fedkg("reproduce", "first").out
 
 
-def test_what_differs_is_told(fedkg: Command, done: Path) -> None:
+def test_what_differs_is_reported(fedkg: Command, done: Path) -> None:
     folder = RunFolder(done)
     lines = folder.rows("rounds.csv")
     lines[1]["accuracy"] = "0.123"
@@ -54,7 +54,7 @@ def test_what_differs_is_told(fedkg: Command, done: Path) -> None:
     assert fedkg("reproduce", "first").code == 1
 
 
-def test_a_run_that_is_not_finished_and_a_folder_that_is_none_are_refused(
+def test_a_run_that_is_not_finished_and_a_folder_that_is_none_are_rejected(
     fedkg: Command, done: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match="is not a run folder"):

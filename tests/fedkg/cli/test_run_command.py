@@ -196,7 +196,7 @@ def test_ctrl_c_while_the_folder_is_made_says_that_no_training_is_in_it(
     assert fedkg("run", "job.yaml", "-o", "here", "--set", "training.rounds=1").code == 0
 
 
-def test_a_table_that_is_nowhere_is_told_by_its_field(fedkg: Command, tmp_path: Path) -> None:
+def test_a_table_that_is_nowhere_is_reported_by_its_field(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "rules.fkg").write_text(
         "output failure in probability span 0 .. 1\nrule rare require failure <= 0.9\n"
     )

@@ -96,7 +96,7 @@ def test_a_run_that_fails_ends_the_command_with_one(fedkg: Command, job: Path) -
         (["--grid", "data.alpha=1,2"], 2, "give a job file"),
     ],
 )
-def test_wrong_calls_are_refused_before_anything_is_run(
+def test_wrong_calls_are_rejected_before_anything_is_run(
     fedkg: Command, job: Path, tmp_path: Path, arguments: list[str], code: int, words: str
 ) -> None:
     done = fedkg("run", *arguments)

@@ -171,7 +171,7 @@ rule tight for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high
         ({"form": "log_barrier", "sharpness": -1.0}, r"sharpness must be above 0"),
     ],
 )
-def test_forms_that_there_are_not_are_refused(options: dict[str, object], words: str) -> None:
+def test_forms_that_there_are_not_are_rejected(options: dict[str, object], words: str) -> None:
     module, x = plant()
     with pytest.raises(UsageError, match=words):
         module(x, torch.zeros(4, 2), **options)

@@ -32,7 +32,7 @@ def test_one_number_stands_for_all() -> None:
 @pytest.mark.parametrize(
     ("there", "lacking", "neutral"), [("mean", "std", "1.0"), ("std", "mean", "0.0")]
 )
-def test_half_a_scaling_is_refused(there: str, lacking: str, neutral: str) -> None:
+def test_half_a_scaling_is_rejected(there: str, lacking: str, neutral: str) -> None:
     with pytest.raises(LayoutError, match=f"has a {there} and no {lacking}") as caught:
         columns(["a"], **{there: [3.0]})
     assert caught.value.help.endswith(f"{lacking}={neutral} where that is meant")
@@ -53,7 +53,7 @@ def test_half_a_scaling_is_refused(there: str, lacking: str, neutral: str) -> No
         (lambda: outputs_of(7), "probability"),  # type: ignore[arg-type]
     ],
 )
-def test_nonsense_is_refused(make: Any, words: str) -> None:
+def test_nonsense_is_rejected(make: Any, words: str) -> None:
     with pytest.raises(LayoutError, match=words):
         make()
 

@@ -57,7 +57,7 @@ def test_an_output_with_a_unit_is_no_probability(layout: OutputLayout) -> None:
     ConstraintModule(pack, x=fedkg.columns(["torque"]), y=fedkg.columns(["load"]))
 
 
-def test_parts_that_there_are_not_are_refused() -> None:
+def test_parts_that_there_are_not_are_rejected() -> None:
     report = module()(x=torch.ones(2, 1), y=lambda x: x / 2)
     with pytest.raises(UsageError, match="no parts by `bank`\n  expected: rule, kind, entity"):
         report.penalty_by("bank")  # type: ignore[arg-type]  # that is what is tested

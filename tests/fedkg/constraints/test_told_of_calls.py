@@ -128,7 +128,7 @@ def test_a_projection_is_not_traced() -> None:
 
 @pytest.mark.parametrize("wrong", [float("nan"), -1.0, float("inf")])
 @pytest.mark.parametrize("shape", [(4,), (4, 3)])
-def test_weights_that_are_none_are_refused(wrong: float, shape: tuple[int, ...]) -> None:
+def test_weights_that_are_none_are_rejected(wrong: float, shape: tuple[int, ...]) -> None:
     rules, weight = plant("require oil <= feed"), torch.ones(shape)
     weight[2] = wrong
     with pytest.raises(LayoutError, match="a number that is not a valid weight") as caught:

@@ -279,7 +279,7 @@ def test_rows_in_no_order_are_not_judged_over_time() -> None:
     assert module.project(x, y.detach()).shape == y.shape
 
 
-def test_windows_too_short_for_a_rule_are_refused() -> None:
+def test_windows_too_short_for_a_rule_are_rejected() -> None:
     pack = single(over("always", le(OUT, LIMIT)), high=5, end="strict")
     x, y = batch(0, count=2, steps=5)
     with pytest.raises(
@@ -403,7 +403,7 @@ Refusal = Callable[[ConstraintModule, Tensor, Tensor], object]
         (lambda m, x, y: m(x[..., :3], y), r"\[B, T, 4\]"),
     ],
 )
-def test_wrong_shapes_of_windows_are_refused(call: Refusal, words: str) -> None:
+def test_wrong_shapes_of_windows_are_rejected(call: Refusal, words: str) -> None:
     with pytest.raises(LayoutError, match=words):
         call(module_of(single(over("always", le(OUT, LIMIT)))), *batch())
 

@@ -106,7 +106,7 @@ def test_one_row():
     assert ai4i.generate(1, 0).rows == 1
 
 
-def test_a_table_without_a_column_is_refused_by_name(tmp_path):
+def test_a_table_without_a_column_is_rejected_by_name(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("Type,Torque [Nm]\nL,40\n")
     with pytest.raises(TableError, match=r"Air temperature \[K\]"):

@@ -34,13 +34,13 @@ def test_equal_units_change_no_bit():
     assert unit_conversion("rpm", "1/min", where="here").identity
 
 
-def test_an_unknown_unit_is_refused_with_the_nearest():
+def test_an_unknown_unit_is_rejected_with_the_nearest():
     with pytest.raises(
         JobError, match=r"sites\.graz\.columns\.torque\.unit: unit `fugg` is not a unit"
     ):
         unit_conversion("fugg", "N.m", where="sites.graz.columns.torque.unit")
 
 
-def test_another_quantity_is_refused():
+def test_another_quantity_is_rejected():
     with pytest.raises(JobError, match=r"bar and N\.m measure different things"):
         unit_conversion("bar", "N.m", where="here")

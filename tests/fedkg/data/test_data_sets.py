@@ -99,7 +99,7 @@ def test_files_that_are_not_there_are_named(name: str, tmp_path: Path) -> None:
             data_set(name, path)
 
 
-def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+def test_an_unknown_name_is_rejected_with_the_nearest() -> None:
     with pytest.raises(JobError, match="did you mean `mnist`"):
         data_set("mnits")
     with pytest.raises(JobError, match="at least 1"):
@@ -117,7 +117,7 @@ def test_idx_images_keep_their_pixels_and_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\0\0\x09\x01\0\0\0\1x", b"\0\0\x08\x01\0\0\0\2x"])
-def test_a_damaged_image_file_is_refused(body: bytes, tmp_path: Path) -> None:
+def test_a_damaged_image_file_is_rejected(body: bytes, tmp_path: Path) -> None:
     folder = FILES["mnist"](tmp_path)
     (folder / "train-labels-idx1-ubyte").write_bytes(body)
     with pytest.raises(TableError, match="not a complete IDX file"):
@@ -208,7 +208,7 @@ def test_the_quirks_of_swats_files_are_read(tmp_path: Path) -> None:
     assert [process_of(tag) for tag in ("P1_FT01", "P4_LD", "x")] == ["P1", "P4", ""]
 
 
-def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
+def test_files_of_other_columns_are_rejected(tmp_path: Path) -> None:
     folder = FILES["hai"](tmp_path)
     (folder / "train2.csv").write_text(
         "timestamp,P1_FT01,P9_X,Attack\n2021-07-10 00:00:01,1.5,2,0\n"
@@ -291,7 +291,7 @@ def test_sensors_of_engines_drift_towards_the_end() -> None:
     assert all(before - after == 1 for before, after in pairwise(data.y))
 
 
-def test_a_record_whose_parts_do_not_fit_is_refused() -> None:
+def test_a_record_whose_parts_do_not_fit_is_rejected() -> None:
     with pytest.raises(JobError, match="y does not have one entry for each sample"):
         DataSet(
             name="a",

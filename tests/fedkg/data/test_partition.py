@@ -72,14 +72,14 @@ def test_draws_with_too_few_rows_are_drawn_again():
     assert min(split.counts().values()) >= 50
 
 
-def test_a_site_that_stays_too_small_is_refused_by_name():
+def test_a_site_that_stays_too_small_is_rejected_by_name():
     with pytest.raises(JobError, match=r"site `\w+` has .* after the split") as caught:
         dirichlet(labels(60), SITES, 0.05, stream(0), min_samples=12)
     assert "at least 12 rows" in str(caught.value)
     assert "alpha" in caught.value.help
 
 
-def test_more_sites_than_rows_is_refused():
+def test_more_sites_than_rows_is_rejected():
     with pytest.raises(JobError, match="no rows after the split"):
         dirichlet(labels(3), SITES, 1.0, stream(0))
 

@@ -143,7 +143,7 @@ def test_labelled_windows_take_the_target_of_their_last_row() -> None:
     assert found.test.tolist() == [False, False, False, True]
 
 
-def test_windows_that_cannot_be_are_refused() -> None:
+def test_windows_that_cannot_be_are_rejected() -> None:
     data = rows({"p": [1, 2, 3]})
     with pytest.raises(JobError, match=r"no window of 3 \+ 1 steps(.|\n)*at most 3 steps"):
         forecast_windows(data, history=3, horizon=1)

@@ -102,7 +102,7 @@ def test_without_the_simulator_its_extra_is_named(
         ("hours = \n", "is not TOML"),
     ],
 )
-def test_a_wrong_city_is_refused(text: str, said: str, tmp_path: Path) -> None:
+def test_a_wrong_city_is_rejected(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(JobError, match=said):
         data_set("sumo", city(tmp_path, text))
 

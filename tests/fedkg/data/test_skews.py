@@ -95,7 +95,7 @@ def test_the_sites_of_the_source_keep_their_order() -> None:
         ),
     ],
 )
-def test_splits_that_cannot_be_are_refused(make: object, said: str) -> None:
+def test_splits_that_cannot_be_are_rejected(make: object, said: str) -> None:
     assert callable(make)
     with pytest.raises(JobError, match=said):
         make()

@@ -114,7 +114,7 @@ def test_no_rows_reach_nowhere(tmp_path: Path) -> None:
         (["2024-03-05 10:00", "2024-03-05T10:30:00+02:00"], None),
     ],
 )
-def test_times_that_name_their_zone_are_told_in_utc(
+def test_times_that_name_their_zone_are_reported_in_utc(
     tmp_path: Path, cells: list[str], reach: tuple[str, str] | None
 ) -> None:
     (tmp_path / "t.csv").write_text("when;x\n" + "".join(f"{cell};1\n" for cell in cells))

@@ -22,7 +22,7 @@ def found_in(text: str, table: str) -> Evaluation:
 
 
 @pytest.mark.parametrize("text", [LABEL + KNOWLEDGE, LABEL + RULE, LABEL + KNOWLEDGE + RULE])
-def test_an_unknown_class_is_told_once_with_its_row(text: str) -> None:
+def test_an_unknown_class_is_reported_once_with_its_row(text: str) -> None:
     found = found_in(text, TABLE)
     said = (
         "column `grade` holds `a` and `Ausschuss`, first in row 2 (line 3), which are no class of its label (`A`, `B` and `C`): "

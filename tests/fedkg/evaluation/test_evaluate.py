@@ -124,7 +124,7 @@ def test_the_row_before_in_its_group() -> None:
     assert (found.worst.row, found.worst.robustness) == (3, -1.0)
 
 
-def test_what_only_a_model_can_answer_is_said_and_not_counted() -> None:
+def test_what_only_a_model_can_answer_is_reported_and_not_counted() -> None:
     monotone = bank(GROWS, [[FAILURE, FAILURE]], [[1.0]], rule=1, views=[[0, 1]])
     rules = pack(
         ["torque_limit", "risk"],

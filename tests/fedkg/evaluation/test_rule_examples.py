@@ -106,7 +106,7 @@ def test_examples_that_are_wrong(
     assert code in codes
 
 
-def test_a_series_too_many_is_a_warning_and_one_too_few_is_said(
+def test_a_series_too_many_is_a_warning_and_one_too_few_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results, codes = run(

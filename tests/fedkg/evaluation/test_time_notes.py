@@ -51,7 +51,7 @@ def test_without_rules_over_time_a_missing_time_column_is_a_note() -> None:
     assert found.notes == ("time column `Zeit` is missing; did you mean `zeit`?",)
 
 
-def test_missing_steps_are_told() -> None:
+def test_missing_steps_are_reported() -> None:
     rows = [f"2024-01-01 00:{minute:02d},1" for minute in (0, 5, 20, 25)]
     found = found_in(TIMELINE + STAYS, "Zeit,x\n" + "\n".join(rows) + "\n")
     assert (found.rules[0].satisfied, found.rules[0].unknown) == (2, 2)
@@ -81,7 +81,7 @@ def test_an_empty_time_is_called_empty() -> None:
     )
 
 
-def test_a_sentence_of_many_rules_is_said_once() -> None:
+def test_a_sentence_of_many_rules_is_reported_once() -> None:
     rows = read_bytes(b"Torque [Nm]\n40\n", "t.csv")
     one = evaluate(pack(["a"], [limits(50)], entities=("", "p")), rows)
     said = "no row of the table is about what it is bound to"

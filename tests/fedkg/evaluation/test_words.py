@@ -47,7 +47,7 @@ def values(torque: float, wear: float, said: float, raised: float = math.nan) ->
     return np.array([base, [torque, wear + 13, raised, 0.0]])
 
 
-def test_a_guard_is_told_with_its_numbers(pack):
+def test_a_guard_is_reported_with_its_numbers(pack):
     text = example(pack, pack.banks[0], 2, values(57.3, 200.0, 0.271), "row 812")
     assert text == (
         "M3, row 812: torque 57.3 N.m, wear 200 min; predicted failure 0.27. "

@@ -70,7 +70,7 @@ def test_what_breaks_in_no_single_row_names_none() -> None:
     assert (found.worst.row, found.worst.fault) == (1, None)
 
 
-def test_a_worst_case_without_a_number_is_said() -> None:
+def test_a_worst_case_without_a_number_is_reported() -> None:
     text = "timeline ends clip\n" + SIGNALS + "rule r require next x <= 3 bar\n"
     found = result(text, "0,1,", "0,2,")
     assert found.worst is not None

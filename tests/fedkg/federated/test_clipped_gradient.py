@@ -319,7 +319,7 @@ def test_a_term_of_the_samples_is_clipped_with_them() -> None:
     assert bool((torch.sqrt(squared_norms) <= clip * counted / EXPECTED * (1 + 1e-9)).all())  # type: ignore[arg-type]
 
 
-def test_what_may_couple_samples_is_refused() -> None:
+def test_what_may_couple_samples_is_rejected() -> None:
     class Unknown:
         def value(self, step: Step) -> Tensor:
             return step.x.var()
@@ -328,7 +328,7 @@ def test_what_may_couple_samples_is_refused() -> None:
         ClippedGradient(clip=1.0, noise=1.0)(CASES["mlp"], (Unknown(),))
 
 
-def test_minibatches_of_a_plan_are_refused() -> None:
+def test_minibatches_of_a_plan_are_rejected() -> None:
     with pytest.raises(JobError, match="belongs by chance"):
         ClippedGradient(clip=1.0, noise=1.0)(replace(CASES["mlp"], expected=None), ())
     with pytest.raises(JobError, match="belongs by chance"):
@@ -336,6 +336,6 @@ def test_minibatches_of_a_plan_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("clip", "noise"), [(0.0, 1.0), (1.0, -1.0)])
-def test_numbers_out_of_range_are_refused(clip: float, noise: float) -> None:
+def test_numbers_out_of_range_are_rejected(clip: float, noise: float) -> None:
     with pytest.raises(JobError, match="clipping needs"):
         ClippedGradient(clip=clip, noise=noise)

@@ -265,7 +265,7 @@ def test_between_clusterings_clients_stay_where_they_are_and_new_ones_are_put_so
     assert int((clusterings[2] >= 0).sum()) > int(seen.sum())
 
 
-def test_two_populations_are_told_apart() -> None:
+def test_two_populations_are_distinguished() -> None:
     """Acceptance test 16: levels 0 and 5.
 
     Purity is 1 after at most three rounds; properties are satisfied at least as often as by FedAvg.
@@ -370,7 +370,7 @@ def test_it_goes_together_with_sets_weights_by_the_rules_and_a_servers_momentum(
 
 
 @pytest.mark.parametrize("aggregate", [Krum(attackers=0), TrustedMean()])
-def test_aggregates_that_know_one_model_are_refused_in_clusters(
+def test_aggregates_that_know_one_model_are_rejected_in_clusters(
     aggregate: Krum | TrustedMean,
 ) -> None:
     with pytest.raises(JobError, match="contradicts itself"):
@@ -406,7 +406,7 @@ def test_clusters_train_at_the_rate_of_the_round_that_is_over() -> None:
     assert largest_difference(trained.models, end(whole(cluster_epochs=0), cosine).models) > 1e-6
 
 
-def test_clusters_whose_training_fails_keep_their_models_and_are_told() -> None:
+def test_clusters_whose_training_fails_keep_their_models_and_are_reported() -> None:
     without = end(whole(cluster_epochs=0), replace(SETTINGS, rounds=1))
     with pytest.warns(
         ClusterWarning, match=r"round 1: .* cluster 0: its update has NaN in .*; cluster 1: "

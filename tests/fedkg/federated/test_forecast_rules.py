@@ -61,7 +61,7 @@ def test_a_forecast_is_one_trace_and_past_reaches_back_to_what_was_observed(rule
     assert bool(applied.all())
 
 
-def test_rules_over_other_inputs_are_left_aside_and_a_channel_that_is_not_forecast_is_refused(
+def test_rules_over_other_inputs_are_left_aside_and_a_channel_that_is_not_forecast_is_rejected(
     pack, rules
 ):
     assert [rule.name for rule in rules.module.pack.manifest.rules][-1] == "heat_is_real"

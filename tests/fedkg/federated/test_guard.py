@@ -163,7 +163,7 @@ class Tampering:
             )
 
 
-def test_wrong_shapes_missing_and_infinite_parameters_are_told_apart() -> None:
+def test_wrong_shapes_missing_and_infinite_parameters_are_distinguished() -> None:
     problem = classes(SIZES)
     work = Work(problem=problem, algorithm=fedavg(), settings=SETTINGS, pool=pool(problem.clients))
     state, record = run_round(work, Tampering(), initial_state(problem, fedavg(), SETTINGS))

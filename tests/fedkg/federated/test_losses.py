@@ -70,7 +70,7 @@ def test_extreme_logits_stay_finite(logit: float) -> None:
     assert bool(torch.isfinite(slope).all())
 
 
-def test_a_weight_of_nothing_is_refused() -> None:
+def test_a_weight_of_nothing_is_rejected() -> None:
     with pytest.raises(JobError, match="above 0"):
         BinaryCrossEntropy(pos_weight=0.0)
 

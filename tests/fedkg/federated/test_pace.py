@@ -128,6 +128,6 @@ def test_what_counts_on_equal_clients_refuses(
 
 
 @pytest.mark.parametrize("fields", [{"batch": 0}, {"local_epochs": -1}, {"learning_rate": 0.0}])
-def test_wrong_numbers_are_refused(fields: dict[str, float]) -> None:
+def test_wrong_numbers_are_rejected(fields: dict[str, float]) -> None:
     with pytest.raises(JobError, match=next(iter(fields))):
         Own(**fields)  # type: ignore[arg-type]

@@ -218,6 +218,6 @@ def test_a_penalty_trains_alike_in_all_executors_and_changes_the_model(dropout: 
     assert largest_difference(ends["stacked"], plain.params) > 1e-3
 
 
-def test_a_negative_weight_is_refused() -> None:
+def test_a_negative_weight_is_rejected() -> None:
     with pytest.raises(JobError, match="negative"):
         ConstraintPenalty(rules=module(), weight=-1.0)

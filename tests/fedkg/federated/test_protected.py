@@ -126,7 +126,9 @@ def test_it_goes_on_to_the_bit_whatever_the_order_of_a_files_tensors(
         ({"seed": 5}, "another number of sums"),
     ],
 )
-def test_a_state_that_has_spent_otherwise_is_refused(fields: dict[str, object], words: str) -> None:
+def test_a_state_that_has_spent_otherwise_is_rejected(
+    fields: dict[str, object], words: str
+) -> None:
     """The ledger would price its sums at a wrong sampling rate, and the plan would miss them."""
     problem = classes(SIZES)
     state, _ = next(iter(train(problem, protected(fedavg(), EXAMPLE, SIZES, SETTINGS), SETTINGS)))
@@ -135,7 +137,7 @@ def test_a_state_that_has_spent_otherwise_is_refused(fields: dict[str, object], 
         next(iter(train(problem, protected(fedavg(), EXAMPLE, SIZES, other), other, state)))
 
 
-def test_a_state_of_another_participation_is_refused() -> None:
+def test_a_state_of_another_participation_is_rejected() -> None:
     problem, other = classes(SIZES), replace(SETTINGS, participation=0.5)
     state, _ = next(iter(train(problem, protected(fedavg(), CLIENT, SIZES, SETTINGS), SETTINGS)))
     with pytest.raises(JobError, match="participation"):
@@ -171,7 +173,7 @@ def test_data_that_is_no_number_neither_ends_the_training_nor_shows(
     assert protection is CLIENT or not any(record.excluded for record in records)
 
 
-def test_a_state_of_other_noise_is_refused() -> None:
+def test_a_state_of_other_noise_is_rejected() -> None:
     problem = classes(SIZES)
     state, _ = next(iter(train(problem, protected(fedavg(), EXAMPLE, SIZES, SETTINGS), SETTINGS)))
     with pytest.raises(JobError, match="another noise"):
@@ -235,7 +237,7 @@ def test_a_spent_budget_ends_the_training_before_it_is_exceeded(unit: str, accou
     )  # and resuming does not continue either
 
 
-def test_a_budget_for_no_round_is_refused() -> None:
+def test_a_budget_for_no_round_is_rejected() -> None:
     with pytest.raises(JobError, match="does not allow a single round"):
         next(
             iter(
@@ -396,7 +398,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("make", "protection", "words"), REFUSED)
-def test_contradictions_are_refused_with_the_reason(
+def test_contradictions_are_rejected_with_the_reason(
     make: object, protection: Protection, words: str
 ) -> None:
     own = replace(SETTINGS, participation=1.0)
@@ -406,12 +408,12 @@ def test_contradictions_are_refused_with_the_reason(
 
 
 @pytest.mark.parametrize("make", [median, lambda: krum(attackers=1), pcfedavg])
-def test_sums_without_a_bound_for_one_client_are_refused(make: object) -> None:
+def test_sums_without_a_bound_for_one_client_are_rejected(make: object) -> None:
     with pytest.raises(JobError, match="no bound for what one client can change"):
         protected(make(), CLIENT, SIZES, SETTINGS)  # type: ignore[operator]
 
 
-def test_terms_that_do_not_say_what_they_read_are_refused() -> None:
+def test_terms_that_do_not_say_what_they_read_are_rejected() -> None:
     class Coupled:
         def value(self, step: Step) -> Tensor:
             return step.params["layers.0.bias"].sum(1)
@@ -422,7 +424,7 @@ def test_terms_that_do_not_say_what_they_read_are_refused() -> None:
     trained(fedavg().with_terms(Coupled()), CLIENT)
 
 
-def test_mixed_precision_is_refused_under_examples() -> None:
+def test_mixed_precision_is_rejected_under_examples() -> None:
     own = replace(SETTINGS, precision="bfloat16")
     with pytest.raises(JobError, match="each sample is clipped separately"):
         next(iter(train(classes(SIZES), protected(fedavg(), EXAMPLE, SIZES, own), own)))
@@ -439,7 +441,7 @@ def test_mixed_precision_is_refused_under_examples() -> None:
         {"epsilon": 0.0},
     ],
 )
-def test_promises_out_of_range_are_refused(fields: dict[str, object]) -> None:
+def test_promises_out_of_range_are_rejected(fields: dict[str, object]) -> None:
     with pytest.raises(JobError):
         replace(EXAMPLE, **fields)  # type: ignore[arg-type]
 

@@ -143,14 +143,14 @@ def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_damaged_states_are_refused(
+def test_damaged_states_are_rejected(
     tensors: dict[str, Tensor], document: dict[str, object], said: str
 ) -> None:
     with pytest.raises(JobError, match=said):
         from_tensors(tensors, document)
 
 
-def test_a_state_of_another_model_is_refused_with_the_parameter() -> None:
+def test_a_state_of_another_model_is_rejected_with_the_parameter() -> None:
     problem = classes((5, 6))
     state = initial_state(classes((5, 6), features=7), fedavg(), SETTINGS)
     with pytest.raises(JobError, match=r"layers\.0\.weight"):
@@ -167,7 +167,7 @@ def test_a_state_of_another_model_is_refused_with_the_parameter() -> None:
         (scaffold(), "does not fit the clients: local/"),
     ],
 )
-def test_a_state_of_another_algorithm_is_refused(algorithm: Algorithm, said: str) -> None:
+def test_a_state_of_another_algorithm_is_rejected(algorithm: Algorithm, said: str) -> None:
     problem = classes((5, 6))
     with pytest.raises(JobError) as caught:
         next(train(problem, algorithm, SETTINGS, initial_state(problem, fedavg(), SETTINGS)))

@@ -464,7 +464,7 @@ def test_a_share_that_is_the_tolerance_is_kept() -> None:
         ({"soft_tolerance": 1.5}, "soft_tolerance"),
     ],
 )
-def test_impossible_options_are_refused(options: dict[str, object], said: str) -> None:
+def test_impossible_options_are_rejected(options: dict[str, object], said: str) -> None:
     with pytest.raises(JobError, match=said):
         scfa(**options)
 

@@ -29,7 +29,7 @@ from fedkg.federated import Clients, Settings
         ({"min_clients": 0}, "min_clients"),
     ],
 )
-def test_wrong_settings_are_refused_by_name(options: dict[str, object], said: str) -> None:
+def test_wrong_settings_are_rejected_by_name(options: dict[str, object], said: str) -> None:
     with pytest.raises(JobError, match=said):
         Settings(**{"rounds": 3, "local_epochs": 1, **options})
 

@@ -76,7 +76,7 @@ def test_9_the_noise_scale(epsilon: float, sigma: float) -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-5), (-1.0, 1e-5), (1.0, 0.0), (1.0, 1.0)])
-def test_9_impossible_budgets_are_refused(epsilon: float, delta: float) -> None:
+def test_9_impossible_budgets_are_rejected(epsilon: float, delta: float) -> None:
     with pytest.raises(JobError, match="noise scale"):
         theorems.noise_scale(epsilon, delta)
 

@@ -69,7 +69,7 @@ def test_executors_agree_and_the_result_is_near(make: object, wire: str) -> None
     assert largest_difference(found, reference) < (0.05 if make is fedadam else 1e-3)
 
 
-def test_half_the_bytes_are_told() -> None:
+def test_half_the_bytes_are_reported() -> None:
     problem = classes(SIZES, dtype=torch.float32)
     (_, plain), (_, half) = (
         next(iter(train(problem, fedavg(), replace(SETTINGS, wire=wire))))
@@ -92,12 +92,12 @@ def test_what_overflows_is_left_out_by_name() -> None:
     assert "infinite values" in record.excluded["site_0"]
 
 
-def test_scaffnew_is_refused() -> None:
+def test_scaffnew_is_rejected() -> None:
     own = replace(SETTINGS, wire="bfloat16", local_epochs=None, local_steps=3)
     with pytest.raises(JobError, match="rounded updates add up to a drift"):
         next(iter(train(classes(SIZES), scaffnew(), own)))
 
 
-def test_an_unknown_type_is_refused() -> None:
+def test_an_unknown_type_is_rejected() -> None:
     with pytest.raises(JobError, match="unknown wire"):
         replace(SETTINGS, wire="int8")  # type: ignore[arg-type]

@@ -78,7 +78,7 @@ def test_the_reference_has_no_attenuation() -> None:
     assert abs(at_rest(series, Rates()).block(series, 1, 0)).mean() < 0.05
 
 
-def test_chance_and_cause_are_told_apart() -> None:
+def test_chance_and_cause_are_distinguished() -> None:
     _, series = setting_s(0, 1500)
     found = p_values(series, shifts=39)
     assert found[1, 0] == pytest.approx(1 / 40)

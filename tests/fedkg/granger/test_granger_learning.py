@@ -232,7 +232,7 @@ def test_10_too_large_steps_name_client_and_usable_rate() -> None:
     assert np.isfinite(learn(series, Rates(client=usable, server=usable / 10)).causes).all()
 
 
-def test_steps_on_averages_that_are_too_large_are_told_before_numbers_overflow() -> None:
+def test_steps_on_averages_that_are_too_large_are_reported_before_numbers_overflow() -> None:
     _, series = setting_s(0)
     with pytest.raises(FedkgError, match=r"diverges on averages"):
         learn(series, Rates(client=1.0), mode="batch", epochs=2)
@@ -328,7 +328,7 @@ def test_14_no_array_as_wide_as_the_measurements_leaves_a_client(
         ({"transition": np.array([[np.nan]])}, "not numbers"),
     ],
 )
-def test_clients_that_do_not_fit_are_refused(change: dict[str, np.ndarray], said: str) -> None:
+def test_clients_that_do_not_fit_are_rejected(change: dict[str, np.ndarray], said: str) -> None:
     good = {
         "transition": np.array([[0.5]]),
         "emission": np.array([[1.0], [1.0]]),

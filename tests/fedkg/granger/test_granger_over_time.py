@@ -56,7 +56,7 @@ def test_the_criterion_finds_the_lag(delay: int) -> None:
     assert p_values(series, shifts=19)[1, 0] == pytest.approx(0.05)
 
 
-def test_more_lags_than_needed_change_little_and_too_many_are_refused() -> None:
+def test_more_lags_than_needed_change_little_and_too_many_are_rejected() -> None:
     _, series = uneven(0, steps=300)
     wide = series_of(series.clients, lags=2)
     found = learn(wide, Rates(client=1e-3, server=1e-3, causes=1e-3), epochs=3)

@@ -173,7 +173,7 @@ def test_corrected_p_values_are_those_of_statsmodels() -> None:
     assert adjusted(values) == pytest.approx(multipletests(values, method="fdr_bh")[1], abs=1e-12)
 
 
-def test_a_p_value_at_the_level_is_told() -> None:
+def test_a_p_value_at_the_level_is_reported() -> None:
     """p-values of shifts are multiples of 1 / (shifts + 1), and often equal the level once
     corrected.
     """
@@ -237,7 +237,7 @@ def test_normalised_steps_on_averages_have_the_same_rest(lags: int) -> None:
     assert (np.diff(losses, axis=0) < 0).all()
 
 
-def test_what_follows_what_is_told_in_the_units_of_the_columns() -> None:
+def test_what_follows_what_is_reported_in_the_units_of_the_columns() -> None:
     stream = np.random.default_rng(0)
     lead = stream.standard_normal((1200, 2))
     follow = 0.2 * stream.standard_normal((1200, 2))
@@ -259,7 +259,7 @@ def test_what_follows_what_is_told_in_the_units_of_the_columns() -> None:
     assert precedence(series, joint(series), 0, 1, (("p", "q"), ("r", "s")), (lead, follow)) is None
 
 
-def test_setting_s_is_told_at_the_corrected_level() -> None:
+def test_setting_s_is_reported_at_the_corrected_level() -> None:
     _, series = setting_s(0, 1500)
     found = adjusted(p_values(series, shifts=79))
     assert found[1, 0] <= 0.05

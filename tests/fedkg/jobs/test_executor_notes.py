@@ -39,7 +39,7 @@ TRIED = "the fastest way on this machine in a short measurement (see the report)
         ),
     ],
 )
-def test_the_executor_is_told_in_plain_words(
+def test_the_executor_is_reported_in_plain_words(
     executor: str, chunk: int, asked: ExecutorName, said: str
 ) -> None:
     assert (

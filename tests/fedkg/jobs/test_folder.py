@@ -93,7 +93,7 @@ def test_json_is_whole_or_said_to_be_damaged(folder):
         folder.read_json("results.json")
 
 
-def test_something_else_in_its_place_is_refused(tmp_path):
+def test_something_else_in_its_place_is_rejected(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="cannot make the run folder") as refused:
         RunFolder(tmp_path / "file").create()

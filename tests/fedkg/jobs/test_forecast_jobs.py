@@ -248,7 +248,7 @@ def test_windows_are_held_out_at_the_end_of_each_station(rules):
         ),
     ],
 )
-def test_rules_that_do_not_speak_of_the_forecast_are_refused(change, said, rules, tmp_path):
+def test_rules_that_do_not_speak_of_the_forecast_are_rejected(change, said, rules, tmp_path):
     text = change(RULES)
     if "flow" in text:
         text = "\n".join(

@@ -160,7 +160,7 @@ def test_settings_of_an_algorithm_can_be_compared():
         ({"preset": "centralised", "weighting": "scfa"}, "all data is in one place"),
     ],
 )
-def test_what_contradicts_itself_is_refused_with_what_to_do(section, said, tmp_path):
+def test_what_contradicts_itself_is_rejected_with_what_to_do(section, said, tmp_path):
     with pytest.raises(JobError) as caught:
         parse_job({**SITES, "algorithm": section}, name="job.yaml", base=tmp_path)
     assert said in str(caught.value)
@@ -180,7 +180,7 @@ def test_what_contradicts_itself_is_refused_with_what_to_do(section, said, tmp_p
         ({"preset": "median"}, {"participation": 0.4}, "excludes nobody"),
     ],
 )
-def test_what_contradicts_how_it_is_run_is_refused(section, training, said):
+def test_what_contradicts_how_it_is_run_is_rejected(section, training, said):
     job = Job.model_validate(
         {**SITES, "algorithm": section, "training": {**SITES["training"], **training}}
     )
@@ -308,7 +308,7 @@ def test_projected_answers_break_no_linear_rule_under_any_algorithm(section, job
         ),
     ],
 )
-def test_a_model_that_an_algorithm_cannot_train_is_refused_before_anything_is_written(
+def test_a_model_that_an_algorithm_cannot_train_is_rejected_before_anything_is_written(
     job_fields, tmp_path, change, said
 ):
     with pytest.raises(JobError, match=said):

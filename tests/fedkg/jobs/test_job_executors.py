@@ -130,7 +130,7 @@ def test_an_executor_is_shared_by_arms_that_ask_for_the_same_one(job_fields, tmp
         ("fedavg", {"local_steps": 4}, "some sites set `local_epochs`"),
     ],
 )
-def test_a_pace_that_cannot_be_kept_is_refused_before_anything_is_loaded(
+def test_a_pace_that_cannot_be_kept_is_rejected_before_anything_is_loaded(
     job_fields, tmp_path, algorithm, training, said
 ):
     fields = rows_of(job_fields, [algorithm], **training)

@@ -121,7 +121,7 @@ def test_a_data_set_with_bosch_s_names_has_stations(tmp_path):
     assert int(model.graph.column_node.min()) >= 0
 
 
-def test_a_graph_that_knows_no_column_is_refused(job_fields, tmp_path):
+def test_a_graph_that_knows_no_column_is_rejected(job_fields, tmp_path):
     (tmp_path / "plant.ttl").write_text(
         PLANT.replace("Torque [Nm]", "A").replace("Tool wear [min]", "B")
     )

@@ -108,7 +108,7 @@ def test_a_protected_run_resumes_to_the_bit(fields, tmp_path):
     ]
 
 
-def test_a_budget_below_one_round_is_refused_before_there_is_a_folder(fields, tmp_path):
+def test_a_budget_below_one_round_is_rejected_before_there_is_a_folder(fields, tmp_path):
     job = {**fields, "privacy": {**EXAMPLE, "epsilon": 1e-3}}
     with pytest.raises(JobError, match="does not allow a single round"):
         run_job(job, out=tmp_path / "run")
@@ -266,7 +266,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("changes", "privacy", "words"), REFUSED)
-def test_what_cannot_be_covered_is_refused_before_anything_is_loaded(
+def test_what_cannot_be_covered_is_rejected_before_anything_is_loaded(
     fields, changes, privacy, words
 ):
     job = {**fields, "privacy": privacy, "training": {**fields["training"], "participation": 1.0}}
@@ -288,7 +288,7 @@ def test_what_cannot_be_covered_is_refused_before_anything_is_loaded(
         ({"unit": "client", "noise": 1, "accountant": "gdp"}, "accountant"),
     ],
 )
-def test_a_section_that_promises_nothing_is_refused(fields, privacy, words):
+def test_a_section_that_promises_nothing_is_rejected(fields, privacy, words):
     with pytest.raises(JobError, match=words):
         parse_job({**fields, "privacy": privacy}, name="j", base=Path())
 

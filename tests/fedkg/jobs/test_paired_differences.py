@@ -106,7 +106,7 @@ def test_figures_over_sites_by_hand():
     ] == pytest.approx(0.1)
 
 
-def test_what_sites_have_of_the_federation_is_said():
+def test_what_sites_have_of_the_federation_is_reported():
     figures = [
         spread_over_sites([[{"f1": str(one)}, {"f1": str(two)}]])
         for one, two in ((0.5, 0.7), (0.2, 0.3))

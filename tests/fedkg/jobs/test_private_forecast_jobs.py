@@ -96,7 +96,7 @@ def test_all_of_it_under_the_privacy_of_sites(rules, tmp_path):
         (SITES, {}, "`assignment: argmin`"),
     ],
 )
-def test_what_noise_does_not_cover_is_refused(rules, privacy, fedstl, said):
+def test_what_noise_does_not_cover_is_rejected(rules, privacy, fedstl, said):
     with pytest.raises(JobError) as caught:
         expand_trials(Job.model_validate(combined_job(rules, privacy, **fedstl)))
     assert said in str(caught.value)
@@ -109,14 +109,14 @@ def test_clusters_need_rows_of_the_server_under_the_privacy_of_rows(rules):
         expand_trials(Job.model_validate(job))
 
 
-def test_a_property_of_all_sites_together_is_refused_under_the_privacy_of_sites(rules, tmp_path):
+def test_a_property_of_all_sites_together_is_rejected_under_the_privacy_of_sites(rules, tmp_path):
     Path(rules).write_text(RULES.replace("infer late per client", "infer late per run"))
     with pytest.raises(JobError, match="mined in the data of all clients together"):
         run_job(combined_job(rules, SITES, assignment="argmin"), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_what_cannot_be_mined_privately_is_refused_before_there_is_a_folder(rules, tmp_path):
+def test_what_cannot_be_mined_privately_is_rejected_before_there_is_a_folder(rules, tmp_path):
     Path(rules).write_text(
         RULES
         + "infer soon per client find ?high, ?end in operational_range(volume, 0, ?high, 0, ?end)\n"
@@ -126,7 +126,7 @@ def test_what_cannot_be_mined_privately_is_refused_before_there_is_a_folder(rule
     assert not (tmp_path / "run").exists()
 
 
-def test_mining_that_leaves_the_training_nothing_is_refused():
+def test_mining_that_leaves_the_training_nothing_is_rejected():
     with pytest.raises(ValueError, match="must be below `epsilon`, which training shares"):
         Privacy(unit="example", epsilon=2.0, mined={"epsilon": 2.0})
     with pytest.raises(ValueError, match="requires `unit: example`"):

@@ -16,7 +16,7 @@ from fedkg.jobs.folder import RunFolder
 pytestmark = pytest.mark.usefixtures("no_report")
 
 
-def test_a_data_file_that_changed_is_refused(job_fields, tmp_path):
+def test_a_data_file_that_changed_is_rejected(job_fields, tmp_path):
     table = csv_of(generate(1500, 6), tmp_path / "table.csv")
     fields = {**job_fields, "corrupt": None, "data": {**job_fields["data"], "path": str(table)}}
     folder = run_job(fields, out=tmp_path / "run").folder
@@ -133,7 +133,7 @@ def test_bad_data_settings_are_one_message_before_anything_is_trained(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_model_that_does_not_read_what_the_rules_raise_is_refused(job_fields, tmp_path):
+def test_a_model_that_does_not_read_what_the_rules_raise_is_rejected(job_fields, tmp_path):
     data = {**job_fields["data"], "features": ["Torque [Nm]"]}
     with pytest.raises(FedkgError, match="wear"):
         run_job({**job_fields, "data": data}, out=tmp_path / "run")

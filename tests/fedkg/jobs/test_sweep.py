@@ -105,7 +105,7 @@ def test_a_stopped_sweep_goes_on_without_running_again_what_is_done(job: Path, t
     assert [run.state for run in read_status(tmp_path / "stopped").runs] == ["done"] * 3
 
 
-def test_the_same_sweep_into_its_folder_goes_on_and_another_is_refused(job: Path, tmp_path: Path):
+def test_the_same_sweep_into_its_folder_goes_on_and_another_is_rejected(job: Path, tmp_path: Path):
     run_sweep(job, [], (0,), out=tmp_path / "sweep", overrides=SMALL)
     events: list[Event] = []
     run_sweep(job, [], (0,), out=tmp_path / "sweep", overrides=SMALL, on_event=events.append)
@@ -117,7 +117,7 @@ def test_the_same_sweep_into_its_folder_goes_on_and_another_is_refused(job: Path
         run_sweep(job, [], (0,), out=tmp_path / "run", overrides=SMALL)
 
 
-def test_a_run_that_fails_is_told_and_does_not_lose_the_others(job: Path, tmp_path: Path):
+def test_a_run_that_fails_is_reported_and_does_not_lose_the_others(job: Path, tmp_path: Path):
     events: list[Event] = []
     sweep = run_sweep(
         job,

@@ -165,7 +165,7 @@ def test_ctrl_c_ends_all_runs_and_the_sweep_goes_on_with_another_number_at_once(
     ]
 
 
-def test_a_device_that_is_not_there_is_told_before_the_first_run(
+def test_a_device_that_is_not_there_is_reported_before_the_first_run(
     job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

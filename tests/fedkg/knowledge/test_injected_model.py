@@ -202,7 +202,7 @@ def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
         inject(net(), prediction=lambda x: torch.full((len(x),), 9))(batch()[0])
 
 
-def test_a_range_without_a_class_is_refused_before_any_answer() -> None:
+def test_a_range_without_a_class_is_rejected_before_any_answer() -> None:
     def nothing_below_zero(x: Tensor) -> Tensor:
         return by_sign(x) & (x[:, :1] > 0)
 
@@ -282,7 +282,7 @@ def test_the_papers_operators() -> None:
         select(torch.tensor([7, 8, 9]), [3])
 
 
-def test_every_batch_that_is_not_what_the_layout_says_is_refused(pack: fedkg.Pack) -> None:
+def test_every_batch_that_is_not_what_the_layout_says_is_rejected(pack: fedkg.Pack) -> None:
     from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
     mean, std = torch.tensor([20.0, 2.0]), torch.tensor([5.0, 0.5])
@@ -333,7 +333,7 @@ def test_labels_that_are_no_classes_are_named() -> None:
         model.loss(x, y.float())
 
 
-def test_a_policy_that_there_is_not_is_refused() -> None:
+def test_a_policy_that_there_is_not_is_rejected() -> None:
     knowledge = SampleKnowledge(allowed=torch.tensor([[True, False]]), predicted=torch.tensor([1]))
     with pytest.raises(UsageError, match="unknown policy `fix`\\n  expected: error, drop, repair"):
         reconcile(knowledge, policy="fix")  # type: ignore[arg-type]  # that is what is tested

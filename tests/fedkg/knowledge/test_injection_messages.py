@@ -127,7 +127,7 @@ def test_prediction_and_range_exchanged() -> None:
         inject(nn.Linear(1, 3), range=listed)(X)
 
 
-def test_what_counts_for_nothing_is_told() -> None:
+def test_what_counts_for_nothing_is_reported() -> None:
     with pytest.warns(UserWarning, match=r"a trust of 0\.5 has no effect without prediction="):
         inject(nn.Linear(1, 3), range=above_zero, trust=0.5)
     inject(nn.Linear(1, 3), range=above_zero, trust=0.0)

@@ -133,7 +133,7 @@ def test_with_full_trust_no_policy_but_error_leaves_an_infinite_loss() -> None:
     )
 
 
-def test_a_policy_that_there_is_not_is_refused() -> None:
+def test_a_policy_that_there_is_not_is_rejected() -> None:
     model = model_of()
     with pytest.raises(UsageError, match="unknown policy `skip`"):
         model.loss(X, LABELS, knowledge=model.knowledge(X), policy="skip")  # type: ignore[arg-type]

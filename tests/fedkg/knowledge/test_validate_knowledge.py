@@ -99,7 +99,7 @@ def test_a_wrong_model_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize("bound", [float("nan"), float("inf")])
-def test_a_number_that_is_not_finite_is_refused_by_its_field(pack: Pack, bound: float) -> None:
+def test_a_number_that_is_not_finite_is_rejected_by_its_field(pack: Pack, bound: float) -> None:
     with pytest.raises(PackError, match=r"manifest field `knowledge.2.span.1` is wrong") as caught:
         read_pack(changed(pack, "q", field(span=(0.0, bound))).to_bytes())
     assert "Input should be a finite number" in str(caught.value)
@@ -127,7 +127,7 @@ def test_a_number_that_is_not_finite_is_refused_by_its_field(pack: Pack, bound: 
         ("s", "number", 1, {"mean": ()}, "columns that are not there"),
     ],
 )
-def test_a_wrong_network_is_refused(
+def test_a_wrong_network_is_rejected(
     pack: Pack, name: str, decision: str, answers: int, more: dict[str, object], words: str
 ) -> None:
     bank = next(
@@ -152,7 +152,7 @@ def test_a_wrong_network_is_refused(
         )
 
 
-def test_weights_that_are_no_numbers_and_a_network_beside_clauses_are_refused(pack: Pack) -> None:
+def test_weights_that_are_no_numbers_and_a_network_beside_clauses_are_rejected(pack: Pack) -> None:
     bank = next(
         i
         for i, found in enumerate(pack.conditions)

@@ -216,7 +216,7 @@ def test_whether_there_is_a_trace_at_all_is_not_told_by_a_private_value() -> Non
     assert float(nobody.mean()) == pytest.approx(10.0, abs=2.0)  # only noise: uniform over the span
 
 
-def test_a_private_value_is_asked_for_once_and_nothing_else_is_told(pack: fedkg.Pack) -> None:
+def test_a_private_value_is_asked_for_once_and_nothing_else_is_reported(pack: fedkg.Pack) -> None:
     x = traces(9, clients=2, samples=50)
     mined = mine_traces(
         pack, "t1", x, pick=private(0.9, 1.0, (-300, 300), torch.Generator().manual_seed(1))
@@ -236,7 +236,7 @@ def test_a_private_value_is_asked_for_once_and_nothing_else_is_told(pack: fedkg.
         mine_traces(pack, "t1", x, pick=inner, method="bisection")
 
 
-def test_a_template_that_fits_no_value_is_told(pack: fedkg.Pack) -> None:
+def test_a_template_that_fits_no_value_is_reported(pack: fedkg.Pack) -> None:
     x = traces(3)
     x[0, :, 0, 0] = 5.0  # below the 10 that `length` requires
     mined = mine_traces(pack, "length", x)
@@ -247,7 +247,7 @@ def test_a_template_that_fits_no_value_is_told(pack: fedkg.Pack) -> None:
     assert mined.determined.tolist()[0] == [False]
 
 
-def test_traces_that_do_not_fit_are_refused(pack: fedkg.Pack) -> None:
+def test_traces_that_do_not_fit_are_rejected(pack: fedkg.Pack) -> None:
     with pytest.raises(HorizonError, match="beyond the traces"):
         mine_traces(pack, "t7", traces(1, steps=4))
     with pytest.raises(LayoutError, match="do not fit their layout"):
@@ -273,7 +273,7 @@ def test_traces_of_a_model_that_learns_are_numbers(pack: fedkg.Pack, name: str) 
     torch.testing.assert_close(learnt.values, plain.values, rtol=0, atol=0, equal_nan=True)
 
 
-def test_numbers_that_make_no_sense_are_refused(pack: fedkg.Pack) -> None:
+def test_numbers_that_make_no_sense_are_rejected(pack: fedkg.Pack) -> None:
     with pytest.raises(KnowledgeError, match="margin"):
         mine_traces(pack, "t1", traces(1), margin=0.0)
     with pytest.raises(KnowledgeError, match="trigger"):

@@ -174,7 +174,7 @@ def test_held_parameters_are_not_looked_for(pack: fedkg.Pack, traces: Tensor) ->
         satisfied_traces(pack, inference, mined.values[:1], traces, layout=LAYOUT)
 
 
-def test_what_cannot_be_enumerated_is_refused(pack: fedkg.Pack, traces: Tensor) -> None:
+def test_what_cannot_be_enumerated_is_rejected(pack: fedkg.Pack, traces: Tensor) -> None:
     dice = torch.Generator().manual_seed(0)
     with pytest.raises(KnowledgeError, match="not private"):
         mine_properties(
@@ -191,7 +191,7 @@ def test_what_cannot_be_enumerated_is_refused(pack: fedkg.Pack, traces: Tensor) 
         mine_properties(pack, traces, layout=LAYOUT, windows=[(0, 50)], generator=dice)
 
 
-def test_a_window_that_ends_before_it_begins_is_refused(pack: fedkg.Pack, traces: Tensor) -> None:
+def test_a_window_that_ends_before_it_begins_is_rejected(pack: fedkg.Pack, traces: Tensor) -> None:
     with pytest.raises(KnowledgeError, match=r"\(4, 2\) is not a window(.|\n)*write \(2, 4\)"):
         mine_properties(
             pack, traces, layout=LAYOUT, windows=[(0, 2), (4, 2)], generator=torch.Generator()

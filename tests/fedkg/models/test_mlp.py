@@ -118,6 +118,6 @@ def test_dropout_is_for_training_only() -> None:
         ({"inputs": 3, "activation": "swish"}, "relu or tanh"),
     ],
 )
-def test_impossible_models_are_refused(options: dict[str, object], said: str) -> None:
+def test_impossible_models_are_rejected(options: dict[str, object], said: str) -> None:
     with pytest.raises(JobError, match=said):
         MLP(**options)

@@ -280,7 +280,7 @@ GRAPH = {"nodes": 3, "edges": torch.tensor([[0], [1]]), "column_node": torch.ten
         (lambda: KnowledgeGraph(**{**GRAPH, "features": torch.ones(2, 2)}), "do not fit the graph"),
     ],
 )
-def test_impossible_layers_are_refused(make: object, said: str) -> None:
+def test_impossible_layers_are_rejected(make: object, said: str) -> None:
     assert callable(make)
     with pytest.raises(JobError, match=said):
         make()

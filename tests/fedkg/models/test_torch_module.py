@@ -127,13 +127,13 @@ def test_clients_run_in_one_go_where_torch_can_and_one_by_one_where_it_cannot() 
         (lambda: 3, "does not return a module"),
     ],
 )
-def test_what_cannot_be_federated_is_refused_with_what_to_do(build: object, said: str) -> None:
+def test_what_cannot_be_federated_is_rejected_with_what_to_do(build: object, said: str) -> None:
     with pytest.raises(JobError, match=said):
         TorchModule(build=build, sample=(4,))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", ["torch.nn", "torch.nn:Nothing", "no_such_package:Net", ":Net"])
-def test_a_path_that_leads_nowhere_is_refused(path: str) -> None:
+def test_a_path_that_leads_nowhere_is_rejected(path: str) -> None:
     with pytest.raises(JobError, match="cannot be imported"):
         load_torch_module(path, (4,))
 

@@ -102,7 +102,7 @@ def read_or_refuse(body: bytes) -> None:
     assert equal(pack, some_pack())
 
 
-def test_every_truncation_is_refused() -> None:
+def test_every_truncation_is_rejected() -> None:
     body = some_pack().to_bytes()
     for length in range(len(body)):
         with pytest.raises(PackError):
@@ -218,7 +218,7 @@ for _ in range(300):
         (put("skeletons", 0, value=POWER), "skeletons.0"),
     ],
 )
-def test_wrong_manifests_are_refused(change: Callable[[dict[str, Any]], None], words: str) -> None:
+def test_wrong_manifests_are_rejected(change: Callable[[dict[str, Any]], None], words: str) -> None:
     with pytest.raises(PackError, match=words):
         read_pack(rewritten(change), name="plant.fkgpack")
 
@@ -241,7 +241,7 @@ def test_an_unknown_section_that_is_not_required_is_passed_over() -> None:
         b'{"format": 1e999}',
     ],
 )
-def test_manifests_that_are_none_are_refused(body: bytes) -> None:
+def test_manifests_that_are_none_are_rejected(body: bytes) -> None:
     with pytest.raises(PackError):
         read_pack(rewritten(lambda _: None, {"manifest.json": body}))
 
@@ -249,7 +249,7 @@ def test_manifests_that_are_none_are_refused(body: bytes) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"\x00" * 100, b"\xff" * 8 + b"{}", (2).to_bytes(8, "little") + b"{}"]
 )
-def test_tensors_that_are_none_are_refused(body: bytes) -> None:
+def test_tensors_that_are_none_are_rejected(body: bytes) -> None:
     with pytest.raises(PackError):
         read_pack(rewritten(lambda _: None, {"tensors.safetensors": body}))
 
@@ -294,7 +294,7 @@ def test_banks_that_point_at_nothing_are_refused(field: str, array: np.ndarray) 
         Call(function="min", args=()),
     ],
 )
-def test_terms_with_the_wrong_number_of_parts_are_refused(left: Any) -> None:
+def test_terms_with_the_wrong_number_of_parts_are_rejected(left: Any) -> None:
     bank: Bank = bank_of(
         Compare(op="le", left=left, right=Param(index=0), scale=1), [1.0, 1.0], [0]
     )

@@ -52,6 +52,6 @@ def test_other_mechanisms_stand_apart() -> None:
         {"unit": "x", "entries": [{"kind": "spent"}]},
     ],
 )
-def test_a_damaged_ledger_is_refused(document: dict[str, object]) -> None:
+def test_a_damaged_ledger_is_rejected(document: dict[str, object]) -> None:
     with pytest.raises(JobError, match="not whole"):
         Ledger.of(document)

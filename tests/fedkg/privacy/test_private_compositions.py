@@ -66,7 +66,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("choices", "said"), REFUSED)
-def test_what_goes_past_the_noise_is_refused(choices: dict[str, Any], said: str) -> None:
+def test_what_goes_past_the_noise_is_rejected(choices: dict[str, Any], said: str) -> None:
     found = find_contradictions(AlgorithmChoices(**choices))
     assert len(found) == 1
     assert said in found[0].reason

@@ -123,7 +123,7 @@ def test_whole_numbers_and_lists_make_the_set_that_their_tensors_make(name: str)
         (Polytope, (ROWS, {1.0}), "`Polytope.h`"),
     ],
 )
-def test_what_is_made_of_no_numbers_is_refused_by_name(
+def test_what_is_made_of_no_numbers_is_rejected_by_name(
     kind: type, numbers: tuple[object, ...], said: str
 ) -> None:
     with pytest.raises(

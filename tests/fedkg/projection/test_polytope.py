@@ -248,7 +248,7 @@ def test_a_start_that_is_near_changes_nothing() -> None:
     )
 
 
-def test_a_start_of_other_points_or_rows_is_refused() -> None:
+def test_a_start_of_other_points_or_rows_is_rejected() -> None:
     matrix, ends = random_rows(91, 5)
     x = drawn(92, 8, N)
     for points, rows in ((3, 5), (8, 2), (5, 8)):
@@ -282,7 +282,7 @@ def test_nothing_to_do() -> None:
     assert torch.equal(project_polytope(x, rows, torch.full_like(ends, torch.inf)).point, x)
 
 
-def test_polytopes_that_make_no_sense_are_refused() -> None:
+def test_polytopes_that_make_no_sense_are_rejected() -> None:
     rows, ends = random_rows(97, 4)
     x = drawn(98, 3, N)
     with pytest.raises(SetError, match="does not fit"):

@@ -194,7 +194,7 @@ def test_known_cases() -> None:
     assert L1Ball(1.0).distance2(torch.tensor([3.0, 0.0])).item() == 2.0
 
 
-def test_sets_that_make_no_sense_are_refused() -> None:
+def test_sets_that_make_no_sense_are_rejected() -> None:
     with pytest.raises(SetError, match="empty"):
         Box(1.0, 0.0)
     with pytest.raises(SetError, match="no direction"):

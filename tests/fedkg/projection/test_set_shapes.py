@@ -118,14 +118,14 @@ def numbers(row: torch.Tensor) -> torch.Tensor:
         ),
     ],
 )
-def test_points_of_another_width_or_number_are_refused(
+def test_points_of_another_width_or_number_are_rejected(
     kept: ProjectionSet, said: str, method: str
 ) -> None:
     with pytest.raises(SetError, match=rf"^`{said}"):
         getattr(kept, method)(torch.zeros(5, 3))
 
 
-def test_more_polytopes_than_points_are_refused() -> None:
+def test_more_polytopes_than_points_are_rejected() -> None:
     with pytest.raises(SetError, match=r"Polytope.h` does not fit the points"):
         Polytope([[1, 2, 3]], [[1], [2]]).project(torch.zeros(3))
     with pytest.raises(SetError, match=r"project_polytope.h` does not fit the points"):

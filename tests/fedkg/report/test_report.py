@@ -150,7 +150,7 @@ def test_a_damaged_run_gets_no_report(run_folder: RunFolder, name: str) -> None:
         write_report(folder)
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a run folder"):
         write_report(tmp_path)
 

@@ -204,7 +204,7 @@ def test_a_cell_that_is_neither_yes_nor_no_is_the_one_that_is_named() -> None:
         read_bytes(b"i;a\n1;1\n2;0\n3;1\n4;high", "t.csv").numbers("a")
 
 
-def test_a_column_keeps_its_own_decimal_mark_and_that_is_said() -> None:
+def test_a_column_keeps_its_own_decimal_mark_and_that_is_reported() -> None:
     table = read_bytes(b"a;b;c;d\n1,5;2.25;1.234;0,1\n2,5;3.5;5.678;0,2\n", "t.csv")
     assert table.found.decimal == ","
     np.testing.assert_array_equal(table.numbers("b"), [2.25, 3.5])
@@ -213,7 +213,7 @@ def test_a_column_keeps_its_own_decimal_mark_and_that_is_said() -> None:
     assert "`1.234` read as 1234 in `c`" in table.found.describe()
 
 
-def test_two_decimal_marks_in_one_column_are_refused_at_the_odd_one() -> None:
+def test_two_decimal_marks_in_one_column_are_rejected_at_the_odd_one() -> None:
     table = read_bytes(b"a;b\n1,5;1,5\n2,5;2,5\n3,5;3.5\n", "t.csv")
     with pytest.raises(TableError, match=r'"3\.5" in row 3 \(line 4\)'):
         table.numbers("b")

@@ -82,7 +82,7 @@ def test_a_long_row_among_many_becomes_unknown() -> None:
     assert "1 row longer than the header, the first in line 52" in table.found.describe()
 
 
-def test_decimal_commas_between_commas_are_refused_with_the_reason() -> None:
+def test_decimal_commas_between_commas_are_rejected_with_the_reason() -> None:
     with pytest.raises(TableError, match="decimal comma"):
         read_bytes(b"a,b\n1,5,2,5\n2,5,3\n4,6\n", "c.csv")
 

@@ -42,7 +42,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert table.found.describe() == "parquet"
 
 
-def test_parquet_with_lists_in_a_column_is_refused(tmp_path: Path) -> None:
+def test_parquet_with_lists_in_a_column_is_rejected(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"a": [[1, 2], [3]]}), tmp_path / "t.parquet")

@@ -216,7 +216,7 @@ def test_channels_in_several_combinations_are_solved_by_programs() -> None:
     )
 
 
-def test_formulas_without_nearest_trace_are_refused() -> None:
+def test_formulas_without_nearest_trace_are_rejected() -> None:
     with pytest.raises(SetError, match="no trace satisfies"):
         Teacher(bank("(always x >= 5 %) and (eventually x <= 4 %)"), 3, clip=True)
     with pytest.raises(SetError, match="not linear"):
@@ -239,7 +239,7 @@ def test_bounds_that_push_each_other_far_are_met_by_programs() -> None:
     assert float(moved.abs().sum()) == pytest.approx(2 * (50 + 150 + 250 + 350 + 450), abs=1e-3)
 
 
-def test_parameters_that_one_teacher_cannot_hold_are_refused() -> None:
+def test_parameters_that_one_teacher_cannot_hold_are_rejected() -> None:
     found = bank("always [0, 3] x <= 50 %")
     params = torch.from_numpy(found.params).repeat(2, 1)
     other = params.clone()

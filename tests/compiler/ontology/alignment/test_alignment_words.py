@@ -38,7 +38,7 @@ def test_a_name_of_small_words_alone_keeps_them() -> None:
     assert stems("isIn") != ()
 
 
-def test_words_with_one_stem_are_told_apart_and_words_of_one_meaning_are_joined() -> None:
+def test_words_with_one_stem_are_distinguished_and_words_of_one_meaning_are_joined() -> None:
     assert stems("building") == stems("build")
     assert exact("building") != exact("build")
     assert meanings(stems("worker")) == meanings(stems("person"))

@@ -149,7 +149,7 @@ def test_nothing_to_compare_with(tmp_path: Path, catalog: Catalog) -> None:
     assert propose(Side("a", (), {}), Side("b", (), {})) == ()
 
 
-def test_unknown_names_are_told_with_the_nearest(catalog: Catalog) -> None:
+def test_unknown_names_are_reported_with_the_nearest(catalog: Catalog) -> None:
     with pytest.raises(UsageError) as told:
         align("isa95", "masson", catalog=catalog)
     assert "masson" in str(told.value)

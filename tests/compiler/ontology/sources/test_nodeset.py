@@ -183,7 +183,7 @@ def test_states_of_a_type_are_individuals_that_refer_to_each_other() -> None:
         (MILL + "<UAObject", "FKG103", "the XML breaks off"),
     ],
 )
-def test_mistakes_are_told_and_the_rest_is_read(nodes: str, code: str, words: str) -> None:
+def test_mistakes_are_reported_and_the_rest_is_read(nodes: str, code: str, words: str) -> None:
     document, problems = read_rdf(
         f"{HEAD}{nodes}{'' if 'breaks' in words else '</UANodeSet>'}".encode(), file="m.xml"
     )

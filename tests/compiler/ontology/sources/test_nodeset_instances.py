@@ -763,7 +763,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_mistakes_are_told_at_their_place_in_the_user_s_file(case: str, fedkg: Command) -> None:
+def test_mistakes_are_reported_at_their_place_in_the_user_s_file(case: str, fedkg: Command) -> None:
     text, part, column, label, message, advice = BAD[case]
     Path("plant.xml").write_text(text, encoding="utf-8")
     Path("rules.fkg").write_text(
@@ -813,7 +813,7 @@ def test_many_mistakes_are_counted(fedkg: Command) -> None:
     assert "10 more warnings of this node set are not shown; the last one is here" in done.err
 
 
-def test_two_kinds_of_property_are_told_in_the_node_set(fedkg: Command) -> None:
+def test_two_kinds_of_property_are_reported_in_the_node_set(fedkg: Command) -> None:
     part = node(
         "Variable",
         "ns=1;i=900",

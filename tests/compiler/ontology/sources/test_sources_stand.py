@@ -117,7 +117,7 @@ def test_rdf_xml_in_utf_16_is_read_with_and_without_a_mark() -> None:
 
 
 @pytest.mark.parametrize("syntax", XML_SOURCES)
-def test_deep_xml_is_refused(syntax: SourceSyntax) -> None:
+def test_deep_xml_is_rejected(syntax: SourceSyntax) -> None:
     name, text = WHOLE[syntax]
     root = text[: text.index(">") + 1]
     _, problems = read_rdf((root + "<a>" * 5000).encode(), file=name)
@@ -133,7 +133,7 @@ def test_deep_xml_is_refused(syntax: SourceSyntax) -> None:
         ("o.owx", OWX.replace("http://x.org/o", "no iri") + "</Ontology>"),
     ],
 )
-def test_broken_iris_are_told(name: str, text: str) -> None:
+def test_broken_iris_are_reported(name: str, text: str) -> None:
     _, problems = read_rdf(text.encode(), file=name)
     assert {(problem.code, problem.severity) for problem in problems} == {("FKG104", "warning")}
 

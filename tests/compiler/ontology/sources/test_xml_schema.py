@@ -154,7 +154,7 @@ def test_included_files_are_read_once_however_they_circle(tmp_path: Path) -> Non
     assert folder.sha256 == document.sha256
 
 
-def test_what_is_defined_twice_is_told_and_the_first_stands() -> None:
+def test_what_is_defined_twice_is_reported_and_the_first_stands() -> None:
     body = f'{HEAD}<xsd:simpleType name="A"><xsd:restriction base="xsd:int"/></xsd:simpleType>\n<xsd:complexType name="A"/></xsd:schema>'
     document, problems = read_rdf(body.encode(), file="s.xsd")
     assert document is not None
@@ -162,7 +162,7 @@ def test_what_is_defined_twice_is_told_and_the_first_stands() -> None:
     assert says(document, X + "A", RDF + "type", RDFS + "Datatype")
 
 
-def test_names_that_nothing_defines_are_told_once_with_the_first_place() -> None:
+def test_names_that_nothing_defines_are_reported_once_with_the_first_place() -> None:
     body = (
         '<xsd:complexType name="ToolType"/><xsd:attribute name="a" type="xsd:strin"/>\n'
         '<xsd:complexType name="B"><xsd:sequence><xsd:element name="x" type="ToolTyp"/><xsd:element ref="gone"/>\n'
@@ -193,7 +193,7 @@ def test_of_many_names_that_nothing_defines_the_rest_is_counted() -> None:
     )
 
 
-def test_of_names_that_a_schema_not_there_may_define_nothing_is_said() -> None:
+def test_of_names_that_a_schema_not_there_may_define_nothing_is_reported() -> None:
     body = '<xsd:include schemaLocation="gone.xsd"/><xsd:element name="x" type="ToolType"/>'
     _, problems = read_rdf(f"{HEAD}{body}</xsd:schema>".encode(), file="s.xsd")
     assert [one.code for one in problems] == ["FKG105"]
@@ -252,7 +252,7 @@ def test_b2mml_has_the_counts_that_are_known_of_it(b2mml: Document) -> None:
 
 
 @needs_shared
-def test_every_reference_of_b2mml_from_an_element_to_a_type_is_said(b2mml: Document) -> None:
+def test_every_reference_of_b2mml_from_an_element_to_a_type_is_reported(b2mml: Document) -> None:
     said = {
         (quad.subject.value, quad.object.value)
         for quad in b2mml.triples

@@ -60,7 +60,7 @@ def test_lags_by_name_go_to_the_tables_the_report_and_the_graph(
         ("lags: many", "must be a whole number or 'choose' or a section"),
     ],
 )
-def test_lags_that_cannot_be_are_told(tmp_path: Path, learning: str, said: str) -> None:
+def test_lags_that_cannot_be_are_reported(tmp_path: Path, learning: str, said: str) -> None:
     with pytest.raises((JobError, UsageError), match=said):
         run_causes(
             _job(tmp_path, JOB.replace("epochs: 6", f"epochs: 6, {learning}")), out=tmp_path / "run"
@@ -110,7 +110,7 @@ def test_a_learning_on_another_device_gives_the_same(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_device_that_is_not_there_is_told_before_anything_is_read(tmp_path: Path) -> None:
+def test_a_device_that_is_not_there_is_reported_before_anything_is_read(tmp_path: Path) -> None:
     job = _job(
         tmp_path,
         JOB.replace("epochs: 6", "device: cuda").replace(

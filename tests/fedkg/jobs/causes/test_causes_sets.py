@@ -72,7 +72,7 @@ def test_stations_side_by_side(tmp_path: Path) -> None:
         (("set: traffic, ", ""), "`data.runs` and `data.size` require a data set"),
     ],
 )
-def test_what_a_set_does_not_have_is_said(
+def test_what_a_set_does_not_have_is_reported(
     change: tuple[str, str], said: str, tmp_path: Path
 ) -> None:
     text = ROAD.replace(*change)
@@ -83,7 +83,7 @@ def test_what_a_set_does_not_have_is_said(
     assert said in str(told.value) + str(told.value.help)
 
 
-def test_a_run_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_run_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="has no run train 9"):
         read_measurements(
             read_causes_job(_job(tmp_path, ENGINES.replace("trend: 1", "runs: [train 9]")))
