@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import importlib.util
 import io
 import json
 import os
@@ -32,6 +33,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from peers.own_process import Peer, PeerError, peer_process
+from reporting.rows import Row, compare, missing, without_peer
 from torch import Tensor
 
 import fedkg
@@ -42,13 +44,16 @@ from fedkg.pack import (
     Column,
     Compare,
     DataContract,
+    Manifest,
     Pack,
     Param,
     Product,
+    Provenance,
+    RuleRecord,
+    Section,
     Slot,
     Sum,
 )
-from fedkg.pack.manifest import Manifest, Provenance, RuleRecord, Section
 from fedkg.projection import project_polytope
 
 Array = NDArray[np.float64]
@@ -175,38 +180,23 @@ def compared(
     own: float,
     floor: float,
     failure: str,
-) -> dict[str, object]:
+) -> Row:
     """A line of results: the medians, and the median ratio of consecutive passes.
 
     If PiShield has no result, the line gives the reason.
     """
     ours, what = statistics.median(times), "forward and backward" if backward else "forward"
     spread = f"{min(times):.1f} .. {max(times):.1f}"
-    claim: dict[str, object] = {
-        "claim": f"{count} linear rules x batch {batch}, {what}, ms",
-        "ours": round(ours, 3),
-        "spread": spread,
-        "peer_name": "PiShield",
-        "floor": round(floor, 4),
-    }
+    claim = f"{count} linear rules x batch {batch}, {what}, ms"
     if failure:
         print(f"               {what}: {ours:.2f} ms ({spread}); PiShield {failure}")
-        reason = f"PiShield {failure}; {own:.2%} of ours violate a rule"
-        return {**claim, "peer": None, "ratio": None, "reason": reason, "target": None}
-    peer = statistics.median(others)
-    ratio = statistics.median(
-        other / own_time for other, own_time in zip(others, times, strict=True)
-    )
+        return without_peer(claim, failure, "PiShield", ours=times, floor=floor)
+    row = compare(claim, times, others, "PiShield", target=1.0, floor=floor)
     print(
-        f"               {what}: {ours:.2f} ms ({spread}), PiShield {peer:.2f} ms ({min(others):.1f} .. {max(others):.1f}): {ratio:.2f}x"
+        f"               {what}: {ours:.2f} ms ({spread}), PiShield {row['peer']} ms "
+        f"({min(others):.1f} .. {max(others):.1f}): {row['ratio']} times"
     )
-    return {
-        **claim,
-        "peer": round(peer, 3),
-        "ratio": round(ratio, 2),
-        "target": 1.0,
-        "holds": own == 0 and ratio >= 1,
-    }
+    return {**row, "holds": bool(row["holds"]) and own == 0}
 
 
 def main() -> None:
@@ -221,8 +211,9 @@ def main() -> None:
         f"{OUTPUTS} outputs, batch {options.batch}, {options.repeats} repeats, one thread; torch {torch.__version__}, {platform.machine()}"
     )
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    results: list[dict[str, object]] = []
-    failure, kept = "", True
+    results: list[Row] = []
+    installed = importlib.util.find_spec("pishield") is not None
+    failure, kept = "" if installed else missing("pishield"), True
     for count in options.sizes:
         rows, ends = family(count)
         rules = module(rows, ends)
@@ -243,7 +234,8 @@ def main() -> None:
         with contextlib.ExitStack() as stack:
             theirs: Peer | None = None
             if failure:
-                failure = f"{failure.partition(', so')[0]}, so {count} are not tried"
+                if installed:
+                    failure = f"{failure.partition(', so')[0]}, so {count} are not tried"
             else:
                 theirs = stack.enter_context(peer_process(pishield, rows, ends, answers))
                 try:

@@ -40,7 +40,7 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.agents.agent_sets import AgentSets, sets_of
-from fedkg.federated.agents.certificates import measured, smoothness
+from fedkg.federated.agents.certificates import measured
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.algorithms import fedprox, scaffold
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
@@ -76,6 +76,11 @@ def digits(folder: str | None, count: int) -> tuple[Tensor, Tensor, str]:
         y,
         "made digits",
     )
+
+
+def largest_curvature(loss: float, penalty: float, agents: int) -> float:
+    """L of the penalised objective of one agent (lemma 4.1 of the paper)."""
+    return loss / agents + penalty + STRENGTH * (1 - 1 / agents)
 
 
 def objective(problem: Problem, models: Params) -> float:
@@ -160,7 +165,7 @@ def main() -> None:
             how, local_steps=local_steps, learning_rate=1 / (4 * (smooth + rounds**0.5))
         )
         blocks = replace(
-            plain, learning_rate=1 / (4 * smoothness(smooth, rounds**0.5, [STRENGTH], agents))
+            plain, learning_rate=1 / (4 * largest_curvature(smooth, rounds**0.5, agents))
         )
         pc = {"sets": sets, "strength": STRENGTH, "penalty": 1.0, "growing": True}
         methods: dict[str, tuple[Algorithm, Settings]] = {
