@@ -1,7 +1,8 @@
 """Each contributor guide is followed to the letter in a copy of the repository.
 
-A titled block becomes a file, a ``diff`` block changes files, and a ``console`` block is run. A diff
-needs no line numbers: the unchanged and removed lines of a hunk must occur exactly once in its file.
+A titled block becomes a file, a ``diff`` block changes files, and a ``console`` block is run. Lines
+below a command must be its output, ``...`` stands for anything. A diff needs no line numbers: the
+unchanged and removed lines of a hunk must occur exactly once in its file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from blocks import ROOT, blocks, commands
+from blocks import ROOT, blocks, commands, matches
 
 GUIDES = sorted((ROOT / "docs" / "contributing").glob("add-*.md"))
 COPIED = (
@@ -62,7 +63,7 @@ def _apply(diff: str, folder: Path) -> None:
         path.write_text(text.replace(before, "\n".join(new) + "\n"), encoding="utf-8")
 
 
-def _run(command: str, folder: Path) -> None:
+def _run(command: str, shown: list[str], folder: Path) -> None:
     words = shlex.split(command)
     program = {"python": [sys.executable], "fedkg": [sys.executable, "-m", "fedkg"]}[words[0]]
     paths = os.pathsep.join(map(str, (folder, folder / "compiler")))
@@ -77,6 +78,7 @@ def _run(command: str, folder: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+    assert not shown or matches(shown, done.stdout), f"$ {command}\n{done.stdout}"
 
 
 @pytest.mark.slow
@@ -90,8 +92,8 @@ def test_a_contributor_can_follow_the_guide(guide: Path, tmp_path: Path) -> None
         elif block.language == "diff":
             _apply(block.text, tmp_path)
         elif block.language == "console":
-            for command, _ in commands(block.text):
-                _run(command, tmp_path)
+            for command, shown in commands(block.text):
+                _run(command, shown, tmp_path)
 
 
 def test_a_hunk_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
