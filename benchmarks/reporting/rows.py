@@ -56,7 +56,7 @@ def compare(
         "peer_name": peer_name,
         "ratio": round_digits(ratio),
         "spread": format_spread(found),
-        "target": target,
+        "target": None if target is None else round_digits(target),
         "holds": target is None or ratio >= target,
         "floor": None if floor is None else round_digits(floor),
     }

@@ -15,6 +15,7 @@ from fedkg.federated.client_data import clients_of
 from fedkg.federated.executors import WorkerPool
 from fedkg.federated.problem import Clients, Problem
 from fedkg.federated.record import RoundRecord
+from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions, Scorer
 from fedkg.federated.settings import Own, Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors
@@ -30,6 +31,7 @@ __all__ = [
     "CrossEntropy",
     "KnownSquaredError",
     "Own",
+    "PackScorer",
     "ProbeScores",
     "Problem",
     "RoundRecord",
