@@ -1,48 +1,49 @@
-"""Reading and closing ontologies and plant graphs, against owlrl and `reasonable`.
+"""Read ontologies and plant graphs and infer types and subclasses, against owlrl and reasonable.
 
-    python benchmarks/ontology_closure.py [--turns 3] [--machines 90000] [--small 600]
-        [--patience 240] [--folder FOLDER]
+    python benchmarks/ontology_closure.py [--turns 3] [--machines 90000] [--small 200]
+        [--patience 240] [--most 10000] [--folder FOLDER]
 
-There are three claims. *Ontologies*: every RDF file of the folder of official ontologies
-(`FEDKG_SHARED`, or `shared` next to the checkout; without one, the modules that ship), from the
-file to everything that follows by OWL 2 RL, each file separately, in sum. rdflib with owlrl gets
-`--patience` seconds per file; files that it does not finish are left out on both sides, and named.
-*Hierarchy*: a plant of machines (11 triples each, with MASON's classes), from the file to all types
-that follow, against the Rust reasoner `reasonable` at full size and against owlrl at `--small`
-machines. *Added*: the plant on top of ontologies that are closed already, against closing
-everything at once.
+Every side does the same work in a new process for each turn: start, read the file, apply the rules
+of OWL 2 RL, and print the inferred types and subclasses as JSON. Ours is
+`fedkg ontology reason FILE --json` with an empty cache, which also looks for contradictions. The
+peers are rdflib with owlrl, and the Rust reasoner `reasonable`. Times are processor time of all
+threads.
 
-Before the benchmark measures time, it compares the conclusions: ours must contain every type and
-subclass between named nodes that the peer concludes (ignoring equal things, literals as subjects,
-and what owlrl concludes about every term). The floor is the time that pyoxigraph needs to read the
-files. Turns alternate. Times are processor time of one thread; for reasonable, which may use more,
-of all threads.
+*Ontologies*: every RDF file of the folder of official ontologies (FOLDER, or `ontologies` in
+$FEDKG_SHARED, or in `shared` beside the repository; without one, the modules that ship), up to
+`--most` kilobytes. owlrl has `--patience` seconds for a file and runs once for each; a file that it
+does not finish is left out on both sides and named. *Hierarchy*: a plant of machines, 11 triples
+each, with MASON's classes, against `reasonable` with `--machines` and against owlrl with `--small`
+machines.
+
+The conclusions are compared: ours must contain every type and subclass between named terms that the
+peer infers, except those about the terms of the W3C. Names are compared without their namespaces,
+because the command prints short names. The floor is the time in which pyoxigraph reads the files.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import logging
 import os
 import platform
-import statistics
+import re
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pyoxigraph as ox
-from peers.own_process import PeerError, peer_process
+from reporting.rows import Row, compare, missing, without_peer
 
-from fedkg_compiler.ontology.closure import closure
-from fedkg_compiler.ontology.rdf_reader import read_file
-
-OURS = Path(__file__).resolve().parents[1] / "ontologies"
+MODULES = Path(__file__).resolve().parents[1] / "ontologies"
 TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 BELOW = "<http://www.w3.org/2000/01/rdf-schema#subClassOf>"
 FORMATS = {
@@ -51,298 +52,267 @@ FORMATS = {
     ".rdf": ox.RdfFormat.RDF_XML,
     ".owl": ox.RdfFormat.RDF_XML,
 }
-MASON = "http://www.owl-ontologies.com/mason.owl#"
 PLANT = "https://example.org/plant#"
-Spoken = tuple[str, str, str]
+OWLRL_TARGET, REASONABLE_TARGET = 10.0, 1.0
+
+Fact = tuple[str, str, str]
+"""Subject, "type" or "below", object; names without namespaces."""
 
 
-def official(folder: Path | None) -> list[Path]:
-    """The RDF files of the folder of ontologies that both readers accept, the largest last.
+class SideError(Exception):
+    """A side has no result. The message is "failed: ..." or "does not finish within ... s"."""
 
-    If there is no such folder, the files that ship.
+
+def official_files(folder: Path | None, most: int) -> list[Path]:
+    """The official ontologies that pyoxigraph reads, of at most `most` bytes, the largest last.
+
+    The modules that ship if the folder does not exist.
     """
-    shared = (
-        folder or Path(os.environ.get("FEDKG_SHARED", OURS.parents[1] / "shared")) / "ontologies"
-    )
-    found = (
-        [
-            path
-            for path in shared.rglob("*")
-            if path.suffix in FORMATS and "test-suite" not in str(path)
-        ]
-        if shared.is_dir()
-        else []
-    )
-    found = [
+    shared = Path(os.environ.get("FEDKG_SHARED", MODULES.parents[1] / "shared")) / "ontologies"
+    base = folder or shared
+    found = base.rglob("*") if base.is_dir() else MODULES.glob("*.ttl")
+    files = [
         path
-        for path in found or sorted(OURS.glob("*.ttl"))
-        if (read := read_file(path)[0]) is not None and read.triples
+        for path in found
+        if path.suffix in FORMATS
+        and "test-suite" not in str(path)
+        and path.stat().st_size <= most
+        and is_readable(path)
     ]
-    readable = [path for path in found if path.suffix != ".owl" or b"<rdf:RDF" in path.read_bytes()]
-    return sorted(readable, key=lambda path: path.stat().st_size)
+    return sorted(files, key=lambda path: path.stat().st_size)
 
 
-def ours(path: Path) -> list[ox.Quad]:
-    """All statements of a file and their closure."""
-    document, _ = read_file(path)
-    assert document is not None
-    return [*document.triples, *closure(document.triples, all_rules=True).added()]
+def is_readable(path: Path) -> bool:
+    """Whether pyoxigraph finds a triple in the file and no error."""
+    try:
+        return bool(parse(path))
+    except (SyntaxError, ValueError, OSError):
+        return False
 
 
-def by_owlrl(path: str, send: Callable[[object], None], receive: Callable[[], object]) -> None:
-    """The same by rdflib and owlrl in a separate process: send the time and the conclusions."""
+def parse(path: Path) -> list[ox.Quad]:
+    """The triples that pyoxigraph reads in a file."""
+    return list(
+        ox.parse(path=str(path), format=FORMATS[path.suffix], base_iri="file:///file", lenient=True)
+    )
+
+
+def infer_by_owlrl(path: Path) -> list[Fact]:
+    """The types and subclasses that rdflib with owlrl infers."""
     import owlrl
     import rdflib
 
     warnings.simplefilter("ignore")
     logging.disable()  # owlrl logs a page for each literal that does not match its datatype
-    start = time.thread_time()
     graph = rdflib.Graph().parse(path)
+    stated = set(graph)
     owlrl.DeductiveClosure(owlrl.OWLRL_Semantics).expand(graph)
-    took = time.thread_time() - start
-    send((took, [(s.n3(), p.n3(), o.n3()) for s, p, o in graph if p.n3() in (TYPE, BELOW)]))
+    return named_facts((s.n3(), p.n3(), o.n3()) for s, p, o in graph if (s, p, o) not in stated)
 
 
-def patiently(path: Path, patience: float) -> tuple[float, list[Spoken]]:
-    """The time owlrl takes, and its conclusions.
+def infer_by_reasonable(path: Path) -> list[Fact]:
+    """The types and subclasses that reasonable infers."""
+    import reasonable
 
-    Raises PeerError if it fails or does not finish.
+    reasoner = reasonable.PyReasoner()
+    reasoner.load_file(str(path))
+    stated = {(str(q.subject), str(q.predicate), str(q.object)) for q in parse(path)}
+    every = ((f"<{s}>", f"<{p}>", f"<{o}>") for s, p, o in reasoner.reason())
+    return named_facts(triple for triple in every if triple not in stated)
+
+
+SIDES: dict[str, Callable[[Path], list[Fact]]] = {
+    "rdflib, owlrl": infer_by_owlrl,
+    "reasonable": infer_by_reasonable,
+}
+"""The peers; each runs in a process with `--side`."""
+NEEDED = {"rdflib, owlrl": "owlrl", "reasonable": "reasonable"}
+"""The package of each peer."""
+
+
+def named_facts(triples: object) -> list[Fact]:
+    """The types and subclasses among triples in N-Triples syntax.
+
+    Only between different named terms that are not of the W3C.
     """
-    with peer_process(by_owlrl, str(path)) as peer:
-        found: tuple[float, list[Spoken]] = peer.receive(patience)
-    return found
+    kinds = {TYPE: "type", BELOW: "below"}
+    return [
+        (local_name(s), kinds[p], local_name(o))
+        for s, p, o in triples  # type: ignore[attr-defined]
+        if p in kinds
+        and s != o
+        and all(one.startswith("<") and not one.startswith("<http://www.w3.org/") for one in (s, o))
+    ]
 
 
-def lacking(
-    found: Iterable[ox.Quad],
-    theirs: Iterable[Spoken],
-    spaces: tuple[str, ...] = ("http://www.w3.org/",),
-) -> list[Spoken]:
-    """The types and subclasses of named nodes that the peer concludes and we do not.
+def local_name(term: str) -> str:
+    """The last part of an IRI or of a prefixed name."""
+    return re.split(r"[#/:]", term.strip("<>"))[-1]
 
-    Terms of the W3C vocabularies are ignored.
+
+def run(side: str, path: Path, patience: float | None = None) -> tuple[float, set[Fact]]:
+    """Run a side in a new process. Return its processor time in seconds and its conclusions.
+
+    Raises:
+        SideError: it failed, or did not finish within `patience` seconds.
     """
-    mine = {(str(quad.subject), str(quad.predicate), str(quad.object)) for quad in found}
-    named = (
-        one
-        for one in theirs
-        if one[0] != one[2] and one[0].startswith("<") and one[2].startswith("<")
-    )
-    own = (
-        one
-        for one in named
-        if not one[0][1:].startswith(spaces) and not one[2][1:].startswith(spaces)
-    )
-    return sorted(one for one in own if one[1] in (TYPE, BELOW) and one not in mine)
+    command = [sys.executable, __file__, "--side", side, str(path)]
+    if side == "fedkg":
+        command = [sys.executable, "-m", "fedkg", "ontology", "reason", str(path), "--json"]
+    with tempfile.TemporaryDirectory() as cache:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=patience,
+                check=False,
+                env={**os.environ, "XDG_CACHE_HOME": cache},
+            )
+        except subprocess.TimeoutExpired:
+            raise SideError(f"does not finish within {patience:g} s") from None
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if not done.stdout.startswith(("[", "{")):
+        lines = done.stderr.strip().splitlines()
+        raise SideError(f"failed: exit code {done.returncode}: {lines[-1] if lines else ''}")
+    found = json.loads(done.stdout)
+    if side == "fedkg":
+        found = [
+            (local_name(s), "type" if kind == "types" else "below", local_name(o))
+            for kind in ("types", "below")
+            for s, _, o in found[kind]
+        ]
+    return seconds, {(s, kind, o) for s, kind, o in found}
 
 
-def timed(run: Callable[[], object]) -> float:
-    """Processor time of this thread in seconds."""
-    start = time.thread_time()
-    run()
-    return time.thread_time() - start
-
-
-def plant_file(folder: Path, machines: int) -> Path:
-    """Lines of MASON's module and of a plant with this number of machines, 11 triples each."""
-    module, _ = read_file(OURS / "mason.ttl")
-    assert module is not None
-    kinds = sorted(
+def write_plant(folder: Path, machines: int) -> Path:
+    """Write MASON's module and a plant of machines with 11 triples each as Turtle."""
+    module = parse(MODULES / "mason.ttl")
+    classes = sorted(
         {
             str(quad.subject)
-            for quad in module.triples
+            for quad in module
             if str(quad.predicate) == BELOW and str(quad.subject).startswith("<")
         }
     )
     path = folder / f"plant{machines}.ttl"
+    triples = [quad.triple for quad in module]
     with path.open("w", encoding="utf-8") as file:
-        file.write((ox.serialize(module.triples, format=ox.RdfFormat.N_TRIPLES) or b"").decode())
+        file.write((ox.serialize(triples, format=ox.RdfFormat.N_TRIPLES) or b"").decode())
         for i in range(machines):
-            file.write(f"<{PLANT}M{i}> {TYPE} {kinds[i % len(kinds)]} .\n")
+            file.write(f"<{PLANT}M{i}> {TYPE} {classes[i % len(classes)]} .\n")
             for j in range(10):
                 file.write(f'<{PLANT}M{i}> <{PLANT}p{j}> "{i * j % 997}" .\n')
     return path
 
 
-def parsed(path: Path) -> list[ox.Quad]:
-    """The triples that pyoxigraph reads in a file."""
-    return list(ox.parse(path=str(path), format=FORMATS[path.suffix], lenient=True))
+def reading_time(path: Path) -> float:
+    """Seconds of processor time in which pyoxigraph reads the file."""
+    start = time.process_time()
+    parse(path)
+    return time.process_time() - start
 
 
-def hierarchy(path: Path, machines: int, turns: int) -> dict[str, Any]:
-    """Ours against reasonable on the plant. `Any`: JSON."""
-    import reasonable
-
-    def theirs() -> list[Any]:
-        reasoner = reasonable.PyReasoner()
-        reasoner.load_file(str(path))
-        return list(reasoner.reason())
-
-    missing = lacking(
-        ours(path),
-        ((f"<{s}>", f"<{p}>", f"<{o}>") for s, p, o in theirs() if str(s).startswith(PLANT)),
-    )
-    pairs = []
-    for _ in range(turns):
-        a, start = timed(lambda: ours(path)), time.process_time()
-        theirs()
-        pairs.append((a, time.process_time() - start))
-    floor = min(timed(partial(parsed, path)) for _ in range(2))
-    print(
-        f"plant of {machines:,} machines: ours {[f'{a:.2f}' for a, _ in pairs]} s, reasonable {[f'{b:.2f}' for _, b in pairs]} s"
-    )
-    print(
-        f"  types and subclasses that reasonable has and ours lacks: {len(missing)} {missing[:3]}"
-    )
-    return claim(
-        "class hierarchy over a plant graph, from the file",
-        pairs,
-        f"reasonable {version('reasonable')}",
-        1.0,
-        floor,
-        not missing,
-    )
-
-
-def claim(
-    what: str, pairs: list[tuple[float, float]], peer: str, target: float, floor: float, same: bool
-) -> dict[str, Any]:
-    """One claim: medians, the ratio pair by pair, its spread. `Any`: JSON."""
-    ratios = sorted(b / a for a, b in pairs)
-    ratio = statistics.median(ratios)
-    return {
-        "claim": what,
-        "ours": f"{statistics.median(a for a, _ in pairs):.3f} s",
-        "peer": f"{statistics.median(b for _, b in pairs):.3f} s",
-        "peer_name": peer,
-        "ratio": round(ratio, 2),
-        "spread": f"{ratios[0]:.2f} .. {ratios[-1]:.2f}",
-        "target": f">= {target:g}",
-        "holds": bool(same and ratio >= target),
-        "floor": f"{floor:.3f} s to read the files",
-    }
-
-
-def ontologies(files: list[Path], turns: int, patience: float) -> dict[str, Any]:
-    """Ours against rdflib with owlrl, file by file. `Any`: JSON."""
-    mine, theirs, left_out, missing = [0.0] * turns, 0.0, 0, 0
+def compare_ontologies(files: list[Path], turns: int, patience: float) -> Row:
+    """All official files together against owlrl."""
+    peer, claim = "rdflib, owlrl", "read and infer, sum over {} ontologies, CPU s"
+    if importlib.util.find_spec(NEEDED[peer]) is None:
+        return without_peer(
+            claim.format(len(files)), missing(NEEDED[peer]), peer, target=OWLRL_TARGET
+        )
+    ours, theirs, floor, left_out, lacking = [0.0] * turns, 0.0, 0.0, 0, 0
     for path in files:
-        each = [timed(partial(ours, path)) for _ in range(turns)]
         try:
-            took, concluded = patiently(path, patience)
-        except PeerError as failure:
-            print(
-                f"  {path.name:40} ours {min(each):7.3f} s   owlrl {failure}: left out", flush=True
-            )
+            seconds, expected = run(peer, path, patience)
+        except SideError as error:
+            print(f"  {path.name:40} {peer} {error}: left out", flush=True)
             left_out += 1
             continue
-        lacks = lacking(ours(path), concluded)
-        mine, theirs, missing = (
-            [a + b for a, b in zip(mine, each, strict=True)],
-            theirs + took,
-            missing + len(lacks),
-        )
+        found = [run("fedkg", path) for _ in range(turns)]
+        lost = sorted(expected - found[0][1])
+        ours = [total + one for total, (one, _) in zip(ours, found, strict=True)]
+        theirs, floor, lacking = theirs + seconds, floor + reading_time(path), lacking + len(lost)
         print(
-            f"  {path.name:40} ours {min(each):7.3f} s   owlrl {took:8.2f} s  lacking {len(lacks)} {lacks[:1] or ''}",
+            f"  {path.name:40} fedkg {min(one for one, _ in found):7.2f} s   "
+            f"{peer} {seconds:8.2f} s   not found by fedkg: {len(lost)} of {len(expected)} {lost[:1] or ''}",
             flush=True,
         )
-    floor = sum(timed(partial(parsed, path)) for path in files)
-    left = f" (without {left_out} for which owlrl has no result)" if left_out else ""
+    claim = claim.format(len(files) - left_out)
+    if left_out:
+        claim += f" ({left_out} left out: the peer has no result)"
     if left_out == len(files):
-        reason = "rdflib and owlrl have a result for no file; each reason is printed"
-        return {
-            "claim": "ontologies read and closed",
-            "ratio": None,
-            "reason": reason,
-            "target": ">= 10",
-        }
-    return claim(
-        f"{len(files) - left_out} ontologies read and closed{left}",
-        [(a, theirs) for a in mine],
-        "rdflib, owlrl",
-        10,
-        floor,
-        missing == 0,
-    )
+        return without_peer(claim, "failed: no file finished", peer, target=OWLRL_TARGET)
+    row = compare(claim, ours, [theirs] * turns, peer, target=OWLRL_TARGET, floor=floor)
+    return {**row, "holds": bool(row["holds"]) and not lacking}
 
 
-def added(path: Path, turns: int) -> dict[str, Any]:
-    """A small plant on top of all modules that ship, against closing both at once. `Any`: JSON."""
-    base = [
-        quad
-        for file in sorted(OURS.glob("*.ttl"))
-        if (read := read_file(file)[0]) is not None
-        for quad in read.triples
-    ]
-    document, _ = read_file(path)
-    assert document is not None
-    known = {*base}
-    plant = [quad for quad in document.triples if quad not in known]
-    closure([], base=base, key="benchmark")
-    once, later = (
-        closure([*base, *plant]).added(),
-        closure(plant, base=base, key="benchmark").added(),
+def compare_plant(
+    path: Path, machines: int, peer: str, target: float, turns: int, patience: float
+) -> Row:
+    """The class hierarchy over a plant against one peer."""
+    claim, floor = f"class hierarchy over {machines:,} machines, CPU s", reading_time(path)
+    ours: list[float] = []
+    theirs: list[float] = []
+    reason = "" if importlib.util.find_spec(NEEDED[peer]) else missing(NEEDED[peer])
+    lost: list[Fact] = []
+    expected: set[Fact] = set()
+    for _ in range(turns):
+        seconds, found = run("fedkg", path)
+        ours.append(seconds)
+        if reason:
+            continue
+        try:
+            seconds, expected = run(peer, path, patience)
+        except SideError as error:
+            reason = str(error)
+            continue
+        theirs.append(seconds)
+        lost = sorted(expected - found)
+    print(f"  {claim}: fedkg {min(ours):.2f} .. {max(ours):.2f}", end="; ")
+    if reason:
+        print(f"{peer} {reason}")
+        return without_peer(claim, reason, peer, ours=ours, target=target, floor=floor)
+    print(
+        f"{peer} {min(theirs):.2f} .. {max(theirs):.2f}; "
+        f"not found by fedkg: {len(lost)} of {len(expected)} {lost[:2] or ''}"
     )
-    pairs = [
-        (
-            timed(lambda: closure(plant, base=base, key="benchmark")),
-            timed(lambda: closure([*base, *plant])),
-        )
-        for _ in range(turns)
-    ]
-    what = f"{len(plant):,} triples of a plant added to {len(base):,} of ontologies that are closed"
-    floor = timed(lambda: [(quad.subject, quad.predicate, quad.object) for quad in plant])
-    return claim(what, pairs, "closing all at once", 2.0, floor, {*once} == {*later}) | {
-        "floor": f"{floor:.4f} s to look at the triples once"
-    }
+    row = compare(claim, ours, theirs, peer, target=target, floor=floor)
+    return {**row, "holds": bool(row["holds"]) and not lost}
 
 
 def main() -> None:
     """Print a table of the times; the last line is JSON."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--machines", type=int, default=90_000)
     parser.add_argument("--small", type=int, default=200)
     parser.add_argument("--patience", type=float, default=240.0)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument(
-        "--most", type=int, default=10_000, help="largest file to read, in kilobytes"
-    )
-    asked = parser.parse_args()
+    parser.add_argument("--most", type=int, default=10_000, help="largest file, in kilobytes")
+    parser.add_argument("--side", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.side:
+        side, path = options.side
+        print(json.dumps(SIDES[side](Path(path))))
+        return
     print(
-        f"Python {platform.python_version()}, pyoxigraph {version('pyoxigraph')}, owlrl {version('owlrl')}, load {os.getloadavg()[0]:.1f}"
+        f"Python {platform.python_version()}, pyoxigraph {version('pyoxigraph')}, "
+        f"load {os.getloadavg()[0]:.1f}; {options.turns} turns"
     )
-    files = [path for path in official(asked.folder) if path.stat().st_size <= 1000 * asked.most]
-    claims = [ontologies(files, asked.turns, asked.patience)]
+    files = official_files(options.folder, 1000 * options.most)
+    rows = [compare_ontologies(files, options.turns, options.patience)]
     with tempfile.TemporaryDirectory() as folder:
-        small = plant_file(Path(folder), asked.small)
-        try:
-            took, concluded = patiently(small, asked.patience)
-        except PeerError as failure:
-            print(f"owlrl {failure} at {asked.small:,} machines: no ratio")
-        else:
-            lacks = lacking(ours(small), concluded)
-            pairs = [(timed(partial(ours, small)), took) for _ in range(asked.turns)]
-            floor = timed(partial(parsed, small))
-            claims.append(
-                claim(
-                    f"class hierarchy over {asked.small:,} machines",
-                    pairs,
-                    "rdflib, owlrl",
-                    10,
-                    floor,
-                    not lacks,
-                )
+        for machines, peer, target in (
+            (options.small, "rdflib, owlrl", OWLRL_TARGET),
+            (options.machines, "reasonable", REASONABLE_TARGET),
+        ):
+            plant = write_plant(Path(folder), machines)
+            rows.append(
+                compare_plant(plant, machines, peer, target, options.turns, options.patience)
             )
-        claims.append(
-            hierarchy(plant_file(Path(folder), asked.machines), asked.machines, asked.turns)
-        )
-        claims.append(added(small, asked.turns))
-    for one in claims:
-        print(
-            f"{one['claim']}: ours {one['ours']}, {one['peer_name']} {one['peer']}, ratio {one['ratio']} ({one['spread']})"
-        )
-    print(json.dumps(claims))
+    print(json.dumps(rows))
 
 
 if __name__ == "__main__":
