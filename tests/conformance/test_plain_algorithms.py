@@ -1,4 +1,4 @@
-"""`fedkg.federated.train` against a naive NumPy loop of each algorithm, over drawn federations."""
+"""`fedkg.federated.train` against a naive NumPy loop of each algorithm, on random federations."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ FEW = settings(
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[WorkerPool]:
-    """Two worker processes for all examples: each pair takes seconds to start."""
+def worker_pool() -> Iterator[WorkerPool]:
+    """Two worker processes for all examples, because starting a pair takes seconds."""
     with WorkerPool(2) as workers:
         yield workers
 
 
 @given(federation=federations(), mu=st.sampled_from([0.0, 0.3, 2.0]))
 @FEW
-def test_fedavg_and_fedprox(federation: Federation, mu: float, crew: WorkerPool) -> None:
+def test_fedavg_and_fedprox(federation: Federation, mu: float, worker_pool: WorkerPool) -> None:
     start = start_of(federation)
     algorithm = product.fedprox(mu=mu) if mu else product.fedavg()
-    states, cohorts, weights = run(federation, algorithm, start, crew)
+    states, cohorts, weights = run(federation, algorithm, start, worker_pool)
     same_rounds(federation, states, weights, plain_loops.fedavg(federation, start, cohorts, mu))
 
 
@@ -51,12 +51,12 @@ def test_fedavg_and_fedprox(federation: Federation, mu: float, crew: WorkerPool)
 )
 @FEW
 def test_momentum_and_weight_decay(
-    federation: Federation, mu: float, momentum: float, decay: float, crew: WorkerPool
+    federation: Federation, mu: float, momentum: float, decay: float, worker_pool: WorkerPool
 ) -> None:
     start = start_of(federation)
     algorithm = product.fedprox(mu=mu) if mu else product.fedavg()
     algorithm = replace(algorithm, local=SGD(momentum=momentum, weight_decay=decay))
-    states, cohorts, weights = run(federation, algorithm, start, crew)
+    states, cohorts, weights = run(federation, algorithm, start, worker_pool)
     walk = plain_loops.momentum_descent(momentum, decay)
     expected = plain_loops.fedavg(federation, start, cohorts, mu, walk=walk)
     same_rounds(federation, states, weights, expected)
@@ -70,11 +70,11 @@ def test_momentum_and_weight_decay(
 )
 @FEW
 def test_local_adam(
-    federation: Federation, beta1: float, beta2: float, tau: float, crew: WorkerPool
+    federation: Federation, beta1: float, beta2: float, tau: float, worker_pool: WorkerPool
 ) -> None:
     start = start_of(federation)
     algorithm = replace(product.fedavg(), local=Adam(beta1=beta1, beta2=beta2, tau=tau))
-    states, cohorts, weights = run(federation, algorithm, start, crew)
+    states, cohorts, weights = run(federation, algorithm, start, worker_pool)
     walk = plain_loops.adam(beta1, beta2, tau)
     same_rounds(
         federation, states, weights, plain_loops.fedavg(federation, start, cohorts, walk=walk)
@@ -83,9 +83,9 @@ def test_local_adam(
 
 @given(federation=federations())
 @FEW
-def test_local_training_alone(federation: Federation, crew: WorkerPool) -> None:
+def test_local_training_alone(federation: Federation, worker_pool: WorkerPool) -> None:
     start = start_of(federation)
-    states, cohorts, weights = run(federation, product.local_only(), start, crew)
+    states, cohorts, weights = run(federation, product.local_only(), start, worker_pool)
     expected = plain_loops.local_only(federation, start, cohorts)
     same_rounds(federation, states, weights, expected)
     everybody = list(range(len(federation.x)))
@@ -96,7 +96,7 @@ def test_local_training_alone(federation: Federation, crew: WorkerPool) -> None:
 
 @given(federation=federations(own=False, whole=True))
 @FEW
-def test_training_at_one_place(federation: Federation, crew: WorkerPool) -> None:
+def test_training_at_one_place(federation: Federation, worker_pool: WorkerPool) -> None:
     """All rows at one client, in the order of the clients."""
     together = replace(
         federation, x=(np.concatenate(federation.x),), y=(np.concatenate(federation.y),)
@@ -104,7 +104,9 @@ def test_training_at_one_place(federation: Federation, crew: WorkerPool) -> None
     start = start_of(federation)
     problem = federation.problem()
     begun = begin(together, together.problem(), product.fedavg(), start)
-    rounds = list(train(problem, product.centralised(), federation.settings(), begun, crew=crew))
+    rounds = list(
+        train(problem, product.centralised(), federation.settings(), begun, crew=worker_pool)
+    )
     expected = plain_loops.fedavg(together, start, [[0]] * federation.rounds)
     for (state, record), wanted in zip(rounds, expected, strict=True):
         assert record.alpha == (1.0,)
@@ -127,40 +129,40 @@ def test_adaptive_server_steps(
     beta1: float,
     beta2: float,
     tau: float,
-    crew: WorkerPool,
+    worker_pool: WorkerPool,
 ) -> None:
     start = start_of(federation)
     options = {"rate": rate, "beta1": beta1, "tau": tau}
     if kind != "adagrad":
         options["beta2"] = beta2
     algorithm = product.ALGORITHMS[f"fed{kind}"](**options)
-    states, cohorts, weights = run(federation, algorithm, start, crew)
+    states, cohorts, weights = run(federation, algorithm, start, worker_pool)
     expected = plain_loops.fedopt(federation, start, cohorts, kind, rate, beta1, beta2, tau)
     same_rounds(federation, states, weights, expected)
 
 
 @given(federation=federations(), rate=st.sampled_from([1.0, 0.5]))
 @FEW
-def test_scaffold(federation: Federation, rate: float, crew: WorkerPool) -> None:
+def test_scaffold(federation: Federation, rate: float, worker_pool: WorkerPool) -> None:
     start = start_of(federation)
-    states, cohorts, weights = run(federation, product.scaffold(rate=rate), start, crew)
+    states, cohorts, weights = run(federation, product.scaffold(rate=rate), start, worker_pool)
     same_rounds(federation, states, weights, plain_loops.scaffold(federation, start, cohorts, rate))
 
 
 @given(federation=federations(whole=True, own=False, counted_steps=True))
 @FEW
-def test_scaffnew(federation: Federation, crew: WorkerPool) -> None:
+def test_scaffnew(federation: Federation, worker_pool: WorkerPool) -> None:
     start = start_of(federation)
-    states, cohorts, weights = run(federation, product.scaffnew(), start, crew)
+    states, cohorts, weights = run(federation, product.scaffnew(), start, worker_pool)
     same_rounds(federation, states, weights, plain_loops.scaffnew(federation, start, cohorts))
 
 
 @given(federation=federations(hidden=2), first=st.sampled_from([0.0, 0.3, 0.5, 1.0]))
 @FEW
-def test_fedrep(federation: Federation, first: float, crew: WorkerPool) -> None:
+def test_fedrep(federation: Federation, first: float, worker_pool: WorkerPool) -> None:
     start = start_of(federation)
     algorithm = product.fedrep(private=("layers.1.",), first=first)
-    states, cohorts, weights = run(federation, algorithm, start, crew)
+    states, cohorts, weights = run(federation, algorithm, start, worker_pool)
     expected = plain_loops.fedrep(federation, start, cohorts, first)
     same_rounds(federation, states, weights, expected)
     private = [name for name in federation.shapes if name.startswith("layers.1.")]
@@ -172,9 +174,9 @@ def test_fedrep(federation: Federation, first: float, crew: WorkerPool) -> None:
 
 @given(federation=federations(), strength=st.sampled_from([0.0, 0.4, 2.0]))
 @FEW
-def test_ditto(federation: Federation, strength: float, crew: WorkerPool) -> None:
+def test_ditto(federation: Federation, strength: float, worker_pool: WorkerPool) -> None:
     start = start_of(federation)
-    states, cohorts, weights = run(federation, product.ditto(strength=strength), start, crew)
+    states, cohorts, weights = run(federation, product.ditto(strength=strength), start, worker_pool)
     expected = plain_loops.ditto(federation, start, cohorts, strength)
     same_rounds(federation, states, weights, expected)
     for state, wanted in zip(states, expected, strict=True):
@@ -185,18 +187,20 @@ def test_ditto(federation: Federation, strength: float, crew: WorkerPool) -> Non
 
 @given(federation=federations(), models=st.integers(1, 3))
 @FEW
-def test_ifca(federation: Federation, models: int, crew: WorkerPool) -> None:
+def test_ifca(federation: Federation, models: int, worker_pool: WorkerPool) -> None:
     start = start_of(federation, models)
-    states, cohorts, weights = run(federation, product.ifca(models=models), start, crew)
+    states, cohorts, weights = run(federation, product.ifca(models=models), start, worker_pool)
     same_rounds(federation, states, weights, plain_loops.ifca(federation, start, cohorts))
 
 
 @given(federation=federations(most=7), trim=st.sampled_from([0.0, 0.1, 0.25, 0.34, 0.5]))
 @FEW
-def test_median_and_trimmed_mean(federation: Federation, trim: float, crew: WorkerPool) -> None:
+def test_median_and_trimmed_mean(
+    federation: Federation, trim: float, worker_pool: WorkerPool
+) -> None:
     start = start_of(federation)
     algorithm = product.median() if trim == 0.5 else product.trimmed_mean(trim=trim)
-    states, cohorts, weights = run(federation, algorithm, start, crew)
+    states, cohorts, weights = run(federation, algorithm, start, worker_pool)
     same_rounds(
         federation, states, weights, plain_loops.trimmed_mean(federation, start, cohorts, trim)
     )
@@ -209,7 +213,7 @@ def test_median_and_trimmed_mean(federation: Federation, trim: float, crew: Work
 )
 @FEW
 def test_krum_and_multi_krum(
-    federation: Federation, attackers: int, keep: int | None, crew: WorkerPool
+    federation: Federation, attackers: int, keep: int | None, worker_pool: WorkerPool
 ) -> None:
     sampled = federation.settings().sampled(len(federation.x))
     assume(attackers == 0 or sampled >= 2 * attackers + 3)
@@ -219,7 +223,7 @@ def test_krum_and_multi_krum(
         if keep == 1
         else product.multi_krum(attackers=attackers, keep=keep)
     )
-    states, cohorts, weights = run(federation, algorithm, start, crew)
+    states, cohorts, weights = run(federation, algorithm, start, worker_pool)
     same_rounds(
         federation, states, weights, plain_loops.krum(federation, start, cohorts, attackers, keep)
     )
@@ -271,7 +275,7 @@ def test_fedstl(
     every: int,
     way: Literal["capacity", "argmin"],
     share: float,
-    crew: WorkerPool,
+    worker_pool: WorkerPool,
 ) -> None:
     dice = np.random.default_rng(federation.seed)
     targets = [dice.normal(size=(size, FORECAST)) for size in (*federation.sizes, 4)]
@@ -302,7 +306,7 @@ def test_fedstl(
         assignment=way,
     )
     start = start_of(federation, clusters)
-    states, cohorts, weights = run(federation, algorithm, start, crew)
+    states, cohorts, weights = run(federation, algorithm, start, worker_pool)
     loop = LOOPS[template]
     mined = torch.cat([*found.own.values], 1).numpy()
     for k, y in enumerate(federation.y):
@@ -338,7 +342,7 @@ def test_fedstl(
 
 @given(federation=federations())
 @FEW
-def test_fltrust(federation: Federation, crew: WorkerPool) -> None:
+def test_fltrust(federation: Federation, worker_pool: WorkerPool) -> None:
     start = start_of(federation)
-    states, cohorts, weights = run(federation, product.fltrust(), start, crew)
+    states, cohorts, weights = run(federation, product.fltrust(), start, worker_pool)
     same_rounds(federation, states, weights, plain_loops.fltrust(federation, start, cohorts))

@@ -1,4 +1,6 @@
-"""Algorithms with rules, sets and knowledge: `fedkg.federated.train` against a naive NumPy loop of each."""
+"""Algorithms with rules, sets and knowledge: `fedkg.federated.train` against a naive NumPy loop of
+each.
+"""
 
 from __future__ import annotations
 
@@ -45,23 +47,23 @@ FEW = settings(
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[WorkerPool]:
-    """Two worker processes for all examples: each pair takes seconds to start."""
+def worker_pool() -> Iterator[WorkerPool]:
+    """Two worker processes for all examples, because starting a pair takes seconds."""
     with WorkerPool(2) as workers:
         yield workers
 
 
-# Rules that decide what an update counts (SCFA).
+# Rules that determine the weights of updates (SCFA).
 
 NUMBER_LIMITS = tuple(round(0.2 * i, 1) for i in range(-6, 7))
 CHANCE_LIMITS = tuple(round(0.05 * i, 2) for i in range(4, 17))
-"""So close to each other that models of one round differ in what they satisfy."""
+"""Limits so close to each other that models of one round differ in what they satisfy."""
 GUARDS = {"a": (0.0, 0.7, 9.0), "b": (-0.5, 9.0)}
-"""No probe row reaches 9: such a rule is not evaluated. Rows are often at the others."""
+"""No probe row reaches 9, so such a rule is not evaluated. Rows are often equal to the others."""
 
 
 def rules_of(federation: Federation, rules: Sequence[Rule], dice: np.random.Generator) -> Rules:
-    """The rules on probe rows that are drawn."""
+    """Random rules on the probe rows."""
     probe = np.round(dice.normal(size=(16, 2)), 1)  # often at a limit
     chance = federation.loss == "logistic"
 
@@ -74,7 +76,7 @@ def rules_of(federation: Federation, rules: Sequence[Rule], dice: np.random.Gene
 
 
 def scorer(federation: Federation, rules: Rules) -> PackScorer:
-    """The same rules as the product judges by them."""
+    """The product's scorer for the same rules."""
     chance = federation.loss == "logistic"
     text = "signal a span -10 .. 10\nsignal b span -10 .. 10\n"
     text += "output y in probability span 0 .. 1\n" if chance else "output y span -90 .. 90\n"
@@ -102,7 +104,7 @@ def scorer(federation: Federation, rules: Rules) -> PackScorer:
 @settings(FEW, max_examples=tries(40).max_examples)
 @pytest.mark.filterwarnings(
     "ignore::fedkg.authoring.RuleWarning"
-)  # drawn rules contradict each other
+)  # random rules may contradict each other
 def test_scfa(
     federation: Federation,
     of_numbers: tuple[Rule, ...],
@@ -113,7 +115,7 @@ def test_scfa(
     hard_tolerance: float,
     soft_tolerance: float,
     on_all_invalid: str,
-    crew: WorkerPool,
+    worker_pool: WorkerPool,
 ) -> None:
     rules = rules_of(
         federation,
@@ -136,9 +138,9 @@ def test_scfa(
         expected = plain_loops.scfa(federation, start, cohorts, rules, scoring)
     except plain_loops.AllInvalid:
         with pytest.raises(JobError):
-            run(federation, algorithm, start, crew, scorer=judge)
+            run(federation, algorithm, start, worker_pool, scorer=judge)
         return
-    states, seen, weights = run(federation, algorithm, start, crew, scorer=judge)
+    states, seen, weights = run(federation, algorithm, start, worker_pool, scorer=judge)
     assert seen == cohorts
     same_rounds(federation, states, weights, expected)
 
@@ -180,7 +182,10 @@ def start_of(federation: Federation, models: int = 1) -> Array:
 
 
 def cohorts_of(federation: Federation) -> list[list[int]]:
-    """Who takes part in each round, from a training by FedAvg: sampling does not depend on the algorithm."""
+    """The cohort of each round, from a training by FedAvg.
+
+    Sampling does not depend on the algorithm.
+    """
     plain = replace(federation, executor="stacked")
     return run(plain, product.fedavg(), start_of(plain))[1]
 
@@ -262,7 +267,7 @@ def test_pcfedavg(
     form: Any,
     smooth: float | None,
     constrained: bool,
-    crew: WorkerPool,
+    worker_pool: WorkerPool,
 ) -> None:
     m, growing = len(federation.x), growing and penalty is not None
     strength = [strengths[0]] * m if alike else strengths[:m]
@@ -289,7 +294,7 @@ def test_pcfedavg(
         return min(1 / (4 * total), 1 / (8 * total * (local - 1)) if local > 1 else np.inf)
 
     start = start_of(federation, m)
-    states, cohorts, weights = run(federation, algorithm, start, crew)
+    states, cohorts, weights = run(federation, algorithm, start, worker_pool)
     expected, means = plain_loops.pcfedavg(
         federation, start, cohorts, project if constrained else lambda k, x: x, strength, rho, step
     )
@@ -314,7 +319,7 @@ def test_sets_as_a_penalty(
     penalty: float,
     growing: bool,
     kind: str,
-    crew: WorkerPool,
+    worker_pool: WorkerPool,
 ) -> None:
     """Penalised FedAvg, FedProx and SCAFFOLD (section 5 of the specification of PC-FedAvg)."""
     agent_sets, project = both_sets(federation, each, one_layer)
@@ -328,7 +333,7 @@ def test_sets_as_a_penalty(
         return rho * (v - project(k, v))
 
     start = start_of(federation)
-    states, cohorts, weights = run(federation, algorithm, start, crew)
+    states, cohorts, weights = run(federation, algorithm, start, worker_pool)
     if kind == "scaffold":
         expected = plain_loops.scaffold(federation, start, cohorts, 1.0, pull)
     else:
@@ -340,14 +345,14 @@ def test_sets_as_a_penalty(
 
 
 def allowed(x: Array) -> Array:
-    """Classes 0 and 1 left of 0 in the first feature, all near it, class 2 alone far to the right."""
+    """Classes 0 and 1 if the first feature is below 0, all near 0, only class 2 far above it."""
     first = x[..., :1]
     numbers = np.arange(3)
     return np.where(first < -0.3, numbers < 2, np.where(first > 1.2, numbers == 2, numbers >= 0))
 
 
 def predicted(x: Array) -> Array:
-    """The greatest class that is allowed where the second feature is above 0, else nothing."""
+    """The greatest allowed class if the second feature is above 0, else no prediction."""
     best = 2 - allowed(x)[..., ::-1].argmax(-1)
     return np.where(x[..., 1] > 0, best, -1)
 
@@ -359,7 +364,7 @@ def predicted(x: Array) -> Array:
 )
 @FEW
 def test_injected_knowledge(federation: Federation, trust: float, mu: float) -> None:
-    """Labels are allowed: what knowledge rules out has no finite loss in the paper."""
+    """Labels are allowed classes: in the paper, an excluded label has no finite loss."""
     labels = tuple(
         np.where(np.take_along_axis(allowed(x), y[:, None], 1)[:, 0], y, allowed(x).argmax(1))
         for x, y in zip(federation.x, federation.y, strict=True)

@@ -23,7 +23,7 @@ DATA = read_bytes(
 )
 
 
-def evaluated(folder: Path, sheet: str | None, table: Table) -> Evaluation:
+def evaluate_draft(folder: Path, sheet: str | None, table: Table) -> Evaluation:
     """The evaluation of a draft on its table; the draft must check clean."""
     limits = None
     if sheet is not None:
@@ -53,14 +53,14 @@ def evaluated(folder: Path, sheet: str | None, table: Table) -> Evaluation:
     ],
 )
 def test_drafts_from_sheets(sheet: str, violated: int, unit: str, tmp_path: Path) -> None:
-    found = evaluated(tmp_path, sheet, DATA)
+    found = evaluate_draft(tmp_path, sheet, DATA)
     assert sum(rule.violated for rule in found.rules) == violated
     worst = next(rule.worst for rule in found.rules if rule.worst is not None)
     assert worst.unit == unit
 
 
 def test_a_draft_from_data(tmp_path: Path) -> None:
-    found = evaluated(tmp_path, None, DATA)
+    found = evaluate_draft(tmp_path, None, DATA)
     assert [rule.rule for rule in found.rules] == ["range_druck_bar", "trend_zähler"]
     assert found.violation_rate == 0.0
     assert [rule.unknown for rule in found.rules] == [1, 1]
@@ -80,7 +80,7 @@ def test_any_headers_and_numbers_give_a_draft_that_holds(
     table = Table.of(
         "t.csv", {header: np.array([0.5, 3.0, 1.5, *data.draw(numbers)]) for header in headers}
     )
-    found = evaluated(tmp_path_factory.mktemp("draft"), None, table)
+    found = evaluate_draft(tmp_path_factory.mktemp("draft"), None, table)
     assert len(found.rules) == len(headers)
     assert found.violation_rate == 0.0
 
@@ -88,6 +88,6 @@ def test_any_headers_and_numbers_give_a_draft_that_holds(
 @needs_shared
 @pytest.mark.parametrize("name", ["ai4i2020/ai4i2020.csv.gz", "skab/valve1/0.csv.gz"])
 def test_drafts_of_real_tables_hold(name: str, tmp_path: Path) -> None:
-    found = evaluated(tmp_path, None, read_table(SHARED / "data" / name))
+    found = evaluate_draft(tmp_path, None, read_table(SHARED / "data" / name))
     assert len(found.rules) >= 5
     assert found.violation_rate == 0.0

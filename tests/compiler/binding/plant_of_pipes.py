@@ -1,4 +1,4 @@
-"""A small plant of vessels and pipes for tests of members and clients, and rules compiled over it."""
+"""A small plant of vessels and pipes for tests of members and clients; compiles rules over it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ INTO = "over ?p where { ?p plant:into ?v }"
 TABLE = "F1;F2;F3;H1;H2;cap\n1;0.002;3;20;293.15;2\n5;0.1;50;30;283.15;60\n"
 
 
-def said(
+def compile_rule(
     text: str, folder: Path, *, graph: str = GRAPH, client: str = ""
 ) -> tuple[Pack | None, Sequence[Diagnostic]]:
-    """The pack of a rule behind `HEAD`, and what was said of it."""
+    """The pack of a rule after `HEAD`, and the diagnostics."""
     place = folder / "pipes.ttl"
     place.write_text(graph, encoding="utf-8")
     compilation = compile_rules(text=HEAD + text, graphs=[place], client=client, reason=False)
@@ -53,12 +53,16 @@ def said(
 
 def codes(text: str, folder: Path, **more: str) -> list[str]:
     """The codes of errors and warnings."""
-    return [problem.code for problem in said(text, folder, **more)[1] if problem.severity != "info"]
+    return [
+        problem.code
+        for problem in compile_rule(text, folder, **more)[1]
+        if problem.severity != "info"
+    ]
 
 
 def margins(text: str, folder: Path, *, table: str = TABLE) -> dict[str, list[float]]:
     """Robustness on each table row by the entity of the bank row."""
-    pack, problems = said(text, folder)
+    pack, problems = compile_rule(text, folder)
     assert pack is not None, [problem.message for problem in problems]
     values = table_values(pack.manifest.contract, read_bytes(table.encode(), "table.csv")).values
     found: dict[str, list[float]] = {}

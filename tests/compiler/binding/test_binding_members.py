@@ -1,4 +1,7 @@
-"""Sums, means and conditions over members of sets, with numbers worked out by hand; flows of P1 + P2 go into V1, that of P3 into V2."""
+"""Sums, means and conditions over members of sets, with hand-computed numbers.
+
+The flows of P1 and P2 go into V1, that of P3 into V2.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 from pathlib import Path
 
 import pytest
-from plant_of_pipes import GRAPH, INTO, TABLE, VESSELS, codes, margins, said
+from plant_of_pipes import GRAPH, INTO, TABLE, VESSELS, codes, compile_rule, margins
 
 from fedkg.pack import Reduce, everywhere, read_pack
 
@@ -84,7 +87,7 @@ def test_a_limit_that_a_member_lacks_does_not_limit(tmp_path: Path) -> None:
     )
     text = f"rule r require all of (?low <= flow(?p) <= ?top) over ?p {where}"
     assert margins(text, tmp_path)[""] == pytest.approx([min(0, 0, 3), min(-1, 98, -44)])
-    pack, problems = said(
+    pack, problems = compile_rule(
         f"rule r require at least 1 of (?low <= flow(?p) <= ?top) over ?p {where}", tmp_path
     )
     assert pack is not None
@@ -101,7 +104,7 @@ def test_columns_without_units_take_that_of_the_comparison(tmp_path: Path) -> No
         " ; qudt:unit unit:TONNE-PER-HR", ""
     )
     text = "signal level(?p) is plant:flow\n"
-    pack, problems = said(
+    pack, problems = compile_rule(
         f"{text}rule r {VESSELS}sum of level(?p) {INTO} <= 8 kg/h", tmp_path, graph=bare
     )
     assert pack is not None, problems
@@ -149,7 +152,7 @@ def test_members_that_share_a_column_are_not_in_one_row(tmp_path: Path) -> None:
 
 
 def test_members_survive_the_pack_file_and_one_shape_is_one_bank(tmp_path: Path) -> None:
-    pack, _ = said(f"rule r {VESSELS}sum of flow(?p) {INTO} <= ?max", tmp_path)
+    pack, _ = compile_rule(f"rule r {VESSELS}sum of flow(?p) {INTO} <= ?max", tmp_path)
     assert pack is not None
     assert len(pack.banks) == 1
     assert pack.banks[0].members[0].offsets.tolist() == [0, 2, 3, 3]
@@ -176,7 +179,7 @@ def test_many_rows_ask_the_graph_once(tmp_path: Path, monkeypatch: pytest.Monkey
         f"plant:W{i} a plant:Vessel ; plant:max {i} . plant:P1 plant:into plant:W{i} .\n"
         for i in range(300)
     )
-    pack, _ = said(
+    pack, _ = compile_rule(
         f"rule r {VESSELS}sum of flow(?p) {INTO} <= ?max", tmp_path, graph=GRAPH + vessels
     )
     assert pack is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from plant_of_pipes import GRAPH, INTO, said
+from plant_of_pipes import GRAPH, INTO, compile_rule
 
 OWNED = GRAPH.replace("plant:V1 a", 'plant:V1 fkg:client "linz" ; a').replace(
     "plant:V2 a", "plant:V2 fkg:client plant:Wien ; a"
@@ -19,7 +19,7 @@ rule servers scope server require cap <= 8 kg/h
 
 
 def test_a_public_pack_leaves_out_what_is_a_client_s(tmp_path: Path) -> None:
-    pack, problems = said(RULES, tmp_path, graph=OWNED)
+    pack, problems = compile_rule(RULES, tmp_path, graph=OWNED)
     assert pack is not None
     assert [(rule.name, rule.scope) for rule in pack.manifest.rules] == [
         ("shared", "public"),
@@ -37,7 +37,7 @@ def test_a_private_pack_speaks_of_its_client_alone(tmp_path: Path) -> None:
         "wien": ["V2"],
         "https://example.org/plant#Wien": ["V2"],
     }.items():
-        pack, problems = said(RULES, tmp_path, graph=OWNED, client=client)
+        pack, problems = compile_rule(RULES, tmp_path, graph=OWNED, client=client)
         assert pack is not None, problems
         assert pack.manifest.client == client
         assert [rule.name for rule in pack.manifest.rules] == ["private"]
@@ -48,11 +48,11 @@ def test_a_private_pack_speaks_of_its_client_alone(tmp_path: Path) -> None:
 
 
 def test_members_of_other_clients_are_no_members(tmp_path: Path) -> None:
-    """P2, which belongs to graz, also flows into V1 of linz."""
+    """P2, which belongs to graz, also flows into V1, which belongs to linz."""
     text = (
         f"rule r scope client for ?v in class plant:Vessel require sum of flow(?p) {INTO} <= 9 kg/h"
     )
-    pack, problems = said(text, tmp_path, graph=OWNED, client="linz")
+    pack, problems = compile_rule(text, tmp_path, graph=OWNED, client="linz")
     assert pack is not None, problems
     assert [column.name for column in pack.manifest.contract.columns] == ["flow[P1]"]
 
@@ -61,7 +61,7 @@ def test_what_leaves_nothing(tmp_path: Path) -> None:
     def codes(text: str, client: str) -> list[str]:
         return [
             problem.code
-            for problem in said(text, tmp_path, graph=OWNED, client=client)[1]
+            for problem in compile_rule(text, tmp_path, graph=OWNED, client=client)[1]
             if problem.severity == "error"
         ]
 
@@ -77,6 +77,6 @@ def test_examples_of_rules_that_are_left_out_are_left_out_too(tmp_path: Path) ->
     for client in ("", "linz"):
         assert [
             p.code
-            for p in said(text, tmp_path, graph=OWNED, client=client)[1]
+            for p in compile_rule(text, tmp_path, graph=OWNED, client=client)[1]
             if p.severity == "error"
         ] == []

@@ -1,4 +1,4 @@
-"""Every golden case of binding: what is said of rules whose names, units or types do not fit, character by character."""
+"""Golden diagnostics for rules with wrong names, units or types, character by character."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_OF_A_CASE = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a small plant and its sheets, which the cases speak of; it is the current one."""
+    """A folder with the small plant and its sheets that the cases use; it is the current folder."""
     for path in (GOLDEN / "plant").iterdir():
         shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_what_is_said(case: Case, folder: Path) -> None:
+def test_diagnostics_match_the_golden_case(case: Case, folder: Path) -> None:
     Path(FILE).write_text(case.source, encoding="utf-8")
     graphs = [Path("plant.ttl")] if "plant:" in case.source else []
     compilation = compile_rules([Path(FILE)], graphs=graphs, reason=False)

@@ -1,6 +1,7 @@
-"""What members lack, by where it stands: required, or under `not`, behind `if` and in conditions of knowledge.
+"""Members that lack a value, by where the rule reads it.
 
-P1 has both limits, P2 only `low`, P3 only `top`; rows have flows 1, 2, 3 and 5, 100, 50 kg/h.
+The places are: required, under `not`, after `if`, and in conditions of knowledge. P1 has both
+limits, P2 only `low`, P3 only `top`; rows have flows 1, 2, 3 and 5, 100, 50 kg/h.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plant_of_pipes import said
+from plant_of_pipes import compile_rule
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation import evaluate, table_values
@@ -21,7 +22,7 @@ WHERE = "over ?p where { ?p a plant:Pipe . OPTIONAL { ?p plant:low ?low } OPTION
 @pytest.mark.parametrize(
     ("condition", "satisfied", "violated"),
     [
-        (f"all of (flow(?p) <= ?top) {WHERE}", 1, 1),  # P1 and P3 hold in the first row alone
+        (f"all of (flow(?p) <= ?top) {WHERE}", 1, 1),  # P1 and P3 satisfy it only in the first row
         (f"any of (flow(?p) <= ?top) {WHERE}", 2, 0),  # P2 may have any limit
         (f"at least 2 of (flow(?p) <= ?top) {WHERE}", 1, 1),  # one of P1 and P3 beside P2
         (f"at least 1 of (flow(?p) <= ?top) {WHERE}", 2, 0),
@@ -37,7 +38,7 @@ WHERE = "over ?p where { ?p a plant:Pipe . OPTIONAL { ?p plant:low ?low } OPTION
 def test_a_limit_that_is_not_given_never_makes_a_violation(
     condition: str, satisfied: int, violated: int, tmp_path: Path
 ) -> None:
-    pack, problems = said(f"rule r require {condition}\n", tmp_path)
+    pack, problems = compile_rule(f"rule r require {condition}\n", tmp_path)
     assert pack is not None, [problem.message for problem in problems]
     [found] = evaluate(pack, read_bytes(TABLE, "t.csv")).rules
     assert (found.satisfied, found.violated) == (satisfied, violated)
@@ -46,7 +47,7 @@ def test_a_limit_that_is_not_given_never_makes_a_violation(
 def test_a_condition_of_knowledge_that_lacks_a_value_does_not_hold(tmp_path: Path) -> None:
     quantified = "for ?p, ?top where { ?p a plant:Pipe OPTIONAL { ?p plant:top ?top } }"
     text = f"label g classes A, B\nrange knowledge k of g {quantified} when flow(?p) > ?top and cap > 1 kg/h allow A otherwise allow any\n"
-    pack, problems = said(text, tmp_path)
+    pack, problems = compile_rule(text, tmp_path)
     assert pack is not None, [problem.message for problem in problems]
     readings = table_values(pack.manifest.contract, read_bytes(TABLE, "t.csv"), missing="skip")
     clauses = [clause for model in pack.manifest.knowledge for clause in model.clauses]
@@ -59,7 +60,7 @@ def test_a_condition_of_knowledge_that_lacks_a_value_does_not_hold(tmp_path: Pat
 
 def test_solutions_without_a_member_are_none(tmp_path: Path) -> None:
     where = "over ?p where { ?v a plant:Vessel OPTIONAL { ?p plant:into ?v } }"
-    pack, problems = said(f"rule r require all of (flow(?p) <= 4 kg/h) {where}\n", tmp_path)
+    pack, problems = compile_rule(f"rule r require all of (flow(?p) <= 4 kg/h) {where}\n", tmp_path)
     assert pack is not None, [problem.message for problem in problems]
     [found] = evaluate(pack, read_bytes(TABLE, "t.csv")).rules
     assert (found.satisfied, found.violated) == (1, 1)

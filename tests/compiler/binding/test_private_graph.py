@@ -1,4 +1,4 @@
-"""No number or name of another client gets into a private pack, by whatever way a rule asks for it."""
+"""A private pack never contains a number or name of another client, however a rule asks for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plant_of_pipes import GRAPH, said
+from plant_of_pipes import GRAPH, compile_rule
 from tries import tries
 
 from fedkg.pack import Pack
@@ -29,7 +29,10 @@ plant:flow a <http://www.w3.org/ns/sosa/ObservableProperty> . plant:heat a <http
 
 
 def numbers_in(thing: object) -> Iterator[float]:
-    """Every number of every array behind an object: parameters of rows and members, codes, slots."""
+    """Every number in every array reachable from an object.
+
+    These are parameters of rows and members, codes, and slots.
+    """
     if isinstance(thing, np.ndarray):
         if thing.dtype.kind in "fiub":
             yield from thing.astype(float).ravel().tolist()
@@ -80,7 +83,9 @@ def words_in(pack: Pack) -> str:
 def test_numbers_of_others_do_not_come_by_any_query(
     rule: str, own: set[float], tmp_path: Path
 ) -> None:
-    pack, problems = said(f"rule r scope client {rule}", tmp_path, graph=MACHINES, client="linz")
+    pack, problems = compile_rule(
+        f"rule r scope client {rule}", tmp_path, graph=MACHINES, client="linz"
+    )
     assert pack is not None, [problem.message for problem in problems]
     assert params_in(pack) == own
     assert "M2" not in words_in(pack)
@@ -96,8 +101,11 @@ def test_numbers_of_others_do_not_come_by_any_query(
     ],
 )
 def test_paths_and_aggregates_meet_no_foreign_vessel(rule: str, tmp_path: Path) -> None:
-    """10 is linz's, 5 common, 20 wien's; 25, 30 and 35 are sums with it, and there are two vessels without it."""
-    pack, problems = said(
+    """10 belongs to linz, 5 is common, 20 belongs to wien.
+
+    25, 30 and 35 are sums that include it, and there are two vessels without it.
+    """
+    pack, problems = compile_rule(
         f"signal plain\nrule r scope client {rule}", tmp_path, graph=OWNED, client="linz"
     )
     assert pack is not None, [problem.message for problem in problems]
@@ -106,9 +114,9 @@ def test_paths_and_aggregates_meet_no_foreign_vessel(rule: str, tmp_path: Path) 
 
 
 def test_a_pipe_into_a_foreign_vessel_is_no_member(tmp_path: Path) -> None:
-    """P3 has no owner, and names V2 of wien alone: with its sensor it is withheld."""
+    """P3 has no owner and refers only to V2 of wien, so it is withheld together with its sensor."""
     text = "rule r scope client for ?v in class plant:Vessel require sum of flow(?p) over ?p in class plant:Pipe <= 9 kg/h"
-    pack, problems = said(text, tmp_path, graph=OWNED, client="linz")
+    pack, problems = compile_rule(text, tmp_path, graph=OWNED, client="linz")
     assert pack is not None, problems
     assert [(column.name, column.source) for column in pack.manifest.contract.columns] == [
         ("flow[P1]", "F1"),
@@ -121,7 +129,7 @@ def test_knowledge_models_hold_no_foreign_numbers(tmp_path: Path) -> None:
 range knowledge k of grade scope client for ?m where { ?o plant:max ?m } when cap > ?m allow A otherwise allow any
 set s scope client for ?v, ?r where { ?v plant:max ?r } keep parameters in l1_ball(radius = ?r)
 """
-    pack, problems = said(text, tmp_path, graph=OWNED, client="linz")
+    pack, problems = compile_rule(text, tmp_path, graph=OWNED, client="linz")
     assert pack is not None, [(problem.span.line, problem.message) for problem in problems]
     assert params_in(pack) == {5.0, 10.0}
     assert [entry.numbers for kept in pack.manifest.sets for entry in kept.clients] == [(10.0,)]
@@ -134,7 +142,7 @@ HANGING = {
     "has limit": "plant:V2 fkg:hasLimit plant:x . plant:x plant:max 77 .",
     "a part": "plant:x isa95:isPartOf plant:V2 ; plant:max 77 .",
     "a part of a part": "plant:x isa95:isPartOf plant:y ; plant:max 77 . plant:V2 isa95:consistsOf plant:y .",
-    "a part whose whole is also part of what is common": "plant:x isa95:isPartOf plant:V2, plant:A ; plant:max 77 .",
+    "a part of something that is also part of what is common": "plant:x isa95:isPartOf plant:V2, plant:A ; plant:max 77 .",
     "a foreign part of an own whole": "plant:V2 isa95:isPartOf plant:V1 . plant:x isa95:isPartOf plant:V2 ; plant:max 77 .",
     "a more special part": "plant:unitOf rdfs:subPropertyOf isa95:isPartOf . plant:x plant:unitOf plant:V2 ; plant:max 77 .",
     "a part by its level": "plant:x isa95:UnitIsPartOfCenter plant:V2 ; plant:max 77 .",
@@ -155,8 +163,10 @@ ALL = "rule r scope client for ?m where { ?o plant:max ?m } require cap <= ?m"
 
 
 @pytest.mark.parametrize("what", HANGING)
-def test_what_hangs_on_a_foreign_entity_is_cut_with_it(what: str, tmp_path: Path) -> None:
-    pack, problems = said(ALL, tmp_path, graph=OWNED + PREFIXES + HANGING[what], client="linz")
+def test_parts_of_a_foreign_entity_are_removed_with_it(what: str, tmp_path: Path) -> None:
+    pack, problems = compile_rule(
+        ALL, tmp_path, graph=OWNED + PREFIXES + HANGING[what], client="linz"
+    )
     assert pack is not None, [problem.message for problem in problems]
     assert params_in(pack) == {5.0, 10.0}
 
@@ -176,13 +186,19 @@ STAYING = {
 
 @pytest.mark.parametrize("what", STAYING)
 def test_what_is_own_or_common_stays(what: str, tmp_path: Path) -> None:
-    pack, problems = said(ALL, tmp_path, graph=OWNED + PREFIXES + STAYING[what], client="linz")
+    pack, problems = compile_rule(
+        ALL, tmp_path, graph=OWNED + PREFIXES + STAYING[what], client="linz"
+    )
     assert pack is not None, [problem.message for problem in problems]
     assert params_in(pack) == {5.0, 10.0, 77.0}
 
 
 def test_nothing_is_concluded_from_what_is_cut(tmp_path: Path) -> None:
-    """The area would be a busy one by the foreign vessel that lies in it, and linz would be called by the other owner of its press."""
+    """Statements that are cut from the graph give no conclusions.
+
+    With the foreign vessel in it, the area would be a busy one, and the other owner of its press
+    would give linz another name.
+    """
     graph = (
         OWNED
         + PREFIXES
@@ -194,7 +210,7 @@ def test_nothing_is_concluded_from_what_is_cut(tmp_path: Path) -> None:
     text += (
         "rule s scope client for ?m where { ?a a plant:BusyArea ; plant:max ?m } require cap <= ?m"
     )
-    pack, problems = said(text, tmp_path, graph=graph, client="linz")
+    pack, problems = compile_rule(text, tmp_path, graph=graph, client="linz")
     assert pack is not None, [problem.message for problem in problems]
     assert params_in(pack) == {10.0}
     assert "graz" not in words_in(pack)
@@ -205,7 +221,7 @@ def test_nothing_is_concluded_from_what_is_cut(tmp_path: Path) -> None:
 def test_a_graph_that_says_nothing_of_owners_makes_no_private_pack(
     client: str, tmp_path: Path
 ) -> None:
-    pack, problems = said(ALL, tmp_path, graph=GRAPH, client=client)
+    pack, problems = compile_rule(ALL, tmp_path, graph=GRAPH, client=client)
     assert pack is None
     assert [problem.code for problem in problems if problem.severity == "error"] == ["FKG288"]
 
@@ -246,7 +262,10 @@ WAYS = {
 
 @st.composite
 def federations(draw: st.DrawFn) -> dict[str, str]:
-    """The statements about each client, and the common ones; every number has the client's position in front: 100002, 200002, ..."""
+    """The statements about each client, and the common ones.
+
+    Every number begins with the client's position: 100002, 200002, ...
+    """
     said_of = {"": HEAD}
     for k, client in enumerate(CLIENTS):
         lines, count = [], 0
@@ -312,7 +331,10 @@ def _pack(graph: str, client: str) -> Pack:
 def test_a_private_pack_is_as_if_there_were_no_other_clients(
     federation: dict[str, str], client: str
 ) -> None:
-    """The pack from the graph of all is the pack from the common and the client's own statements, and no foreign number is in it."""
+    """A private pack equals the pack from the common and the client's own statements.
+
+    It contains no number of another client.
+    """
     pack = _pack("".join(federation.values()), client)
     alone = _pack(federation[""] + federation[client], client)
     assert words_in(pack) == words_in(alone)
@@ -345,7 +367,7 @@ def test_no_message_of_a_private_compile_tells_another_client_s_names(
     slip: str, tmp_path: Path
 ) -> None:
     for client in ("linz", "wien"):
-        problems = said(SLIPS[slip], tmp_path, graph=OWNED + SECRET, client=client)[1]
+        problems = compile_rule(SLIPS[slip], tmp_path, graph=OWNED + SECRET, client=client)[1]
         words = [f"{problem.message} {problem.help} {problem.related}" for problem in problems]
         assert words
         assert any("did you mean" in text for text in words) == (
@@ -358,7 +380,7 @@ def test_no_message_of_a_private_compile_tells_another_client_s_names(
 
 
 def test_a_misspelt_client_is_not_told_who_the_others_are(tmp_path: Path) -> None:
-    problems = said(
+    problems = compile_rule(
         "rule r scope client require cap <= 3 kg/h", tmp_path, graph=OWNED, client="wein"
     )[1]
     assert [problem.code for problem in problems] == ["FKG288"]

@@ -1,4 +1,4 @@
-"""What is left of a condition where values are missing."""
+"""The remaining condition where values are missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def formula(text: str) -> Condition:
 
 
 def bare(node: object) -> object:
-    """A tree without places."""
+    """A tree without positions."""
     if isinstance(node, tuple):
         return tuple(bare(item) for item in node)
     names = getattr(node, "__dataclass_fields__", None)
@@ -66,7 +66,7 @@ def bare(node: object) -> object:
         ("x <= y + ?b", None),
     ],
 )
-def test_what_is_left(whole: str, left: str | None) -> None:
+def test_pruning_leaves_the_remaining_formula(whole: str, left: str | None) -> None:
     pruned = prune(formula(whole), frozenset({"b"}))
     assert (None if pruned is None else bare(pruned)) == (
         None if left is None else bare(formula(left))

@@ -1,4 +1,4 @@
-"""``for ?m, ?max in query "machines.rq"``: the rows of a SELECT in a file of its own."""
+"""``for ?m, ?max in query "machines.rq"``: the rows of a SELECT in a separate file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_rows_of_a_query_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_stands_where_it_is(
+def test_an_error_points_to_the_wrong_part_of_the_query(
     query: str, code: str, file: str, line: int, column: int, tmp_path: Path
 ) -> None:
     found = next(item for item in compiled(tmp_path, query).diagnostics if item.code == code)

@@ -1,4 +1,4 @@
-"""Sets that parameters and predictions are kept in, and causes between clients: from rule files into the pack."""
+"""Constraint sets of parameters and predictions, and causes between clients, in packs."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_shapes(
         ("cause c for ?a, ?b where { ?a plant:budget ?b } allow ?a drives ?b", "FKG291"),
     ],
 )
-def test_what_is_wrong(text: str, code: str, tmp_path: Path) -> None:
+def test_a_wrong_statement_gives_its_error_code(text: str, code: str, tmp_path: Path) -> None:
     assert [
         problem.code for problem in compiled(text, tmp_path)[1] if problem.severity == "error"
     ] == [code]
@@ -155,7 +155,10 @@ def test_a_lag_that_is_no_time_is_told_how_to_be_written(tmp_path: Path) -> None
 
 
 def test_causes_join_clients(tmp_path: Path) -> None:
-    """K1 and M7 are of the client linz: that one feeds the other is no cause, and both feed K2, which is one."""
+    """K1 and M7 belong to the client linz.
+
+    One feeding the other is not a cause. Both feed K2, which is one.
+    """
     pack, problems = compiled(
         "cause line for ?a, ?b where { ?a plant:feeds ?b } allow ?a drives ?b lag 12 min", tmp_path
     )

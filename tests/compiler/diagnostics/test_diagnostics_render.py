@@ -93,7 +93,7 @@ def test_related_places_are_shown() -> None:
     assert said.endswith("  = note: said there: plant.ttl:7:1")
 
 
-def test_what_stands_in_no_file_has_no_place() -> None:
+def test_a_diagnostic_without_a_file_shows_no_position() -> None:
     nowhere = Span(file="", line=1, column=1, end_line=1, end_column=1)
     related = Related(span=nowhere, message="an option says so")
     said = render(

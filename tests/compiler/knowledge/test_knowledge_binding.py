@@ -40,7 +40,7 @@ def _file(folder: Path, text: str) -> Path:
     return path
 
 
-def said(text: str, folder: Path | None = None) -> list[tuple[str, int]]:
+def error_lines(text: str, folder: Path | None = None) -> list[tuple[str, int]]:
     """Codes and lines of the errors in a text."""
     found = (
         compile_rules(text=HEAD + text) if folder is None else compile_rules([_file(folder, text)])
@@ -225,7 +225,7 @@ def test_wrong_cells_and_columns_of_a_decision_table_are_named(
     ],
 )
 def test_mistakes_are_told_where_they_stand(text: str, code: str) -> None:
-    assert said(text + "\nrule other require ash <= 30 %\n") == [(code, 5)]
+    assert error_lines(text + "\nrule other require ash <= 30 %\n") == [(code, 5)]
 
 
 def test_an_earlier_model_from_safetensors_answers_as_it_did(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_an_earlier_model_from_onnx_answers_as_it_did(tmp_path: Path) -> None:
         ({"features": '["ash", "sulphur"]', "activation": "swish"}, "has the activation `swish`"),
     ],
 )
-def test_what_is_wrong_with_an_earlier_model_is_said(
+def test_an_unsuitable_earlier_model_is_an_error(
     tmp_path: Path, metadata: dict[str, str], words: str
 ) -> None:
     save_file(
@@ -325,10 +325,10 @@ def test_what_is_wrong_with_an_earlier_model_is_said(
     ]
 
 
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_model_is_rejected(tmp_path: Path) -> None:
     for name in ("old.safetensors", "old.onnx"):
         (tmp_path / name).write_bytes(b"not a model at all, but long enough to be read")
-        assert said(f'predict knowledge old of grade from model "{name}"\n', tmp_path) == [
+        assert error_lines(f'predict knowledge old of grade from model "{name}"\n', tmp_path) == [
             ("FKG377", 5)
         ]
 
@@ -391,7 +391,7 @@ def test_a_header_with_its_unit_is_that_of_the_signal_s_column(tmp_path: Path) -
     )
 
 
-def test_wrong_cells_of_a_decision_table_are_told_together_with_their_places(
+def test_wrong_cells_of_a_decision_table_are_reported_together_with_their_places(
     tmp_path: Path,
 ) -> None:
     cells = [

@@ -1,4 +1,4 @@
-"""What is proven of knowledge models, and what is shown to be wrong with them."""
+"""Proofs about knowledge models, and mistakes found in them."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_three_models_that_only_together_allow_nothing_are_one_message() -> None
     ]
 
 
-def test_what_cannot_be_decided_is_said() -> None:
+def test_an_undecided_proof_is_reported() -> None:
     text = (
         "range knowledge r of quality when sin(ash) > 0.5 allow 0 .. 40 % when cos(ash) "
         "> 0.5 allow 60 .. 90 % otherwise allow any\n"

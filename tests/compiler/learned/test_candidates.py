@@ -1,5 +1,6 @@
-"""Candidate rules: what they say, that they compile, and that the series they were found in keep
-them.
+"""Candidate rules: their text, and that they compile.
+
+The series from which they were mined satisfy them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fedkg_compiler.syntax.parser import parse
 TEXT = "operational_range(volume, ?low, ?high, 0, ?end)"
 
 
-def _found(
+def _mined_range(
     client: str, low: float, high: float, *, end: float = 7.0, unit: str = ""
 ) -> MinedProperty:
     return MinedProperty(
@@ -58,7 +59,7 @@ def _learned(*properties: MinedProperty, **more: object) -> LearnedKnowledge:
 
 
 def test_the_loosest_numbers_of_all_clients() -> None:
-    made = proposed([_learned(_found("a", 3.0, 835.0), _found("b", 7.99999, 71.0))])
+    made = proposed([_learned(_mined_range("a", 3.0, 835.0), _mined_range("b", 7.99999, 71.0))])
     assert made.rules == 1
     assert made.text.splitlines() == [
         (
@@ -79,20 +80,23 @@ def test_the_loosest_numbers_of_all_clients() -> None:
 
 def test_one_client_has_its_own_numbers() -> None:
     made = proposed(
-        [_learned(_found("a", 3.0, 835.0), _found("Graz 2", 7.5, 71.0))], client="Graz 2"
+        [_learned(_mined_range("a", 3.0, 835.0), _mined_range("Graz 2", 7.5, 71.0))],
+        client="Graz 2",
     )
     assert "rule night_graz_2 " in made.text
     assert "operational_range(volume, 7.5, 71, 0, 7)" in made.text
 
 
 def test_numbers_that_differ_and_have_no_looser_side_give_no_rule() -> None:
-    made = proposed([_learned(_found("a", 3.0, 835.0, end=7), _found("b", 3.0, 835.0, end=8))])
+    made = proposed(
+        [_learned(_mined_range("a", 3.0, 835.0, end=7), _mined_range("b", 3.0, 835.0, end=8))]
+    )
     assert made.rules == 0
     assert "?end differ" in made.text
 
 
 def test_a_property_that_is_not_sure_enough_is_left_out() -> None:
-    made = proposed([_learned(_found("a", 3.0, 835.0))], least=0.95)
+    made = proposed([_learned(_mined_range("a", 3.0, 835.0))], least=0.95)
     assert made.rules == 0
     assert "Left out" in made.text
 
@@ -133,7 +137,7 @@ def test_rounding_never_tightens(value: float, direction: str) -> None:
 def test_candidates_compile_beside_the_rules_they_came_of(tmp_path: Path) -> None:
     edge = CausalEdge(driver="a", driven="b", strength=0.3, lag=1, p_value=0.01)
     weak = CausalEdge(driver="b", driven="a", strength=0.01, lag=1, p_value=0.6)
-    found = _learned(_found("a", 3.0, 835.0, unit="degC"), edges=(edge, weak))
+    found = _learned(_mined_range("a", 3.0, 835.0, unit="degC"), edges=(edge, weak))
     rules = (
         "timeline step 1 h ends clip\noutput volume in degC span 0 .. 900\nuse rules "
         "templates.operational_range\n"
@@ -153,7 +157,7 @@ def test_candidates_compile_beside_the_rules_they_came_of(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("client", ["a", "b"])
 def test_a_private_pack_takes_its_own_findings_from_the_graph(tmp_path: Path, client: str) -> None:
-    found = _learned(_found("a", 3.0, 835.0), _found("b", 8.0, 71.0))
+    found = _learned(_mined_range("a", 3.0, 835.0), _mined_range("b", 8.0, 71.0))
     (tmp_path / "found.ttl").write_text(turtle(found))
     pattern = '?p fkg:inference "night" ; fkg:number ?low, ?high . ?low fkg:numberName "low" . ?high fkg:numberName "high"'
     (tmp_path / "rules.fkg").write_text(
@@ -167,7 +171,7 @@ def test_a_private_pack_takes_its_own_findings_from_the_graph(tmp_path: Path, cl
     assert set(bank.params[0].tolist()) >= ({3.0, 835.0} if client == "a" else {8.0, 71.0})
 
 
-def test_where_nothing_is_sure_that_is_said() -> None:
+def test_no_significant_result_gives_a_proposal_without_rules() -> None:
     edge = CausalEdge(driver="a", driven="b", strength=0.5, lag=1, p_value=0.4)
     made = proposed([_learned(edges=(edge,))])
     assert (made.rules, made.causes, made.notes) == (0, 0, 0)
@@ -260,7 +264,7 @@ def test_whatever_headers_and_clients_are_called_what_is_proposed_is_read_by_the
 ) -> None:
     found = FOLLOWED.model_copy(update={"leads": leads, "follows": follows})
     edge = CausalEdge(driver=client, driven="b", strength=0.3, precedence=found)
-    made = proposed([_learned(_found(client, 3.0, 835.0), edges=(edge,))])
+    made = proposed([_learned(_mined_range(client, 3.0, 835.0), edges=(edge,))])
     tree, problems = parse(made.text, "candidates.fkg")
     assert problems == ()
     written = [statement for statement in tree.statements if type(statement).__name__ == "Rule"]
@@ -276,7 +280,7 @@ def test_whatever_headers_and_clients_are_called_what_is_proposed_is_read_by_the
         ("P1\ud800", "half a character, U+D800"),
     ],
 )
-def test_a_header_that_no_rule_can_write_is_told_and_the_other_rules_stay(
+def test_a_header_that_no_rule_can_write_is_reported_and_the_other_rules_stay(
     header: str, why: str
 ) -> None:
     bad, good = FOLLOWED.model_copy(update={"leads": header}), FOLLOWED

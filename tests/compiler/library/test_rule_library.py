@@ -1,4 +1,7 @@
-"""The rule library: every file binds to the graph beside it, breaks where it should, and says nothing that its user could not mend."""
+"""The rule library: every file binds to its graph and is violated where it should be.
+
+It reports nothing that its user could not fix.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,7 @@ TABLES: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {
         {"not_negative": (1, 1), "above_zero": (1, 1)},
     ),
 }
-"""For each file a table, and for each of its rules how many rows it binds to and how many evaluations of the table break it."""
+"""For each file a table, and for each rule its number of bound rows and of violated evaluations."""
 
 FACTS = {
     "price": ("schema:price 0", "schema:price -1"),
@@ -123,17 +126,17 @@ FACTS = {
         "schema:productionDate DAY2 ; schema:expires DAY1",
     ),
 }
-"""For each shape about facts what a graph may say of a thing, and what it may not."""
+"""For each shape about facts, valid and invalid statements about a thing."""
 
 
-def place(name: str, suffix: str = ".fkg") -> Path:
+def library_file(name: str, suffix: str = ".fkg") -> Path:
     """A file of the library."""
     area, _, stem = name.partition(".")
     return RULES / area / f"{stem}{suffix}"
 
 
 def rules_of(name: str) -> Iterator[Rule]:
-    tree, problems = parse(place(name).read_text(encoding="utf-8"), name)
+    tree, problems = parse(library_file(name).read_text(encoding="utf-8"), name)
     assert problems == ()
     return (statement for statement in tree.statements if isinstance(statement, Rule))
 
@@ -150,7 +153,7 @@ def test_a_file_binds_to_the_graph_beside_it_and_breaks_where_it_should(
 ) -> None:
     table, expected = TABLES[name]
     compilation = compile_rules(
-        text=f"use rules {name}\ntimeline step 10 min\n", graphs=[place(name, ".ttl")]
+        text=f"use rules {name}\ntimeline step 10 min\n", graphs=[library_file(name, ".ttl")]
     )
     assert [
         f"{item.code} {item.message}" for item in compilation.diagnostics if item.code != "FKG242"
@@ -171,10 +174,10 @@ def test_a_file_binds_to_the_graph_beside_it_and_breaks_where_it_should(
     "name", [name for name in FILES if name != "schemaorg.facts"]
 )  # rules about facts have no examples of readings
 def test_the_examples_come_out_as_they_say(name: str) -> None:
-    results, diagnostics = run_examples([place(name), place(name, ".ttl")])
+    results, diagnostics = run_examples([library_file(name), library_file(name, ".ttl")])
     assert [item.message for item in diagnostics if item.severity != "info"] == []
     assert [(one.rule, one.got) for one in results] == [(one.rule, one.expected) for one in results]
-    tree, _ = parse(place(name).read_text(encoding="utf-8"), name)
+    tree, _ = parse(library_file(name).read_text(encoding="utf-8"), name)
     told = {(one.rule.text, one.holds) for one in tree.statements if isinstance(one, Example)}
     assert told == {(rule.name.text, holds) for rule in rules_of(name) for holds in (True, False)}
     assert len(results) == len(told)
@@ -182,7 +185,7 @@ def test_the_examples_come_out_as_they_say(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_described_and_in_its_canonical_form(name: str) -> None:
-    text = place(name).read_text(encoding="utf-8")
+    text = library_file(name).read_text(encoding="utf-8")
     head = text[: text.index("\nuse ")]
     assert all(line.startswith("#") for line in head.split("\n"))
     assert "\n#   plant:" in head or "\n#   schema:" in head, (
@@ -196,11 +199,11 @@ def test_a_file_is_described_and_in_its_canonical_form(name: str) -> None:
 def test_the_snippets_of_the_descriptions_are_turtle() -> None:
     import pyoxigraph as ox
 
-    prefixes = place("isa95.limits", ".ttl").read_text(encoding="utf-8").split("\n\n")[0]
+    prefixes = library_file("isa95.limits", ".ttl").read_text(encoding="utf-8").split("\n\n")[0]
     prefixes += "\n@prefix mason: <http://www.owl-ontologies.com/mason.owl#> .\n@prefix nist: <http://siam.nist.gov/AM-Ontology_v2#> .\n"
     prefixes += "@prefix schema: <https://schema.org/> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n"
     for name in FILES:
-        lines = place(name).read_text(encoding="utf-8").split("\nuse ")[0].split("\n")
+        lines = library_file(name).read_text(encoding="utf-8").split("\nuse ")[0].split("\n")
         snippet = "\n".join(
             line[4:].partition("                    ")[0]
             for line in lines
@@ -210,7 +213,7 @@ def test_the_snippets_of_the_descriptions_are_turtle() -> None:
 
 
 def test_static_facts_are_looked_at_when_rules_are_compiled(tmp_path: Path) -> None:
-    graph = place("schemaorg.facts", ".ttl").read_text(encoding="utf-8")
+    graph = library_file("schemaorg.facts", ".ttl").read_text(encoding="utf-8")
     slips = {
         "schema:price 12.5": "schema:price -12.5",
         '"2026-12-31"': '"2025-12-31"',
@@ -252,7 +255,7 @@ def test_each_shape_about_facts_lets_the_right_graph_pass_and_not_the_wrong_one(
 
 
 def test_every_shape_about_facts_is_tried() -> None:
-    text = place("schemaorg.facts", ".shapes.ttl").read_text(encoding="utf-8")
+    text = library_file("schemaorg.facts", ".shapes.ttl").read_text(encoding="utf-8")
     assert [
         line.partition(" ")[0].removeprefix("lib:")
         for line in text.split("\n")

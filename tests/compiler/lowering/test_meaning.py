@@ -1,4 +1,7 @@
-"""Compiled rules mean what they say: the AI4I table's failures, row for row, and random rules against a direct evaluation."""
+"""Compiled rules have the right meaning.
+
+Tests check the AI4I table's failures, row for row, and random rules against a direct evaluation.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def compiled(text: str) -> Pack:
     return compilation.pack
 
 
-def evaluated(pack: Pack, table: Table) -> list[BankValues]:
+def evaluate_table(pack: Pack, table: Table) -> list[BankValues]:
     values = table_values(pack.manifest.contract, table).values
     return [evaluate_bank(bank, values) for bank in pack.banks]
 
@@ -54,7 +57,7 @@ def test_the_conditions_of_ai4i_are_found_row_for_row(
     speed: str, rules: str, column: str, expected: int
 ) -> None:
     table = read_table(AI4I)
-    banks = evaluated(compiled(SIGNALS.format(speed=speed) + rules), table)
+    banks = evaluate_table(compiled(SIGNALS.format(speed=speed) + rules), table)
     fired = np.any(np.concatenate([bank.fired for bank in banks], axis=1), axis=1)
     assert int(fired.sum()) == expected
     np.testing.assert_array_equal(fired, table.numbers(column) > 0)
@@ -65,7 +68,10 @@ UNITS = {"bar": 1.0, "mbar": 0.001, "kPa": 0.01}
 
 @st.composite
 def affine_rules(draw: st.DrawFn) -> tuple[str, list[tuple[float, str]], str, float, str]:
-    """``c0 * a + c1 * b ... <= limit`` over signals in several units: text, terms, comparison, limit, unit of the limit."""
+    """``c0 * a + c1 * b ... <= limit`` over signals in several units.
+
+    Returns text, terms, comparison, limit and the unit of the limit.
+    """
     names = draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=4))
     parts = [(draw(st.sampled_from([-2.0, -1.0, 0.5, 1.0, 3.0])), name) for name in names]
     operator, limit, unit = (
@@ -89,7 +95,7 @@ def test_random_affine_rules(
     columns = {
         name: np.array([row[i] for row in rows], dtype=np.float64) for i, name in enumerate("abc")
     }
-    (bank,) = evaluated(pack, Table.of("table", columns))
+    (bank,) = evaluate_table(pack, Table.of("table", columns))
     in_bar = {"a": 1.0, "b": 0.001, "c": 0.01}
     left = sum(factor * columns[name] * in_bar[name] for factor, name in parts)
     margin = (limit * UNITS[unit] - left) * (1 if operator in ("<=", "<") else -1)
@@ -119,7 +125,7 @@ def test_random_affine_rules(
 )
 def test_what_holds_on_the_very_threshold(rule: str, row: float, holds: bool) -> None:
     pack = compiled(f"signal a in N.m\nrule r require {rule}\n")
-    (bank,) = evaluated(pack, Table.of("table", {"a": np.array([row])}))
+    (bank,) = evaluate_table(pack, Table.of("table", {"a": np.array([row])}))
     assert bool(bank.satisfied[0, 0]) is holds
     assert bool(bank.violated[0, 0]) is not holds
 
@@ -137,7 +143,7 @@ def test_rows_are_selected_by_their_entities(tmp_path: Path) -> None:
     table = Table.of(
         "table", {"machine": ["M1", "M2", "M1", "M3"], "torque": np.array([15.0, 15.0, 5.0, 99.0])}
     )
-    (bank,) = evaluated(pack, table)
+    (bank,) = evaluate_table(pack, table)
     np.testing.assert_array_equal(
         bank.applicable, [[True, False], [False, True], [True, False], [False, False]]
     )

@@ -1,4 +1,4 @@
-"""Our own modules: whole, described, and true to the originals that they follow."""
+"""Our own modules: complete, documented, and consistent with their originals."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def subjects(document: Document) -> set[ox.NamedNode]:
     return {quad.subject for quad in document.triples if isinstance(quad.subject, ox.NamedNode)}
 
 
-def said(document: Document, *predicates: ox.NamedNode) -> set[tuple[object, object, object]]:
+def facts_of(document: Document, *predicates: ox.NamedNode) -> set[tuple[object, object, object]]:
     nodes = {quad for quad in document.triples if quad.predicate in predicates}
     return {
         (q.subject, q.predicate, q.object)
@@ -104,9 +104,7 @@ def test_every_term_has_one_english_label_and_one_sentence(catalog: Catalog) -> 
 
 
 def test_every_file_uses_only_terms_that_exist(catalog: Catalog) -> None:
-    """Loaded as a user's graph, no module has a name that its ontology lacks: the typing errors of
-    our own files.
-    """
+    """No module uses a name that its ontology lacks; this detects typing errors in our files."""
     names = [(name, _NOWHERE) for name in catalog.names()]
     _, problems, _ = load_graph(
         names, {}, [catalog.folder / file for file in every_file(catalog)], catalog=catalog
@@ -115,8 +113,8 @@ def test_every_file_uses_only_terms_that_exist(catalog: Catalog) -> None:
 
 
 def test_additions_say_that_they_are_ours(catalog: Catalog) -> None:
-    """Terms in the namespace of an official file that it does not have: each with
-    `rdfs:isDefinedBy` and an IRI of ours.
+    """Terms of ours in the namespace of an official file have `rdfs:isDefinedBy` and an IRI of
+    ours.
     """
     ours, defined_by = FKG.removesuffix("ns#"), ox.NamedNode(RDFS + "isDefinedBy")
     for entry in catalog.entries.values():
@@ -218,8 +216,8 @@ def test_what_claims_to_follow_the_original_is_there(catalog: Catalog, name: str
         }
         assert added & subjects(original) == set()
     assert (
-        said(ours, SUB_CLASS, SUB_PROPERTY, DOMAIN, RANGE, INVERSE)
-        - said(original, SUB_CLASS, SUB_PROPERTY, DOMAIN, RANGE, INVERSE)
+        facts_of(ours, SUB_CLASS, SUB_PROPERTY, DOMAIN, RANGE, INVERSE)
+        - facts_of(original, SUB_CLASS, SUB_PROPERTY, DOMAIN, RANGE, INVERSE)
         == set()
     )
     kinds = {
@@ -227,12 +225,12 @@ def test_what_claims_to_follow_the_original_is_there(catalog: Catalog, name: str
     }
     typed = {
         fact
-        for fact in said(ours, TYPE)
+        for fact in facts_of(ours, TYPE)
         if getattr(fact[2], "value", "") in kinds and fact[0] in terms
     }
-    assert typed - said(original, TYPE) == set()
-    about = {(s, p, o) for s, p, o in said(original, SUB_CLASS, SUB_PROPERTY) if s in terms}
-    assert about - said(ours, SUB_CLASS, SUB_PROPERTY) <= {
+    assert typed - facts_of(original, TYPE) == set()
+    about = {(s, p, o) for s, p, o in facts_of(original, SUB_CLASS, SUB_PROPERTY) if s in terms}
+    assert about - facts_of(ours, SUB_CLASS, SUB_PROPERTY) <= {
         (s, p, o) for s, p, o in about if "#top" in str(o)
     }
 

@@ -179,7 +179,7 @@ def test_what_cannot_be_read_is_not_added(home: Path, tmp_path: Path, text: str,
     assert not (home / "ontologies").exists()
 
 
-def test_a_file_that_names_nothing_is_told(home: Path, tmp_path: Path) -> None:
+def test_a_file_that_names_nothing_is_reported(home: Path, tmp_path: Path) -> None:
     (tmp_path / "x.xml").write_text(
         '<?xml version="1.0"?><catalog xmlns="urn:oasis"/>', encoding="utf-8"
     )
@@ -262,7 +262,7 @@ def test_addresses_are_fetched_when_they_are_given(home: Path, site: str) -> Non
         ("ftp://x/y", "are not fetched"),
     ],
 )
-def test_what_goes_wrong_on_the_way_is_said(site: str, source: str, words: str) -> None:
+def test_a_failed_download_is_an_error(site: str, source: str, words: str) -> None:
     body, problems = fetch(source.format(site=site), timeout_s=0.5)
     assert body is None
     assert [problem.code for problem in problems] == ["FKG101"]

@@ -1,4 +1,7 @@
-"""Reading single files: every problem is one diagnostic with its place, and the rest is read."""
+"""Reading single files: every problem gives one diagnostic with its position.
+
+The rest of the file is read.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def test_the_content_decides_the_syntax(text: str, name: str, syntax: str) -> No
         ("Prefix: a: <http://x/>", "Manchester"),
     ],
 )
-def test_what_is_no_rdf_is_named(text: str, what: str) -> None:
+def test_the_kind_of_a_file_other_than_rdf_is_named(text: str, what: str) -> None:
     found = detect_format(text, "sosa.ttl")
     assert isinstance(found, NotRdf)
     assert what in found.what
@@ -109,7 +112,7 @@ def test_turtle_without_an_ending_is_still_turtle(text: str) -> None:
     assert detect_format(text, "graph") == "turtle"
 
 
-def test_half_a_turtle_file_is_noticed() -> None:
+def test_half_a_turtle_file_is_detected() -> None:
     _, problems = read('<a> <b> "c" ;')
     assert [(p.code, p.help) for p in problems] == [("FKG103", "is the file complete?")]
 
@@ -141,7 +144,7 @@ a:three a:p "x .
 @pytest.mark.parametrize(
     ("datatype", "severity", "kept"), [("http://a b", "warning", 1), ("http://a#b#c", "info", 2)]
 )
-def test_a_datatype_that_is_no_iri_is_told_and_the_graph_has_a_checksum(
+def test_a_datatype_that_is_no_iri_is_reported_and_the_graph_has_a_checksum(
     name: str, datatype: str, severity: str, kept: int
 ) -> None:
     document, problems = read(
@@ -153,7 +156,7 @@ def test_a_datatype_that_is_no_iri_is_told_and_the_graph_has_a_checksum(
     assert len(checksum([document])) == 64
 
 
-def test_half_an_xml_file_is_noticed() -> None:
+def test_half_an_xml_file_is_detected() -> None:
     document, problems = read(RDF.replace("</rdf:RDF>", "\n<rdf:Desc"), "mason.owl")
     assert [(p.code, p.span.line) for p in problems] == [("FKG103", 2)]
     assert "the XML breaks off" in problems[0].message
@@ -231,7 +234,7 @@ def test_half_a_json_file_is_not_read_on() -> None:
     assert (problem.code, problem.help) == ("FKG103", "what comes after it is not read")
 
 
-def test_deep_json_is_refused() -> None:
+def test_deep_json_is_rejected() -> None:
     assert (
         one('{"@id":"http://a","http://p":' * 5000 + "5" + "}" * 5000, "a.jsonld").code == "FKG103"
     )

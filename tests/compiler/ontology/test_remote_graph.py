@@ -1,5 +1,6 @@
-"""Graphs behind a real SPARQL server: whole, in pages, with patience, and with a clear word when it
-fails.
+"""Graphs from a real SPARQL server: whole, in pages, with retries.
+
+Failures give a clear message.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ HTML = b"<!doctype html><html><body>Sign in</body></html>"
 
 
 class Waits(list[float]):
-    """Waits for nothing, and remembers how long it should have."""
+    """Does not wait, and records the requested times."""
 
     def patience(self, **named: float) -> Patience:
         return Patience(**({"wait": self.append, "step_s": 5.0} | named))
@@ -48,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def read(
     address: str, waits: Waits | None = None, page: int = 50_000, **named: float
 ) -> tuple[str, str]:
-    """The checksum of what an endpoint says, and its problem as ``code message``."""
+    """The checksum of an endpoint's graph, and its problem as ``code message``."""
     document, problems = read_endpoint(
         address, (Waits() if waits is None else waits).patience(**named), page
     )
@@ -79,7 +80,7 @@ def test_a_named_graph_is_chosen_by_its_address(server: str) -> None:
 
 
 @needs_oxigraph
-def test_two_graphs_of_one_server_are_told_apart_by_what_they_hold(server: str) -> None:
+def test_two_graphs_of_one_server_are_distinguished_by_what_they_hold(server: str) -> None:
     with recording() as inputs:
         for named in ("", "?default-graph-uri=https%3A%2F%2Fexample.org%2Fother"):
             read(f"{server}/query{named}")
@@ -237,7 +238,7 @@ def whole(handler: BaseHTTPRequestHandler, rows: list[dict[str, object]], **name
         ),
     ],
 )
-def test_nonsense_and_half_an_answer_are_told_apart(
+def test_nonsense_and_half_an_answer_are_distinguished(
     body: bytes, kind: str, length: int | None, problem: str
 ) -> None:
     def nonsense(handler: BaseHTTPRequestHandler, _: bytes) -> bool:
@@ -258,7 +259,7 @@ def test_nonsense_and_half_an_answer_are_told_apart(
         (504, "FKG140 {} answers 504 Gateway Timeout (2 tries)"),
     ],
 )
-def test_refusals_are_said_with_their_number(code: int, problem: str) -> None:
+def test_refusals_are_reported_with_their_number(code: int, problem: str) -> None:
     with in_front(lambda handler, _: reply(handler, code) is None) as front:
         assert read(f"{front}/query", tries=2) == ("", problem.format(f"{front}/query"))
 
@@ -389,7 +390,7 @@ class TestCredentials:
             ("https:///query?key=3f2c-very-secret", "", "names no host"),
         ],
     )
-    def test_what_would_leak_is_refused_without_being_told(
+    def test_an_address_that_would_leak_a_password_is_rejected_without_printing_it(
         self, address: str, variable: str, said: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(VARIABLE, variable)

@@ -1,4 +1,4 @@
-"""Stores on disk: whole or as before, whatever happens; and closed once."""
+"""Stores on disk stay complete or as before, whatever happens, and are closed once."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_file_takes_the_place_of_what_it_said_before(store: Path, files: dict[
     assert machines(store) == ["M1", "M3"]
     assert (
         len(list((store / PARTS).iterdir())) == 3
-    )  # somebody may still read the part that was replaced
+    )  # another process may still read the replaced part
     loaded(store, files["two"])
     assert len(list((store / PARTS).iterdir())) == 2
 
@@ -173,7 +173,7 @@ def test_a_load_that_is_killed_leaves_the_store_as_it_was(
     if before is not None:
         document, notes = open_store(store)
         assert document is not None
-        assert notes == ()  # it is at work
+        assert notes == ()  # it is running
     os.kill(child.pid, signal.SIGKILL)
     child.communicate()
     assert (store / LOADING).exists()
@@ -195,7 +195,7 @@ def test_a_load_that_is_killed_leaves_the_store_as_it_was(
     assert not list(store.glob(".*"))
 
 
-def test_damage_is_told_and_nothing_made_of_it(store: Path, files: dict[str, Path]) -> None:
+def test_damage_is_reported_and_nothing_made_of_it(store: Path, files: dict[str, Path]) -> None:
     state = loaded(store, files["one"])
     part = store / PARTS / f"{state.parts[0].content}.nt"
     body = part.read_bytes()
@@ -272,7 +272,7 @@ def test_a_closure_whose_making_is_killed_is_none(
     [part] = (store / CLOSED).iterdir()
     assert part.name.startswith(".")
     assert machines(store) == ["M1"]
-    [entry] = (store / CLOSED).iterdir()  # what was left is gone
+    [entry] = (store / CLOSED).iterdir()  # the remainder is gone
     assert entry.name == part.name[1:33]
     monkeypatch.setattr(
         "fedkg_compiler.ontology.load._closed", lambda *_: pytest.fail("closed again")
@@ -280,7 +280,7 @@ def test_a_closure_whose_making_is_killed_is_none(
     assert machines(store) == ["M1"]
 
 
-def test_what_was_said_while_closing_is_said_again(store: Path, tmp_path: Path) -> None:
+def test_diagnostics_of_the_closure_are_repeated_on_every_load(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "odd.ttl"
     path.write_text(
         "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . <https://example.org/a> "

@@ -54,7 +54,7 @@ def test_what_a_graph_says_with_the_newer_name_is_found_with_the_older(catalog: 
     assert [item.code for item in problems] == ["FKG117"]
 
 
-def test_what_is_no_term_of_schema_org_is_left_alone(catalog: Catalog) -> None:
+def test_names_outside_schema_org_are_unchanged(catalog: Catalog) -> None:
     more = "<http://schema.org/validation#S#T> a <http://schema.org/> ."
     graph, _, _ = load_graph(
         [("schema", HERE)], {}, [], catalog=catalog, text_graphs=[("shop.ttl", SHOP + more)]

@@ -1,4 +1,4 @@
-"""Affine forms: by shape, by sympy, and equal to the term they come from."""
+"""Affine forms: by shape, by sympy, and equal to the original term."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_cancels_is_affine_after_all() -> None:
         Call(function="max", args=(X, P)),
     ],
 )
-def test_what_is_bent(term: Term) -> None:
+def test_nonlinear_terms_are_not_affine(term: Term) -> None:
     assert affine(term, PARAMS) is None
     assert not affine_in(Compare(op="le", left=term, right=P, scale=1), frozenset({0, 1}))
 
@@ -63,7 +63,7 @@ def test_a_product_is_affine_in_one_of_its_factors() -> None:
 
 
 def value(term: Term, slots: np.ndarray, params: list[np.ndarray]) -> np.ndarray:
-    """A term, in the most obvious form; slots [s]."""
+    """The value of a term by direct evaluation; slots [s]."""
     match term:
         case Slot():
             return np.full(len(params[0]), slots[term.index])

@@ -1,4 +1,4 @@
-"""Every golden case of reasoning: what is said of rules together, character by character."""
+"""Golden diagnostics about rules that interact, character by character."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = cases_under(GOLDEN / "reason")
 FILES = [path for path in sorted((GOLDEN / "reason").iterdir()) if path.suffix in (".ttl", ".rq")]
 """Shapes and queries that cases read."""
-NOT_OF_A_CASE = {"FKG507"}  # what is not decided in time: test_reason_verdicts.py
+NOT_OF_A_CASE = {"FKG507"}  # undecided in time: test_reason_verdicts.py
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_what_is_said(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diagnostics_match_the_golden_case(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for path in (GOLDEN / "plant" / "plant.ttl", *FILES):
         shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)

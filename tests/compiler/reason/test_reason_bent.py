@@ -1,4 +1,7 @@
-"""Rules with functions that the solver is not told exactly: what is said of them is so, and what cannot be told is said too."""
+"""Rules with functions that the solver does not know exactly.
+
+Diagnostics about them are correct, and undecided cases are reported.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ def compiled(rules: str) -> Pack:
     return pack
 
 
-def found(rules: str) -> list[tuple[str, tuple[str, ...]]]:
+def find_verdicts(rules: str) -> list[tuple[str, tuple[str, ...]]]:
     return [(one.kind, one.rules) for one in reason(compiled(rules))]
 
 
 def confirm(pack: Pack, verdict: Verdict) -> None:
-    """Each row can be left out: its witness keeps all the others."""
+    """Each row can be left out: its witness satisfies all the others."""
     for left_out, witness in zip(verdict.rows, verdict.keeps, strict=True):
         assert witness is not None
         values = witness.matrix(pack.manifest.contract)
@@ -71,27 +74,27 @@ def test_a_conflict_is_found_and_minimal(name: str) -> None:
 
 
 def test_a_rule_that_no_value_keeps() -> None:
-    assert found("rule never require sin(a) + cos(a) >= 1.6\n") == [("outside", ("never",))]
+    assert find_verdicts("rule never require sin(a) + cos(a) >= 1.6\n") == [("outside", ("never",))]
 
 
 def test_a_rule_that_always_holds() -> None:
-    assert found("rule always_so require sin(a) + cos(a) <= 1.6\n") == [
+    assert find_verdicts("rule always_so require sin(a) + cos(a) <= 1.6\n") == [
         ("never_fails", ("always_so",))
     ]
 
 
 def test_the_very_end_of_a_span_is_no_mistake() -> None:
-    assert found(f"rule edge require exp(a) <= {math.exp(10)!r}\n") == []
+    assert find_verdicts(f"rule edge require exp(a) <= {math.exp(10)!r}\n") == []
 
 
 def test_a_condition_that_never_holds() -> None:
-    assert found("rule when require if sin(a) + cos(a) > 1.6 then b <= 3\n") == [
+    assert find_verdicts("rule when require if sin(a) + cos(a) > 1.6 then b <= 3\n") == [
         ("never_applies", ("when",))
     ]
 
 
 def test_a_condition_that_hard_rules_forbid() -> None:
-    assert found(
+    assert find_verdicts(
         "rule when require if exp(a) >= 20 then b <= 3\nrule low hard require a <= 2.9\n"
     ) == [("never_applies", ("when", "low"))]
 
@@ -104,7 +107,7 @@ REPEATED = {
 
 @pytest.mark.parametrize("name", REPEATED)
 def test_a_rule_that_another_implies(name: str) -> None:
-    assert found(REPEATED[name]) == [("redundant", ("loose", "tight"))]
+    assert find_verdicts(REPEATED[name]) == [("redundant", ("loose", "tight"))]
 
 
 TOGETHER = {
@@ -116,17 +119,21 @@ TOGETHER = {
 
 @pytest.mark.parametrize("name", TOGETHER)
 def test_nothing_is_said_of_rules_that_go_together(name: str) -> None:
-    assert found(TOGETHER[name]) == []
+    assert find_verdicts(TOGETHER[name]) == []
 
 
-def test_what_is_too_hard_is_said_to_be_undecided() -> None:
-    assert found("rule p require sin(a * b)^2 + cos(a * b)^2 <= 0.9999\n") == [
+def test_a_rule_too_hard_for_the_solver_is_undecided() -> None:
+    assert find_verdicts("rule p require sin(a * b)^2 + cos(a * b)^2 <= 0.9999\n") == [
         ("undecided", ("p",))
     ]
 
 
 def test_a_search_is_right_about_grids() -> None:
-    """Random rules of two variables: no point of a grid keeps what is said to have no value, and each witness does."""
+    """Random rules of two variables on a grid.
+
+    No grid point satisfies rules reported as unsatisfiable, and each witness does satisfy its
+    rules.
+    """
     random, answers = np.random.default_rng(3), set()
     grid = np.stack(np.meshgrid(*[np.linspace(0, 10, 101)] * 2), axis=-1).reshape(-1, 2)
     for _ in range(25):
@@ -166,7 +173,7 @@ def test_a_difference_is_shown_by_a_value_that_can_be_written_down(rule: str) ->
     [found] = differences(before, after)
     assert found.accepted_by == "old"
     if rule.endswith("2"):
-        assert found.values is None  # the root of 2 alone breaks it
+        assert found.values is None  # only the root of 2 violates it
     else:
         assert found.values is not None
         values = found.values.matrix(before.manifest.contract)

@@ -47,7 +47,10 @@ def at_least(term: Term, limit: int = 0) -> Compare:
 
 
 def pack_of(*rules: tuple[Formula, float]) -> Pack:
-    """One row for each rule: its formula, with the number that its parameter 0 is; the members are x, y and z, limited by 4 each."""
+    """One row for each rule: its formula, with its parameter 0.
+
+    The members are x, y and z, each limited by 4.
+    """
     none = np.zeros((1, 0), dtype=np.int32)
     members = MemberTable(
         parent=-1,
@@ -116,7 +119,7 @@ def test_a_conflict(rules: tuple[tuple[Formula, float], ...]) -> None:
         ((at_most(Coalesce(args=(X, Y))), 3.0), (at_least(Y), 4.0)),
     ],
 )
-def test_what_goes_together(rules: tuple[tuple[Formula, float], ...]) -> None:
+def test_compatible_rules_are_not_a_conflict(rules: tuple[tuple[Formula, float], ...]) -> None:
     assert [one.kind for one in reason(pack_of(*rules)) if one.kind == "conflict"] == []
 
 
@@ -131,9 +134,9 @@ def test_members_in_words() -> None:
 
 
 def test_a_sum_of_predictions_is_linear_and_their_maximum_is_not() -> None:
-    def total(op: str) -> Compare:
+    def limit_aggregate(op: str) -> Compare:
         return at_most(Reduce.model_validate({"op": op, "members": 0, "arg": OUT}))
 
-    assert bent_comparisons(total("sum")) == []
-    assert bent_comparisons(total("max")) == [total("max")]
+    assert bent_comparisons(limit_aggregate("sum")) == []
+    assert bent_comparisons(limit_aggregate("max")) == [limit_aggregate("max")]
     assert affine_by_shape(SUM, [np.ones(1)], 1) is None

@@ -49,7 +49,7 @@ APART = {
 }
 
 
-def said(one: str, other: str, ends: str = "") -> list[tuple[str, tuple[str, ...]]]:
+def find_verdicts(one: str, other: str, ends: str = "") -> list[tuple[str, tuple[str, ...]]]:
     pack = compile_rules(
         text=f"timeline step 1 min{ends}\n{SIGNALS}rule one require {one}\nrule two require {other}\n",
         reason=False,
@@ -61,29 +61,36 @@ def said(one: str, other: str, ends: str = "") -> list[tuple[str, tuple[str, ...
 @pytest.mark.parametrize("ends", ["", " ends clip"])
 @pytest.mark.parametrize("name", AGAIN)
 def test_a_rule_that_follows_from_another(name: str, ends: str) -> None:
-    assert said(*AGAIN[name], ends) == [("redundant", ("two", "one"))]
+    assert find_verdicts(*AGAIN[name], ends) == [("redundant", ("two", "one"))]
 
 
 @pytest.mark.parametrize("ends", ["", " ends clip"])
 @pytest.mark.parametrize("name", APART)
 def test_a_rule_that_does_not(name: str, ends: str) -> None:
-    found = said(*APART[name], ends)
+    found = find_verdicts(*APART[name], ends)
     assert ("redundant", ("two", "one")) not in found
     assert [kind for kind, _ in found if kind not in ("undecided", "redundant")] == []
 
 
 def test_the_end_of_a_trace_counts() -> None:
-    """At the last step of a trace `eventually [0, 3 min]` is unknown under "strict", while `eventually [0, end]` is violated."""
+    """The end of a trace matters.
+
+    At the last step, `eventually [0, 3 min]` is unknown under "strict", while `eventually [0, end]`
+    is violated.
+    """
     rules = "eventually [0, 3 min] b >= 4", "eventually [0, end] b >= 4"
-    assert ("redundant", ("two", "one")) not in said(*rules)
-    assert said(*rules, " ends clip") == [("redundant", ("two", "one"))]
+    assert ("redundant", ("two", "one")) not in find_verdicts(*rules)
+    assert find_verdicts(*rules, " ends clip") == [("redundant", ("two", "one"))]
 
 
 def test_a_rule_holds_at_later_steps_too() -> None:
-    """What is violated now is so one step later, unless the trace has ended by then: under "clip" nothing answers at the last step."""
+    """A rule that is violated now is also violated one step later, unless the trace has ended.
+
+    Under "clip" nothing answers at the last step.
+    """
     later = EVENTUALLY, "eventually [1 min, 5 min] b >= 3"
-    assert said(*later) == [("redundant", ("two", "one"))]
-    assert ("redundant", ("two", "one")) not in said(*later, " ends clip")
+    assert find_verdicts(*later) == [("redundant", ("two", "one"))]
+    assert ("redundant", ("two", "one")) not in find_verdicts(*later, " ends clip")
 
 
 def test_two_windows_imply_one_across_them() -> None:
@@ -105,12 +112,12 @@ def test_a_trace_shows_that_rules_do_not_follow() -> None:
         "if a > 5 then eventually [0, 2 h] b >= 4",
         "if a > 6 and b < 4 then a >= 3 until [0, 3 h] b >= 3",
     )
-    assert said(*rules) == []
+    assert find_verdicts(*rules) == []
 
 
-def test_what_neither_windows_nor_steps_nor_traces_show_is_said() -> None:
+def test_an_undecided_relation_is_reported() -> None:
     rules = (
         "if sin(a) > 0.5 then eventually [0, 2 h] b >= 4",
         "if a > 6 and b < 4 then a >= 3 until [0, 3 h] sin(b) >= 0.3",
     )
-    assert [kind for kind, _ in said(*rules)] == ["undecided"]
+    assert [kind for kind, _ in find_verdicts(*rules)] == ["undecided"]

@@ -1,4 +1,7 @@
-"""Verdicts about rules over several steps held against short traces, of one to five steps: what stands beyond a trace proves nothing."""
+"""Verdicts about rules over several steps, compared with short traces of one to five steps.
+
+Values beyond a trace prove nothing.
+"""
 
 from __future__ import annotations
 
@@ -140,8 +143,8 @@ def on_the_traces(pack: Pack, bank: Bank) -> tuple[np.ndarray, np.ndarray]:
     return result.satisfied[:, 0], result.violated[:, 0]
 
 
-def kept(pack: Pack, rules: list[int]) -> np.ndarray:
-    """Steps at which all of these rules are satisfied, of traces in which none of them is violated: bool [steps]."""
+def satisfied_steps(pack: Pack, rules: list[int]) -> np.ndarray:
+    """Steps that satisfy all of these rules, in traces that violate none: bool [steps]."""
     found = np.ones(len(TRACE), dtype=np.bool_)
     for rule in rules:
         satisfied, violated = on_the_traces(pack, pack.banks[rule])
@@ -150,14 +153,14 @@ def kept(pack: Pack, rules: list[int]) -> np.ndarray:
 
 
 def speaks_against(pack: Pack, verdict: Verdict) -> bool:
-    """Whether some step of the traces does."""
+    """Whether some step of the traces is a counterexample."""
     if verdict.kind == "undecided":
         return False
     first, *others = [int(pack.banks[ref.bank].rule[ref.row]) for ref in verdict.rows]
     bank = pack.banks[first]
     match verdict.kind:
         case "conflict" | "outside":
-            return bool(kept(pack, [first, *others]).any())
+            return bool(satisfied_steps(pack, [first, *others]).any())
         case "never_fails":
             return bool(on_the_traces(pack, bank)[1].any())
         case "redundant" | "duplicate":
@@ -173,7 +176,9 @@ def speaks_against(pack: Pack, verdict: Verdict) -> bool:
             return len(parts) == 1 and bool(
                 (
                     applies
-                    & kept(pack, [*others, *([first] if verdict.kind == "conditional" else [])])
+                    & satisfied_steps(
+                        pack, [*others, *([first] if verdict.kind == "conditional" else [])]
+                    )
                 ).any()
             )
         case _:
@@ -262,7 +267,7 @@ def test_what_applies_where_the_trace_ends_is_not_said_never_to_apply(name: str)
         i for i, bank in enumerate(pack.banks) if pack.manifest.rules[int(bank.rule[0])].name == "r"
     )
     ends = [replay(pack, row, 0, values, step) for step in range(3)]
-    assert ends.count("violated") == 1  # at one end, where the condition holds of nothing
+    assert ends.count("violated") == 1  # at one end, where the condition is always false
 
 
 STRICT = "timeline step 1 min\n" + SPANS

@@ -1,4 +1,4 @@
-"""What is said of rules together: every verdict with its proof, which the interpreter confirms."""
+"""Verdicts about rules that interact: each comes with a proof that the interpreter confirms."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def verdicts(rules: str, signals: str = SIGNALS) -> tuple[Pack, list[Verdict]]:
     return compilation.pack, list(reason(compilation.pack))
 
 
-def said(rules: str, signals: str = SIGNALS) -> list[tuple[str, tuple[str, ...], str]]:
+def verdict_triples(rules: str, signals: str = SIGNALS) -> list[tuple[str, tuple[str, ...], str]]:
     return [(one.kind, one.rules, one.decided_by) for one in verdicts(rules, signals)[1]]
 
 
 def confirm(pack: Pack, verdict: Verdict) -> None:
-    """Each row can be left out: its witness keeps all the others."""
+    """Each row can be left out: its witness satisfies all the others."""
     assert len(verdict.keeps) == len(verdict.rows)
     for left_out, witness in zip(verdict.rows, verdict.keeps, strict=True):
         assert witness is not None
@@ -123,7 +123,7 @@ QUIET = {
 
 @pytest.mark.parametrize("name", QUIET)
 def test_nothing_is_said_where_nothing_is_wrong(name: str) -> None:
-    assert said(QUIET[name]) == []
+    assert verdict_triples(QUIET[name]) == []
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_nothing_is_said_where_nothing_is_wrong(name: str) -> None:
     ],
 )
 def test_one_verdict(rules: str, expected: tuple[str, tuple[str, ...], str]) -> None:
-    assert said(rules) == [expected]
+    assert verdict_triples(rules) == [expected]
 
 
 def test_a_condition_under_which_rules_contradict_each_other() -> None:
@@ -246,10 +246,10 @@ def test_very_many_linear_rules_go_to_linear_programming() -> None:
     assert compilation.pack is not None
     (one,) = reason(compilation.pack)
     assert (one.kind, one.decided_by) == ("conflict", "lp")
-    assert 100 < len(one.rules) < 130  # 101 of them need more room than the spans have
+    assert 100 < len(one.rules) < 130  # 101 of them do not fit into the spans
 
 
-def test_what_is_not_decided_is_said() -> None:
+def test_what_is_not_decided_is_reported() -> None:
     from fedkg_compiler.reason import Budget
 
     pack, _ = verdicts(
@@ -269,7 +269,7 @@ def test_witnesses_are_matrices_of_the_contract() -> None:
     assert np.isfinite(matrix).all()
 
 
-def test_of_very_many_findings_alike_the_first_are_told_and_the_others_counted() -> None:
+def test_of_very_many_findings_alike_the_first_are_reported_and_the_others_counted() -> None:
     from fedkg_compiler.driver import compile_rules
 
     rules = "".join(f"rule r{i:03d} require torque <= {70 + i / 100} N.m\n" for i in range(60))
@@ -282,11 +282,11 @@ def test_of_very_many_findings_alike_the_first_are_told_and_the_others_counted()
 def test_a_rule_that_needs_no_other_to_follow_never_fails() -> None:
     spans = "signal x in bar span 0 .. 10\nsignal y in bar span 0 .. 10\n"
     rules = "rule a require x + y <= 20 bar\nrule b require x * y <= 40 bar^2\n"
-    assert said(rules, spans) == [("never_fails", ("a",), "z3")]
+    assert verdict_triples(rules, spans) == [("never_fails", ("a",), "z3")]
     pack, _ = verdicts(rules, spans)
     assert replay(pack, 0, 0, np.full((1, 1, 2), 10.0)) == "satisfied"
     single = "rule a require x <= 10 bar\nrule b require x + y <= 15 bar\n"
-    assert said(single, spans) == []
+    assert verdict_triples(single, spans) == []
 
 
 @pytest.mark.parametrize(
@@ -348,6 +348,11 @@ def test_presence_does_not_follow_from_a_rule_that_an_empty_cell_leaves_unknown(
 
 def test_a_chain_over_a_value_that_may_be_missing_makes_nothing_redundant() -> None:
     chain = "rule a require torque <= pressure * 1 N.m/bar\nrule b require pressure <= 7 bar\n"
-    assert said(chain + "rule c require torque <= 8 N.m and torque * torque <= 64 N^2.m^2\n") == []
+    assert (
+        verdict_triples(
+            chain + "rule c require torque <= 8 N.m and torque * torque <= 64 N^2.m^2\n"
+        )
+        == []
+    )
     near = "rule a require torque * torque <= 49 N^2.m^2 and wear <= 9 min\nrule c require torque * torque <= 64 N^2.m^2\n"
-    assert said(near) == [("redundant", ("c", "a"), "z3")]
+    assert verdict_triples(near) == [("redundant", ("c", "a"), "z3")]

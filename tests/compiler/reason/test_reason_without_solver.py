@@ -1,4 +1,7 @@
-"""What tried values, numbers alone and intervals decide: the same as the solver would, and no step of it is needed."""
+"""Decisions by tried values, numbers alone and intervals equal those of the solver.
+
+No step of the solver is needed.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,14 @@ def pack_of(rules: str, signals: str = SIGNALS) -> Pack:
     return compilation.pack
 
 
-def said(rules: str, budget: Budget, signals: str = SIGNALS) -> list[tuple[str, tuple[str, ...]]]:
+def find_verdicts(
+    rules: str, budget: Budget, signals: str = SIGNALS
+) -> list[tuple[str, tuple[str, ...]]]:
     return [(one.kind, one.rules) for one in reason(pack_of(rules, signals), budget)]
 
 
 def scope(bank: Bank, values: np.ndarray, table: int = ROWS) -> Scope:
-    """What the rows of a bank, or its members, read in a table."""
+    """The values that the rows of a bank, or its members, read in a table."""
     source = bank if table == ROWS else bank.members[table]
     read = values[
         source.views.T[:, None], np.arange(values.shape[1])[:, None], source.slots.T[:, None]
@@ -65,7 +70,7 @@ def test_truth_is_what_the_interpreter_says(bank: Bank, table: np.ndarray) -> No
     )
     if any(
         isinstance(part, ClassIn) for _, part in everywhere(bank.skeleton)
-    ):  # of classes with equal scores nothing is said
+    ):  # classes with equal scores are not compared
         assert not (holds & fails).any()
         return
     np.testing.assert_array_equal(holds, expected.satisfied)
@@ -100,7 +105,7 @@ def test_a_plain_file_is_decided_without_a_step() -> None:
         text += f"rule or_{i} require if {one} > {700 + i} bar or {other} < {200 + i} bar then not failure < 0.25\n"
         text += f"rule order_{i} require {one} - {other} <= {650 + i} bar\n"
         text += f"rule rises_{i} require failure never falls as {one} rises\n"
-    assert said(text, Budget(total=0), "") == []
+    assert find_verdicts(text, Budget(total=0), "") == []
 
 
 FOLLOWS = {
@@ -113,7 +118,7 @@ FOLLOWS = {
 
 @pytest.mark.parametrize("name", FOLLOWS)
 def test_what_follows_by_numbers_or_intervals_needs_no_step(name: str) -> None:
-    assert said(FOLLOWS[name], Budget(total=0)) == [("redundant", ("b", "a"))]
+    assert find_verdicts(FOLLOWS[name], Budget(total=0)) == [("redundant", ("b", "a"))]
 
 
 APART = {
@@ -126,14 +131,14 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_what_does_not_follow_is_not_said(name: str) -> None:
-    found = said(APART[name], Budget())
+    found = find_verdicts(APART[name], Budget())
     assert ("redundant", ("b", "a")) not in found
 
 
 def test_a_real_conflict_is_not_decided_without_the_solver() -> None:
     rules = "rule a require torque * speed >= 9 kW\nrule b require torque + speed * 1 N.m/rpm <= 10 N.m\n"
-    assert said(rules, Budget(total=0)) == [("undecided", ("a", "b"))]
-    assert said(rules, Budget()) == [("conflict", ("a", "b"))]
+    assert find_verdicts(rules, Budget(total=0)) == [("undecided", ("a", "b"))]
+    assert find_verdicts(rules, Budget()) == [("conflict", ("a", "b"))]
 
 
 @pytest.mark.slow
@@ -142,7 +147,7 @@ def test_a_value_shows_that_more_rules_go_together_than_are_looked_at_at_once() 
         f"signal x{i} in bar span 0 .. 100\n" for i in range(320)
     )
     text += "".join(f"rule r{i} require if x{i} > 60 bar then failure >= 0.5\n" for i in range(320))
-    assert said(text, Budget(), "") == []
+    assert find_verdicts(text, Budget(), "") == []
 
 
 @tries(12)

@@ -1,4 +1,4 @@
-"""What is said of rules of which it is not known how they go together."""
+"""Diagnostics about rules with an undecided relation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ASKED = {
         ),
     ],
 )
-def test_undecided_is_said_as_no_fault_of_anybody(detail: str, words: str) -> None:
+def test_an_undecided_verdict_is_an_info_message(detail: str, words: str) -> None:
     pack = compile_rules(text="rule a require x <= 3\nrule b require x <= 4\n", reason=False).pack
     assert pack is not None
     (said,) = diagnostics_of(

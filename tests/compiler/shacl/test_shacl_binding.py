@@ -1,6 +1,6 @@
-"""Shapes over a small plant: what becomes rows, what the graph decides, what is refused.
+"""Shapes over a small plant: which become rows, which the graph decides, which are rejected.
 
-And every component has its place.
+Every component has a position.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def verdicts(pack: Pack, **columns: list[str]) -> dict[str, int]:
     return {rule.rule: rule.violated for rule in evaluate(pack, Table.of("t", columns)).rules}
 
 
-def places(pack: Pack) -> dict[str, Placement]:
+def placements_by_part(pack: Pack) -> dict[str, Placement]:
     return {placement.part: placement for placement in pack.manifest.placements}
 
 
@@ -234,14 +234,14 @@ shapes "shapes.ttl"
     )
     pack = pack_of(compilation)
     assert verdicts(pack, p=["9", "11", ""]) == {"S.pressure.maxInclusive": 1}
-    assert places(pack)["S.colour.minCount"].where == "refused"
+    assert placements_by_part(pack)["S.colour.minCount"].where == "refused"
     (said,) = [item for item in compilation.diagnostics if item.severity == "warning"]
     assert said.code == "FKG318"
     assert "`plant:colour`" in said.message
     assert "declare a signal with it" in said.help
 
 
-def test_what_the_graph_violates_is_said_with_its_severity(folder: Path) -> None:
+def test_what_the_graph_violates_is_reported_with_its_severity(folder: Path) -> None:
     error = compiled(folder, pump("sh:property [ sh:path plant:serial ; sh:minCount 1 ]"))
     [said] = [item for item in error.diagnostics if item.severity == "error"]
     assert said.code == "FKG310"
@@ -256,7 +256,7 @@ def test_what_the_graph_violates_is_said_with_its_severity(folder: Path) -> None
     [said] = [item for item in warning.diagnostics if item.code == "FKG310"]
     assert said.severity == "warning"
     assert said.message.endswith("Say.")
-    assert places(pack_of(warning))["S.serial.minCount"].conforms is False
+    assert placements_by_part(pack_of(warning))["S.serial.minCount"].conforms is False
 
 
 def test_every_component_has_exactly_one_place(folder: Path) -> None:
@@ -403,7 +403,7 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         ),
     ],
 )
-def test_wrong_shapes_are_told_at_their_place(folder: Path, shapes: str, code: str) -> None:
+def test_wrong_shapes_are_reported_at_their_place(folder: Path, shapes: str, code: str) -> None:
     found = [item for item in compiled(folder, shapes).diagnostics if item.code == code]
     assert found
     assert found[0].span.file.endswith("shapes.ttl")

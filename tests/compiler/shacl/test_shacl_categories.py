@@ -104,7 +104,7 @@ def test_two_columns_of_texts_are_compared(tmp_path: Path, word: str, violated: 
         ("sh:path plant:pressure ; sh:minInclusive 1 ; sh:pattern '^1'", "read as a number"),
     ],
 )
-def test_what_cannot_be_told_is_refused_with_the_reason(
+def test_an_undecidable_shape_is_rejected_with_the_reason(
     tmp_path: Path, shape: str, reason: str
 ) -> None:
     found = compiled(tmp_path, f"sh:property [ {shape} ]")

@@ -1,5 +1,6 @@
-"""Mistakes in shapes that would make them find nothing, or the wrong thing: each is reported with
-its position, and the rest is checked.
+"""Mistakes in shapes that would make them find nothing, or the wrong thing.
+
+Each is reported with its position, and the rest is checked.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ def compiled(folder: Path, body: str) -> tuple[Compilation, str]:
     return compile_rules(text=RULES, graphs=[folder / "plant.ttl", folder / "shapes.ttl"]), text
 
 
-def said(found: Compilation, code: str) -> list[Diagnostic]:
+def with_code(found: Compilation, code: str) -> list[Diagnostic]:
     return [item for item in found.diagnostics if item.code == code]
 
 
-def place(item: Diagnostic, text: str) -> str:
+def text_at(item: Diagnostic, text: str) -> str:
     return text.split("\n")[item.span.line - 1][item.span.column - 1 : item.span.end_column - 1]
 
 
@@ -47,8 +48,8 @@ def select(text: str) -> str:
 
 def test_a_misspelt_property_of_a_query_is_told_where_it_stands(tmp_path: Path) -> None:
     found, text = compiled(tmp_path, f"{select(PRESSURE.format('presure', '?v'))} ; {HIGH}")
-    [item] = said(found, "FKG318")
-    assert (place(item, text), item.help) == ("plant:presure", "did you mean `plant:pressure`?")
+    [item] = with_code(found, "FKG318")
+    assert (text_at(item, text), item.help) == ("plant:presure", "did you mean `plant:pressure`?")
     assert found.pack is not None
     assert [rule.name for rule in found.pack.manifest.rules] == ["S.pressure.maxInclusive"]
 
@@ -61,13 +62,13 @@ def test_a_property_that_the_query_lets_be_absent_is_not_told(tmp_path: Path, in
         tmp_path,
         select(f"SELECT $this WHERE {{ $this plant:serial ?s . {inside} FILTER(?s = 'B') }}"),
     )
-    assert not said(found, "FKG318")
+    assert not with_code(found, "FKG318")
 
 
 def test_a_variable_that_nothing_binds_is_told_where_it_stands(tmp_path: Path) -> None:
     found, text = compiled(tmp_path, select(PRESSURE.format("pressure", "?vv")))
-    [item] = said(found, "FKG325")
-    assert (place(item, text), item.help) == ("?vv", "bound are `?v`")
+    [item] = with_code(found, "FKG325")
+    assert (text_at(item, text), item.help) == ("?vv", "bound are `?v`")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_a_variable_that_nothing_binds_is_told_where_it_stands(tmp_path: Path) -
     ],
 )
 def test_variables_that_are_bound_in_any_way_are_not_told(tmp_path: Path, query: str) -> None:
-    assert not said(compiled(tmp_path, select(query))[0], "FKG325")
+    assert not with_code(compiled(tmp_path, select(query))[0], "FKG325")
 
 
 @pytest.mark.parametrize("name", ["pressure", "serial"])
@@ -96,8 +97,8 @@ def test_a_prefix_that_nothing_declares_names_its_query_and_leaves_the_rest_alon
         tmp_path,
         f"{select(query)} ; sh:property [ sh:path plant:missing2 ; sh:maxCount 0 ] ; {HIGH}",
     )
-    [item] = said(found, "FKG316")
-    assert (place(item, text), item.help) == (
+    [item] = with_code(found, "FKG316")
+    assert (text_at(item, text), item.help) == (
         "sh:sparql",
         "add `PREFIX pl: <...>` to the query, or `sh:prefixes`",
     )
@@ -125,22 +126,22 @@ def test_a_prefix_that_nothing_declares_names_its_query_and_leaves_the_rest_alon
         ("sh:not plant:nosuch", "this file has no shape `plant:nosuch`"),
     ],
 )
-def test_what_shacl_does_not_have_is_refused_and_the_rest_checked(
+def test_what_shacl_does_not_have_is_rejected_and_the_rest_checked(
     tmp_path: Path, body: str, reason: str
 ) -> None:
     found, _ = compiled(
         tmp_path, f"{body} ; sh:property [ sh:path plant:serial ; sh:minCount 2 ] ; {HIGH}"
     )
-    [item] = said(found, "FKG312")
+    [item] = with_code(found, "FKG312")
     assert reason in item.message
     [violated] = [one for one in found.diagnostics if one.severity == "error"]
     assert "S.serial.minCount is violated by P1" in violated.message
 
 
-def test_a_severity_that_shacl_lacks_is_told(tmp_path: Path) -> None:
+def test_a_severity_that_shacl_lacks_is_reported(tmp_path: Path) -> None:
     found, text = compiled(tmp_path, f"sh:severity sh:Warnig ; {HIGH}")
-    [item] = said(found, "FKG312")
-    assert (place(item, text), item.help) == ("sh:Warnig", "did you mean `Warning`?")
+    [item] = with_code(found, "FKG312")
+    assert (text_at(item, text), item.help) == ("sh:Warnig", "did you mean `Warning`?")
 
 
 @pytest.mark.parametrize(
@@ -151,9 +152,9 @@ def test_a_severity_that_shacl_lacks_is_told(tmp_path: Path) -> None:
         ("sh:maxInclusive 3", "compares 3 with texts"),
     ],
 )
-def test_what_no_declared_category_is_is_told(tmp_path: Path, body: str, shown: str) -> None:
+def test_an_undeclared_category_is_reported(tmp_path: Path, body: str, shown: str) -> None:
     found, _ = compiled(tmp_path, f"sh:property [ sh:path plant:state ; {body} ] ; {HIGH}")
-    [item] = said(found, "FKG326")
+    [item] = with_code(found, "FKG326")
     assert shown in item.message
 
 
@@ -161,10 +162,10 @@ def test_declared_categories_are_not_told(tmp_path: Path) -> None:
     found, _ = compiled(
         tmp_path, 'sh:property [ sh:path plant:state ; sh:in ( "on" "off" ) ; sh:maxLength 3 ]'
     )
-    assert not said(found, "FKG326")
+    assert not with_code(found, "FKG326")
 
 
-def test_a_property_shape_without_a_path_is_told_at_its_shape_and_once(tmp_path: Path) -> None:
+def test_a_property_shape_without_a_path_is_reported_at_its_shape_and_once(tmp_path: Path) -> None:
     found, text = compiled(
         tmp_path,
         "sh:property [ sh:minCount 1 ] ; sh:property [ sh:path plant:serial ; sh:minCount 1 ]",

@@ -1,6 +1,4 @@
-"""SPARQL constraints and targets over observed values: what they become, and what is refused and
-why.
-"""
+"""SPARQL constraints and targets over observed values: their results, and rejections."""
 
 from __future__ import annotations
 
@@ -137,7 +135,7 @@ def test_a_target_may_depend_on_the_table(tmp_path: Path) -> None:
     assert keyed == {"S.level.maxInclusive": 1, "S.level.minCount": 1}
 
 
-def test_what_the_graph_alone_violates_is_said(tmp_path: Path) -> None:
+def test_what_the_graph_alone_violates_is_reported(tmp_path: Path) -> None:
     body = query(
         "SELECT $this WHERE { { $this p:serial ?s } UNION { $this p:pressure ?v . "
         "FILTER(?v > 9) } }",
@@ -162,7 +160,7 @@ def test_what_the_graph_alone_violates_is_said(tmp_path: Path) -> None:
         ("SELECT $this WHERE { $this p:pressure ?v . FILTER(REGEX(STR(?v), '1')) }", "REGEX"),
     ],
 )
-def test_what_cannot_be_split_is_refused_with_the_reason(
+def test_what_cannot_be_split_is_rejected_with_the_reason(
     tmp_path: Path, select: str, reason: str
 ) -> None:
     found = compiled(tmp_path, pump(query(select)))
@@ -182,7 +180,7 @@ def test_what_cannot_be_split_is_refused_with_the_reason(
         "SELECT $this WHERE { $this nix:a ?v ; p:pressure ?v }",
     ],
 )
-def test_what_is_no_sparql_is_an_error(tmp_path: Path, select: str) -> None:
+def test_invalid_sparql_is_an_error(tmp_path: Path, select: str) -> None:
     assert [
         item.code
         for item in compiled(tmp_path, pump(query(select))).diagnostics
@@ -202,7 +200,7 @@ def test_a_constraint_may_be_off(tmp_path: Path) -> None:
     ]
 
 
-def test_a_query_inside_another_component_is_refused(tmp_path: Path) -> None:
+def test_a_query_inside_another_component_is_rejected(tmp_path: Path) -> None:
     inner = query("SELECT $this WHERE { $this p:pressure ?v . FILTER(?v > 3) }")
     found = compiled(tmp_path, pump(f"sh:not [ {inner} ]"))
     assert {item.part: item.where for item in pack_of(found).manifest.placements}[

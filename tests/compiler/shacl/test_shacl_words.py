@@ -1,6 +1,6 @@
-"""Unknown terms in shapes are reported with the nearest known one; unreachable shapes.
+"""Unknown terms in shapes are reported with the nearest known one.
 
-Bare numbers in several units.
+So are unreachable shapes and bare numbers in several units.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ plant:s2 sosa:observes plant:torque ; sosa:isHostedBy plant:M2 ; fkg:column "M2.
 """
 
 
-def told(folder: Path, shapes: str, rules: str = "") -> list[Diagnostic]:
+def diagnostics_of(folder: Path, shapes: str, rules: str = "") -> list[Diagnostic]:
     """All diagnostics of some shapes over the plant, except conflicts."""
     (folder / "shapes.ttl").write_text(HEAD + shapes, encoding="utf-8")
     (folder / "plant.ttl").write_text(HEAD + PLANT, encoding="utf-8")
@@ -42,7 +42,7 @@ def mill(body: str, target: str = "sh:targetClass plant:Mill") -> str:
     return f"plant:S a sh:NodeShape ; {target} ;\n  {body} .\n"
 
 
-def place(item: Diagnostic, shapes: str) -> str:
+def text_at(item: Diagnostic, shapes: str) -> str:
     """The text at the span of a diagnostic."""
     return (HEAD + shapes).split("\n")[item.span.line - 1][
         item.span.column - 1 : item.span.end_column - 1
@@ -78,11 +78,11 @@ def place(item: Diagnostic, shapes: str) -> str:
         ("sh:not [ sh:path plant:colur ; sh:hasValue 'red' ]", "plant:colur", "plant:colour"),
     ],
 )
-def test_a_property_that_nothing_speaks_of_is_told_with_the_nearest(
+def test_a_property_that_nothing_speaks_of_is_reported_with_the_nearest(
     tmp_path: Path, body: str, wrong: str, meant: str
 ) -> None:
-    (said,) = [item for item in told(tmp_path, mill(body)) if item.code == "FKG318"]
-    assert (said.severity, place(said, mill(body)), said.help) == (
+    (said,) = [item for item in diagnostics_of(tmp_path, mill(body)) if item.code == "FKG318"]
+    assert (said.severity, text_at(said, mill(body)), said.help) == (
         "warning",
         wrong,
         f"did you mean `{meant}`?",
@@ -115,7 +115,9 @@ def test_a_property_that_nothing_speaks_of_is_told_with_the_nearest(
     ],
 )
 def test_what_is_known_forbidden_or_off_is_not_told(tmp_path: Path, body: str) -> None:
-    assert [item for item in told(tmp_path, mill(body)) if item.code in ("FKG318", "FKG319")] == []
+    assert [
+        item for item in diagnostics_of(tmp_path, mill(body)) if item.code in ("FKG318", "FKG319")
+    ] == []
 
 
 def test_a_property_is_underlined_where_it_stands_and_not_where_another_ends_alike(
@@ -125,8 +127,8 @@ def test_a_property_is_underlined_where_it_stands_and_not_where_another_ends_ali
         "sh:property [ sh:path [ sh:alternativePath ( rdfs:label plant:label "
         "plant:serial ) ] ; sh:maxCount 1 ]"
     )
-    (said,) = [item for item in told(tmp_path, mill(body)) if item.code == "FKG318"]
-    assert place(said, mill(body)) == "plant:label"
+    (said,) = [item for item in diagnostics_of(tmp_path, mill(body)) if item.code == "FKG318"]
+    assert text_at(said, mill(body)) == "plant:label"
     assert "`plant:label`" in said.message
 
 
@@ -134,36 +136,38 @@ def test_a_property_of_a_signal_is_known_without_the_graph(tmp_path: Path) -> No
     rules = (
         'prefix plant: <https://example.org/plant#>\nsignal level is plant:level column "level"\n'
     )
-    found = told(tmp_path, mill("sh:property [ sh:path plant:levl ; sh:maxInclusive 6 ]"), rules)
+    found = diagnostics_of(
+        tmp_path, mill("sh:property [ sh:path plant:levl ; sh:maxInclusive 6 ]"), rules
+    )
     assert [item.help for item in found if item.code == "FKG318"] == ["did you mean `plant:level`?"]
 
 
-def test_a_namespace_that_nothing_speaks_of_is_told_once(tmp_path: Path) -> None:
+def test_a_namespace_that_nothing_speaks_of_is_reported_once(tmp_path: Path) -> None:
     body = " ; ".join(
         f"sh:property [ sh:path other:{name} ; sh:maxCount 1 ]"
         for name in ("serial", "torque", "colour")
     )
-    (said,) = [item for item in told(tmp_path, mill(body)) if item.code == "FKG318"]
+    (said,) = [item for item in diagnostics_of(tmp_path, mill(body)) if item.code == "FKG318"]
     assert "any term of <https://example.org/elsewhere#>: 3 properties" in said.message
     assert "namespace" in said.help
 
 
-def test_a_shape_that_nothing_leads_to_is_told(tmp_path: Path) -> None:
+def test_a_shape_that_nothing_leads_to_is_reported(tmp_path: Path) -> None:
     inner = "plant:In a sh:NodeShape ; sh:property [ sh:path plant:serial ; sh:maxCount 1 ] ."
     alone = "plant:Alone a sh:NodeShape ; sh:property [ sh:path plant:serial ; sh:maxCount 1 ] ."
     off = "plant:Off a sh:NodeShape ; sh:deactivated true ; sh:nodeKind sh:IRI ."
-    (said,) = told(tmp_path, mill("sh:node plant:In") + f"{inner}\n{alone}\n{off}\n")
+    (said,) = diagnostics_of(tmp_path, mill("sh:node plant:In") + f"{inner}\n{alone}\n{off}\n")
     assert (said.code, said.severity) == ("FKG319", "warning")
     assert said.message.startswith("Alone has no target")
 
 
 @pytest.mark.parametrize("path", ["plant:torque", "plant:serial"])
-def test_a_target_class_that_nothing_speaks_of_is_told_with_the_nearest(
+def test_a_target_class_that_nothing_speaks_of_is_reported_with_the_nearest(
     tmp_path: Path, path: str
 ) -> None:
     shapes = mill(f"sh:property [ sh:path {path} ; sh:maxCount 1 ]", "sh:targetClass plant:Millx")
-    (said,) = told(tmp_path, shapes)
-    assert (said.code, place(said, shapes), said.help) == (
+    (said,) = diagnostics_of(tmp_path, shapes)
+    assert (said.code, text_at(said, shapes), said.help) == (
         "FKG313",
         "plant:Millx",
         "did you mean `plant:Mill`?",
@@ -173,8 +177,8 @@ def test_a_target_class_that_nothing_speaks_of_is_told_with_the_nearest(
 
 def test_a_class_without_members_is_told_where_the_table_is_asked_alone(tmp_path: Path) -> None:
     shapes = mill("sh:property [ sh:path plant:{} ; sh:maxCount 1 ]", "sh:targetClass plant:Lathe")
-    assert told(tmp_path, shapes.format("serial")) == []
-    (said,) = told(tmp_path, shapes.format("torque"))
+    assert diagnostics_of(tmp_path, shapes.format("serial")) == []
+    (said,) = diagnostics_of(tmp_path, shapes.format("torque"))
     assert (said.code, said.help) == (
         "FKG313",
         "say what the table's rows are: `rows are <https://example.org/plant#Lathe>`",
@@ -182,21 +186,23 @@ def test_a_class_without_members_is_told_where_the_table_is_asked_alone(tmp_path
 
 
 def test_parts_have_the_name_of_the_shape_around_them(tmp_path: Path) -> None:
-    (said,) = told(tmp_path, mill("sh:property [ sh:path plant:serial ; sh:maxCout 1 ]"))
+    (said,) = diagnostics_of(tmp_path, mill("sh:property [ sh:path plant:serial ; sh:maxCout 1 ]"))
     assert said.code == "FKG312"
     assert said.message.startswith("S.serial.maxCout is not checked")
     label = '[] a sh:NodeShape ; rdfs:label "Mill shape" ; sh:targetClass plant:Mill ; sh:nodeKnd sh:IRI .'
-    (said,) = told(tmp_path, label)
+    (said,) = diagnostics_of(tmp_path, label)
     assert said.message.startswith("Mill_shape.nodeKnd is not checked")
 
 
-def test_a_bare_number_beside_several_units_is_told(tmp_path: Path) -> None:
+def test_a_bare_number_beside_several_units_is_reported(tmp_path: Path) -> None:
     body = "sh:property [ sh:path plant:torque ; sh:maxInclusive 60 ; sh:minInclusive 0 ]"
-    (said,) = [item for item in told(tmp_path, mill(body)) if item.code == "FKG324"]
-    assert place(said, mill(body)) == "sh:maxInclusive"
+    (said,) = [item for item in diagnostics_of(tmp_path, mill(body)) if item.code == "FKG324"]
+    assert text_at(said, mill(body)) == "sh:maxInclusive"
     assert (
         "`60` has no unit, and means 60 N.m of `torque[M1]` and 60 kN.m of `torque[M2]`"
         in said.message
     )
     rules = "prefix plant: <https://example.org/plant#>\nsignal torque(?m) is plant:torque in N.m\n"
-    assert not [item for item in told(tmp_path, mill(body), rules) if item.code == "FKG324"]
+    assert not [
+        item for item in diagnostics_of(tmp_path, mill(body), rules) if item.code == "FKG324"
+    ]

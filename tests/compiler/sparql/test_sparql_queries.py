@@ -1,4 +1,4 @@
-"""Violation queries: what they become, what is said of them, and that they share banks."""
+"""Violation queries: their results, their diagnostics, and that they share banks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ p:v1 a p:Vessel ; p:cap 10 . p:v2 a p:Vessel ; p:cap 5 ."""
 )
 
 
-def said(
+def compile_query(
     folder: Path, query: str, graph: str = GRAPH, rules: str = ""
 ) -> tuple[Pack | None, dict[str, str]]:
     pack, diagnostics = compiled(folder, graph, query, rules)
@@ -36,7 +36,7 @@ def said(
 
 
 def test_a_limit_is_a_comparison_like_that_of_a_rule(tmp_path: Path) -> None:
-    pack, _ = said(
+    pack, _ = compile_query(
         tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill ; p:max ?x ; p:t ?v . FILTER(?v > ?x) }"
     )
     assert pack is not None
@@ -58,7 +58,9 @@ def test_a_limit_is_a_comparison_like_that_of_a_rule(tmp_path: Path) -> None:
 
 
 def test_a_missing_value_is_unknown_and_no_violation(tmp_path: Path) -> None:
-    pack, _ = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m p:max ?x ; p:t ?v . FILTER(?v > ?x) }")
+    pack, _ = compile_query(
+        tmp_path, PREFIX + "SELECT ?m WHERE { ?m p:max ?x ; p:t ?v . FILTER(?v > ?x) }"
+    )
     assert pack is not None
     values = evaluate_bank(
         pack.banks[0],
@@ -81,7 +83,8 @@ def test_a_truth_value_with_its_datatype_is_one(
         + "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ?m WHERE {{ ?m p:t ?v . FILTER(?v {} {}) }}"
     )
     packs = [
-        said(tmp_path, ask.format(op, constant))[0] for constant in (f"{typed}^^xsd:boolean", plain)
+        compile_query(tmp_path, ask.format(op, constant))[0]
+        for constant in (f"{typed}^^xsd:boolean", plain)
     ]
     (one,), (other,) = (pack.banks for pack in packs if pack is not None)
     assert one.skeleton == other.skeleton
@@ -119,7 +122,7 @@ def test_leading_comments_are_options(tmp_path: Path) -> None:
         + PREFIX
         + "ASK { p:m1 p:t ?v FILTER(?v > 3) }"
     )
-    pack, found = said(tmp_path, text)
+    pack, found = compile_query(tmp_path, text)
     assert pack is not None
     (rule,) = pack.manifest.rules
     assert (rule.title, rule.kind, rule.weight, rule.hard, found) == (
@@ -129,27 +132,29 @@ def test_leading_comments_are_options(tmp_path: Path) -> None:
         True,
         {},
     )
-    _, found = said(
+    _, found = compile_query(
         tmp_path, "# kind: heavy\n# weight: -1\n" + PREFIX + "ASK { p:m1 p:t ?v FILTER(?v > 3) }"
     )
     assert found["FKG349"].startswith("2:1") or found["FKG349"].startswith("1:1")
 
 
 def test_the_first_comment_is_the_title(tmp_path: Path) -> None:
-    pack, _ = said(tmp_path, "# Not too hot.\n" + PREFIX + "ASK { p:m1 p:t ?v FILTER(?v > 3) }")
+    pack, _ = compile_query(
+        tmp_path, "# Not too hot.\n" + PREFIX + "ASK { p:m1 p:t ?v FILTER(?v > 3) }"
+    )
     assert pack is not None
     assert pack.manifest.rules[0].title == "Not too hot."
 
 
 def test_static_queries_are_answered_now(tmp_path: Path) -> None:
-    pack, found = said(
+    pack, found = compile_query(
         tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill ; p:max ?x FILTER(?x < 62) }"
     )
     assert found["FKG348"] == "2:1 the graph has 2 violations of `q`: m1; m3"
     assert pack is not None
     (placed,) = pack.manifest.placements
     assert (placed.where, placed.conforms, pack.rows) == ("graph", False, 0)
-    pack, found = said(
+    pack, found = compile_query(
         tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill FILTER NOT EXISTS { ?m p:max ?x } }"
     )
     assert found == {}
@@ -161,12 +166,12 @@ def test_units_of_quantities_are_those_of_the_column(tmp_path: Path) -> None:
     graph = GRAPH.replace('fkg:column "m1.t"', 'fkg:column "m1.t" ; qudt:unit unit:DEG_C') + (
         "p:m1 p:hot p:q1 . p:q1 qudt:numericValue 333.15 ; qudt:unit unit:K ."
     )
-    pack, _ = said(
+    pack, _ = compile_query(
         tmp_path, PREFIX + "SELECT ?m WHERE { ?m p:hot ?q ; p:t ?v FILTER(?v > ?q) }", graph
     )
     assert pack is not None
     assert pack.banks[0].params[0, 0] == pytest.approx(60.0)
-    _, found = said(
+    _, found = compile_query(
         tmp_path,
         PREFIX + "SELECT ?m WHERE { ?m p:hot ?q ; p:t ?v FILTER(?v > ?q) }",
         graph.replace("unit:K .", "unit:BAR ."),
@@ -177,7 +182,7 @@ def test_units_of_quantities_are_those_of_the_column(tmp_path: Path) -> None:
 def test_declared_signals_are_spoken_of_in_their_unit(tmp_path: Path) -> None:
     graph = GRAPH.replace('fkg:column "m1.t"', 'fkg:column "m1.t" ; qudt:unit unit:DEG_F')
     rules = "prefix p: <https://example.org/plant#>\nsignal heat(?m) is p:t in degC\n"
-    pack, _ = said(tmp_path, PREFIX + "ASK { p:m1 p:t ?v FILTER(?v > 100) }", graph, rules)
+    pack, _ = compile_query(tmp_path, PREFIX + "ASK { p:m1 p:t ?v FILTER(?v > 100) }", graph, rules)
     assert pack is not None
     violated = evaluate_bank(pack.banks[0], matrix(pack, {("m1", "t"): [211.0, 213.0]}, 2)).violated
     assert violated.tolist() == [[False], [True]]
@@ -189,7 +194,7 @@ def test_table_rows_are_members_of_a_class(tmp_path: Path) -> None:
         + 'p:Part a rdfs:Class . p:w a sosa:ObservableProperty ; fkg:column "w" . p:Part p:max 7 .'
     )
     rules = "prefix p: <https://example.org/plant#>\nrows are p:Part\n"
-    pack, _ = said(
+    pack, _ = compile_query(
         tmp_path,
         PREFIX + "SELECT ?x WHERE { ?x a p:Part ; p:w ?w . p:Part p:max ?max FILTER(?w > ?max) }",
         graph,
@@ -205,10 +210,10 @@ def test_observations_of_sosa_are_read_as_what_they_say(tmp_path: Path) -> None:
         "PREFIX sosa: <http://www.w3.org/ns/sosa/> SELECT ?m WHERE { ?o a sosa:Observation ; sosa:observedProperty p:t ;"
         " sosa:hasFeatureOfInterest ?m ; sosa:hasSimpleResult ?v . ?m p:max ?x FILTER(?v > ?x) }"
     )
-    pack, _ = said(tmp_path, query)
+    pack, _ = compile_query(tmp_path, query)
     assert pack is not None
     assert pack.banks[0].params[:, 0].tolist() == [60.0, 65.5]
-    pack, _ = said(
+    pack, _ = compile_query(
         tmp_path,
         query.replace("sosa:hasFeatureOfInterest ?m", "sosa:madeBySensor ?s").replace(
             "?m p:max ?x", "?s sosa:isHostedBy ?m . ?m p:max ?x"
@@ -238,15 +243,15 @@ REFUSED = [
     REFUSED,
     ids=[f"{code}-{i}" for i, (_, code, _) in enumerate(REFUSED)],
 )
-def test_what_cannot_be_split_is_refused_at_its_place(
+def test_what_cannot_be_split_is_rejected_at_its_place(
     tmp_path: Path, body: str, code: str, place: str
 ) -> None:
-    pack, found = said(tmp_path, PREFIX + body)
+    pack, found = compile_query(tmp_path, PREFIX + body)
     assert pack is None
     assert found[code].startswith(place), found
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     (tmp_path / "r.fkg").write_text('queries "legacy/*.rq"\nqueries "no.rq"\n', encoding="utf-8")
     found = [
         item for item in compile_rules([tmp_path / "r.fkg"]).diagnostics if item.code == "FKG340"
@@ -254,10 +259,14 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert [item.span.line for item in found] == [1, 2]
 
 
-def test_a_query_that_fits_nothing_is_said(tmp_path: Path) -> None:
-    _, found = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Vessel ; p:t ?v FILTER(?v > 3) }")
+def test_a_query_that_fits_nothing_is_reported(tmp_path: Path) -> None:
+    _, found = compile_query(
+        tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Vessel ; p:t ?v FILTER(?v > 3) }"
+    )
     assert "holds for nothing" in found["FKG350"]
-    _, found = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill ; p:t ?v FILTER(?v > 3) }")
+    _, found = compile_query(
+        tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill ; p:t ?v FILTER(?v > 3) }"
+    )
     assert found["FKG345"].endswith(
         "m3 has no column for what is read here: nothing is checked there"
     )
@@ -267,13 +276,13 @@ def test_rows_of_different_entities_never_meet(tmp_path: Path) -> None:
     graph = HEAD + (
         'p:K a rdfs:Class ; fkg:keyColumn "k" . p:a a p:K ; p:next p:b . p:b a p:K . p:t a sosa:ObservableProperty ; fkg:column "t" .'
     )
-    _, found = said(
+    _, found = compile_query(
         tmp_path,
         PREFIX + "SELECT ?m WHERE { ?m p:next ?n ; p:t ?v . ?n p:t ?w FILTER(?v > ?w) }",
         graph,
     )
     assert "different rows of the table" in found["FKG346"]
-    _, found = said(
+    _, found = compile_query(
         tmp_path,
         PREFIX
         + "SELECT ?m WHERE { ?m p:next ?n ; p:t ?v FILTER NOT EXISTS { ?n p:t ?w FILTER(?w > ?v) } }",
@@ -296,7 +305,9 @@ def test_every_code_has_its_page() -> None:
 
 
 def noted(folder: Path, query: str, graph: str = "") -> list[tuple[str, str, str, str]]:
-    """Code, severity, message and help of all that is said of a query, and the text where."""
+    """Code, severity, message and help of all diagnostics of a query, and the text at their
+    position.
+    """
     sensor = "p:s{0} sosa:observes p:t ; sosa:isHostedBy p:m{0} ; fkg:column 'm{0}.t' ; qudt:unit unit:{1} ."
     plant = (
         HEAD
@@ -326,7 +337,7 @@ def noted(folder: Path, query: str, graph: str = "") -> list[tuple[str, str, str
         ("# wight: 2", "wight", "did you mean `weight`?"),
     ],
 )
-def test_a_misspelt_option_is_told_and_is_no_title(
+def test_a_misspelt_option_is_reported_and_is_no_title(
     tmp_path: Path, comment: str, key: str, advice: str
 ) -> None:
     query = f"{comment}\n# It stays low.\n{PREFIX}SELECT ?m WHERE {{ ?m p:t ?t FILTER(?t < 0) }}"
@@ -398,7 +409,7 @@ def test_an_order_and_a_limit_are_told_to_be_left_out(
         ("?m p:t ?t FILTER EXISTS { ?n p:in ?l ; p:t ?u FILTER(?u > 60 && ?t > 0) }", "60"),
     ],
 )
-def test_a_bare_number_beside_several_units_is_told(
+def test_a_bare_number_beside_several_units_is_reported(
     tmp_path: Path, pattern: str, said: str
 ) -> None:
     found = [
@@ -438,7 +449,7 @@ p:s2 sosa:observes p:t ; sosa:isHostedBy p:m2 ; fkg:column 'm2.t' ; qudt:unit un
         ),
     ],
 )
-def test_a_bare_number_of_the_graph_beside_several_units_is_told(
+def test_a_bare_number_of_the_graph_beside_several_units_is_reported(
     tmp_path: Path, query: str, where: str, message: str
 ) -> None:
     (found,) = [item for item in noted(tmp_path, PREFIX + query, BUDGETS) if item[0] == "FKG356"]

@@ -1,4 +1,7 @@
-"""The W3C suite: every query of it agrees with the store, or is refused with a reason; the list in the docs is up to date."""
+"""The W3C suite: fedkg agrees with the store on every query or rejects it with a reason.
+
+The list in the documentation is up to date.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ START, END = "<!-- suite -->\n", "<!-- end of suite -->\n"
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """The list as it stands in the docs."""
+    """The list in the documentation."""
     count = Counter(item.where for item in outcomes)
     lines = [
         f"{len(outcomes)} evaluation tests: {count['rows']} become rows, {count['graph']} are answered by the graph,",
@@ -60,7 +63,7 @@ def test_the_suite_agrees_and_the_page_lists_it(
 
 
 @needs_shared
-def test_what_is_no_query_is_refused(tmp_path: Path) -> None:
+def test_queries_with_syntax_errors_are_rejected(tmp_path: Path) -> None:
     wrong = [
         path
         for name in FOLDERS

@@ -1,4 +1,7 @@
-"""Many queries in one run: none stands in the way of another, and each is named by a file that can be opened."""
+"""Many queries in one run do not affect each other.
+
+Diagnostics name each by a file that can be opened.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ GRAPH = HEAD + sensors([("m1", "t"), ("m2", "t")]) + (
 )  # fmt: skip
 
 
-def together(folder: Path, **queries: str) -> Compilation:
-    """What is made of a rule file one folder up that names all queries."""
+def compile_queries(folder: Path, **queries: str) -> Compilation:
+    """Compile a rule file, one folder up, that names all queries."""
     (folder / "legacy").mkdir()
     for name, body in queries.items():
         (folder / "legacy" / f"{name}.rq").write_text(PREFIX + body, encoding="utf-8")
@@ -27,9 +30,9 @@ def together(folder: Path, **queries: str) -> Compilation:
     return compile_rules([folder / "r.fkg", folder / "g.ttl"])
 
 
-def test_every_problem_is_said_in_one_run(tmp_path: Path) -> None:
+def test_every_problem_is_reported_in_one_run(tmp_path: Path) -> None:
     gathered = "SELECT (SUM(?v) AS ?s) WHERE {{ ?m p:in p:{} ; p:u ?v }} HAVING (SUM(?v) > 3)"
-    found = together(
+    found = compile_queries(
         tmp_path,
         apart=gathered.format("c"),
         alone=gathered.format("a"),
@@ -46,17 +49,17 @@ def test_every_problem_is_said_in_one_run(tmp_path: Path) -> None:
 def test_what_the_graph_answers_to_one_query_refuses_no_other(tmp_path: Path) -> None:
     body = "SELECT ?m WHERE {{ ?m p:in p:{} . ?m p:u ?v FILTER NOT EXISTS {{ ?n p:in p:{} ; p:u ?w FILTER(?w > ?v) }} }}"
     alike = {f"q_{name}": body.format(name, "c") for name in ("a", "b", "c")}
-    found = together(tmp_path, **alike)
+    found = compile_queries(tmp_path, **alike)
     refused = {Path(item.span.file).stem for item in found.diagnostics if item.severity == "error"}
     assert refused == {
         "q_a",
         "q_c",
-    }  # p:b has no member with a key, so nothing stands in two rows there
+    }  # p:b has no member with a key, so no entity appears in two rows there
 
 
 def test_limits_of_groups_differ_between_queries_of_one_shape(tmp_path: Path) -> None:
     body = "SELECT ?m WHERE {{ ?m p:feeds ?n }} GROUP BY ?m HAVING (COUNT(?n) > {})"
-    found = together(tmp_path, one=body.format(0), two=body.format(1), three=body.format(2))
+    found = compile_queries(tmp_path, one=body.format(0), two=body.format(1), three=body.format(2))
     said = {
         Path(item.span.file).stem: item.message.partition("`: ")[2]
         for item in found.diagnostics
@@ -70,7 +73,7 @@ def test_files_are_named_as_they_can_be_opened(
 ) -> None:
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)
-    found = together(
+    found = compile_queries(
         Path("sub"),
         high="SELECT ?m WHERE { ?m p:t ?v FILTER(?v > 60) }",
         low="SELECT ?m WHERE { ?m p:t ?v FILTER(?v < 70) }",

@@ -1,4 +1,4 @@
-"""What is mended for certain, and what is not."""
+"""Mistakes that are fixed automatically, and mistakes that are not."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ LEFT = [
 
 
 @pytest.mark.parametrize(("text", "wanted"), MENDED)
-def test_what_is_mended(text: str, wanted: str) -> None:
+def test_fixes_lead_to_a_valid_file(text: str, wanted: str) -> None:
     for _ in range(6):
         _, problems = parse(text, "a.fkg")
         text, done = put_in(text, [problem.fix for problem in problems if problem.fix])

@@ -1,4 +1,4 @@
-"""Every golden case of the syntax: what is said of broken statements, character by character."""
+"""Golden diagnostics for syntax errors, character by character."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_OF_A_CASE = {
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_what_is_said(case: Case) -> None:
+def test_diagnostics_match_the_golden_case(case: Case) -> None:
     tree, problems = parse(case.source, FILE)
     check(case, "\n".join(render(problem, tree.text) for problem in problems) or "fine")
 

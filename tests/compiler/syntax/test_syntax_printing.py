@@ -1,4 +1,7 @@
-"""The printer: what it prints reads back as the same, and prints the same again; no comment is ever lost."""
+"""The printer: its output reads back as the same tree and prints the same again.
+
+No comment is ever lost.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ FILES = sorted(
 
 
 def printed(text: str) -> str:
-    """The canonical form, held to its promises."""
+    """The canonical form, after checking its properties."""
     before, problems = parse(text, "a.fkg")
     assert problems == ()
     form, problems = canonical(text, "a.fkg")
@@ -116,7 +119,7 @@ SHAPES = {
             '  require flow(?p) >= 1 kg/h and level is not "L"\n'
         ),
     ),
-    "a title is a line of its own": ('rule a "T" require x≥1', 'rule a "T"\n  require x >= 1\n'),
+    "a title is a separate line": ('rule a "T" require x≥1', 'rule a "T"\n  require x >= 1\n'),
     "numbers as written": (
         "rule a weight 2.50 require 1.0e3 bar<=x^-2.0",
         "rule a  weight 2.50  require 1.0e3 bar <= x ^ -2.0\n",

@@ -1,4 +1,4 @@
-"""Words of the language as names of signals: where they work, and what is said where they cannot."""
+"""Words of the language as names of signals: where they work, and the message where they do not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from fedkg_compiler.syntax import parse, tree
 
-# everywhere a value may stand, at the beginning of a condition too
+# everywhere that accepts a value, including the beginning of a condition
 FREE = (
     *(
         "in",
@@ -84,7 +84,7 @@ BEGINNINGS = (
 def test_words_are_names_where_a_name_may_stand(word: str) -> None:
     for place in (
         PLACES if word != "not" else [place for place in PLACES if " is {}" not in place]
-    ):  # `is not` is another word
+    ):  # `is not` is a different operator
         assert parse(place.format(*[word] * 5), "a.fkg")[1] == (), place
 
 
@@ -95,7 +95,7 @@ def test_words_begin_conditions(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", [*PREFIX, "past"])
-def test_what_cannot_be_a_name_at_the_beginning_is_said_once(word: str) -> None:
+def test_a_reserved_word_as_a_name_gives_one_error(word: str) -> None:
     (problem,) = parse(f"rule r require {word} >= 1", "a.fkg")[1]
     assert problem.message
     assert problem.help

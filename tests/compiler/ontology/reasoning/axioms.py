@@ -47,7 +47,7 @@ def listed(owner: str, word: str, members: Sequence[str]) -> Axiom:
     return ((owner, owl(word), cells[0]), *itertools.chain(*links))
 
 
-def some(strategy: st.SearchStrategy[str], most: int) -> st.SearchStrategy[list[str]]:
+def short_lists(strategy: st.SearchStrategy[str], most: int) -> st.SearchStrategy[list[str]]:
     return st.lists(strategy, min_size=1, max_size=most)
 
 
@@ -56,7 +56,7 @@ def characters(*names: str) -> st.SearchStrategy[Axiom]:
 
 
 def restriction(*told: st.SearchStrategy[Line]) -> st.SearchStrategy[Axiom]:
-    """A restriction: the given statements about `R`, with a class in its place."""
+    """A restriction with these statements about `R` and a class in its place."""
     return st.builds(
         lambda node, p, lines: (
             (node, owl("onProperty"), p),
@@ -99,9 +99,9 @@ _lists = st.one_of(
         lambda c, w, m: listed(c, w, m),
         classes,
         st.sampled_from(["intersectionOf", "unionOf"]),
-        some(classes, 3),
+        short_lists(classes, 3),
     ),
-    st.builds(lambda c, m: listed(c, "oneOf", m), classes, some(things, 2)),
+    st.builds(lambda c, m: listed(c, "oneOf", m), classes, short_lists(things, 2)),
 )
 _restrictions = st.one_of(
     restriction(value("someValuesFrom", st.one_of(classes, st.just(owl("Thing"))))),
@@ -121,7 +121,7 @@ schema = st.one_of(
         "FunctionalProperty", "InverseFunctionalProperty", "TransitiveProperty", "SymmetricProperty"
     ),
 )
-keys = st.builds(lambda c, m: listed(c, "hasKey", m), classes, some(properties, 2))
+keys = st.builds(lambda c, m: listed(c, "hasKey", m), classes, short_lists(properties, 2))
 facts = st.one_of(
     st.builds(lambda x, p, y: ((x, p, y),), things, properties, things),
     st.builds(lambda x, c: ((x, TYPE, c),), things, classes),

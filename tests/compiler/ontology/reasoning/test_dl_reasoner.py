@@ -1,6 +1,4 @@
-"""HermiT on demand: what takes a description logic, the limit on its time, and a machine without
-Java.
-"""
+"""HermiT on demand: profiles that need a description logic reasoner, its time limit, no Java."""
 
 from __future__ import annotations
 
@@ -75,7 +73,7 @@ def test_without_java_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert reasoned.unsatisfiable == (":Nonsense",)
 
 
-def test_what_breaks_off_is_told_in_one_line(
+def test_a_crash_of_the_reasoner_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     java = tmp_path / "java"

@@ -1,4 +1,4 @@
-"""Why a triple holds: what is found is enough for it, and nothing less is."""
+"""The reason of a triple is sufficient and minimal."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_reason_is_enough_and_none_of_it_can_be_spared(
         assert asked not in {*follows([*(one for one in told if one != quad), *cells])}
 
 
-def test_what_is_told_is_its_own_reason() -> None:
+def test_a_stated_fact_needs_no_premises() -> None:
     step = why(":a a :Pump .", "a", "a", named("Pump"))
     assert step is not None
     assert (step.rule, step.premises) == ("", ())
@@ -67,7 +67,7 @@ def test_what_does_not_follow_has_no_reason() -> None:
     assert why(":a a :Pump .", "nobody", "a", named("Pump")) is None
 
 
-def test_a_chain_over_a_transitive_part_of_is_told_step_by_step() -> None:
+def test_a_chain_over_a_transitive_part_of_is_explained_step_by_step() -> None:
     text = """:locatedIn owl:propertyChainAxiom ( :partOf :standsIn ) . :partOf a owl:TransitiveProperty ; owl:inverseOf :hasPart .
     :line :hasPart :cell . :cell :hasPart :mill . :line :standsIn :hall . :mill :partOf :elsewhere ."""
     step = why(text, "mill", "locatedIn", named("hall"))
@@ -111,7 +111,7 @@ TURTLE = (
 )
 
 
-def test_a_triple_is_told_in_the_line_in_which_it_ends() -> None:
+def test_a_triple_is_reported_in_the_line_in_which_it_ends() -> None:
     document, _ = read_rdf(TURTLE.encode(), file="plant.ttl")
     assert document is not None
     spans = locate_triples(
