@@ -25,6 +25,7 @@ import json
 import os
 import platform
 import time
+from dataclasses import replace
 
 import torch
 
@@ -34,7 +35,6 @@ from fedkg.data.sets import data_set, forecast_windows, standardise
 from fedkg.federated import Algorithm, Clients, Problem, Settings, SquaredError, clients_of, train
 from fedkg.federated.algorithms import ifca
 from fedkg.federated.algorithms.fedstl import fedstl
-from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
 from fedkg.federated.temporal.forecast_scores import Kept, judged
@@ -134,21 +134,14 @@ def main() -> None:
         "learning_rate": options.rate,
         "executor": "stacked",
     }
-    descent = SGD(momentum=0.5, weight_decay=1e-4)
+    descent = {"momentum": 0.5, "weight_decay": 1e-4}
+    # without properties and clusters this is FedAvg with momentum
+    averaging = fedstl(clusters=1, weight=0, cluster_epochs=0, **descent)
     methods: dict[str, tuple[Algorithm, Settings]] = {
-        "FedAvg": (Algorithm(name="fedavg", local=descent), Settings(**how, local_epochs=10)),
-        "IFCA": (
-            Algorithm(name="ifca", start=ifca(models=5).start, local=descent),
-            Settings(**how, local_epochs=10),
-        ),
+        "FedAvg": (averaging, Settings(**how, local_epochs=10)),
+        "IFCA": (replace(ifca(models=5), local=averaging.local), Settings(**how, local_epochs=10)),
         "FedSTL": (
-            fedstl(
-                inferred=found,
-                clusters=5,
-                private=model.parts["head"],
-                momentum=0.5,
-                weight_decay=1e-4,
-            ),
+            fedstl(inferred=found, clusters=5, private=model.parts["head"], **descent),
             Settings(**how, local_epochs=8),
         ),
     }

@@ -22,6 +22,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from reporting.rows import format_spread
 
 from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.learn import Learnt, Rates, at_rest, learn, losses_of
@@ -248,7 +249,9 @@ def main() -> None:
         "target": None,
         "holds": bool(rises and reversed_most),
         "floor": 0.0,
-        "spread": f"{min(ratios):.1f} .. {max(ratios):.1f}",
+        "spread": format_spread([one / (0.5946 / 0.024) for one in ratios]).replace(
+            "turns", "seeds"
+        ),
     }
     print(json.dumps(claim))
 
