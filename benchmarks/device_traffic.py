@@ -385,6 +385,9 @@ def main() -> None:
         "--only",
         help="indices of shapes, from 0; each is counted separately instead of all together",
     )
+    parser.add_argument(
+        "--together", action="store_true", help="count all shapes together only, which is faster"
+    )
     parser.add_argument("--kernels", action="store_true", help="each kernel's bytes")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -393,9 +396,8 @@ def main() -> None:
     )
     claims = []
     for what in ("robustness", "penalty", "slopes"):
-        for shape in (
-            range(len(SHAPES)) if options.only is None else map(int, options.only.split(","))
-        ):
+        alone = range(0 if options.together else len(SHAPES))
+        for shape in alone if options.only is None else map(int, options.only.split(",")):
             counted([shape], options.rows, what, kernels=options.kernels)
         if options.only is None:
             found, gathers = counted(

@@ -1,4 +1,4 @@
-"""Compare temporal robustness with stlcg++, and thousands of temporal rules with reading their inputs.
+"""Compare temporal robustness with stlcg++, and many temporal rules with reading their inputs.
 
     python benchmarks/temporal_robustness.py [--repeats 9] [--rows 3000]
 
