@@ -230,7 +230,7 @@ def main() -> None:
         own, worst = broken(rows, ends, moved)
         floor = min(timed(functools.partial(torch.add, answers, 1)) for _ in range(20))
         layer = functools.partial(rules.project, x)
-        print(f"  {count:5d} rules  fedkg    {own:7.2%} broken, by {worst:8.1e} at most")
+        print(f"  {count:5d} rules  fedkg    {own:7.2%} violated, by {worst:8.1e} at most")
         with contextlib.ExitStack() as stack:
             theirs: Peer | None = None
             if failure:
@@ -241,7 +241,7 @@ def main() -> None:
                 try:
                     found = torch.from_numpy(theirs.receive(options.patience))
                     share, far = broken(rows, ends, found)
-                    print(f"               PiShield {share:7.2%} broken, by {far:8.1e} at most")
+                    print(f"               PiShield {share:7.2%} violated, by {far:8.1e} at most")
                 except PeerError as error:
                     failure = f"{error} with {count} rules"
             for backward in (False, True):
@@ -259,7 +259,7 @@ def main() -> None:
                 )
         kept &= own == 0
     sizes = f"{options.sizes[0]} to {options.sizes[-1]} rules"
-    text = f"no rule broken by more than {TOLERANCE:g} in any of {len(options.sizes)} feasible sets of {sizes}"
+    text = f"no rule violated by more than {TOLERANCE:g} in any of {len(options.sizes)} feasible sets of {sizes}"
     results.append(
         {
             "claim": text,
