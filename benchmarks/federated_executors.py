@@ -326,9 +326,7 @@ def bench(case: Case, pairs: int) -> list[Row]:
         ),
     ]
     if case.limit is not None:
-        claims.append(
-            limit(f"{case.name}: a stacked round, s", stacked, case.limit, f"{case.limit} s")
-        )
+        claims.append(limit(f"{case.name}: a stacked round, s", stacked, case.limit))
     return claims
 
 

@@ -336,7 +336,7 @@ def claims(
         target = 1.0 if peer in case.against else None
         made.append(without_peer(claim, reason, peer, ours=times[mine], target=target, floor=least))
     if case.limit is not None:
-        made.append(limit(claim, times[mine], case.limit, f"{case.limit} s", floor=least))
+        made.append(limit(claim, times[mine], case.limit, floor=least))
     return made
 
 

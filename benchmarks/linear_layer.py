@@ -165,7 +165,7 @@ def timed(work: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def broken(rows: Array, ends: Array, answers: Tensor) -> tuple[float, float]:
+def measure_violations(rows: Array, ends: Array, answers: Tensor) -> tuple[float, float]:
     """The share of answers that violate a rule beyond the tolerance, and the largest violation."""
     missed = ends - answers.double().numpy() @ rows.T
     return float((missed > TOLERANCE).any(1).mean()), float(missed.max())
@@ -227,7 +227,7 @@ def main() -> None:
         exact = project_polytope(answers.double(), torch.from_numpy(-rows), torch.from_numpy(-ends))
         assert float(exact.residual.max()) < 1e-9
         assert float((exact.point - moved).abs().max()) < 1e-4
-        own, worst = broken(rows, ends, moved)
+        own, worst = measure_violations(rows, ends, moved)
         floor = min(timed(functools.partial(torch.add, answers, 1)) for _ in range(20))
         layer = functools.partial(rules.project, x)
         print(f"  {count:5d} rules  fedkg    {own:7.2%} violated, by {worst:8.1e} at most")
@@ -240,7 +240,7 @@ def main() -> None:
                 theirs = stack.enter_context(peer_process(pishield, rows, ends, answers))
                 try:
                     found = torch.from_numpy(theirs.receive(options.patience))
-                    share, far = broken(rows, ends, found)
+                    share, far = measure_violations(rows, ends, found)
                     print(f"               PiShield {share:7.2%} violated, by {far:8.1e} at most")
                 except PeerError as error:
                     failure = f"{error} with {count} rules"
@@ -264,7 +264,7 @@ def main() -> None:
         {
             "claim": text,
             "ratio": None,
-            "reason": "the share broken is printed for each",
+            "reason": "the share of violations is printed for each",
             "target": 0,
             "holds": kept,
         }

@@ -172,7 +172,7 @@ def compared(claim: str, levels: int | None, options: argparse.Namespace) -> lis
     least = statistics.median(floor)
     return [
         compare(name, ours, peer, "the module, not specialised", target=TARGET, floor=least),
-        limit(name, ours, MOST, f"{MOST:.0f} ms", floor=least),
+        limit(name, ours, MOST, floor=least),
     ]
 
 

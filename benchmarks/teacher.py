@@ -148,13 +148,7 @@ def main() -> None:
             if latest == 4:
                 what = f"teacher, template 5 ({name}), {options.steps} steps, exact"
                 results += [
-                    limit(
-                        f"{what}: {options.traces:,} traces, s",
-                        seconds,
-                        TARGET_S,
-                        "1 s",
-                        floor=floor,
-                    ),
+                    limit(f"{what}: {options.traces:,} traces, s", seconds, TARGET_S, floor=floor),
                     compare(
                         f"{what}: seconds for each trace",
                         [one / options.traces for one in seconds],

@@ -62,13 +62,10 @@ def compare(
     }
 
 
-def limit(
-    claim: str, ours: Sequence[float], most: float, unit: str, *, floor: float | None = None
-) -> Row:
+def limit(claim: str, ours: Sequence[float], most: float, *, floor: float | None = None) -> Row:
     """Compare ours with a fixed limit instead of a peer. The ratio is limit / ours."""
-    return compare(
-        claim, ours, [most] * len(ours), f"{unit}, a limit without a peer", target=1.0, floor=floor
-    )
+    peer = [most] * len(ours)
+    return compare(claim, ours, peer, "(a limit, not a peer)", target=1.0, floor=floor)
 
 
 def without_peer(

@@ -130,5 +130,5 @@ def test_a_row_has_the_ratio_and_its_spread_over_the_turns() -> None:
     assert row["spread"] == "2 .. 6, 3 turns"
     assert row["holds"] is True
     assert compare("one", [1.0], [3.0], "loop", target=4.0)["holds"] is False
-    assert limit("one", [2.0, 5.0, 4.0], 4.0, "4 s")["holds"] is True  # 4 / 4
-    assert limit("one", [5.0, 5.0, 4.0], 4.0, "4 s")["ratio"] == 0.8
+    assert limit("one", [2.0, 5.0, 4.0], 4.0)["holds"] is True  # 4 / 4
+    assert limit("one", [5.0, 5.0, 4.0], 4.0)["ratio"] == 0.8
