@@ -73,7 +73,7 @@ QUICK: dict[str, str] = {
 SMOKE: dict[str, str] = {
     "check_speed": "--lines 200 --repeats 1",
     "constraint_module": "--rows 120 --batch 64 --repeats 2",
-    "device_traffic": "--rows 60",
+    "device_traffic": "--rows 60 --together",
     "federated_executors": "--quick",
     "federated_growth": "--turns 1",
     "federated_peers": "--quick --turns 1",
