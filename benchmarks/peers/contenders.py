@@ -36,14 +36,16 @@ def find_environments(
     found, reasons = {}, {}
     for name in names:
         home = base / name
-        python = home / "bin" / "python"
-        if not python.exists():
+        python, unfinished = home / "bin" / "python", home / "unfinished"
+        if not python.exists() or unfinished.exists():
             print(f"making the environment of {name} in {home}", file=sys.stderr)
             listed = requirements / f"requirements-{name}.txt"
             try:
-                subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+                subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+                unfinished.touch()
                 install = [str(python), "-m", "pip", "install", "--quiet", "-r", str(listed)]
                 subprocess.run(install, check=True)
+                unfinished.unlink()
             except (OSError, subprocess.CalledProcessError):
                 shutil.rmtree(home, ignore_errors=True)
                 reasons[name] = f"not run: needs the packages of {listed.name}"
