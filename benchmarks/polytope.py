@@ -31,22 +31,21 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-import cvxpy
 import numpy as np
-import osqp
 import scipy.sparse
 import torch
-from cvxpylayers.torch import CvxpyLayer
 from numpy.typing import NDArray
-from proxsuite import proxqp
-from reporting.rows import Row, compare
+from reporting.rows import Row, compare, missing, without_peer
 from torch import Tensor
 
 from fedkg.projection import Polytope, project_polytope
 
 Array = NDArray[np.float64]
+Peer = TypeVar("Peer")
 FORWARD, BACKWARD = 1.0, 5.0
 
 
@@ -65,6 +64,8 @@ def problem(
 
 def osqp_loop(x: Array, matrix: Array, ends: Array) -> Callable[[], Array]:
     """One solver, updated from point to point."""
+    import osqp
+
     solver = osqp.OSQP()
     eye, below = scipy.sparse.csc_matrix(np.eye(x.shape[1])), np.full(len(ends), -np.inf)
     solver.setup(
@@ -91,6 +92,8 @@ def osqp_loop(x: Array, matrix: Array, ends: Array) -> Callable[[], Array]:
 
 def proxqp_loop(x: Array, matrix: Array, ends: Array) -> Callable[[], Array]:
     """One solver, updated from point to point."""
+    from proxsuite import proxqp
+
     solver = proxqp.dense.QP(x.shape[1], 0, len(ends))
     solver.settings.eps_abs = 1e-6
     solver.init(np.eye(x.shape[1]), -x[0], None, None, matrix, np.full(len(ends), -1e20), ends)
@@ -108,6 +111,9 @@ def proxqp_loop(x: Array, matrix: Array, ends: Array) -> Callable[[], Array]:
 
 def layer(matrix: Array, ends: Array) -> Callable[[Tensor], Tensor]:
     """cvxpylayers' layer for the same points."""
+    import cvxpy
+    from cvxpylayers.torch import CvxpyLayer
+
     given, nearest = cvxpy.Parameter(matrix.shape[1]), cvxpy.Variable(matrix.shape[1])
     posed = cvxpy.Problem(
         cvxpy.Minimize(cvxpy.sum_squares(nearest - given)), [matrix @ nearest <= ends]
@@ -155,6 +161,19 @@ def qpth_layer(folder: Path, matrix: Array, ends: Array) -> Callable[[Tensor], T
         torch.from_numpy(part) for part in (np.eye(matrix.shape[1]), matrix, ends, np.zeros(0))
     )
     return lambda x: solver(eye, -x, rows, limits, none, none)
+
+
+def available(makers: dict[str, Callable[[], Peer]], reasons: dict[str, str]) -> dict[str, Peer]:
+    """The peers that are installed; for others the reason goes into `reasons`."""
+    found = {}
+    for name, make in makers.items():
+        try:
+            found[name] = make()
+        except ModuleNotFoundError as error:
+            reasons[name] = missing(str(error.name))
+        except subprocess.CalledProcessError:
+            reasons[name] = f"not run: {name} could not be installed"
+    return found
 
 
 def batches(
@@ -262,8 +281,21 @@ def main() -> None:
     x, matrix, ends = problem(options.points, options.rows, np.random.default_rng(0))
     wide, rows, limits = (torch.from_numpy(part) for part in (x, matrix, ends))
     polytope = Polytope(rows, limits)
-    layers = {"cvxpylayers": layer(matrix, ends), "qpth": qpth_layer(options.peers, matrix, ends)}
-    loops = {"OSQP loop": osqp_loop(x, matrix, ends), "ProxQP loop": proxqp_loop(x, matrix, ends)}
+    reasons: dict[str, str] = {}
+    layers = available(
+        {
+            "cvxpylayers": lambda: layer(matrix, ends),
+            "qpth": lambda: qpth_layer(options.peers, matrix, ends),
+        },
+        reasons,
+    )
+    loops = available(
+        {
+            "OSQP loop": lambda: osqp_loop(x, matrix, ends),
+            "ProxQP loop": lambda: proxqp_loop(x, matrix, ends),
+        },
+        reasons,
+    )
 
     exact = project_polytope(wide, torch.from_numpy(matrix), torch.from_numpy(ends))
     assert float(exact.residual.max()) < 1e-9
@@ -299,28 +331,24 @@ def main() -> None:
     forward: dict[str, Callable[[], object]] = {"fedkg": lambda: polytope.project(wide), **loops}
     both: dict[str, Callable[[], object]] = {
         "fedkg": lambda: gradient(polytope.project, wide),
-        "cvxpylayers": lambda: gradient(layers["cvxpylayers"], wide),
-        "qpth": lambda: gradient(layers["qpth"], wide),
+        **{name: partial(gradient, theirs, wide) for name, theirs in layers.items()},
     }
     layered: dict[str, Callable[[], object]] = {
         "fedkg": forward["fedkg"],
-        "cvxpylayers": lambda: layers["cvxpylayers"](wide),
-        "qpth": lambda: layers["qpth"](wide),
+        **{name: partial(theirs, wide) for name, theirs in layers.items()},
     }
     size = f"{options.points} x 50 x {options.rows}"
+    few_turns = min(options.repeats, max(2, options.repeats // 3))
     results = [
-        compared(f"polytope {size}, forward", forward, options.repeats, FORWARD, floor),
-        compared(
-            f"polytope {size}, forward of layers",
-            layered,
-            max(1, options.repeats // 3),
-            FORWARD,
-            floor,
-        ),
-        compared(
-            f"polytope {size}, with backward", both, max(1, options.repeats // 3), BACKWARD, floor
-        ),
+        compared(claim, works, turns, target, floor)
+        for claim, works, turns, target in (
+            (f"polytope {size}, forward", forward, options.repeats, FORWARD),
+            (f"polytope {size}, forward of layers", layered, few_turns, FORWARD),
+            (f"polytope {size}, with backward", both, few_turns, BACKWARD),
+        )
+        if len(works) > 1
     ]
+    results += [without_peer(f"polytope {size}", reason, name) for name, reason in reasons.items()]
     print(json.dumps(results))
 
 
