@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -90,14 +91,37 @@ def test_a_peer_that_crashes_after_a_result_has_failed() -> None:
             peer.ask(True)
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("pishield") is not None, reason="a missing peer is what is tested"
-)
-def test_the_linear_layer_names_the_reason() -> None:
+def run_linear_layer(path: str) -> subprocess.CompletedProcess[str]:
+    """The benchmark of linear rules on two tiny families, with `path` before other modules."""
     command = [sys.executable, str(BENCHMARKS / "linear_layer.py"), "--batch", "8", "--repeats"]
-    done = subprocess.run(
-        [*command, "1", "--sizes", "20", "30"], capture_output=True, text=True, check=True
+    return subprocess.run(
+        [*command, "1", "--sizes", "20", "30"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
     )
-    assert "PiShield failed: ModuleNotFoundError: No module named 'pishield'" in done.stdout
+
+
+def test_the_linear_layer_names_the_failure_of_its_peer(tmp_path: Path) -> None:
+    package = tmp_path / "pishield"
+    package.mkdir()
+    (package / "__init__.py").write_text("", encoding="utf-8")
+    (package / "shield_layer.py").write_text("raise ValueError('no layer')", encoding="utf-8")
+    done = run_linear_layer(str(tmp_path))
+    assert "PiShield failed: ValueError: no layer with 20 rules" in done.stdout
     assert "with 20 rules, so 30 are not tried" in done.stdout
     assert "does not finish" not in done.stdout
+    rows = json.loads(done.stdout.splitlines()[-1])
+    assert [row["ratio"] for row in rows[:4]] == [None] * 4
+    assert all(row["reason"].startswith("failed: ValueError: no layer") for row in rows[:4])
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("pishield") is not None, reason="the peer is installed"
+)
+def test_the_linear_layer_names_the_package_that_its_peer_needs() -> None:
+    rows = json.loads(run_linear_layer("").stdout.splitlines()[-1])
+    assert [row["reason"] for row in rows[:4]] == [
+        "not run: needs pishield (pip install 'fedkg[bench]')"
+    ] * 4
