@@ -13,8 +13,8 @@ Every turn of a side is a new process, start-up included; times are processor ti
 - *Query*: `fedkg compile` of a rule with one bound row for each machine, on the store that an
   earlier compilation has closed, against pyoxigraph, which opens its store, answers the same query
   and lists the solutions. fedkg also finds columns and units and writes the pack.
-- *Library*: `fedkg compile` of the ISA-95 rules on the store, the first time (which indexes and
-  closes the store) and again with an empty cache. No other program does this work.
+- *First*: the same compilation the first time, which indexes and closes the store. No other program
+  does this work.
 
 Before the timing, the numbers of triples and of solutions of both sides are compared. The floor of
 loading is one read of the file.
@@ -189,39 +189,32 @@ def compare_loads(file: Path, folder: Path, count: int, repeats: int) -> Row:
 def compare_queries(folder: Path, count: int, repeats: int) -> list[Row]:
     """Compile rules on the store of the first turn, and query that of pyoxigraph."""
     store, other, caches = folder / "ours0.store", folder / "theirs0", folder / "caches"
-    rules = {"library": "use rules isa95\n", "own": OWN_RULE}
-    for name, text in rules.items():
-        (folder / f"{name}.fkg").write_text(text, encoding="utf-8")
+    rules = folder / "rules.fkg"
+    rules.write_text(OWN_RULE, encoding="utf-8")
 
-    def compile_on_store(name: str, turn: str) -> tuple[float, str]:
-        files = (folder / f"{name}.fkg", store, "-o", folder / f"{name}{turn}.fkgpack")
-        return fedkg("compile", *files, "--json", cache=caches / f"{name}{turn}")
+    def compile_on_store(turn: str) -> tuple[float, str]:
+        files = (rules, store, "-o", folder / f"{turn}.fkgpack")
+        return fedkg("compile", *files, "--json", cache=caches / turn)
 
-    first, _ = compile_on_store("library", "first")
-    times: dict[str, list[float]] = {"library": [], "own": [], "peer": []}
+    first, _ = compile_on_store("first")
+    ours: list[float] = []
+    theirs: list[float] = []
     for turn in range(repeats):
-        times["library"].append(compile_on_store("library", str(turn))[0])
-        seconds, output = compile_on_store("own", str(turn))
-        times["own"].append(seconds)
+        seconds, output = compile_on_store(f"turn{turn}")
+        ours.append(seconds)
         bound = json.loads(output)["bound_rows"]
         seconds, output = peer("query", other, "-")
-        times["peer"].append(seconds)
+        theirs.append(seconds)
         assert bound == int(output), (bound, output)
-    show("ISA-95 rules, first compilation", [first])
-    show("ISA-95 rules, store closed", times["library"])
-    show(f"one rule, {bound:,} bound rows, store closed", times["own"])
-    show(f"pyoxigraph, {bound:,} solutions", times["peer"])
-    what = f"ISA-95 rules on a store of {count:,} triples, CPU s"
-    none = "no other program does this work"
+    show("fedkg compile, first time", [first])
+    show(f"fedkg compile, {bound:,} bound rows", ours)
+    show(f"pyoxigraph, {bound:,} solutions", theirs)
+    what = f"one rule with {bound:,} bound rows on a store of {count:,} triples"
     return [
-        compare(
-            f"one rule with {bound:,} bound rows on a store of {count:,} triples, CPU s",
-            times["own"],
-            times["peer"],
-            f"{PEER}, solutions of the query alone",
+        compare(f"{what}, CPU s", ours, theirs, f"{PEER}, solutions of the query alone"),
+        without_peer(
+            f"{what}, the first compilation, CPU s", "no program to compare", "none", ours=[first]
         ),
-        without_peer(f"{what}: first compilation", none, "none", ours=[first]),
-        without_peer(f"{what}: store closed, empty cache", none, "none", ours=times["library"]),
     ]
 
 
