@@ -33,7 +33,7 @@ BESIDE = {
     "odd.ttl": b'@prefix o: <https://example.org/o#> .\no:x o:limit "1e999"^^<http://www.w3.org/2001/XMLSchema#double> .\n'
     b'o:y o:limit "eight"^^<http://www.w3.org/2001/XMLSchema#double> .\no:z o:limit "NaN"^^<http://www.w3.org/2001/XMLSchema#double> .\n',
 }
-"""Files beside the rule file that are not what they should be."""
+"""Damaged or wrong files next to the rule file."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_what_is_said(case: Case, folder: Path) -> None:
+def test_bad_files_give_the_golden_diagnostics(case: Case, folder: Path) -> None:
     Path(FILE).write_text(case.source, encoding="utf-8", errors="surrogatepass", newline="")
     graphs = [Path("plant.ttl")] if "plant:" in case.source and "use " not in case.source else []
     compilation = compile_rules([Path(FILE)], graphs=graphs, reason=False)

@@ -71,7 +71,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_table_that_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_that_is_rejected(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     body, said = REFUSED[name]
     Path("t.csv").write_bytes(body)
     assert fedkg("eval", "r.fkg", "t.csv") == 1
@@ -167,7 +167,7 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
         ),
     ],
 )
-def test_what_is_said_of_a_wrong_call(
+def test_a_wrong_call_gives_an_error_and_changes_no_file(
     arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fedkg(*arguments) == code
@@ -176,7 +176,7 @@ def test_what_is_said_of_a_wrong_call(
     assert Path("t.csv").read_bytes() == GOOD
 
 
-def test_a_pack_with_any_damage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pack_with_any_damage_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert fedkg("compile", "r.fkg", "-o", "r.fkgpack") == 0
     body = Path("r.fkgpack").read_bytes()
     for damaged in (

@@ -1,4 +1,4 @@
-"""What the loops say of a batch beside what the engine says of it, for the tests of the loops."""
+"""Compares the results of the loops with those of the engine, for tests of the loops."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FORMS = ("hinge", "squared", "log_barrier")
 
 @contextmanager
 def computed_by(loops: bool) -> Iterator[None]:
-    """Everything that has loops by them, or nothing."""
+    """Use loops for everything that has them, or for nothing."""
     with patch.object(batch_evaluation, "SMALL", 0 if loops else 1 << 60):
         yield
 
 
 def slopes(value: Tensor, leaves: tuple[Tensor, ...]) -> list[Tensor]:
-    """The gradients of a number by some leaves, 0 where it does not depend on them."""
+    """The gradients of a number with respect to some leaves; 0 where it does not depend on them."""
     if not value.requires_grad:
         return [torch.zeros_like(leaf) for leaf in leaves]
     found = torch.autograd.grad(value, leaves, allow_unused=True)
@@ -34,10 +34,13 @@ def slopes(value: Tensor, leaves: tuple[Tensor, ...]) -> list[Tensor]:
     ]
 
 
-def said(
+def evaluate_module(
     module: ConstraintModule, x: Tensor, y: Tensor, loops: bool, **call: Any
 ) -> dict[str, Tensor]:
-    """Verdicts, robustness, penalties in all exact forms and the gradients of both by features and answers."""
+    """Verdicts, robustness, penalties in all exact forms, and the gradients of both.
+
+    Gradients are with respect to features and answers.
+    """
     found: dict[str, Tensor] = {}
     with computed_by(loops):
         report = module(x, y, **call)
@@ -59,12 +62,15 @@ def said(
 def agree(
     module: ConstraintModule, x: Tensor, y: Tensor, *, rounded: bool = False, **call: Any
 ) -> dict[str, Tensor]:
-    """What the loops say, once it is what the engine says: values and verdicts to the bit, sums and gradients to rounding, ties or not.
+    """The results of the loops, after asserting that they equal the engine's.
+
+    Values and verdicts agree to the bit, sums and gradients up to rounding, with ties or without.
 
     Args:
-        rounded: values agree to rounding alone: square roots in float32, which torch does not round correctly.
+        rounded: values agree only up to rounding: torch does not round square roots in float32
+            correctly.
     """
-    ours, theirs = (said(module, x, y, loops, **call) for loops in (True, False))
+    ours, theirs = (evaluate_module(module, x, y, loops, **call) for loops in (True, False))
     rounding = (
         {"rtol": 1e-12, "atol": 1e-12} if x.dtype == torch.float64 else {"rtol": 2e-5, "atol": 2e-6}
     )
@@ -72,8 +78,10 @@ def agree(
         exact = name in (*VERDICTS, "robustness", "at steps")
         tolerance = {"rtol": 0.0, "atol": 0.0} if exact and not rounded else rounding
 
-        def told(text: str, name: str = name) -> str:
+        def describe_mismatch(text: str, name: str = name) -> str:
             return f"{name}: {text}"
 
-        torch.testing.assert_close(value, theirs[name], equal_nan=True, msg=told, **tolerance)
+        torch.testing.assert_close(
+            value, theirs[name], equal_nan=True, msg=describe_mismatch, **tolerance
+        )
     return ours

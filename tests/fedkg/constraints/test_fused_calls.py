@@ -1,4 +1,7 @@
-"""Around the loops: threads, parts of a batch, keys, second derivatives and transforms, small calls, light imports."""
+"""Tests around the loops: threads, parts of a batch, keys, second derivatives and transforms.
+
+Also small calls and light imports.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from fused_engines import VERDICTS, agree, computed_by, said
+from fused_engines import VERDICTS, agree, computed_by, evaluate_module
 from strategies import CATEGORY, X, Y, bank_of, pack_of
 from test_window_gradients import DATA, LIMIT, OTHER, OUT, le, over, until
 from torch import Tensor
@@ -36,7 +39,10 @@ FORMULAS: dict[str, Formula] = {
 
 
 def rules(formula: Formula, keyed: int = 0, rows: int = 6) -> Bank:
-    """Rows with limits of their own, of a category each where `keyed`, of both categories of the first row's where 2."""
+    """Rows with individual limits.
+
+    With `keyed`, each row has one category; with 2, the first row has both categories.
+    """
     bank = bank_of(formula, [0.3, 2.0, 1.0, 3.0], [4, 5, 0, CATEGORY], rows=rows)
     params = bank.params.copy()
     params[:, 0] = np.linspace(-0.5, 0.6, rows)
@@ -93,14 +99,14 @@ def test_rows_with_conditions_on_a_batch_without_traces(keyed: int) -> None:
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_any_number_of_threads_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the bit: also sums, for each is of one place."""
-    monkeypatch.setattr(fused_batch, "PART", 64)  # parts that are worth a thread
+    """Results agree to the bit, sums included, because each sum is over one position."""
+    monkeypatch.setattr(fused_batch, "PART", 64)  # parts large enough for a thread
     monkeypatch.setattr("fedkg.constraints.fused.call.PART", 64)
     (x, y), threads, found = data(64, 9), torch.get_num_threads(), []
     try:
         for number in (1, 2, 4):
             torch.set_num_threads(number)
-            found.append(said(module_of(name), x, y, loops=True))
+            found.append(evaluate_module(module_of(name), x, y, loops=True))
     finally:
         torch.set_num_threads(threads)
     for other in found[1:]:
@@ -136,7 +142,7 @@ def test_parts_of_a_batch_that_weigh_unequally(name: str) -> None:
 @pytest.mark.parametrize("name", ["guarded", "always", "until"])
 @pytest.mark.parametrize("sizes", [(2, 21), (6, 7)])
 def test_parts_of_a_batch_whose_traces_are_anywhere(name: str, sizes: tuple[int, int]) -> None:
-    """Places stand by trace then, not by part."""
+    """Positions are then ordered by trace, not by part."""
     pack = pack_of([rules(FORMULAS[name])])
     contract = pack.manifest.contract.model_copy(update={"trace": "Type"})
     module = ConstraintModule(
@@ -164,7 +170,7 @@ def test_parts_that_are_not_the_batch(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_numbers_changed_before_the_gradient_are_an_error(name: str) -> None:
-    """As in torch: the loops read them again."""
+    """As in torch: the loops read the numbers again."""
     x, y = data()
     with computed_by(True):
         report = module_of(name)(x, y.requires_grad_())
@@ -198,7 +204,7 @@ def test_transforms_fall_back(name: str) -> None:
     def penalty(answers: Tensor) -> Tensor:
         return module(x, answers).penalty
 
-    def found() -> tuple[Tensor, Tensor, Tensor]:
+    def transformed_gradients() -> tuple[Tensor, Tensor, Tensor]:
         several = torch.stack([y, -y])
         return (
             torch.func.grad(penalty)(y),
@@ -209,7 +215,7 @@ def test_transforms_fall_back(name: str) -> None:
     results = []
     for loops in (True, False):
         with computed_by(loops):
-            results.append(found())
+            results.append(transformed_gradients())
     torch.testing.assert_close(results[0], results[1], rtol=1e-12, atol=1e-14)
 
 
@@ -224,7 +230,7 @@ def test_what_is_not_exact_is_left_to_the_engine(semantics: str) -> None:
 
 
 def test_room_is_kept_for_each_thread_alone() -> None:
-    """A small one; what takes more has one of its own."""
+    """A small request returns the thread's scratch space; a larger one gets a separate array."""
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(scratch_space, 10).result()
     assert scratch_space(10) is scratch_space(KEPT)
@@ -234,12 +240,15 @@ def test_room_is_kept_for_each_thread_alone() -> None:
 
 @pytest.mark.parametrize("count", [600, 2500])
 def test_all_samples_in_runs(count: int) -> None:
-    """More places than a run has, to all of which the rows apply: verdicts and where implications fire, at each."""
+    """More positions than a run has, with rows that apply to all of them.
+
+    Compares verdicts, and where implications fire, at each position.
+    """
     agree(module_of("guarded"), *data(count))
 
 
 def test_small_calls_are_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it takes to begin is not worth it."""
+    """The start-up cost of the loops is not worth it."""
     called: list[bool] = []
     call = BatchEvaluation.call
 
@@ -265,7 +274,7 @@ def test_small_calls_are_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_copy_does_not_read_where_the_other_stood(
     copied: Callable[[ConstraintModule], ConstraintModule],
 ) -> None:
-    """Loops are told of numbers by addresses: a copy tells its own."""
+    """Loops receive numbers by address; a copy must pass its own addresses."""
     x, y = data()
     with computed_by(True):
         module = module_of("always")

@@ -1,4 +1,7 @@
-"""Every operation of the loops, forward and backward, beside the engine: a literal list, and none is missing from it."""
+"""Every operation of the loops, forward and backward, against the engine.
+
+The list is literal, and the test fails if an operation is missing from it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ from fedkg.pack import (
 )
 
 POSITIVE = Sum(args=(Call(function="abs", args=(OUT,)), LIMIT))
-"""A term above 0."""
+"""A positive term."""
 
 
 def below(term: Term) -> Formula:
@@ -43,7 +46,7 @@ def below(term: Term) -> Formula:
     return le(term, LIMIT)
 
 
-def of(function: str, *args: Term) -> Formula:
+def call_below(function: str, *args: Term) -> Formula:
     return below(Call.model_validate({"function": function, "args": args}))
 
 
@@ -52,15 +55,15 @@ def equal(left: Term, right: Term) -> Compare:
 
 
 WITHOUT_SLOPE = {Op.FLOOR, Op.CEIL, Op.ROUND, Op.FILL, Op.KNOWN, Op.CATEGORY, Op.DECIDE, Op.GUARD}
-"""Operations that are constant or in steps: nothing is learnt through them alone."""
+"""Operations that are constant or step functions, so they have no gradient."""
 
 FORMULAS: dict[Op, Formula] = {
     Op.ADD: below(Sum(args=(OUT, OTHER))),
     Op.SUB: below(Sum(args=(OUT, Negate(arg=OTHER)))),
     Op.MUL: below(Product(args=(OUT, OTHER))),
     Op.DIV: below(Quotient(numerator=OUT, denominator=OTHER)),
-    Op.LEAST: of("min", OUT, OTHER),
-    Op.MOST: of("max", OUT, OTHER),
+    Op.LEAST: call_below("min", OUT, OTHER),
+    Op.MOST: call_below("max", OUT, OTHER),
     Op.ADD_S: equal(Sum(args=(OUT, LIMIT)), OTHER),
     Op.SUB_S: equal(Sum(args=(OUT, Negate(arg=LIMIT))), OTHER),
     Op.S_SUB: equal(Sum(args=(LIMIT, Negate(arg=OUT))), OTHER),
@@ -68,12 +71,12 @@ FORMULAS: dict[Op, Formula] = {
     Op.DIV_S: below(Quotient(numerator=OUT, denominator=LIMIT)),
     Op.S_DIV: below(Quotient(numerator=LIMIT, denominator=OUT)),
     Op.NEG: below(Product(args=(Negate(arg=OUT), OTHER))),
-    Op.ABS: of("abs", OUT),
+    Op.ABS: call_below("abs", OUT),
     Op.SQRT: below(Power(base=POSITIVE, exponent=0.5)),
-    Op.FLOOR: of("floor", Product(args=(OUT, Param(index=SCALE)))),
-    Op.CEIL: of("ceil", Product(args=(OUT, Param(index=SCALE)))),
-    Op.ROUND: of("round", Product(args=(OUT, Param(index=SCALE)))),
-    Op.FILL: of("max", OUT, LIMIT),
+    Op.FLOOR: call_below("floor", Product(args=(OUT, Param(index=SCALE)))),
+    Op.CEIL: call_below("ceil", Product(args=(OUT, Param(index=SCALE)))),
+    Op.ROUND: call_below("round", Product(args=(OUT, Param(index=SCALE)))),
+    Op.FILL: call_below("max", OUT, LIMIT),
     Op.COALESCE: le(Coalesce(args=(DATA, OUT)), OTHER),
     Op.MARGIN: le(OUT, OTHER),
     Op.MARGIN_S: le(LIMIT, OUT),
@@ -93,7 +96,10 @@ FORMULAS: dict[Op, Formula] = {
     Op.DECIDE: Or(args=(And(args=(le(DATA, LIMIT), le(OUT, LIMIT))), le(OTHER, LIMIT))),
     Op.GUARD: Implies(antecedent=le(DATA, LIMIT), consequent=le(OUT, LIMIT)),
 }
-"""A formula over two answers, a number of the data (slot 2) and its category (slot 3) that has the operation."""
+"""A formula that has the operation.
+
+It is over two answers, a number of the data (slot 2) and its category (slot 3).
+"""
 
 
 def pack_for(op: Op, end: str = "clip") -> Pack:
@@ -123,7 +129,7 @@ def data(op: Op, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         torch.randn(4, 9, width, generator=dice, dtype=torch.float64).to(dtype) for width in (4, 5)
     )
     x[..., CATEGORY] = torch.randint(0, 3, (4, 9), generator=dice).to(dtype)
-    if op not in HOISTED:  # where something is unknown windows are not hoisted
+    if op not in HOISTED:  # windows with unknown values are not hoisted
         x[0, 2:4, 0] = torch.nan
         y[1, 5, 0] = torch.nan
     return x, y

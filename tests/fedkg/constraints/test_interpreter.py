@@ -1,4 +1,4 @@
-"""The meaning of formulas, worked by hand."""
+"""The meaning of formulas, computed by hand."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_tolerances_widen_equality_and_order() -> None:
 
 
 @pytest.mark.parametrize("value", [NAN, math.inf, -math.inf])
-def test_what_is_no_number_is_unknown(value: float) -> None:
+def test_nan_and_infinite_values_are_unknown(value: float) -> None:
     state, robustness = verdict(compare("le"), [value, 1.0])
     assert state == "unknown"
     assert math.isnan(robustness)

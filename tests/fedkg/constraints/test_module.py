@@ -1,4 +1,4 @@
-"""The module in somebody's training loop."""
+"""The module in a user's training loop."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ from fedkg.pack import (
 
 
 def monotone(view: int = 1) -> Pack:
-    """Failure never falls as wear rises (view 1), or from one row to the next (view 2, or 3 within a type)."""
+    """Failure never falls as wear rises.
+
+    It compares within view 1, or with the previous row (view 2, or view 3 within a type).
+    """
     base, other = Slot(index=0, role="output"), Slot(index=1, role="output")
     return pack_of(
         [bank_of(Compare(op="le", left=base, right=other, scale=0), [1.0], [4, 4], views=[0, view])]
@@ -315,7 +318,7 @@ def test_a_missing_key_makes_rows_inactive_and_warns_once() -> None:
         (None, "y=model"),
     ],
 )
-def test_answers_of_a_wrong_shape_are_refused(y: object, words: str) -> None:
+def test_answers_of_a_wrong_shape_are_rejected(y: object, words: str) -> None:
     with pytest.raises(LayoutError) as caught:
         ConstraintModule(guarded(1.0), x=X, y=Y)(torch.zeros(3, 4), y)
     assert words in str(caught.value)
@@ -326,7 +329,7 @@ def test_answers_for_one_view_are_refused_where_rules_compare_several() -> None:
         ConstraintModule(monotone(), x=X, y=Y)(torch.zeros(3, 4), torch.zeros(3, 5))
 
 
-def test_features_of_a_wrong_shape_are_refused() -> None:
+def test_features_of_a_wrong_shape_are_rejected() -> None:
     with pytest.raises(LayoutError, match=r"\[B, 4\]"):
         ConstraintModule(guarded(1.0), x=X, y=Y)(torch.zeros(3, 5), torch.zeros(3, 5))
 
@@ -340,13 +343,13 @@ def test_features_of_a_wrong_shape_are_refused() -> None:
         (torch.zeros(3, 4, dtype=torch.complex64), "complex"),
     ],
 )
-def test_what_is_no_batch_is_refused(x: object, said: str) -> None:
+def test_an_argument_other_than_a_batch_is_rejected(x: object, said: str) -> None:
     rules = ConstraintModule(guarded(limit=0.0), x=X, y=Y)
     with pytest.raises(LayoutError, match=said):
         rules(x, torch.zeros(3, 5))  # type: ignore[arg-type]
 
 
-def test_layouts_that_lack_what_rules_read_are_refused() -> None:
+def test_layouts_that_lack_what_rules_read_are_rejected() -> None:
     with pytest.raises(LayoutError, match=r"`torque` \(header `Torque \[Nm\]`\)"):
         ConstraintModule(guarded(1.0), x=columns(["wear"]), y=Y)
     with pytest.raises(LayoutError, match="did you mean `failure`"):
@@ -411,7 +414,11 @@ def test_groups_and_traces_together_tell_rows_apart() -> None:
 
 
 def between() -> Pack:
-    """If torque > 0.2 and not (pressure > 0.9 or quality < failure) then 0.1 <= failure <= 0.3; grade A or failure * quality < 0.1."""
+    """Two rules over torque, pressure, quality, failure and grade.
+
+    If torque > 0.2 and not (pressure > 0.9 or quality < failure) then 0.1 <= failure <= 0.3; grade
+    A or failure * quality < 0.1.
+    """
     failure, quality = Slot(index=2, role="output"), Slot(index=3, role="output")
     guard = Compare(op="lt", left=Param(index=0), right=Slot(index=0), scale=4)
     high = Compare(op="lt", left=Param(index=1), right=Slot(index=1), scale=4)
@@ -477,7 +484,7 @@ def test_many_models_at_once_under_vmap(pack: Pack, semantics: str) -> None:
         assert torch.allclose(alone["weight"], expected, atol=1e-6)
 
 
-def test_a_standardised_batch_under_a_layout_of_source_units_is_refused() -> None:
+def test_a_standardised_batch_under_a_layout_of_source_units_is_rejected() -> None:
     spans = {"torque": (0.0, 100.0), "wear": (0.0, 300.0), "pressure": (290.0, 320.0)}
     contract = DataContract(
         columns=tuple(c.model_copy(update={"span": spans.get(c.name)}) for c in CONTRACT.columns),
@@ -537,11 +544,11 @@ def test_a_model_is_not_asked_for_more_of_what_is_unknown() -> None:
     assert probe.score(model(probe.inputs)[None]).violation.tolist() == [[0.0]]
     falling = (
         torch.tensor([[1.0], [0.0]]).repeat_interleave(3, 0).expand(6, 5)[None]
-    )  # less on the raised rows, of which one is unknown
+    )  # less on the raised rows, one of them unknown
     assert probe.score(falling).violation.tolist() == [[1.0]]
 
 
-def test_an_argument_that_there_is_not_is_answered_with_those_that_there_are() -> None:
+def test_an_unknown_argument_is_an_error_that_lists_the_known_ones() -> None:
     pack = pack_of(list(guarded(45.0).banks), contract=one_output())
     x = columns(["Torque [Nm]", "wear"], mean=[40.0, 110.0], std=[10.0, 60.0])
     rules = pack.constraints(x=x, y=logit("failure"))

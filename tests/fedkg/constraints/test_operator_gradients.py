@@ -1,4 +1,7 @@
-"""Gradients of every operator and function of the language against finite differences, alone and in random formulas."""
+"""Gradients of every operator and function of the language against finite differences.
+
+Each is tested alone and in random formulas.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ from fedkg.pack.walk import everywhere
 SEMANTICS = ("exact", "smooth", "sound")
 
 ABOVE = Sum(args=(Product(args=(OUT, OUT)), DATA))
-"""Above -2 on the batches here; reads an output and an input."""
+"""Above -2 on these batches; reads an output and an input."""
 
 TERMS: dict[str, Term] = {
     "sum": Sum(args=(OUT, OTHER, DATA)),
@@ -75,7 +78,7 @@ TERMS: dict[str, Term] = {
     },
 }
 FLAT = ("power 0.0", "floor", "ceil", "round")
-"""Terms that change nowhere but in jumps: with the output itself added there is a slope."""
+"""Piecewise constant terms; with the output itself added they have a gradient."""
 
 
 def compared(op: str, *, tolerance: bool) -> Compare:
@@ -95,7 +98,7 @@ def of_term(name: str) -> Formula:
 
 
 GUARD = le(DATA, LIMIT)
-"""An atom over inputs alone."""
+"""An atom over inputs only."""
 
 ATOMS: dict[str, Formula] = {
     **{op: compared(op, tolerance=False) for op in ("le", "lt", "eq")},
@@ -135,7 +138,10 @@ ALL: dict[str, tuple[Formula, bool]] = {
 
 
 def module_for(skeleton: Formula, members: bool) -> ConstraintModule:
-    """One row over failure, quality, torque, a score and the category; its limit is -0.8, its scale 2, its windows 0 .. 2."""
+    """One row over failure, quality, torque, a score and the category.
+
+    Its limit is -0.8, its scale 2, its windows 0 .. 2.
+    """
     if members:
         return module_of(single(skeleton, limit=-0.8, members=True))
     return module_of(
@@ -192,7 +198,10 @@ def test_gradients_of_every_operator_are_finite_differences(name: str, semantics
 
 
 def check_slope(pack: Pack, table: np.ndarray, seed: int, semantics: str) -> bool:
-    """Whether a random direction's slope could be told from finite differences; fails when the gradient says otherwise."""
+    """Whether finite differences determine the gradient in a random direction.
+
+    Fails if the gradient disagrees.
+    """
     dice = np.random.default_rng(seed)
     module = ConstraintModule(pack, x=X, y=Y)
     keys = {"Type": torch.from_numpy(table[:, CATEGORY]).long()}
@@ -250,7 +259,7 @@ def test_gradients_of_random_formulas_are_finite_differences(
 def test_gradients_of_a_thousand_random_formulas_are_finite_differences(semantics: str) -> None:
     @given(RANDOM, tables(4), st.integers(0, 9999))
     @tries(1000)
-    def each(pack: Pack, table: np.ndarray, seed: int) -> None:
+    def check_example(pack: Pack, table: np.ndarray, seed: int) -> None:
         assume(check_slope(pack, table, seed, semantics))
 
-    each()
+    check_example()

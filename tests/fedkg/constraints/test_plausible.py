@@ -1,4 +1,7 @@
-"""Batches and answers that are not what their layouts announce are noticed, and those that are raise nothing."""
+"""Warnings about batches and answers that do not match their layouts.
+
+Those that match raise nothing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ SHOWN = r"fedkg\.columns\(names, mean=\.\.\., std=\.\.\.\)"
 
 
 def rules_over(units: dict[str, str], spans: dict[str, tuple[float, float]] | None = None) -> Pack:
-    """Every column is at most 1000 of its unit."""
+    """Every column is at most 1000 in its unit."""
     found = tuple(
         Column(name=name, source=name, unit=unit, span=(spans or {}).get(name))
         for name, unit in units.items()
@@ -45,7 +48,7 @@ def rules_over(units: dict[str, str], spans: dict[str, tuple[float, float]] | No
 
 
 def raised_only() -> Pack:
-    """Failure never falls as wear rises: no formula reads `wear` itself."""
+    """Failure never falls as wear rises; no formula reads `wear` itself."""
     wear = Column(name="wear", source="wear", unit="min", span=(0.0, 260.0))
     contract = DataContract(
         columns=(wear, FAILURE), views=(View(), View(kind="raised", column=0, delta=13.0))
@@ -68,7 +71,7 @@ def half(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("rows", [8, 32, 256, 4096])
 @pytest.mark.parametrize("spans", [SPANS, {}, {"wear": (0.0, 260.0)}])
-def test_a_forgotten_mean_and_std_is_noticed_with_spans_and_without(
+def test_a_forgotten_mean_and_std_is_detected_with_spans_and_without(
     rows: int, spans: dict[str, tuple[float, float]]
 ) -> None:
     pack, z = rules_over(UNITS, spans), standard(rows)
@@ -81,7 +84,7 @@ def test_a_forgotten_mean_and_std_is_noticed_with_spans_and_without(
         ConstraintModule(pack, x=columns(NAMES, mean=MEAN, std=STD))(raw)
 
 
-def test_who_is_sure_is_asked_nothing() -> None:
+def test_a_layout_marked_sure_is_not_questioned() -> None:
     pack, z = rules_over(UNITS, SPANS), standard(64)
     stopped = columns(NAMES, sure=True)
     assert ConstraintModule(pack, x=stopped)(z).robustness.shape == (64, 1)
@@ -104,9 +107,9 @@ def test_a_column_that_is_only_raised_is_judged() -> None:
 @pytest.mark.parametrize(
     "units",
     [
-        dict.fromkeys("abc", ""),  # no units, nothing to go by
+        dict.fromkeys("abc", ""),  # no units to go by
         dict.fromkeys("abc", "mm/s"),  # three axes of one instrument
-        {"a": "K"},  # a difference of temperatures
+        {"a": "K"},  # a temperature difference
         {"a": "bar", "b": "mm"},
     ],
 )
@@ -132,7 +135,7 @@ def test_a_layout_may_convert_units() -> None:
     assert bool(rules(celsius).satisfied.all())
 
 
-def test_logits_announced_as_probabilities_are_noticed() -> None:
+def test_logits_announced_as_probabilities_are_detected() -> None:
     x = standard(32, 1) * 60.0 + 120.0
     model = nn.Linear(1, 1)
     with pytest.raises(LayoutError, match=r'fedkg\.logit\("failure"\)'):
@@ -162,7 +165,10 @@ def test_answers_are_not_judged_where_they_are_no_numbers() -> None:
 
 @pytest.mark.parametrize("rows", [12, 400])
 def test_answers_are_checked_in_every_call(rows: int) -> None:
-    """Valid answers in the first calls, one that is no probability in a later one: small and large batches."""
+    """Valid answers in the first calls, an invalid probability in a later one.
+
+    Tests small and large batches.
+    """
     pack = fedkg.compile(
         text="signal p in bar span 0 .. 10\n"
         "output f in probability span 0 .. 1\n"
@@ -172,7 +178,7 @@ def test_answers_are_checked_in_every_call(rows: int) -> None:
     )
     rules = ConstraintModule(pack, x=columns(["p"]), y=probability("f") + columns(["g"]))
     x, right = torch.rand(rows, 1) * 10, torch.rand(rows, 2)
-    right[:, 1] = -30.0  # no probability is announced here
+    right[:, 1] = -30.0  # the layout declares no probability
     special = rules.specialise(x)
     for _ in range(3):
         rules(x=x, y=right)

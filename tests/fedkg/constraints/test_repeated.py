@@ -1,4 +1,4 @@
-"""A call like an earlier one says what a first call says, to the bit."""
+"""A repeated call gives the result of a first call, to the bit."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def batch(
     return x, y
 
 
-def said(module: ConstraintModule, x: Tensor, y: Tensor, **call: Any) -> list[Tensor]:
-    """What `told` says, by loops."""
+def report_by_loops(module: ConstraintModule, x: Tensor, y: Tensor, **call: Any) -> list[Tensor]:
+    """The result of `full_report`, computed by loops."""
     with computed_by(loops=True):
-        return told(module, x, y, **call)
+        return full_report(module, x, y, **call)
 
 
-def told(module: ConstraintModule, x: Tensor, y: Tensor, **call: Any) -> list[Tensor]:
-    """All of the report, and of that of steps, and the gradient of the penalty."""
+def full_report(module: ConstraintModule, x: Tensor, y: Tensor, **call: Any) -> list[Tensor]:
+    """The full report, the report by steps, and the gradient of the penalty."""
     report = module(x, y, **call)
     found = [
         torch.as_tensor(getattr(part, name)) for part in (report, report.at_steps) for name in NAMES
@@ -86,12 +86,12 @@ def equal(ours: list[Tensor], theirs: list[Tensor]) -> None:
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_was_called_before_changes_nothing(end: str, scaled: bool, dtype: torch.dtype) -> None:
-    """Batches with and without what is unknown, one after the other."""
+    """Batches with and without unknown values, one after the other."""
     layouts = {"x": SCALED_X, "y": SCALED_Y} if scaled else {}
     module = module_of(end, **layouts)
     for seed, unknown in ((0, 0.0), (1, 0.3), (2, 0.0), (3, 1.0), (4, 0.02)):
         x, y = batch(seed, unknown, dtype)
-        equal(said(module, x, y), said(module_of(end, **layouts), x, y))
+        equal(report_by_loops(module, x, y), report_by_loops(module_of(end, **layouts), x, y))
     assert any(known is not None for known in module._repeats.values())
 
 
@@ -100,8 +100,8 @@ def test_what_was_called_before_changes_nothing(end: str, scaled: bool, dtype: t
 )
 def test_any_form_is_that_of_a_first_call(call: dict[str, Any]) -> None:
     module, (x, y) = module_of(), batch(5, 0.1)
-    said(module, x, y)
-    equal(said(module, x, y, **call), said(module_of(), x, y, **call))
+    report_by_loops(module, x, y)
+    equal(report_by_loops(module, x, y, **call), report_by_loops(module_of(), x, y, **call))
 
 
 def test_rows_in_no_order() -> None:
@@ -111,14 +111,14 @@ def test_rows_in_no_order() -> None:
     for seed in (1, 2):
         x, y = (part.flatten(0, 1) for part in batch(seed, 0.1))
         with pytest.warns(UserWarning, match="several steps"):
-            first = said(module_of(), x, y)
-        equal(said(module, x, y), first)
+            first = report_by_loops(module_of(), x, y)
+        equal(report_by_loops(module, x, y), first)
 
 
 def test_a_report_is_of_what_was_there_when_it_was_asked_for() -> None:
     module, (x, y), (other, later) = module_of(), batch(0), batch(1)
-    said(module, x, y)
-    expected = said(module_of(), x, y)[:2]
+    report_by_loops(module, x, y)
+    expected = report_by_loops(module_of(), x, y)[:2]
     report = module(x, y)
     x.copy_(other)
     y.copy_(later)
@@ -126,10 +126,10 @@ def test_a_report_is_of_what_was_there_when_it_was_asked_for() -> None:
 
 
 def test_tensors_that_are_seen_from_aside() -> None:
-    """Strides, signs, parameters, inference and gradients by features: by whatever way, the same."""
+    """Strides, signs, parameters, inference and gradients by features all give the same result."""
     module, (x, y) = module_of(), batch(0)
-    said(module, x, y)
-    expected = said(module_of(), x, y)[0]
+    report_by_loops(module, x, y)
+    expected = report_by_loops(module_of(), x, y)[0]
     aside = x.transpose(0, 1).contiguous().transpose(0, 1)
     with computed_by(loops=True):
         assert torch.equal(module(aside, y).satisfied, expected)
@@ -146,7 +146,7 @@ def test_tensors_that_are_seen_from_aside() -> None:
 
 def test_what_is_found_out_in_inference_serves_training() -> None:
     module, (x, y) = module_of("clip"), batch(0)
-    expected = said(module_of("clip"), x, y)
+    expected = report_by_loops(module_of("clip"), x, y)
     with computed_by(loops=True):
         for _ in range(2):
             with torch.inference_mode():
@@ -155,30 +155,27 @@ def test_what_is_found_out_in_inference_serves_training() -> None:
                     module(x.clone(), y.clone()).penalty, expected[NAMES.index("penalty")]
                 )
             module(x, y)
-    equal(said(module, x, y), expected)
+    equal(report_by_loops(module, x, y), expected)
 
 
 def test_copies_know_nothing_of_the_calls_before() -> None:
     module, (x, y) = module_of(), batch(0)
-    expected = said(module, x, y)
+    expected = report_by_loops(module, x, y)
     for made in (
         copy.deepcopy(module),
         pickle.loads(pickle.dumps(module)),
         module.double().to("cpu"),
     ):
         assert not made._repeats
-        equal(said(made, x, y), expected)
+        equal(report_by_loops(made, x, y), expected)
 
 
 def test_threads_see_their_own_numbers() -> None:
     module, batches = module_of(), [batch(seed, 0.1 * (seed % 2)) for seed in range(6)]
-    expected = [said(module_of(), *own) for own in batches]
-    with (
-        computed_by(loops=True),
-        ThreadPoolExecutor(4) as pool,
-    ):  # what is patched is so for all threads
+    expected = [report_by_loops(module_of(), *own) for own in batches]
+    with computed_by(loops=True), ThreadPoolExecutor(4) as pool:  # a patch affects all threads
         for ours, theirs in zip(
-            pool.map(lambda own: told(module, *own), batches * 3), expected * 3, strict=True
+            pool.map(lambda own: full_report(module, *own), batches * 3), expected * 3, strict=True
         ):
             equal(ours, theirs)
 
@@ -187,13 +184,16 @@ def test_no_more_shapes_are_remembered_than_a_few(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("fedkg.constraints.module.MOST", 2)
     module, (x, y) = module_of(), batch(0)
     for count in range(8, 12):
-        equal(said(module, x[:count], y[:count]), said(module_of(), x[:count], y[:count]))
+        equal(
+            report_by_loops(module, x[:count], y[:count]),
+            report_by_loops(module_of(), x[:count], y[:count]),
+        )
     assert len(module._repeats) == 2
 
 
 def test_a_wrong_shape_is_refused_as_ever() -> None:
     module, (x, y) = module_of(), batch(0)
-    said(module, x, y)
+    report_by_loops(module, x, y)
     with pytest.raises(LayoutError, match="does not fit its layout"):
         module(x, y[..., :4])
     with pytest.raises(LayoutError, match="does not fit its layout"):
@@ -203,9 +203,12 @@ def test_a_wrong_shape_is_refused_as_ever() -> None:
 @pytest.mark.parametrize("count", [1, 700])
 @pytest.mark.parametrize("number", [torch.inf, torch.nan, torch.finfo(torch.float32).max])
 def test_one_odd_number_wherever_it_stands(count: int, number: float) -> None:
-    """Numbers are looked at in runs: the first and the last of all, those beside the ends of a run, and one more run than that."""
+    """Numbers are checked in runs.
+
+    Tests the first and the last number, those next to the ends of a run, and one run more.
+    """
     module, (x, y) = module_of("clip"), (part.repeat(count, 1, 1) for part in batch(0))
-    said(module, x, y)
+    report_by_loops(module, x, y)
     for place in (0, x.shape[0] * 9 // 2, -1):
         odd = y.clone()
         odd.view(-1, 5)[place, 4] = number
@@ -236,9 +239,9 @@ def test_rules_on_what_stands_in_the_batch_are_not_repeated() -> None:
 
 
 def test_new_tensors_stand_where_those_of_the_call_do() -> None:
-    """Whatever device others are made on meanwhile: loops write to addresses."""
+    """The loops write to addresses, so a default device set meanwhile does not matter."""
     module, (x, y) = module_of(), batch(0)
-    expected = said(module, x, y)[:2]
+    expected = report_by_loops(module, x, y)[:2]
     for again in (module, module_of()):
         with computed_by(loops=True), torch.device("meta"):
             report = again(x, y)
@@ -251,7 +254,7 @@ def test_counts_are_not_rounded_in_mixed_precision(loops: bool) -> None:
     module, rows = (
         module_of(),
         [part.repeat(25, 1, 1) for part in batch(0)],
-    )  # 2,700 samples: no number of bfloat16
+    )  # 2,700 samples: bfloat16 cannot represent this number
     weight = torch.linspace(0.5, 1.0, 300)
     with computed_by(loops=loops):
         for call in ({}, {}, {"sample_weight": weight}):

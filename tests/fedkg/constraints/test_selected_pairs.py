@@ -1,4 +1,4 @@
-"""Rows with keys evaluated on their samples alone say what they say when they are evaluated on the whole batch."""
+"""Evaluating rows with keys only on their samples gives the results of the whole batch."""
 
 from __future__ import annotations
 
@@ -50,14 +50,17 @@ FORMS = (
 
 
 @contextmanager
-def evaluated(share: float, small: int = -1) -> Iterator[None]:
-    """Rows are evaluated on their samples where these are up to such a share of the batch: 1 always, -1 never."""
+def selected_pairs_up_to(share: float, small: int = -1) -> Iterator[None]:
+    """Evaluate rows on their samples if these are at most this share of the batch.
+
+    1: always; -1: never.
+    """
     with patch.object(selection, "WORTH", share), patch.object(selection, "SMALL", small):
         yield
 
 
 def numbers_of(report: ConstraintReport, answers: Tensor) -> dict[str, Tensor]:
-    """All that a report says; everything is computed here."""
+    """All numbers of a report, computed here."""
     found = {
         name: getattr(report, name) for name in (*VERDICTS, "robustness", "penalties", "penalty")
     }
@@ -74,12 +77,15 @@ def numbers_of(report: ConstraintReport, answers: Tensor) -> dict[str, Tensor]:
 
 
 def alike(module: ConstraintModule, x: Tensor, answers: Tensor, **options: object) -> None:
-    """Both ways of evaluation agree: verdicts and robustness to the bit, penalties up to the order in which they are added."""
-    with evaluated(-1.0):
+    """Assert that both ways of evaluation agree.
+
+    Verdicts and robustness agree to the bit, penalties up to the order of addition.
+    """
+    with selected_pairs_up_to(-1.0):
         whole = numbers_of(module(x, answers, **options), answers)
     for chunk in (1 << 18, 3):
         with (
-            evaluated(1.0),
+            selected_pairs_up_to(1.0),
             patch("fedkg.constraints.module.chunk_of", lambda memory, chunk=chunk: chunk),
         ):
             alone = numbers_of(module(x, answers, **options), answers)
@@ -169,7 +175,7 @@ def test_windows_and_their_padding_are_alike(
 def test_samples_alone_say_what_the_interpreter_says(
     pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]]
 ) -> None:
-    with evaluated(1.0):
+    with selected_pairs_up_to(1.0):
         compare(pack, *case)
 
 
@@ -242,7 +248,7 @@ def test_several_keys_empty_groups_and_small_batches(batch: int, products: int) 
     )
     alike(
         limits(5, products), x, y, keys=keys_of(batch, 4, 3)
-    )  # nobody is the last machine or product
+    )  # no sample has the last machine or product
 
 
 def test_pairs_are_those_that_apply_in_order_of_rows() -> None:
@@ -255,7 +261,7 @@ def test_pairs_are_those_that_apply_in_order_of_rows() -> None:
         ]
     )
     conditions = torch.tensor([[1, 2, 0, 3], [0, 1, 2, 0]])
-    with evaluated(1.0):
+    with selected_pairs_up_to(1.0):
         selector = Selector(met, None)
         chosen = selector.select(conditions.numpy())
         assert chosen is not None
@@ -303,7 +309,7 @@ def test_parts_of_a_batch_are_punished_as_batches_of_their_own(
         torch.randn(6, 1, dtype=torch.float64).requires_grad_(),
     )
     weight = torch.full((2, 3), 1 / 3) if share is None else torch.tensor(share)
-    with evaluated(way):
+    with selected_pairs_up_to(way):
         apart = rules(x, y, keys=keys).penalty_apart(weight)
         own = [
             rules(
@@ -330,7 +336,7 @@ def test_conditions_of_all_banks_at_once_count_as_bank_by_bank(
 ) -> None:
     rules, keys = limits(3, 2), keys_of(6, 3, 2)
     x, y = torch.randn(6, 1), torch.randn(6, 1)
-    if first is not None:  # what is found out once must outlive the transform in which it was
+    if first is not None:  # a cached result must outlive the transform in which it was computed
         first(lambda z: rules(x, z, keys=keys).penalty)(y if first is torch.func.grad else y[None])
     at_once = rules(x, y, keys=keys).penalty
     with patch.object(penalty_sum, "LITTLE", 0):
@@ -348,7 +354,7 @@ def test_keys_that_cannot_be_looked_at_are_masked() -> None:
         torch.autograd.functional.jacobian(lambda z, i=i: penalty(z, x[i], machine[i]), y[i])
         for i in range(4)
     ]
-    with evaluated(1.0):
+    with selected_pairs_up_to(1.0):
         torch.testing.assert_close(
             torch.func.vmap(torch.func.grad(penalty))(y, x, machine), torch.stack(each)
         )
@@ -369,7 +375,7 @@ def test_keys_that_cannot_be_looked_at_are_masked() -> None:
 def test_rows_stay_in_the_packs_order() -> None:
     rules = limits(4)
     machine = torch.tensor([3, 1, 1, 0])
-    with evaluated(1.0):
+    with selected_pairs_up_to(1.0):
         report = rules(torch.zeros(4, 1), torch.zeros(4, 1), keys={"machine": machine})
         assert torch.equal(~torch.isnan(report.robustness), machine[:, None] == torch.arange(4))
     assert report.rule_index.tolist() == [0, 1, 0, 1]

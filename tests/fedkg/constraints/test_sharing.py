@@ -1,4 +1,7 @@
-"""Equal rows, common sub-terms and extremes are evaluated once: the same numbers to the bit, the same penalties and gradients."""
+"""Equal rows, common subterms and extremes are evaluated once.
+
+Numbers are the same to the bit; penalties and gradients are the same.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ P, Q, SCALE = Param(index=0), Param(index=1), 2
 
 
 def both(pack: Pack) -> tuple[ConstraintModule, ConstraintModule]:
-    """The module, and one whose rows have nothing in common."""
+    """The module, and one with rows that have nothing in common."""
     module, plain = (ConstraintModule(pack, x=X, y=Y) for _ in range(2))
     plain.sharing = Sharing(
         banks=plain.banks, values=(), hoisted=(None,) * len(plain.banks), extremes=()
@@ -55,8 +58,11 @@ def both(pack: Pack) -> tuple[ConstraintModule, ConstraintModule]:
     return module, plain
 
 
-def repeated(bank: Bank, times: int, dice: np.random.Generator) -> Bank:
-    """The bank with each row so many times, in any order, a number of some of the copies another one, of several rules."""
+def repeat_rows(bank: Bank, times: int, dice: np.random.Generator) -> Bank:
+    """The bank with `times` copies of each row, in random order.
+
+    Some copies differ in one number or belong to another rule.
+    """
     rows = dice.permutation(np.repeat(np.arange(bank.rows), times))
     many = bank.take(rows.astype(np.int64))
     params = many.params.copy()
@@ -125,7 +131,7 @@ def test_random_packs_are_judged_as_without(
 ) -> None:
     dice = np.random.default_rng(seed)
     pack = ending(
-        replace(pack, banks=tuple(repeated(bank, 6, dice) for bank in pack.banks)),
+        replace(pack, banks=tuple(repeat_rows(bank, 6, dice) for bank in pack.banks)),
         "clip" if seed % 2 else "strict",
     )
     answers = torch.from_numpy(answers_for(seed, len(table), unknown)).requires_grad_()
@@ -145,7 +151,7 @@ RISE = Sum(args=(FAILURE, Negate(arg=QUALITY)))
 
 
 def rows_of(skeleton: Formula, count: int, dice: np.random.Generator, width: int = 5) -> Bank:
-    """Limits at random; the other number and the scale are the same for all, and so are the columns."""
+    """Random limits; the other number, the scale and the columns are the same for all rows."""
     one = bank_of(skeleton, [0.0, 0.25, 2.0, 0.0, 2.0][:width], [0, 1, 2, 4, 5])
     many = one.take(np.zeros(count, dtype=np.int64))
     params = many.params.copy()

@@ -1,4 +1,7 @@
-"""Robustness in the semantics of a call: by norms its sign is the verdict, by log-sum-exp it lies within its bound of the exact one."""
+"""Robustness in the semantics of a call.
+
+By norms, its sign is the verdict; by log-sum-exp, it lies within its bound of the exact one.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,11 @@ CALLS = (
 def check_signs(
     pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype
 ) -> None:
-    """By norms robustness is not negative where satisfied, negative where violated, and not a number elsewhere; infinite as the exact."""
+    """Assert that robustness by norms has the right sign.
+
+    Not negative where satisfied, negative where violated, not a number elsewhere, and infinite
+    where the exact one is.
+    """
     answers = torch.from_numpy(answers_for(seed, len(table), unknown)).to(dtype).requires_grad_()
     report = report_of(ending(pack, end), table, answers, semantics="sound")
     found = report.smooth_robustness
@@ -81,7 +88,10 @@ def test_the_sign_of_robustness_lies_in_none_of_many(
 
 
 def leeway(formula: Formula, steps: int) -> float:
-    """By how many temperatures at most log-sum-exp moves a formula's robustness, over traces of so many steps and sets of three."""
+    """The largest error of log-sum-exp robustness of a formula, in temperatures.
+
+    For traces of `steps` steps and sets of three.
+    """
     match formula:
         case And() | Or():
             return max(leeway(arg, steps) for arg in formula.args) + math.log(len(formula.args))
@@ -119,7 +129,10 @@ def least_scale(bank: Bank, row: int) -> float:
 
 
 def check_nearness(report: ConstraintReport, pack: Pack, temperature: float, steps: int) -> None:
-    """Of the exact robustness of margins no wider than the reach: minima and maxima of clipped numbers are clipped ones."""
+    """Compare with the exact robustness, for margins within the reach.
+
+    Minima and maxima of clipped numbers are clipped minima and maxima.
+    """
     exact, found, start = report.robustness, report.smooth_robustness, 0
     assert torch.isnan(found)[torch.isnan(exact)].all()
     for bank in pack.banks:
@@ -180,18 +193,18 @@ def test_gradients_are_finite_differences(name: str, semantics: str) -> None:
     module = module_of(single(skeleton, end="strict", members=members))
     x, y = batch(6, count=1, steps=5)
 
-    def of(answers: Tensor) -> Tensor:
+    def robustness_of(answers: Tensor) -> Tensor:
         report = module(x, answers, semantics=semantics, temperature=0.2)
         values = torch.cat(
             [report.at_steps.smooth_robustness.flatten(), report.smooth_robustness.flatten()]
         )
         return values[values.detach().isfinite()]
 
-    assert torch.autograd.gradcheck(of, y.requires_grad_())
+    assert torch.autograd.gradcheck(robustness_of, y.requires_grad_())
 
 
 def two_limits(scale: float) -> tuple[Pack, Tensor]:
-    """Failure and quality at most 0.3 each, at 1.3 and 0.6."""
+    """Failure and quality are at most 0.3 each; here they are 1.3 and 0.6."""
     other = le(OUT.model_copy(update={"index": 1}), LIMIT)
     pack = single(And(args=(le(OUT, LIMIT), other)), end="clip")
     pack.banks[0].params[0, 1] = scale

@@ -1,4 +1,7 @@
-"""Until by norms over signed squares: the norms joined step by step, with gradients, from loops and from tensor operations alike."""
+"""Until by norms over signed squares, combined step by step, with gradients.
+
+Loops and tensor operations agree.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ SPECIAL = (0.0, UNREACHABLE, -UNREACHABLE, 1e-30, 1e-6, -1e-6)
 
 
 def sides(dice: random.Random, dtype: torch.dtype, shape: tuple[int, ...]) -> list[Tensor]:
-    """Two sides with numbers of all kinds among them, unknown ones too."""
+    """Two sides with numbers of all kinds, unknown ones included."""
     generator = torch.Generator().manual_seed(dice.randrange(1 << 30))
     made = []
     for _ in range(2):
@@ -102,24 +105,24 @@ def test_gradients_are_finite_differences(first: int, last: int, lowest: bool) -
         torch.randn(1, 6, generator=generator, dtype=F64, requires_grad=True) for _ in range(2)
     )
 
-    def of(left: Tensor, right: Tensor) -> Tensor:
+    def until_of(left: Tensor, right: Tensor) -> Tensor:
         found = norm_until(left, right, first, last, -UNREACHABLE, UNREACHABLE, lowest=lowest)
         return found[found.detach().abs() < UNREACHABLE / 2]
 
-    assert torch.autograd.gradcheck(of, pair)
-    assert torch.autograd.gradgradcheck(of, pair)
+    assert torch.autograd.gradcheck(until_of, pair)
+    assert torch.autograd.gradgradcheck(until_of, pair)
 
 
 def test_transforms_see_the_same() -> None:
     generator = torch.Generator().manual_seed(1)
     left, right = (torch.randn(4, 7, generator=generator, dtype=F64) for _ in range(2))
 
-    def of(before: Tensor, there: Tensor) -> Tensor:
+    def until_of(before: Tensor, there: Tensor) -> Tensor:
         return norm_until(
             before[None], there[None], 0, 3, -UNREACHABLE, UNREACHABLE, lowest=False
         ).sum()
 
-    each = torch.func.vmap(torch.func.grad(of, argnums=(0, 1)))(left, right)
+    each = torch.func.vmap(torch.func.grad(until_of, argnums=(0, 1)))(left, right)
     leaves = [side.clone().requires_grad_() for side in (left, right)]
     whole = torch.autograd.grad(
         norm_until(*leaves, 0, 3, -UNREACHABLE, UNREACHABLE, lowest=False).sum(), leaves

@@ -1,4 +1,4 @@
-"""A specialised module says what the module says, to the last bit."""
+"""A specialised module agrees with the module, to the last bit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ VALUES = torch.tensor([-2.0, -1.0, -0.5, -0.0, 0.0, 0.1, 0.3, 0.5, 1.0, 2.0, 8.6
 
 
 def answers(seed: int, shape: tuple[int, ...], dtype: torch.dtype, broken: bool = False) -> Tensor:
-    """Answers that often sit on the bounds of rules; of the first client some are missing, if `broken`."""
+    """Answers that often lie on the bounds of rules.
+
+    With `broken`, some answers of the first client are missing.
+    """
     generator = torch.Generator().manual_seed(seed)
     y = VALUES[torch.randint(len(VALUES), shape, generator=generator)].to(dtype)
     if broken and y.numel():
@@ -52,7 +55,7 @@ def same(special: ConstraintReport, plain: ConstraintReport) -> None:
         ), name
 
 
-def evaluated(report: ConstraintReport) -> list[int]:
+def count_evaluated(report: ConstraintReport) -> list[int]:
     """Rows, or windows with a step, on which each constraint fires with a known verdict."""
     steps = report.at_steps
     places = steps.fired & ~steps.unknown
@@ -64,7 +67,7 @@ def check(special: Specialised, reports: list[ConstraintReport], y: Tensor) -> N
     for k, report in enumerate(reports):
         same(special(y[k]), report)
         assert counts.violated[k].tolist() == report.violated.sum(0).tolist()
-        assert counts.evaluated[k].tolist() == evaluated(report)
+        assert counts.evaluated[k].tolist() == count_evaluated(report)
 
 
 @given(
@@ -87,7 +90,9 @@ def test_rows(pack: Pack, table: np.ndarray, seed: int, broken: bool, dtype: tor
 
 
 def ordered(draw: st.DrawFn) -> Formula:
-    """A formula of comparisons that rise or fall with an output, of guards over inputs, and of classes."""
+    """A formula of comparisons that are monotone in an output, of guards over inputs, and of
+    classes.
+    """
     fixed: st.SearchStrategy[Term] = st.sampled_from(
         [Param(index=0), Param(index=1), Slot(index=0), Slot(index=1)]
     )
@@ -279,11 +284,11 @@ LIMITS = Implies(
         )
     ),
 )
-"""Limits on two outputs where an input reaches a number."""
+"""Limits on two outputs in rows where an input reaches a number."""
 
 
 def limited(rows: int, seed: int) -> tuple[ConstraintModule, Tensor, Tensor]:
-    """A module of rows with limits of their own, those limits in float32 [rows, 2], and inputs [40, 4]."""
+    """A module of rows with individual limits, the limits (float32 [rows, 2]), inputs [40, 4]."""
     dice = np.random.default_rng(seed)
     bank = bank_of(LIMITS, [0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [0, 1, 2, 4, 5], rows=rows)
     bank.params[:, :3] = dice.normal(size=(rows, 3))
@@ -314,7 +319,7 @@ def test_answers_on_limits_and_one_float_beside(rows: int) -> None:
     for k in range(70):
         report = module(x, y[k])
         assert counts.violated[k].tolist() == report.violated.sum(0).tolist()
-        assert counts.evaluated[k].tolist() == evaluated(report)
+        assert counts.evaluated[k].tolist() == count_evaluated(report)
 
 
 @pytest.mark.parametrize("clients", [0, 1, 64, 257])
@@ -346,7 +351,7 @@ def test_sums_of_answers_of_any_number_of_models(clients: int) -> None:
 
 
 def test_counts_are_the_callers_own() -> None:
-    """Also of what fires the same for all models."""
+    """The caller may change the counts, also those that are the same for all models."""
     special = ConstraintModule(guarded(limit=-1.0), x=X, y=Y).specialise(torch.zeros(4, 4))
     counts = special.counts(torch.ones(1, 4, 5))
     expected = [part.tolist() for part in (counts.violated, counts.evaluated)]

@@ -1,4 +1,7 @@
-"""Programs on words of bits count what the definition of their sets says, on a CPU; other devices go by the definition."""
+"""Programs on bit words count what the definition of their sets says, on a CPU.
+
+Other devices use the definition.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from fedkg.constraints.specialised.counting import Counter, Target, counted
 
 CORES = 3
 LEVELS = torch.tensor([-torch.inf, -1.0, -0.0, 0.0, 0.5, 3.0])
-"""Few, so that numbers often sit on thresholds."""
+"""Few levels, so that numbers often equal thresholds."""
 
 
 def drawn(of: Tensor, shape: tuple[int, ...], dice: torch.Generator) -> Tensor:
@@ -26,10 +29,10 @@ def drawn(of: Tensor, shape: tuple[int, ...], dice: torch.Generator) -> Tensor:
 def sets(
     draw: st.DrawFn, rows: int, samples: int, dice: torch.Generator, dtype: torch.dtype
 ) -> Clients:
-    """Sets of clients that vary, joined to a depth of three."""
+    """Different sets of clients, combined to a depth of three."""
     truths = torch.tensor([False, True])
 
-    def reach() -> Clients:
+    def draw_reach() -> Clients:
         width = draw(st.sampled_from([1, samples]))
         core = torch.randint(CORES, (rows,), generator=dice)
         return Reach(
@@ -38,16 +41,16 @@ def sets(
             above=drawn(truths, (rows, width), dice),
         )
 
-    def some(depth: int) -> Clients:
+    def draw_clients(depth: int) -> Clients:
         if depth == 0 or draw(st.booleans()):
-            return reach()
-        parts: list[Clients] = [some(depth - 1) for _ in range(draw(st.integers(1, 3)))]
+            return draw_reach()
+        parts: list[Clients] = [draw_clients(depth - 1) for _ in range(draw(st.integers(1, 3)))]
         parts += [
             Fixed(mask=drawn(truths, (rows, samples), dice)) for _ in range(draw(st.integers(0, 2)))
         ]
         return joined(draw(st.permutations(parts)), draw(st.booleans()))
 
-    return some(3)
+    return draw_clients(3)
 
 
 @given(
@@ -78,11 +81,12 @@ def test_words_count_what_the_sets_say(
         ]
         results += 2 * rows
     values = drawn(LEVELS[1:], (CORES, clients, samples), dice).to(dtype)
-    constant = torch.tensor([0] * results + [1, 2, 3])  # three places are of no target
+    constant = torch.tensor([0] * results + [1, 2, 3])  # three positions belong to no target
     own = torch.cat([counted(target, values, (windows, steps)) for target in targets])
     with (
         pytest.MonkeyPatch.context() as patched
-    ):  # thresholds sorted and not; words in blocks, and clients or words among threads
+        # sorted and unsorted thresholds; bit words in blocks; clients or words split over threads
+    ):
         patched.setattr(programs, "RUNGS", rungs)
         patched.setattr(bit_kernels, "NEAR", near)
         patched.setattr(bit_kernels, "LEAST", least)

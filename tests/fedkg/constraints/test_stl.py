@@ -1,4 +1,7 @@
-"""Temporal formulas over traces, by the acceptance tests of the FedSTL specification, and what is special about windows and ends."""
+"""Temporal formulas over traces: the acceptance tests of the FedSTL specification.
+
+Also special cases of windows and ends of traces.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,7 @@ def test_fedstl_acceptance_4_windows_and_signs() -> None:
 def made(
     count: int, seed: int
 ) -> list[tuple[Formula, list[float], np.ndarray[tuple[int, ...], np.dtype[np.float64]], str]]:
-    """Random formulas with their numbers, a trace each, and how it ends."""
+    """Random formulas with their numbers, a trace each, and its kind of end."""
     dice, noise, out = random.Random(seed), np.random.default_rng(seed), []
     for i in range(count):
         maker = Maker(dice)
@@ -124,7 +127,10 @@ DUAL = {
 
 
 def pushed(formula: Formula) -> Formula:
-    """The negation of a formula, moved inwards by De Morgan's laws to what is no `and`, `or`, `if` or window."""
+    """The negation of a formula, moved inwards by De Morgan's laws.
+
+    It stops at everything except `and`, `or`, `if` and windows.
+    """
     match formula:
         case Not():
             return formula.arg
@@ -256,7 +262,7 @@ def test_horizons_add_up() -> None:
         (at_most(X, P[2]), [0, 1, 0.0], 4, "step 4 does not exist"),
     ],
 )
-def test_what_cannot_be_answered_is_said(
+def test_a_step_outside_the_horizon_is_an_error(
     formula: Formula, params: list[float], at: int, words: str
 ) -> None:
     with pytest.raises(HorizonError, match=words):

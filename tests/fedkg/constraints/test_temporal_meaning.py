@@ -1,4 +1,7 @@
-"""The NumPy interpreter against the definition, over random formulas, traces with gaps, keys and members."""
+"""The NumPy interpreter against the definition.
+
+Over random formulas, traces with gaps, keys and members.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Matrix = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 def traces_of(bank: Bank, row: int, values: Matrix, timing: Timing) -> list[Trace]:
-    """The steps of a bank row, trace by trace, as the definition says."""
+    """The steps of a bank row, trace by trace, by definition."""
     keys = [
         (k, c)
         for k, c in zip(bank.keys[row].tolist(), bank.codes[row].tolist(), strict=True)
@@ -48,7 +51,10 @@ def traces_of(bank: Bank, row: int, values: Matrix, timing: Timing) -> list[Trac
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Bank, Matrix, Timing]:
-    """A bank, values in four views, and rows in any order over a few traces, steps missing; sometimes two rows at one step."""
+    """A bank, values in four views, and rows in any order over a few traces.
+
+    Some steps are missing; sometimes a step has two rows.
+    """
     bank = draw(banks(temporal=True, members=draw(st.booleans()), max_rows=3))
     base = draw(tables(max_rows=9))
     values = np.stack([base, base + 2.5, np.roll(base, 1, axis=0), np.roll(base, 2, axis=0)])
@@ -83,7 +89,7 @@ def test_many_verdicts_are_the_definitions(case: tuple[Bank, Matrix, Timing]) ->
 
 
 def check(bank: Bank, values: Matrix, timing: Timing) -> None:
-    """The interpreter says of every row what the definition says at its step."""
+    """Assert that the interpreter agrees with the definition for every row at its step."""
     found = evaluate_bank(bank, values, timing)
     for row in range(bank.rows):
         seen = set()
@@ -107,16 +113,16 @@ def check(bank: Bank, values: Matrix, timing: Timing) -> None:
                     assert found.fired[i, row] == (antecedent(bank, row, trace, t) is True)
         rest = [i for i in range(values.shape[1]) if i not in seen]
         told = found.satisfied[rest, row] | found.violated[rest, row]
-        assert not told.any() or repeated(timing) or not is_temporal(bank.skeleton)
+        assert not told.any() or has_repeated_step(timing) or not is_temporal(bank.skeleton)
 
 
 def antecedent(bank: Bank, row: int, trace: Trace, t: int) -> bool | None:
-    """The truth of what stands before `then`."""
+    """The truth of the condition before `then`."""
     assert isinstance(bank.skeleton, Implies)
     return row_verdict(replace(bank, skeleton=bank.skeleton.antecedent), row, trace, t)[2]
 
 
-def repeated(timing: Timing) -> bool:
-    """Whether two rows stand at one step: the second has the verdict of the first."""
+def has_repeated_step(timing: Timing) -> bool:
+    """Whether a step has two rows: the second has the verdict of the first."""
     places = np.stack([timing.trace, timing.step], axis=1)
     return bool(np.unique(places, axis=0).shape[0] < places.shape[0])

@@ -1,7 +1,8 @@
-"""Values that tie: whose the gradient is, in the loops as in the engine.
+"""Gradients of tied values, in the loops as in the engine.
 
-What formulas side by side decide alike they share evenly. Of the steps of a window the first has it all, and of an until (since) the step
-that is first from now on: the right side of a step before its left one, its left one before all that follows.
+Formulas on the same level share the gradient of a tie evenly. In a window the first tied step has
+all of it. In an until (since) it is the first step from now on: the right side of a step comes
+before its left side, and its left side before all that follows.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ WINDOWS = {
 
 def module_for(formula: Formula, params: list[float], end: str) -> ConstraintModule:
     module = ConstraintModule(ending(pack_of([bank_of(formula, params, [4, 5])]), end), x=X, y=Y)
-    module._horizons.clear()  # a trace may be too short for a rule to be decided anywhere
+    module._horizons.clear()  # a trace may be too short to decide a rule anywhere
     return module
 
 
 def tied(seed: int, steps: int, unknown: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Answers of five values, on two traces."""
+    """Answers with five distinct values, on two traces."""
     dice = torch.Generator().manual_seed(seed)
     y = torch.randint(-2, 3, (2, steps, 5), generator=dice).double() / 2
     y[torch.rand(y.shape, generator=dice) < unknown] = torch.nan
@@ -81,7 +82,10 @@ def test_nested_formulas_have_the_slopes_of_the_engine(seed: int, end: str) -> N
 def at_first_step(
     formula: Formula, left: list[float], right: list[float], *, loops: bool, step: int = 0
 ) -> list[list[float]]:
-    """The slopes of a formula's robustness at a step by the answers to its left and to its right."""
+    """The gradient of a formula's robustness at a step.
+
+    It is with respect to the answers to its left and to its right.
+    """
     module = module_for(formula, [0.0, 1.0, 0.0, -1.0], "clip")
     y = torch.zeros(1, len(left), 5, dtype=torch.float64)
     y[0, :, 0], y[0, :, 1] = torch.tensor(left), torch.tensor(right)
@@ -119,8 +123,13 @@ def test_the_first_of_equals_decides(loops: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_what_is_better_by_the_least_that_there_is_has_it_all(dtype: torch.dtype) -> None:
-    """A strict comparison that is met exactly misses by the least number there is: it decides beside one that is not strict."""
+def test_the_larger_value_has_the_whole_gradient_however_small_the_difference(
+    dtype: torch.dtype,
+) -> None:
+    """A strict comparison with equal sides is violated by the smallest number there is.
+
+    It decides next to a comparison that is not strict.
+    """
     least = torch.finfo(dtype).smallest_normal
     left, right = (
         torch.tensor(side, dtype=dtype, requires_grad=True)

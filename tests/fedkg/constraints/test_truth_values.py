@@ -1,6 +1,8 @@
-"""Columns of truth values: what a rule asks of them is a yes or no in every engine, and its margin that of the comparison they guard.
+"""Columns of truth values are yes/no conditions in every engine.
 
-A small second meaning, on the conditions as they are written: least and largest possible robustness, and the verdict, step by step.
+The margin of a rule is that of the comparison that they guard. A small second interpreter works on
+the conditions as they are written: least and largest possible robustness, and the verdict, step by
+step.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ UNKNOWN: Interval = (-INF, INF, None)
 
 @dataclass(frozen=True)
 class Part:
-    """A condition: its words, and what it is made of; `number` is a limit, or 1 for true and 0 for false."""
+    """A condition: its text and its parts; `number` is a limit, or 1 for true and 0 for false."""
 
     kind: str
     text: str
@@ -92,8 +94,11 @@ RULES = st.tuples(CONDITIONS, limits()).map(
 )
 
 
-def said(part: Part, data: dict[str, np.ndarray], step: int) -> Interval:
-    """The robustness and the verdict of a condition at a step, by their definition; beyond the trace everything is unknown."""
+def evaluate_condition(part: Part, data: dict[str, np.ndarray], step: int) -> Interval:
+    """The robustness and the verdict of a condition at a step, by definition.
+
+    Beyond the trace everything is unknown.
+    """
     if not 0 <= step < len(data["p"]):
         return UNKNOWN
     if part.kind in ("truth", "limit"):
@@ -106,13 +111,13 @@ def said(part: Part, data: dict[str, np.ndarray], step: int) -> Interval:
         return margin, margin, margin >= 0
     if part.kind in ("always", "once"):
         each = [
-            said(part.args[0], data, step + k * (1 if part.kind == "always" else -1))
+            evaluate_condition(part.args[0], data, step + k * (1 if part.kind == "always" else -1))
             for k in (0, 1)
         ]
         return (
             least(each) if part.kind == "always" else against(least([against(one) for one in each]))
         )
-    each = [said(arg, data, step) for arg in part.args]
+    each = [evaluate_condition(arg, data, step) for arg in part.args]
     if part.kind == "not":
         return against(each[0])
     if part.kind == "and":
@@ -165,7 +170,7 @@ def batch(
 
 
 def verdicts(found: Any, row: int) -> list[bool | None]:
-    """Of a bank's values, or of a report, those of one row."""
+    """The verdicts of one row, from a bank's values or from a report."""
     pairs = zip(
         np.asarray(found.satisfied)[:, row], np.asarray(found.violated)[:, row], strict=True
     )
@@ -180,7 +185,7 @@ def margins(expected: list[Interval]) -> list[float]:
 @tries(30)
 def test_every_engine_says_what_the_words_mean(rule: Part, data: dict[str, np.ndarray]) -> None:
     pack = pack_of(rule)
-    expected = [said(rule, data, step) for step in range(len(data["p"]))]
+    expected = [evaluate_condition(rule, data, step) for step in range(len(data["p"]))]
     (bank,) = pack.banks
     meant = evaluate_bank(bank, values_of(pack, data))
     np.testing.assert_array_equal(meant.robustness[:, 0], margins(expected))
@@ -197,7 +202,7 @@ def test_every_engine_says_what_the_words_mean(rule: Part, data: dict[str, np.nd
 
 
 def near(expected: list[Interval]) -> bool:
-    """Whether a margin is 0 somewhere, on the one side or the other of which rounding may put a scaled number."""
+    """Whether a margin is 0 somewhere, where rounding of a scaled number may change its sign."""
     return any(0.0 in (low, high) for low, high, _ in expected)
 
 
@@ -216,7 +221,7 @@ def standardised(x: torch.Tensor) -> torch.Tensor:
 def check_loops(
     rules: list[Part], data: dict[str, np.ndarray], dtype: torch.dtype, plain: bool
 ) -> None:
-    """What the loops and the tensors say is the same, of features as they are or standardised."""
+    """Assert that loops and tensors agree, on raw and on standardised features."""
     pack = pack_of(*rules)
     x, y = batch(data, dtype)
     module, x = (ConstraintModule(pack, x=X, y=Y), x) if plain else (scaled(pack), standardised(x))
@@ -259,7 +264,7 @@ def test_the_command_line_tells_the_same_worst_case(
         f"{','.join(cells[i : i + 4])}\n" for i in range(0, len(cells), 4)
     )
     (found,) = evaluate(pack_of(rule), read_bytes(text.encode(), "t.csv")).rules
-    expected = [said(rule, data, step) for step in range(len(data["p"]))]
+    expected = [evaluate_condition(rule, data, step) for step in range(len(data["p"]))]
     assert (found.satisfied, found.violated) == tuple(
         sum(verdict is wanted for _, _, verdict in expected) for wanted in (True, False)
     )
@@ -274,7 +279,10 @@ def test_the_command_line_tells_the_same_worst_case(
 def test_a_guard_takes_nothing_from_the_margin_that_it_guards(
     guard: Part, limit: Part, data: dict[str, np.ndarray], semantics: str
 ) -> None:
-    """Where the guard holds, robustness, penalties and gradients are those of the limit alone; where it does not, nothing is missed."""
+    """If the guard holds, robustness, penalties and gradients are those of the limit alone.
+
+    If it does not, the violation is 0.
+    """
     x, y = batch(data)
     y.requires_grad_()
     alone, guarded = (
@@ -322,8 +330,8 @@ def test_arithmetic_with_truth_values_is_that_of_numbers(text: str) -> None:
     assert any(isinstance(part, Compare) for _, part in everywhere(pack.banks[0].skeleton))
 
 
-def test_what_was_averaged_is_taken_by_halves() -> None:
-    """Features that others disturbed, or scaled in half precision, are the nearer of true and false."""
+def test_perturbed_truth_values_are_rounded() -> None:
+    """Perturbed features, or features scaled in half precision, count as the nearer truth value."""
     x = torch.tensor([[0.97, 0.0, 33.0], [0.03, 0.0, 33.0]])
     found = ConstraintModule(pack_of(Part("if", "if valve is on then p <= 3 bar")), x=X, y=None)(
         x, None

@@ -1,4 +1,7 @@
-"""Windows as loops of a compiled graph: values, verdicts and slopes are those of the passes that a plain call takes."""
+"""Windows as loops of a compiled graph agree with a plain call.
+
+Compares values, verdicts and gradients.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ Case = tuple[np.ndarray[Any, np.dtype[np.float64]], Tensor, Tensor, Tensor]
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Windows and what is beyond the trace [R, 3], and values, other values and incoming slopes [R, n, T], with many ties."""
+    """Windows and the values beyond the trace [R, 3], and inputs for them.
+
+    Values, other values and incoming gradients [R, n, T], with many ties.
+    """
     rows, traces, steps = draw(st.integers(1, 4)), draw(st.integers(1, 2)), draw(st.integers(1, 8))
     one = st.tuples(
         st.integers(0, steps + 2),
@@ -58,7 +64,7 @@ def clamped(
 
 
 def steps_of(values: Tensor, windows: np.ndarray[Any, np.dtype[np.float64]]) -> fused_reduction.At:
-    """The values so many steps on, and what is beyond the trace."""
+    """The values of the next steps, and those beyond the trace."""
     steps, beyond = values.shape[-1], torch.from_numpy(windows[:, 2, None, None])
 
     def at(by: int) -> Tensor:
@@ -71,7 +77,7 @@ def steps_of(values: Tensor, windows: np.ndarray[Any, np.dtype[np.float64]]) -> 
 
 
 def with_slopes(work: Callable[..., Tensor], by: Tensor, *parts: Tensor) -> list[Tensor]:
-    """What is found without a graph and with one, and its slopes."""
+    """The results without a graph and with one, and the gradients."""
     leaves = [part.clone().requires_grad_() for part in parts]
     found = work(*leaves)
     return [work(*parts), found.detach(), *torch.autograd.grad(found, leaves, by)]
@@ -142,7 +148,7 @@ def test_until_is_that_of_passes(case: Case, lowest: bool, past: bool) -> None:
 
 @pytest.mark.parametrize("one_window", [True, False])
 def test_many_at_once(one_window: bool) -> None:
-    """Under vmap, values and slopes are those of each."""
+    """Under vmap, values and gradients equal those of single calls."""
     dice = torch.Generator().manual_seed(0)
     left, right, by = (
         torch.randint(-2, 3, (3, 2, 2, 6), generator=dice).double() for _ in range(3)
@@ -151,7 +157,7 @@ def test_many_at_once(one_window: bool) -> None:
     ends = fused_reduction.ends_of(windows, left, past=False)
 
     def both(p: Tensor, q: Tensor, slope: Tensor) -> tuple[Tensor, ...]:
-        def total(a: Tensor, b: Tensor) -> Tensor:
+        def sum_of_results(a: Tensor, b: Tensor) -> Tensor:
             at = steps_of(a, windows), steps_of(b, windows)
             found = materialise(
                 fused_reduction.extreme(a, ends, lowest=True)
@@ -163,7 +169,7 @@ def test_many_at_once(one_window: bool) -> None:
                 * slope
             ).sum()
 
-        return torch.func.grad(total, argnums=(0, 1))(p, q)
+        return torch.func.grad(sum_of_results, argnums=(0, 1))(p, q)
 
     expected = [
         torch.stack(parts)
@@ -225,10 +231,10 @@ SHAPES: dict[str, Formula] = {
     "since": until("since", closed=False),
 }
 SPANS = ([[0, 3]] * 3, [[0, 0], [1, 3], [0, 5]], [[2, -1], [0, -1], [3, 5]])
-"""Windows of three rows: alike, different, and to the trace's end or beyond it."""
+"""Windows of three rows: equal, different, and to the trace's end or beyond it."""
 
 
-def said(
+def evaluate_module(
     module: ConstraintModule,
     x: Tensor,
     y: Tensor,
@@ -236,7 +242,7 @@ def said(
     opened: bool,
     form: Any = "hinge",
 ) -> tuple[Tensor, ...]:
-    """Penalty and its slope, robustness and its slope, verdicts at steps."""
+    """Penalty and robustness with their gradients, and verdicts at steps."""
     report = (
         module.opened(x, y, weight, replace(HINGE, kind=form))
         if opened
@@ -275,11 +281,15 @@ def test_a_traced_call_says_what_a_plain_one_says(
     end: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For windows alike and not, traces of one step and more, traces that begin late and end early, unknown numbers and infinite ones."""
+    """Equal and different windows, traces of one step and more, and traces that begin late and end
+    early.
+
+    Also unknown and infinite numbers.
+    """
     for name, limit in (
         ("LONGEST", longest),
         ("WRITTEN_OUT", written_out),
-    ):  # the passes, as for windows that are too long
+    ):  # the ordinary passes, as for windows that are too long
         if limit is not None:
             monkeypatch.setattr(fused_reduction, name, limit)
     dice = np.random.default_rng(5)
@@ -299,11 +309,13 @@ def test_a_traced_call_says_what_a_plain_one_says(
         args = [x, y.requires_grad_(), *([weight] if weighed else [])]
 
         def work(*given: Tensor, module: ConstraintModule = module) -> tuple[Tensor, ...]:
-            return said(module, *given[:2], given[2] if given[2:] else None, opened=True)
+            return evaluate_module(module, *given[:2], given[2] if given[2:] else None, opened=True)
 
         graph = make_fx(work, tracing_mode="fake")(*args)
         for ours, theirs in zip(
-            graph(*args), said(module, x, y, weight if weighed else None, opened=False), strict=True
+            graph(*args),
+            evaluate_module(module, x, y, weight if weighed else None, opened=False),
+            strict=True,
         ):
             torch.testing.assert_close(ours, theirs, equal_nan=True)
 
@@ -311,7 +323,7 @@ def test_a_traced_call_says_what_a_plain_one_says(
 @pytest.mark.parametrize("form", ["squared", "log_barrier"])
 @pytest.mark.parametrize("end", ["strict", "clip"])
 def test_of_one_evaluation_both_penalties_and_what_counts(end: Any, form: Any) -> None:
-    """Where guards hold, do not hold and are unknown, before what is satisfied, violated and unknown."""
+    """True, false and unknown guards before satisfied, violated and unknown parts."""
     dice = np.random.default_rng(2)
     params = np.array([[2.0, 0, 1, 0.5, -0.5], [1.0, 1, 2, -0.5, 0.5], [0.5, 0, 0, 1.0, -1.0]])
     twice = Implies(
@@ -330,17 +342,20 @@ def test_of_one_evaluation_both_penalties_and_what_counts(end: Any, form: Any) -
         )
 
         def work(*given: Tensor, module: ConstraintModule = module) -> tuple[Tensor, ...]:
-            return said(module, *given, None, opened=True, form=form)
+            return evaluate_module(module, *given, None, opened=True, form=form)
 
         graph = make_fx(work, tracing_mode="fake")(x, y)
-        expected = said(module, x, y, None, opened=False, form=form)
+        expected = evaluate_module(module, x, y, None, opened=False, form=form)
         assert expected[0] > 0
         for ours, theirs in zip(graph(x, y), expected, strict=True):
             torch.testing.assert_close(ours, theirs, equal_nan=True)
 
 
 def test_traces_of_keyed_rows_are_their_own_where_they_are_traced() -> None:
-    """The steps before and after one of a row's key are its neighbours, whatever condition is left out because it is always met."""
+    """The previous and the next step of a row's key are its neighbours in the trace.
+
+    This does not depend on which condition is left out because it is always true.
+    """
     dice = np.random.default_rng(5)
     skeleton = over("always", le(Slot(index=0, role="output"), A))
     one = bank_of(skeleton, [1.0, 0.0, 2.0, 0.5], [CATEGORY + 1], rows=4)
@@ -358,8 +373,10 @@ def test_traces_of_keyed_rows_are_their_own_where_they_are_traced() -> None:
         args = [x, y.requires_grad_()]
 
         def work(*given: Tensor, module: ConstraintModule = module) -> tuple[Tensor, ...]:
-            return said(module, *given, None, opened=True)
+            return evaluate_module(module, *given, None, opened=True)
 
         graph = make_fx(work, tracing_mode="fake")(*args)
-        for ours, theirs in zip(graph(*args), said(module, x, y, None, opened=False), strict=True):
+        for ours, theirs in zip(
+            graph(*args), evaluate_module(module, x, y, None, opened=False), strict=True
+        ):
             torch.testing.assert_close(ours, theirs, equal_nan=True)

@@ -1,4 +1,7 @@
-"""Yes/no decisions: whether a category is given, or a value is there, is infinitely far from the other verdict."""
+"""Yes/no conditions have infinite margins.
+
+Whether a category is given, or a value exists, is infinitely far from the other verdict.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def pack(skeleton: Formula) -> Pack:
 def both(
     skeleton: Formula, kinds: list[float], answers: list[float], wear: list[float] | None = None
 ) -> list[float]:
-    """The robustness of each row, which the interpreter and the tensors agree about."""
+    """The robustness of each row, after asserting that interpreter and tensors agree."""
     table, rules = np.zeros((1, len(kinds), 9)), pack(skeleton)
     table[0, :, CATEGORY], table[0, :, 4], table[0, :, 1] = (
         kinds,
@@ -82,13 +85,15 @@ def test_gradients_are_those_of_the_limits_that_apply(
     x[4, 1] = NAN
     rules = ConstraintModule(pack(skeleton), x=X, y=Y)
 
-    def total(answers: torch.Tensor) -> torch.Tensor:
+    def sum_of_robustness(answers: torch.Tensor) -> torch.Tensor:
         found = rules(x, answers).robustness
         return torch.where(torch.isfinite(found), found, 0.0).sum()
 
     answers = torch.full((3, 5, 5), 4.5, dtype=dtype)
-    slopes = torch.func.vmap(torch.func.grad(total))(answers)
-    (alone,) = torch.autograd.grad(total(leaf := answers[0].clone().requires_grad_()), leaf)
+    slopes = torch.func.vmap(torch.func.grad(sum_of_robustness))(answers)
+    (alone,) = torch.autograd.grad(
+        sum_of_robustness(leaf := answers[0].clone().requires_grad_()), leaf
+    )
     assert torch.equal(slopes[1], alone)
     assert torch.isfinite(slopes).all()
     assert set(slopes[..., 0].abs().unique().tolist()) <= {0.0, 1.0}

@@ -1,4 +1,4 @@
-"""An evaluation against an older one."""
+"""Comparison of an evaluation with an older one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_only_what_got_worse_than_allowed_fails(tmp_path: Path) -> None:
     assert {change.state for change in compare(old, read_baseline(path)).changes} == {"same"}
 
 
-def test_a_warning_that_got_worse_is_said_and_does_not_fail(tmp_path: Path) -> None:
+def test_a_warning_that_got_worse_is_reported_and_does_not_fail(tmp_path: Path) -> None:
     path = tmp_path / "old.json"
     path.write_text(
         json.dumps(evaluation(result("a", 9, 1, "warning"), result("b", 9, 1, "info")).to_json()),
@@ -120,7 +120,7 @@ def test_wrong_allowances(text: str) -> None:
         '{"rules": [{"rule": "a", "satisfied": "x", "violated": 1}]}',
     ],
 )
-def test_what_is_no_baseline_is_refused(text: str, tmp_path: Path) -> None:
+def test_an_invalid_baseline_file_is_rejected(text: str, tmp_path: Path) -> None:
     path = tmp_path / "old.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=r"old\.json"):

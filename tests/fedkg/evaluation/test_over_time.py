@@ -1,4 +1,7 @@
-"""Rules over time on tables: time columns, traces, keys, gaps, ends, and members that a table lacks."""
+"""Rules over time on tables.
+
+Time columns, traces, keys, gaps, ends, and members that a table lacks.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def stays(
     keys: Sequence[Sequence[int]] | None = None,
     codes: Sequence[Sequence[int]] | None = None,
 ) -> Bank:
-    """Torque stays at or below `limit` for so many steps, rule 0."""
+    """Torque stays at or below `limit` for `steps` steps, rule 0."""
     return bank(
         STAYS, [[TORQUE]], [[limit, 1.0, 0.0, float(steps)]], rule=0, keys=keys, codes=codes
     )
@@ -56,7 +59,7 @@ def timed(
     trace: str | None = None,
     end: Literal["strict", "clip"] = "strict",
 ) -> Pack:
-    """A pack whose rows stand in time."""
+    """A pack with rows on a time axis."""
     made = pack(["stays"], banks)
     contract = DataContract(
         columns=COLUMNS,
@@ -82,7 +85,7 @@ def table(torque: Sequence[float], times: Sequence[str], **more: Sequence[str]) 
 
 
 def clock(*minutes: float) -> list[str]:
-    """Moments of a day."""
+    """Times of a day."""
     return [
         f"2024-03-09 {int(m // 60):02d}:{int(m % 60):02d}:{round(m * 60) % 60:02d}" for m in minutes
     ]
@@ -102,7 +105,7 @@ def test_windows_follow_the_times_not_the_rows() -> None:
     assert (worst.row, worst.time, worst.robustness) == (2, rows.texts("Time")[1], -40.0)
 
 
-def test_what_the_end_of_the_table_leaves_open_is_told() -> None:
+def test_what_the_end_of_the_table_leaves_open_is_reported() -> None:
     found = evaluate(timed([stays(10, 24)]), table([1] * 30, clock(*range(0, 150, 5))))
     assert counts(found) == (6, 0, 24)
     assert found.rules[0].notes == ("24 unknown: the table ends before 2 h have passed",)
@@ -134,7 +137,7 @@ def test_a_long_gap_costs_nothing() -> None:
     assert counts(evaluate(timed([stays(10, 1)], step=0.001), rows)) == (0, 1, 3)
 
 
-def test_traces_are_told_apart() -> None:
+def test_traces_are_distinguished() -> None:
     rows = table([1, 1, 50, 1], clock(0, 5, 10, 15), batch=["a", "a", "b", "b"])
     assert counts(evaluate(timed([stays(10, 1)]), rows)) == (1, 2, 1)
     found = evaluate(timed([stays(10, 1)], trace="batch"), rows)
@@ -175,7 +178,7 @@ def test_repeated_rows_are_one_step() -> None:
     assert found.notes == ()
 
 
-def test_times_off_the_grid_and_unreadable_ones_are_told() -> None:
+def test_times_off_the_grid_and_unreadable_ones_are_reported() -> None:
     found = evaluate(timed([stays(10, 1)]), table([1, 1, 1, 1], [*clock(0, 6.5, 10), "soon"]))
     assert counts(found) == (2, 0, 2)
     lost, off = found.notes
@@ -231,7 +234,7 @@ def test_chunks_keep_windows_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(whole) == 5 * 60 + 60
 
 
-def total(limit: float, *, wear: bool = True) -> Bank:
+def sum_limit(limit: float, *, wear: bool = True) -> Bank:
     """The sum of torque (and wear) stays below a limit, rule 0."""
     columns = [TORQUE, WEAR] if wear else [TORQUE, TORQUE]
     members = MemberTable(
@@ -250,29 +253,29 @@ def total(limit: float, *, wear: bool = True) -> Bank:
     return replace(made, members=(members,))
 
 
-def test_members_read_columns_and_a_missing_one_is_told() -> None:
+def test_members_read_columns_and_a_missing_one_is_reported() -> None:
     both = Table.of(
         "t.csv", {"Torque [Nm]": np.array([1.0, 5.0]), "Tool wear [min]": np.array([2.0, 6.0])}
     )
-    found = evaluate(pack(["flow"], [total(10)]), both)
+    found = evaluate(pack(["flow"], [sum_limit(10)]), both)
     assert counts(found) == (1, 1, 0)
     alone = Table.of("t.csv", {"Torque [Nm]": np.array([1.0, 5.0])})
     with pytest.raises(TableError, match="Tool wear"):
-        evaluate(pack(["flow"], [total(10)]), alone)
-    [rule] = evaluate(pack(["flow"], [total(10)]), alone, missing="skip").rules
+        evaluate(pack(["flow"], [sum_limit(10)]), alone)
+    [rule] = evaluate(pack(["flow"], [sum_limit(10)]), alone, missing="skip").rules
     assert rule.missing == ("Tool wear [min]",)
     assert rule.evaluations == 0
-    assert counts(evaluate(pack(["flow"], [total(10, wear=False)]), alone)) == (2, 0, 0)
+    assert counts(evaluate(pack(["flow"], [sum_limit(10, wear=False)]), alone)) == (2, 0, 0)
 
 
-def test_sums_and_counts_are_told_in_words() -> None:
-    made = pack(["flow"], [total(10)])
+def test_sums_and_counts_are_reported_in_words() -> None:
+    made = pack(["flow"], [sum_limit(10)])
     row = np.array([[5.0, 6.0, np.nan, np.nan]])
     assert readings_text(made, made.banks[0], 0, row) == "sum of torque or wear over 2 members 11"
     assert example(made, made.banks[0], 0, row, "row 2") == (
         "row 2: sum of torque or wear over 2 members 11. Wanted: sum of torque or wear over 2 members at most 10."
     )
-    counted = replace(total(10), skeleton=AtLeast(count=None, members=0, arg=LOW))
+    counted = replace(sum_limit(10), skeleton=AtLeast(count=None, members=0, arg=LOW))
     assert (
         readings_text(
             pack(["flow"], [counted]), counted, 0, np.array([[5.0, 60.0, np.nan, np.nan]])

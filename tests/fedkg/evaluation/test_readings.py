@@ -90,13 +90,13 @@ def test_a_missing_group_column_is_missed() -> None:
         table_values(contract, read_bytes(b"x,y\n1,2\n", "t.csv"))
 
 
-def test_values_outside_the_span_make_one_ask_for_the_unit() -> None:
+def test_values_outside_the_span_give_a_note_about_the_unit() -> None:
     contract = DataContract(columns=(Column(name="p", source="p", unit="bar", span=(0, 16)),))
     notes = table_values(contract, Table.of("t", {"p": np.array([200.0, 300.0, 5.0])})).notes
     assert notes == ("67% of column `p` lies outside its span 0 .. 16 bar: is the unit right?",)
 
 
-def test_times_are_kept_as_texts_and_steps_back_are_said() -> None:
+def test_times_are_kept_as_texts_and_steps_back_are_reported() -> None:
     contract = DataContract(
         columns=(Column(name="x", source="x"),), time="Zeit", views=(View(), View(kind="previous"))
     )
@@ -112,7 +112,7 @@ def test_times_are_kept_as_texts_and_steps_back_are_said() -> None:
     assert missing.notes == ("time column `Zeit` is missing; did you mean `Zeiten`?",)
 
 
-def test_a_key_column_in_another_tongue_is_noticed() -> None:
+def test_a_key_column_in_another_tongue_is_detected() -> None:
     contract = DataContract(
         columns=(Column(name="m", source="m", type="category", vocabulary=("M-07", "M-08")),)
     )
@@ -122,7 +122,7 @@ def test_a_key_column_in_another_tongue_is_noticed() -> None:
     )
 
 
-def test_a_header_that_stands_twice() -> None:
+def test_a_repeated_header() -> None:
     contract = DataContract(columns=(Column(name="x", source="x"),))
     assert table_values(contract, read_bytes(b"x,x\n1,1\n2,2\n", "t.csv")).base.tolist() == [
         [1.0],

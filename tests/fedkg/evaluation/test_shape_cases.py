@@ -1,4 +1,7 @@
-"""A constraint of a shape with several bound rows for one focus node counts once for each focus node and table row."""
+"""A constraint of a shape with several bound rows for one focus node counts once.
+
+It counts once for each focus node and table row.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ SHAPES = """@prefix sh: <http://www.w3.org/ns/shacl#> .
 TABLE = b"pump,p [bar],T in C,state\nP1,5,20,on\nP1,9.5,20,off\nP2,8,20,on\nP2,9.5,,\nP3,12,20,on\nP1,,20,stuck\n"
 
 
-def found(tmp_path: Path, shape: str, *, rows: bool = False) -> Evaluation:
+def evaluate_shape(tmp_path: Path, shape: str, *, rows: bool = False) -> Evaluation:
     (tmp_path / "plant.ttl").write_text(GRAPH)
     (tmp_path / "s.ttl").write_text(SHAPES + shape)
     own = "rows are plant:Pump\nprefix plant: <https://example.org/plant#>\n" if rows else ""
@@ -46,7 +49,7 @@ def counts(result: Evaluation) -> tuple[int, int, int, int]:
 
 
 def test_a_value_that_must_be_there_and_be_on_is_asked_once(tmp_path: Path) -> None:
-    result = found(
+    result = evaluate_shape(
         tmp_path,
         'plant:H a sh:NodeShape ; sh:targetNode plant:P1 ; sh:property [ sh:path plant:state ; sh:hasValue "on" ] .',
     )
@@ -69,15 +72,15 @@ def test_a_value_that_must_be_there_and_be_on_is_asked_once(tmp_path: Path) -> N
 
 def test_two_focus_nodes_are_two_things(tmp_path: Path) -> None:
     shape = 'plant:H a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:state ; sh:hasValue "on" ] .'
-    result = found(tmp_path, shape)
-    assert counts(result) == (4, 2, 3, 0)  # the empty cell of P2 is no value
+    result = evaluate_shape(tmp_path, shape)
+    assert counts(result) == (4, 2, 3, 0)  # the empty cell of P2 is not a value
     assert result.rules[0].bound_to == 2
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_table_row_that_is_its_entity_counts_once(tmp_path: Path) -> None:
     shape = "plant:H a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:pressure ; sh:maxInclusive 9 ] ."
-    result = found(tmp_path, shape, rows=True)
+    result = evaluate_shape(tmp_path, shape, rows=True)
     assert counts(result) == (3, 2, 3, 1)  # six table rows
     assert result.rules[0].bound_to == 1
     assert {one.entity: one.violated for one in result.rules[0].by_entity} == {"P1": 1, "P2": 1}

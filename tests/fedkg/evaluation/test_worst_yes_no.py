@@ -1,4 +1,7 @@
-"""The worst case of rules in which a category, or whether a value is there, decides: a margin where a number decides, else none."""
+"""The worst case of rules that a category or the presence of a value decides.
+
+It is a margin if a number decides, else there is none.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ def table_of(*rows: str) -> bytes:
     return ("p,kind,valve\n" + "".join(f"{row}\n" for row in rows)).encode()
 
 
-def evaluated(rules: str, *rows: str) -> Evaluation:
+def evaluate_rules(rules: str, *rows: str) -> Evaluation:
     compilation = compile_rules(text=HEAD + rules, reason=False)
     assert compilation.pack is not None, [problem.message for problem in compilation.diagnostics]
     return evaluate(compilation.pack, read_bytes(table_of(*rows), "t.csv"))
 
 
 def result(rule: str, *rows: str) -> RuleResult:
-    (found,) = evaluated(f"rule r require {rule}\n", *rows).rules
+    (found,) = evaluate_rules(f"rule r require {rule}\n", *rows).rules
     return found
 
 
