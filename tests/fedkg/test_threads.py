@@ -1,4 +1,4 @@
-"""Work in parts on threads."""
+"""Work divided into parts for threads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_parts_are_all_done_once_and_errors_raised() -> None:
 
 
 def test_no_part_is_at_work_after_an_error() -> None:
-    """For what it writes to may go then."""
+    """The memory that it writes to may be freed then."""
     before, begun, ended = torch.get_num_threads(), Event(), []
     torch.set_num_threads(2)
 
@@ -56,7 +56,7 @@ def test_no_part_is_at_work_after_an_error() -> None:
 
 
 def test_threads_that_leave_in_any_order_leave_behind_what_there_was() -> None:
-    """The second one begins while the first is inside, and is the last to leave."""
+    """The second one begins while the first is inside, and leaves last."""
     before, inside, other, left = torch.get_num_threads(), Event(), Event(), Event()
     torch.set_num_threads(4)
 
@@ -85,7 +85,7 @@ def test_threads_that_leave_in_any_order_leave_behind_what_there_was() -> None:
         torch.set_num_threads(before)
 
 
-def test_what_there_was_is_back_after_an_error() -> None:
+def test_the_number_of_threads_is_restored_after_an_error() -> None:
     before = torch.get_num_threads()
     with pytest.raises(ValueError, match="inside"), threads.library_threads(before + 1):
         raise ValueError("inside")

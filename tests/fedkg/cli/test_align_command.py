@@ -59,7 +59,7 @@ def test_json_has_the_reasons(fedkg: Command) -> None:
     assert 'both are called "equipment"' in one["reasons"]
 
 
-def test_what_is_wrong_is_said_and_nothing_is_written(fedkg: Command) -> None:
+def test_wrong_arguments_give_an_error_and_write_nothing(fedkg: Command) -> None:
     done = fedkg("ontology", "align", "isa59", "mason")
     assert (done.code, "did you mean `isa95`?" in done.err) == (2, True)
     Path("half.ttl").write_text("<a> <b>", encoding="utf-8")

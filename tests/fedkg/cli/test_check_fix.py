@@ -33,7 +33,9 @@ rule d require if pressure <= 2 bar then failure >= 0.5
 """
 
 
-def test_what_is_certain_is_mended_and_the_rest_is_said(fedkg: Command, tmp_path: Path) -> None:
+def test_fix_repairs_certain_mistakes_and_reports_the_others(
+    fedkg: Command, tmp_path: Path
+) -> None:
     (tmp_path / "a.fkg").write_text(SLIPS, encoding="utf-8")
     done = fedkg("check", "a.fkg", "--fix")
     assert (tmp_path / "a.fkg").read_text(encoding="utf-8") == MENDED
@@ -72,7 +74,9 @@ NOT_CERTAIN = {
 
 
 @pytest.mark.parametrize("title", NOT_CERTAIN)
-def test_what_is_not_certain_stays(title: str, fedkg: Command, tmp_path: Path) -> None:
+def test_fix_leaves_uncertain_mistakes_unchanged(
+    title: str, fedkg: Command, tmp_path: Path
+) -> None:
     (tmp_path / "a.fkg").write_text(NOT_CERTAIN[title] + "\n")
     done = fedkg("check", "a.fkg", "--fix")
     assert done.code == 1

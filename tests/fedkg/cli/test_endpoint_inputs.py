@@ -58,7 +58,7 @@ def test_an_endpoint_stands_for_the_file(
     assert "cap" in said[0] or name == "diff"
 
 
-def test_what_takes_no_endpoint_says_so(fedkg: Command) -> None:
+def test_a_command_without_endpoint_support_is_an_error(fedkg: Command) -> None:
     done = fedkg("fmt", "https://graphs.example.org/query")
     assert done.code == 2
     assert "fedkg graph load" in done.err

@@ -106,7 +106,7 @@ def _triples(text: str) -> set[str]:
         ("total", "T1", OF_M02 | {FEEDS, PRESSURE}),
     ],
 )
-def test_what_put_the_rows_of_an_entity_there(
+def test_explain_lists_the_triples_behind_the_rows_of_an_entity(
     rule: str, entity: str, told: set[str], fedkg: Command
 ) -> None:
     said = fedkg("explain", rule, "s.fkg", "--entity", entity)
@@ -129,7 +129,9 @@ def test_paths_are_told_to_the_columns_behind_them(fedkg: Command) -> None:
     assert PRESSURE not in _triples(both[1])
 
 
-def test_query_files_and_shapes_beside_the_rules_are_told_too(fedkg: Command, pumps: Path) -> None:
+def test_query_files_and_shapes_beside_the_rules_are_reported_too(
+    fedkg: Command, pumps: Path
+) -> None:
     (pumps / "s.fkg").write_text(RULES.replace('shapes "pumps.ttl"\nqueries "*.rq"\n', ""))
     said = fedkg("explain", "fed", "s.fkg", "fed.rq", "pumps.ttl", "--entity", "M02", "--json").json
     assert said["entity_iri"] == "https://example.org/plant#M02"

@@ -138,7 +138,7 @@ def test_a_rule_of_this_folder_and_one_that_is_not_there(fedkg: Command) -> None
     assert "did you mean `strong`?" in missed.err
 
 
-def test_files_of_the_folder_that_do_not_belong_together_are_told_apart(
+def test_files_of_the_folder_that_do_not_belong_together_are_distinguished(
     fedkg: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "other.fkg").write_text(
@@ -184,7 +184,7 @@ def test_inspect_takes_several_files(fedkg: Command, tmp_path: Path) -> None:
     assert (mixed.code, "is a pack among rule files" in mixed.err) == (2, True)
 
 
-def test_what_became_of_each_rule(fedkg: Command, tmp_path: Path) -> None:
+def test_diff_classifies_the_change_of_each_rule(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "old.fkg").write_text(OLD)
     (tmp_path / "new.fkg").write_text(NEW)
     done = fedkg("diff", "old.fkg", "new.fkg", "--json")

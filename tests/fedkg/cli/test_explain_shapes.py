@@ -88,7 +88,7 @@ def test_where_the_numbers_of_shapes_and_queries_stand(fedkg: Command) -> None:
 
 
 @pytest.mark.usefixtures("pumps")
-def test_what_means_nothing_is_said_with_what_is_near(fedkg: Command) -> None:
+def test_an_unknown_name_is_an_error_with_a_suggestion(fedkg: Command) -> None:
     done = fedkg("explain", "PmpShape", "s.fkg")
     assert done.code == 2
     assert "unknown rule `PmpShape`" in done.err

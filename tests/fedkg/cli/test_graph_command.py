@@ -51,7 +51,7 @@ def test_a_store_is_made_shown_and_compiled_with(fedkg: Command) -> None:
     )
 
 
-def test_what_is_wrong_is_said(fedkg: Command) -> None:
+def test_wrong_arguments_give_an_error(fedkg: Command) -> None:
     Path("bad.ttl").write_text("<a> <b>", encoding="utf-8")
     assert fedkg("graph", "load", "plant.store", "missing.ttl").code == 2
     done = fedkg("graph", "load", "plant.store", "bad.ttl", "--json")
@@ -67,7 +67,7 @@ def test_what_is_wrong_is_said(fedkg: Command) -> None:
     assert "FKG143" in fedkg("check", "rules.fkg", "plant.store").err
 
 
-def test_a_password_on_the_command_line_is_refused_and_not_said_again(fedkg: Command) -> None:
+def test_a_password_on_the_command_line_is_rejected_and_not_said_again(fedkg: Command) -> None:
     done = fedkg("check", "rules.fkg", "https://me:secret@127.0.0.1:1/query")
     assert done.code == 1
     assert "FKG142" in done.err

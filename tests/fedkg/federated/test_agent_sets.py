@@ -1,4 +1,7 @@
-"""Sets of agents over parameters: from a list, from a pack, for some of the agents at once; and the penalty beside a loss."""
+"""Sets of agents over parameters: from a list, from a pack, for some of the agents at once.
+
+Also the penalty that is added to a loss.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ KINDS: dict[str, Sequence[ProjectionSet]] = {
     "L1 balls": [L1Ball(1.0), L1Ball(2.0, torch.ones(7, dtype=torch.float64)), L1Ball(0.0)],
     "L2 balls": [L2Ball(1.0), L2Ball(2.0), L2Ball(0.5, 1.0)],
     "balls by the largest entry": [LInfBall(1.0), LInfBall(2.0), LInfBall(0.5)],
-    "each of its own kind": [
+    "a different kind each": [
         HalfSpace(torch.ones(7, dtype=torch.float64), 1.0),
         Simplex(2.0),
         Polytope(torch.eye(7, dtype=torch.float64) + 0.1, torch.ones(7, dtype=torch.float64)),
@@ -116,7 +119,7 @@ def test_sets_of_a_pack(tmp_path: Path) -> None:
     inside = sets.projected(x, torch.tensor([1, 0]))  # the first point is agent b's
     torch.testing.assert_close(
         inside["w"], torch.tensor([[[0.75, 0.0]], [[0.75, 0.25]]])
-    )  # what two sets have in common
+    )  # the intersection of two sets
     assert inside["b"].tolist() == [[1.0], [0.5]]
     assert inside["free"].tolist() == [[9.0], [9.0]]
     with pytest.raises(SetError, match="to the job, which does not give it"):
@@ -134,7 +137,7 @@ def test_a_pack_without_sets_of_parameters() -> None:
     assert kept_sets(pack, AGENTS) is None
 
 
-def test_sets_over_the_same_parameters_are_refused() -> None:
+def test_sets_over_the_same_parameters_are_rejected() -> None:
     part = SetPart(lambda places: Box(), ("w",))
     with pytest.raises(JobError, match="the same parameters"):
         AgentSets(parts=(part, SetPart(lambda places: Box(), ("w", "b"))))
@@ -143,7 +146,7 @@ def test_sets_over_the_same_parameters_are_refused() -> None:
 
 
 def test_the_penalty_beside_a_loss() -> None:
-    """``rho_r / 2 dist^2`` with rho_r growing, and its derivative in closed form equals the automatic one."""
+    """``rho_r / 2 dist^2`` with growing rho_r; its closed-form derivative equals autograd's."""
     problem = classes((14, 9, 22))
     sets = sets_of([L1Ball(0.5), L1Ball(1.0), L1Ball(2.0)], ("layers.0.weight",))
     term = SetPenalty(sets=sets, schedule=PenaltySchedule(first=2.0, growing=True))

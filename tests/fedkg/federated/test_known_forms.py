@@ -1,4 +1,4 @@
-"""The compiled loop over a client's local steps, against the same steps by automatic differentiation."""
+"""The compiled loop over a client's local steps, against the same steps by autograd."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SEEING = ConvNet(
     dropout=(0.2, 0.4),
 )
 
-DEEP = ConvNet(  # windows have longer rows than a loop sums at once
+DEEP = ConvNet(  # the rows of windows are longer than a loop sums at once
     image=(3, 9, 8),
     convolutions=(Convolution(channels=33, kernel=3), Convolution(channels=6, kernel=3, pool=2)),
     hidden=(),
@@ -62,7 +62,7 @@ def problem(
     loss: Loss | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> Problem:
-    """Clients of several sizes, one of them smaller than a minibatch, whose classes or numbers hang on the sample."""
+    """Clients of several sizes, one smaller than a minibatch; targets depend on the sample."""
     generator = torch.Generator().manual_seed(3)
     xs = [
         torch.randn(size, *sample, generator=generator, dtype=torch.float64).to(dtype)
@@ -97,7 +97,7 @@ def work_of(task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS) 
 def ends(
     task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS
 ) -> list[tuple[Params, float]]:
-    """The models and the training's loss at the end: by the loop, and by the reference."""
+    """The final models and the training's loss, by the loop and by the reference."""
     assert compiled_steps_for(work_of(task, algorithm, settings)) is not None
     found = []
     for executor in ("stacked", "sequential"):
@@ -212,7 +212,7 @@ def test_what_is_derived_from_a_known_part_is_no_known_part() -> None:
     assert compiled_steps_for(work_of(task, replace(fedavg(), local=Still()))) is None
 
 
-def test_a_class_that_the_model_has_no_score_for_is_refused() -> None:
+def test_a_class_that_the_model_has_no_score_for_is_rejected() -> None:
     task = problem(replace(DENSE, outputs=2), (5,))
     with pytest.raises(JobError, match="none of the model's"):
         list(train(task, fedavg(), replace(SETTINGS, executor="stacked")))
@@ -253,17 +253,17 @@ def test_a_client_is_noticed_where_what_is_no_number_meets_derivatives_of_0(
         assert set(record.excluded) == {"site_1"}
 
 
-def test_what_the_loop_is_told_stands_where_the_parameters_do(
+def test_the_loop_receives_tensors_on_the_device_of_the_parameters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever device others are made on meanwhile: the loop reads addresses."""
+    """The loop reads addresses, so a default device set meanwhile does not matter."""
     task = problem(DENSE, (5,))
     (expected, _), _ = ends(task, fedavg())
 
-    def beside(*given: Any) -> Tensor:
+    def descend_beside_meta(*given: Any) -> Tensor:
         with torch.device("meta"):
             return descended(*given)
 
-    monkeypatch.setattr(stacked, "descended", beside)
+    monkeypatch.setattr(stacked, "descended", descend_beside_meta)
     (models, _), _ = ends(task, fedavg())
     assert all(torch.equal(models[name], value) for name, value in expected.items())

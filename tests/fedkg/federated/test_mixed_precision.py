@@ -1,4 +1,4 @@
-"""Local steps in mixed precision: on request only, near to full precision, and alike in all executors."""
+"""Local steps in mixed precision: only on request, near full precision, same in all executors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_executors_agree() -> None:
     for chunk in (None, 1):
         assert (
             largest_difference(last(problem, replace(own, chunk=chunk)), reference) < 0.02
-        )  # a few roundings of bfloat16
+        )  # a few bfloat16 roundings
 
 
 def test_models_without_a_closed_form_too() -> None:
@@ -69,16 +69,18 @@ def test_the_model_is_asked_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None
     seen: list[torch.dtype] = []
     ask = MLP.apply
 
-    def told(model: MLP, params: Params, x: torch.Tensor, noise: object = None) -> torch.Tensor:
+    def recorded_apply(
+        model: MLP, params: Params, x: torch.Tensor, noise: object = None
+    ) -> torch.Tensor:
         answer = ask(model, params, x, noise)  # type: ignore[arg-type]
         seen.append(answer.dtype)
         return answer
 
-    monkeypatch.setattr(MLP, "apply", told)
+    monkeypatch.setattr(MLP, "apply", recorded_apply)
     last(classes(SIZES, dtype=torch.float32), replace(HALF, rounds=1, local_epochs=1))
     assert torch.bfloat16 in seen
 
 
-def test_an_unknown_precision_is_refused() -> None:
+def test_an_unknown_precision_is_rejected() -> None:
     with pytest.raises(JobError, match="unknown precision"):
         replace(SETTINGS, precision="float8")  # type: ignore[arg-type]

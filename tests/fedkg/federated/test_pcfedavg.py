@@ -1,4 +1,4 @@
-"""PC-FedAvg: the specification's worked example, its plain loop, and what must hold of every run."""
+"""PC-FedAvg: the specification's worked example, its plain loop, and invariants of every run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ EXAMPLE = (np.ones((2, 1, 1)), np.array([[1.0], [-1.0]]))
 EXAMPLE_SETS = sets_of([Box(0.5), Box(high=-0.2)])
 
 
-def begun(problem: Problem, algorithm: Algorithm, settings: Settings, x: Vector) -> ServerState:
+def state_at(problem: Problem, algorithm: Algorithm, settings: Settings, x: Vector) -> ServerState:
     """The state before the first round with these blocks."""
     return replace(
         initial_state(problem, algorithm, settings), models={"point": torch.from_numpy(x.copy())}
@@ -66,7 +66,7 @@ def begun(problem: Problem, algorithm: Algorithm, settings: Settings, x: Vector)
 
 
 def end(problem: Problem, algorithm: Algorithm, settings: Settings, x: Vector) -> ServerState:
-    *_, (state, _) = train(problem, algorithm, settings, begun(problem, algorithm, settings, x))
+    *_, (state, _) = train(problem, algorithm, settings, state_at(problem, algorithm, settings, x))
     return state
 
 
@@ -89,20 +89,23 @@ def rounds(
 
 
 SIZES = (1, 3, 7, 20, 40)
-"""Samples of the agents: unequal, and without influence on what PC-FedAvg computes."""
+"""Unequal numbers of samples, which do not affect PC-FedAvg's result."""
 
 
 def product(
     strengths: Vector, penalty: float | None, begin: Vector, settings: Settings, **options: Any
 ) -> tuple[Problem, Work, ServerState, ServerState]:
-    """A run of `train` on the random task with agents of unequal size: problem, work, first and last state."""
+    """A run of `train` on the random task with agents of unequal size.
+
+    Returns problem, work, first and last state.
+    """
     q, b, low, high = TASK
     problem = with_sizes(quadratics(q, b), SIZES)
     algorithm = pcfedavg(
         sets=boxes(low, high), strength=strengths.tolist(), penalty=penalty, **options
     )
     settings = replace(settings, batch=max(SIZES))
-    first = begun(problem, algorithm, settings, begin)
+    first = state_at(problem, algorithm, settings, begin)
     *_, (last, record) = train(problem, algorithm, settings, first)
     assert record.alpha == pytest.approx([1 / len(SIZES)] * len(SIZES), abs=1e-15)
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
@@ -116,7 +119,7 @@ def test_one_step_of_the_worked_example(
 ) -> None:
     problem, settings = quadratics(*EXAMPLE), rounds(1, 0.1)
     algorithm = pcfedavg(sets=EXAMPLE_SETS, strength=0.4, penalty=3.0, form=form)
-    state = begun(problem, algorithm, settings, np.array([[0.6], [0.2]]))
+    state = state_at(problem, algorithm, settings, np.array([[0.6], [0.2]]))
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
     both = torch.arange(2)
     sent: dict[int, list[float]] = {}
@@ -139,18 +142,21 @@ def test_one_step_of_the_worked_example(
 
 
 def test_2_the_optimum_of_the_worked_example() -> None:
-    """Acceptance test 2: `train` under a large penalty, then the projection onto the sets; agents of unequal size."""
+    """Acceptance test 2: `train` under a large penalty, then the projection onto the sets.
+
+    The agents have unequal sizes.
+    """
     problem, penalty = with_sizes(quadratics(*EXAMPLE), (1, 4)), 4000.0
     first = 0.25 * penalty / (penalty / 2 + 2 / 7)
     algorithm = pcfedavg(sets=EXAMPLE_SETS, strength=0.4, penalty=penalty)
     settings = replace(rounds(300, 1 / smoothness(1.0, penalty, [0.4], 2)), batch=4)
-    begin = begun(problem, algorithm, settings, np.array([[first], [-3 / 7 * first]]))
+    begin = state_at(problem, algorithm, settings, np.array([[first], [-3 / 7 * first]]))
     *_, (state, _) = train(problem, algorithm, settings, begin)
     best = algorithm.local.sets.projected(state.models, torch.arange(2))["point"].numpy()
     assert best.flatten().tolist() == pytest.approx([0.5, -3 / 14], abs=1e-4)
     assert objective(*EXAMPLE, np.full(2, 0.4), best) + 0.5 == pytest.approx(
         15 / 28, abs=1e-4
-    )  # our losses leave out the constant 1 / 2
+    )  # our losses omit the constant 1 / 2
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
     printed = promised(work, begin, state)
     assert printed is not None
@@ -159,7 +165,7 @@ def test_2_the_optimum_of_the_worked_example() -> None:
 
 @pytest.mark.parametrize(("penalty", "count", "away"), [(10.0, 400, 0.02), (100.0, 700, 1e-5)])
 def test_where_the_worked_example_converges(penalty: float, count: int, away: float) -> None:
-    """From so far away; what is left of that shrinks by about 0.35 / L in each round."""
+    """The start is far away; the distance shrinks by about 0.35 / L in each round."""
     first = 0.25 * penalty / (penalty / 2 + 2 / 7)
     algorithm, rate = (
         pcfedavg(sets=EXAMPLE_SETS, strength=0.4, penalty=penalty),
@@ -218,7 +224,7 @@ def test_agents_count_the_same_whatever_their_number_of_samples(
     algorithm = pcfedavg(sets=boxes(low, high), strength=UNEQUAL.tolist(), penalty=3.0, form=form)
     begin = np.random.default_rng(1).normal(size=low.shape)
     *_, (state, record) = train(
-        problem, algorithm, settings, begun(problem, algorithm, settings, begin)
+        problem, algorithm, settings, state_at(problem, algorithm, settings, begin)
     )
     assert record.alpha == pytest.approx([0.2] * 5, abs=1e-15)
     last, _ = agents(UNEQUAL).loop(begin, penalties=[3.0] * 20, steps=[0.01] * 20, local_steps=4)
@@ -239,7 +245,10 @@ def test_the_slope_of_the_certificate_has_every_term() -> None:
 
 
 def test_the_certificate_holds_for_sites_of_unequal_size() -> None:
-    """Specification, section 3: f - f* <= D, a <= its bound and f - f* >= -G a, for the average of the iterates."""
+    """Specification, section 3: f - f* <= D, a <= its bound and f - f* >= -G a.
+
+    They hold for the average of the iterates.
+    """
     q, b, low, high = TASK
     sets, strengths = boxes(low, high), np.full(5, 0.5)
     problem = with_sizes(quadratics(q, b), (1, 3, 7, 20, 40))
@@ -247,7 +256,7 @@ def test_the_certificate_holds_for_sites_of_unequal_size() -> None:
     rho, count = 30.0, 900
     settings = replace(rounds(count, step_size(smoothness(1.0, rho, [0.5], 5), 1)), batch=40)
     algorithm = pcfedavg(sets=sets, strength=0.5, penalty=rho)
-    begin = begun(problem, algorithm, settings, np.zeros_like(low))
+    begin = state_at(problem, algorithm, settings, np.zeros_like(low))
     *_, (state, _) = train(problem, algorithm, settings, begin)
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
     printed = promised(work, begin, state)
@@ -264,14 +273,17 @@ def test_the_certificate_holds_for_sites_of_unequal_size() -> None:
 def test_a_step_is_the_gradient_of_the_penalised_objective(
     form: Literal["two", "all"], seed: int
 ) -> None:
-    """Specification, acceptance test 6, at points outside of the sets and, for the even seeds, inside."""
+    """Specification, acceptance test 6.
+
+    The points are outside the sets and, for even seeds, inside.
+    """
     q, b, low, high = TASK
     here = (low + high) / 2 + np.random.default_rng(seed).uniform(-1, 1, low.shape) * (
         0.25 if seed % 2 == 0 else 2.0
     )
     problem, settings = quadratics(q, b), rounds(1, 1.0)
     algorithm = pcfedavg(sets=boxes(low, high), strength=UNEQUAL.tolist(), penalty=3.0, form=form)
-    state = begun(problem, algorithm, settings, here)
+    state = state_at(problem, algorithm, settings, here)
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
     every = torch.arange(5)
     [updates] = Stacked(chunk=5).train(work, algorithm.before.apply(work, state, every), every)
@@ -319,7 +331,10 @@ def test_without_sets_all_blocks_meet_at_the_common_minimum() -> None:
 def test_5_without_sets_and_regularisation_the_average_is_fedavg_with_a_smaller_step(
     form: Literal["two", "all"],
 ) -> None:
-    """Acceptance test 5, with equal blocks. FedAvg's agents have one sample each, those of PC-FedAvg unequal numbers."""
+    """Acceptance test 5, with equal blocks.
+
+    FedAvg's agents have one sample each, those of PC-FedAvg unequal numbers.
+    """
     q, b, _, _ = TASK
     unequal = with_sizes(quadratics(q, b), SIZES)
     settings = replace(rounds(20, 0.5, local_steps=3), batch=max(SIZES))
@@ -349,7 +364,10 @@ def test_one_agent_alone_does_penalised_gradient_descent(form: Literal["two", "a
 
 @pytest.mark.slow
 def test_9_and_10_rates_and_certificates() -> None:
-    """Acceptance tests 9 and 10: rho = sqrt(R), the rule for steps, one local step; 400 and 6400 rounds of `train`."""
+    """Acceptance tests 9 and 10: rho = sqrt(R), the step rule, one local step.
+
+    They use 400 and 6400 rounds of `train`.
+    """
     q, b, low, high = TASK
     strengths = np.full(5, 0.5)
     best = solution(q, b, strengths, low, high)
@@ -391,7 +409,10 @@ def test_infeasibility_for_large_penalties() -> None:
 
 
 def test_11_unequal_strengths_need_the_cross_term() -> None:
-    """Acceptance test 11: `train` ends near the solution; the specification's loop without the cross term does not."""
+    """Acceptance test 11: `train` ends near the solution.
+
+    The specification's loop without the cross term does not.
+    """
     q, b, low, high = TASK
     best = solution(q, b, UNEQUAL, low, high)
     step = 1 / smoothness(1.0, 100.0, UNEQUAL.tolist(), 5)
@@ -404,7 +425,7 @@ def test_11_unequal_strengths_need_the_cross_term() -> None:
 
 
 def test_sets_without_a_common_point() -> None:
-    """Acceptance test 13: blocks keep to their sets where one shared model cannot."""
+    """Acceptance test 13: blocks stay in their sets although no shared model could."""
     q, b, low, high = TASK
     sets, problem, every = boxes(low, high), quadratics(q, b), torch.arange(5)
     rate = 1 / smoothness(1.0, 100.0, [0.5], 5)
@@ -423,7 +444,9 @@ def test_sets_without_a_common_point() -> None:
 
 
 def test_14_steps_that_are_too_long() -> None:
-    """Acceptance test 14: the warnings, and the rule for steps, with which five local steps end near one."""
+    """Acceptance test 14: the warnings, and the step rule, with which five local steps end near
+    one.
+    """
     q, b, low, high = TASK
     problem, rho = quadratics(q, b), 100.0
     whole = 1 / smoothness(1.0, rho, [0.5], 5)
@@ -454,7 +477,10 @@ def test_14_steps_that_are_too_long() -> None:
 
 @pytest.mark.parametrize(("form", "numbers"), [("all", 5 * 6), ("two", 2 * 6)])
 def test_what_leaves_an_agent(form: Literal["two", "all"], numbers: int) -> None:
-    """Acceptance test 15: blocks (or two vectors) and counts, nothing of the sets; and as many bytes as are said."""
+    """Acceptance test 15: blocks (or two vectors) and counts leave an agent, nothing of the sets.
+
+    The number of bytes is the reported one.
+    """
     q, b, low, high = TASK
     problem, settings = quadratics(q, b), rounds(1, 0.01)
     algorithm = pcfedavg(sets=boxes(low, high), penalty=1.0, form=form)
@@ -492,7 +518,7 @@ def test_a_run_is_gone_on_with_to_the_bit(form: Literal["two", "all"]) -> None:
 
 
 def test_agents_in_single_precision() -> None:
-    """The two forms agree as far as float32 goes."""
+    """Both forms agree to the precision of float32."""
     generator = np.random.default_rng(0)
     problem = quadratics(np.stack([np.eye(30)] * 5), generator.normal(size=(5, 30)))
     single = Problem(
@@ -594,4 +620,4 @@ def test_the_executor_may_be_measured() -> None:
         )
     )
     assert record.notes[0].startswith("executor: ")
-    assert float(state.joints["before"]["penalty"]) == 2.0  # the root of four rounds
+    assert float(state.joints["before"]["penalty"]) == 2.0  # the square root of four rounds

@@ -1,4 +1,4 @@
-"""Properties mined privately beside a protected training: one ledger for both."""
+"""Properties mined privately together with a private training: one ledger for both."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SETTINGS = Settings(rounds=2, local_epochs=1, batch=8, learning_rate=0.05, execu
 PROBLEM, _ = task((0.0, 20.0))
 
 
-def found(pick: Pick) -> Properties:
+def mine_ranges(pick: Pick) -> Properties:
     return mined(ranges(), [as_traces(y, 6, 1) for y in PROBLEM.clients.y], LAYOUT, pick=pick)
 
 
 def test_what_was_mined_and_what_was_trained_stand_in_one_ledger() -> None:
-    own = found(private(0.9, 20.0, (-100.0, 100.0), torch.Generator().manual_seed(1)))
+    own = mine_ranges(private(0.9, 20.0, (-100.0, 100.0), torch.Generator().manual_seed(1)))
     assert own.epsilon == 20.0 * 6  # three windows, two ends each
     algorithm = protected(
         fedavg().with_terms(TeacherLoss(properties=own)), EXAMPLE, PROBLEM.clients.samples, SETTINGS
@@ -44,8 +44,8 @@ def test_what_was_mined_and_what_was_trained_stand_in_one_ledger() -> None:
         assert 120.0 < ledger.epsilon(1e-3) < 140.0
 
 
-def test_what_was_mined_without_privacy_is_refused() -> None:
-    own = found(least)
+def test_what_was_mined_without_privacy_is_rejected() -> None:
+    own = mine_ranges(least)
     assert own.epsilon is None
     algorithm = fedavg().with_terms(TeacherLoss(properties=own))
     with pytest.raises(JobError, match="found in all samples of its client"):
@@ -58,7 +58,7 @@ def test_what_was_mined_without_privacy_is_refused() -> None:
     )
     assert (
         len(list(train(PROBLEM, client, SETTINGS))) == 2
-    )  # all that a client does is within its clip
+    )  # all contributions of a client are within its clip
 
 
 def privately(epsilon: float, seed: int = 3) -> Inferred:
@@ -69,7 +69,7 @@ def privately(epsilon: float, seed: int = 3) -> Inferred:
 
 
 def spanned() -> Pack:
-    """The rules with a declared span for what is mined."""
+    """The rules with a declared span for the mined numbers."""
     pack = ranges()
     own = [
         one.model_copy(
@@ -114,7 +114,7 @@ def test_without_a_teacher_clusters_are_paid_for_all_the_same() -> None:
     assert algorithm.budget.spent == (Spent(what="mined properties", epsilon=1.0, releases=6),)
 
 
-def test_clusters_by_the_clients_own_rows_are_refused() -> None:
+def test_clusters_by_the_clients_own_rows_are_rejected() -> None:
     plain = inferred(spanned(), PROBLEM.clients, LAYOUT, steps=6)
     algorithm = protected(
         fedstl(inferred=plain, clusters=2, weight=0.0, cluster_epochs=0),
@@ -127,7 +127,10 @@ def test_clusters_by_the_clients_own_rows_are_refused() -> None:
 
 
 def test_what_one_client_changes_in_clustered_sums_is_within_its_clip() -> None:
-    """Whoever is away changes no other client's cluster: all models together move by at most clip / expected without noise."""
+    """Absent clients change no other client's cluster.
+
+    All models together move by at most clip / expected without noise.
+    """
     own = inferred(spanned(), PROBLEM.clients, LAYOUT, steps=6)
     promise = Protection(unit="client", clip=0.05, delta=1e-3, noise=1e-9)
     one = replace(SETTINGS, rounds=1)
@@ -181,7 +184,9 @@ def test_a_private_value_needs_a_declared_span() -> None:
 
 
 def test_values_that_no_trace_satisfies_are_left_out() -> None:
-    """With next to no privacy to spend, ends of ranges change places; the formula is what is left."""
+    """With almost no privacy budget, the two ends of a range may be swapped; such values are left
+    out.
+    """
     found = [privately(1e-6, seed) for seed in range(4)]
     determined = torch.cat([one.own.determined for one in found])
     assert not bool(determined.all())

@@ -1,4 +1,7 @@
-"""Worker processes: the same to the bit as stacks in one process, errors that name who and what, and nothing left behind."""
+"""Worker processes give the same results, to the bit, as stacks in one process.
+
+Errors name the client and the cause, and no process remains.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +41,14 @@ SETTINGS = Settings(
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[WorkerPool]:
+def worker_pool() -> Iterator[WorkerPool]:
     with WorkerPool(2) as workers:
         yield workers
 
 
 @dataclass(frozen=True)
 class Curved:
-    """A term without a derivative of its own, as the penalty of rules is one."""
+    """A term without a closed-form derivative, like the penalty of rules."""
 
     def value(self, step: Step) -> Tensor:
         return 0.1 * torch.stack(
@@ -70,11 +73,11 @@ class Failing:
 
 
 @pytest.mark.parametrize("name", sorted(CONTRACTS))
-def test_processes_are_stacks_to_the_bit(name: str, crew: WorkerPool) -> None:
+def test_processes_are_stacks_to_the_bit(name: str, worker_pool: WorkerPool) -> None:
     algorithm = made(name).with_terms(Curved())
     stacked = train(task(), algorithm, settings_for(name, executor="stacked", chunk=2))
     side_by_side = train(
-        task(), algorithm, settings_for(name, executor="processes", chunk=2), crew=crew
+        task(), algorithm, settings_for(name, executor="processes", chunk=2), crew=worker_pool
     )
     for (one, was), (other, record) in zip(stacked, side_by_side, strict=True):
         assert identical(to_tensors(one)[0], to_tensors(other)[0])
@@ -86,14 +89,19 @@ def test_processes_are_stacks_to_the_bit(name: str, crew: WorkerPool) -> None:
         )
 
 
-def test_an_aggregate_that_keeps_all_updates_keeps_whose_they_are(crew: WorkerPool) -> None:
-    """More stacks than slots of the crew, so that the rooms of the first ones are written again before the round ends."""
+def test_an_aggregate_that_keeps_all_updates_keeps_whose_they_are(worker_pool: WorkerPool) -> None:
+    """There are more stacks than slots of the worker pool.
+
+    The buffers of the first ones are overwritten before the round ends.
+    """
     algorithm = replace(fedavg(), aggregate=TrimmedMean(trim=0.5), start=BestModel(models=2))
     problem, settings = classes((30, 28, 9, 9, 9, 9, 9, 9, 5, 5)), replace(SETTINGS, chunk=1)
     by = [
         [
             state
-            for state, _ in train(problem, algorithm, replace(settings, executor=name), crew=crew)
+            for state, _ in train(
+                problem, algorithm, replace(settings, executor=name), crew=worker_pool
+            )
         ]
         for name in NAMES
     ]
@@ -101,28 +109,28 @@ def test_an_aggregate_that_keeps_all_updates_keeps_whose_they_are(crew: WorkerPo
         assert identical(to_tensors(one)[0], to_tensors(other)[0])
 
 
-def test_an_error_in_a_worker_is_raised_here_and_the_crew_goes_on(crew: WorkerPool) -> None:
+def test_an_error_in_a_worker_is_raised_here_and_the_crew_goes_on(worker_pool: WorkerPool) -> None:
     problem = classes((9,) * 6)
     with pytest.raises(ValueError, match="the third has no such thing") as caught:
-        list(train(problem, fedavg().with_terms(Failing()), SETTINGS, crew=crew))
+        list(train(problem, fedavg().with_terms(Failing()), SETTINGS, crew=worker_pool))
     assert any(
         "in a worker process" in note and "Traceback" in note for note in caught.value.__notes__
     )
-    *_, (state, _) = train(problem, fedavg(), SETTINGS, crew=crew)
+    *_, (state, _) = train(problem, fedavg(), SETTINGS, crew=worker_pool)
     *_, (expected, _) = train(problem, fedavg(), replace(SETTINGS, executor="stacked"))
     assert identical(state.models, expected.models)
 
 
-def test_a_round_that_is_given_up_does_not_spoil_the_next(crew: WorkerPool) -> None:
+def test_a_round_that_is_given_up_does_not_spoil_the_next(worker_pool: WorkerPool) -> None:
     problem = classes((9,) * 12)
     work = Work(problem=problem, algorithm=fedavg(), settings=SETTINGS, pool=pool(problem.clients))
     state, everybody = initial_state(problem, fedavg(), SETTINGS), torch.arange(12)
     for _ in range(3):
-        first = next(Processes(chunk=1, crew=crew).train(work, state, everybody))
+        first = next(Processes(chunk=1, crew=worker_pool).train(work, state, everybody))
         assert first.clients.tolist() == [0]
     found = {
         int(one.clients): one.update["layers.0.weight"].clone()
-        for one in Processes(chunk=1, crew=crew).train(work, state, everybody)
+        for one in Processes(chunk=1, crew=worker_pool).train(work, state, everybody)
     }
     other = {
         int(one.clients): one.update["layers.0.weight"]
@@ -202,7 +210,7 @@ def _script(folder: Path, guard: str) -> subprocess.Popen[str]:
 
 
 SOON = 2.0
-"""Seconds after the death of its parent in which a worker ends."""
+"""Seconds within which a worker ends after the death of its parent."""
 
 
 def _all_end_soon(handles: list[int]) -> None:
@@ -276,7 +284,7 @@ def test_a_script_without_its_guard_is_told_so(tmp_path: Path) -> None:
 def test_auto_measures_processes_where_they_promise_to_save_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With a clock of our own: a step of a client takes a second, whoever else is in its stack."""
+    """With a fake clock: a client's step takes a second, independent of the others in its stack."""
     monkeypatch.setattr(
         auto, "_seconds_per_step", lambda work, state, executor, clients: float(len(clients))
     )
@@ -286,11 +294,13 @@ def test_auto_measures_processes_where_they_promise_to_save_enough(
     state = initial_state(problem, fedavg(), settings)
     measured: list[int] = []
 
-    def beside(work: object, state: object, clients: object, executor: Processes) -> float:
+    def fake_side_by_side(
+        work: object, state: object, clients: object, executor: Processes
+    ) -> float:
         measured.append(executor.chunk)
         return 100.0 if len(measured) == 1 else 150.0
 
-    monkeypatch.setattr(auto, "_side_by_side", beside)
+    monkeypatch.setattr(auto, "_side_by_side", fake_side_by_side)
     assert auto.choose(job, state).executor == "stacked"
     assert measured == []
     choice = auto.choose(job, state, WorkerPool(2))
@@ -300,7 +310,7 @@ def test_auto_measures_processes_where_they_promise_to_save_enough(
     )
     assert (
         auto.choose(job, state, WorkerPool(2)).executor == "stacked"
-    )  # 150 s against 160 s: within what measurements swing
+    )  # 150 s against 160 s: within measurement noise
     monkeypatch.setattr(auto, "WORTH", 1e9)
     assert (
         "2 processes would save 160 s in all at best"

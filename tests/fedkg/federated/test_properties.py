@@ -1,4 +1,8 @@
-"""Mined properties as one formula: nearest traces, satisfaction, what is open for some clients; the teacher's term and its derivative."""
+"""Mined properties as one formula.
+
+Nearest traces, satisfaction, open parameters of some clients; the teacher's term and its
+derivative.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,7 @@ def pack() -> fedkg.Pack:
     return fedkg.compile(text=LIBRARY)
 
 
-def found(
+def mine_properties(
     pack: fedkg.Pack, names: list[str], traces: list[Tensor], layout: fedkg.InputLayout = BOTH
 ) -> Properties:
     return mined(
@@ -74,7 +78,7 @@ def traces(seed: int, clients: int = 2, samples: int = 4, top: float = 100.0) ->
 def test_what_is_nearest_satisfies_all_properties_and_is_its_own_nearest(
     pack: fedkg.Pack, seed: int, dtype: torch.dtype
 ) -> None:
-    here = found(pack, ["t1", "extremes", "t7"], traces(seed))
+    here = mine_properties(pack, ["t1", "extremes", "t7"], traces(seed))
     client = torch.arange(2).repeat(10)
     forecast = (
         torch.rand(
@@ -103,7 +107,7 @@ def test_what_is_nearest_satisfies_all_properties_and_is_its_own_nearest(
 def test_forecasts_of_a_model_that_has_diverged_stay_as_they_are(
     pack: fedkg.Pack, layout: fedkg.InputLayout
 ) -> None:
-    here, client = found(pack, ["t1"], traces(3), layout), torch.arange(2).repeat(2)
+    here, client = mine_properties(pack, ["t1"], traces(3), layout), torch.arange(2).repeat(2)
     forecast = torch.full((4, STEPS, 2), 400.0, dtype=torch.float64)
     expected = here.corrected(forecast, client)
     forecast[1, 2, 0] = torch.nan
@@ -115,7 +119,7 @@ def test_forecasts_of_a_model_that_has_diverged_stay_as_they_are(
 
 @pytest.mark.parametrize("name", ["t1", "t2", "extremes", "t3", "t4", "t5", "t6", "t7"])
 def test_every_template_as_a_property(pack: fedkg.Pack, name: str) -> None:
-    here, client = found(pack, [name], traces(3)), torch.arange(2).repeat(20)
+    here, client = mine_properties(pack, [name], traces(3)), torch.arange(2).repeat(20)
     forecast = (
         torch.rand(40, STEPS, 2, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
         * 120
@@ -129,7 +133,7 @@ def test_every_template_as_a_property(pack: fedkg.Pack, name: str) -> None:
 
 
 def test_the_conjunction_is_the_formulas_together(pack: fedkg.Pack) -> None:
-    here = found(pack, ["t1", "t6"], traces(5, clients=1))
+    here = mine_properties(pack, ["t1", "t6"], traces(5, clients=1))
     banks = [pack.conditions[one.condition] for one in here.inferences]
     joined = conjunction(banks)
     assert joined.slots.tolist() == [
@@ -166,7 +170,7 @@ def test_what_is_convex(pack: fedkg.Pack) -> None:
     assert kinds == {name: name in ("t1", "t4", "length") for name in kinds}
     generator = torch.Generator().manual_seed(1)
     for name in ("t1", "t4", "t7"):
-        here = found(pack, [name], traces(6))
+        here = mine_properties(pack, [name], traces(6))
         a, b = (
             torch.rand(200, STEPS, 2, generator=generator, dtype=torch.float64) * 200 - 50
             for _ in range(2)
@@ -190,10 +194,10 @@ def test_sufficient_steps() -> None:
 
 
 def test_properties_that_are_open_for_some_clients(pack: fedkg.Pack) -> None:
-    """Nothing triggers in the second client's traces: the property is no part of its formula."""
+    """Nothing triggers in the second client's traces, so its formula lacks the property."""
     calm = traces(7, clients=2)
     calm[1] = calm[1] * 0.5
-    here = found(pack, ["t1", "t5"], calm)
+    here = mine_properties(pack, ["t1", "t5"], calm)
     assert here.determined.tolist() == [[True, True], [True, False]]
     client = torch.arange(2).repeat(10)
     forecast = (
@@ -202,9 +206,9 @@ def test_properties_that_are_open_for_some_clients(pack: fedkg.Pack) -> None:
     )
     nearest = here.nearest(forecast, client)
     assert bool(here.satisfied(nearest, client).all())
-    alone = found(pack, ["t1"], calm)
+    alone = mine_properties(pack, ["t1"], calm)
     assert torch.equal(nearest[1::2], alone.nearest(forecast, client)[1::2])
-    open_ = found(pack, ["t5"], [calm[1], calm[1]])
+    open_ = mine_properties(pack, ["t5"], [calm[1], calm[1]])
     assert torch.equal(open_.nearest(forecast, client), forecast)
     assert bool(open_.satisfied(forecast, client).all())
 
@@ -216,7 +220,7 @@ def test_windows_that_differ_between_clients(pack: fedkg.Pack) -> None:
     )
     two = one.clone()
     two[0, 1, 0] = 99.0
-    here = found(pack, ["length"], [one, two, one])
+    here = mine_properties(pack, ["length"], [one, two, one])
     assert here.values[0].flatten().tolist() == [1.0, 0.0, 1.0]
     forecast = torch.full((3, STEPS, 2), 80.0, dtype=torch.float64)
     nearest = here.nearest(forecast, torch.arange(3))
@@ -236,7 +240,10 @@ def test_scaled_traces_are_judged_in_source_units(pack: fedkg.Pack) -> None:
         torch.tensor([50.0, 40.0], dtype=torch.float64),
     )
     scaled = [(trace - shift) / scale for trace in plain]
-    here, there = found(pack, ["t1", "t7"], plain), found(pack, ["t1", "t7"], scaled, layout)
+    here, there = (
+        mine_properties(pack, ["t1", "t7"], plain),
+        mine_properties(pack, ["t1", "t7"], scaled, layout),
+    )
     torch.testing.assert_close(here.values[0], there.values[0])
     forecast, client = (
         torch.randn(20, STEPS, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
@@ -255,7 +262,10 @@ def test_scaled_traces_are_judged_in_source_units(pack: fedkg.Pack) -> None:
 def test_a_property_of_some_channels_leaves_the_others(pack: fedkg.Pack) -> None:
     other_order = fedkg.columns(["y", "x"])
     turned = [trace.flip(-1) for trace in traces(10)]
-    here, there = found(pack, ["t1"], traces(10)), found(pack, ["t1"], turned, other_order)
+    here, there = (
+        mine_properties(pack, ["t1"], traces(10)),
+        mine_properties(pack, ["t1"], turned, other_order),
+    )
     forecast, client = (
         torch.rand(10, STEPS, 2, dtype=torch.float64) * 200,
         torch.arange(2).repeat(5),
@@ -270,7 +280,8 @@ def test_a_share_of_the_traces_may_be_left_out(pack: fedkg.Pack) -> None:
     own = [torch.arange(1.0, 21.0, dtype=torch.float64).view(20, 1, 1).expand(20, STEPS, 2)]
     [t1] = [one for one in pack.manifest.inferences if one.name == "t1"]
     assert mined(pack, own, BOTH, inferences=[t1]).values[0].tolist() == [[1.0, 20.0]]
-    # Eighteen of 20 traces satisfy [1, 18], [2, 19] and [3, 20]; the leftmost of the shortest is taken.
+    # Eighteen of 20 traces satisfy [1, 18], [2, 19] and [3, 20]; the leftmost of the shortest is
+    # taken.
     assert mined(pack, own, BOTH, inferences=[t1], pick=quantile(0.9)).values[0].tolist() == [
         [1.0, 18.0]
     ]
@@ -315,7 +326,7 @@ def step(dtype: torch.dtype = torch.float64) -> Step:
 
 
 def test_the_teachers_term() -> None:
-    """L_p by hand: with 0 <= x <= 2 the trace (-1, 1, 3) is 2 away, in the mean 2 / 3."""
+    """L_p by hand: with 0 <= x <= 2 the trace (-1, 1, 3) has distance 2, on average 2 / 3."""
     text = "timeline step 1 h ends clip\nsignal x in % span -9 .. 9\nuse rules templates.operational_range\n"
     small = fedkg.compile(
         text=text
@@ -340,11 +351,11 @@ def test_the_terms_derivative_is_the_automatic_one() -> None:
     torch.testing.assert_close(slope, leaf.grad)
     torch.testing.assert_close(
         term.value(one), value.detach()
-    )  # asks the model itself where the output is not given
+    )  # runs the model itself if no output is passed
 
 
 def test_the_teacher_under_both_ways_of_derivation() -> None:
-    """The sequential executor derives automatically, the stacked one in closed form."""
+    """The sequential executor uses autograd, the stacked one the closed form."""
     algorithm = fedavg().with_terms(TeacherLoss(properties=FOUND.own, weight=2.0))
     how = Settings(rounds=3, local_epochs=2, batch=16, learning_rate=0.02)
     ends = []
@@ -358,8 +369,8 @@ def test_the_teacher_under_both_ways_of_derivation() -> None:
         TeacherLoss(properties=FOUND.own, weight=-0.1)
 
 
-def test_what_is_judged() -> None:
-    """Three clients; a model that answers 0 everywhere keeps the ranges of those whose level is 0."""
+def test_satisfaction_is_judged_per_client() -> None:
+    """Three clients; a model that always answers 0 satisfies the ranges of clients at level 0."""
     algorithm, how = (
         fedavg(),
         Settings(rounds=1, local_epochs=1, learning_rate=1e-9, executor="stacked"),
@@ -409,7 +420,7 @@ def test_what_is_not_known_of_the_truth_is_left_out() -> None:
 
 
 def test_ranges_of_their_own_in_every_window_are_no_harder_than_one() -> None:
-    """Formulas that ask each step by itself have one state, however many numbers they compare with."""
+    """Formulas that constrain each step separately have one state, for any number of limits."""
     here = properties(task((0.0, 5.0, 2.0), samples=10)[0], pack=ranges(windows=3))
     bank = conjunction([here.own.pack.conditions[one.condition] for one in here.own.inferences])
     params = torch.from_numpy(bank.params).nan_to_num(1.0)

@@ -1,4 +1,7 @@
-"""Several processes that train one federation: the same to the bit as one, errors that end all of them, one run folder."""
+"""Several processes that train one federation give the same result to the bit as one.
+
+An error ends all of them; there is one run folder.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
-    """A group of one process: everything is sent, to itself."""
+def single_rank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
+    """A group of one process that sends everything to itself."""
     store = tmp_path_factory.mktemp("ranks") / "store"
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
     yield Ranks(rank=0, size=1)
@@ -33,10 +36,12 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
 
 @pytest.mark.parametrize("executor", ["stacked", "sequential"])
 @pytest.mark.parametrize("name", ["fedavg", "scaffold", "fedrep", "median", "fltrust"])
-def test_what_is_sent_is_what_is_folded(name: str, executor: str, alone: Ranks) -> None:
+def test_what_is_sent_is_what_is_folded(name: str, executor: str, single_rank: Ranks) -> None:
     settings = settings_for(name, executor=executor, chunk=2)
     expected = [to_tensors(state)[0] for state, _ in train(task(), made(name), settings)]
-    found = [to_tensors(state)[0] for state, _ in train(task(), made(name), settings, ranks=alone)]
+    found = [
+        to_tensors(state)[0] for state, _ in train(task(), made(name), settings, ranks=single_rank)
+    ]
     assert all(identical(one, other) for one, other in zip(expected, found, strict=True))
 
 
@@ -90,7 +95,7 @@ OTHER_DATA = """
 
 
 def started(arguments: Sequence[str], folder: Path) -> list[tuple[int, str]]:
-    """Exit status and what was said, of two ranks that reach each other on this machine."""
+    """Exit status and output of two ranks that communicate on this machine."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -150,7 +155,7 @@ def test_a_rank_that_is_gone_ends_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ranks_with_different_data_are_told_apart(tmp_path: Path) -> None:
+def test_ranks_with_different_data_are_distinguished(tmp_path: Path) -> None:
     for status, said in script(tmp_path, OTHER_DATA):
         assert status == 1
         assert "the ranks have different data" in said

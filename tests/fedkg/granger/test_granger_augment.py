@@ -1,4 +1,7 @@
-"""States as channels of models: what they are made of, which steps have a say in them, and that all sites have as many."""
+"""States as input channels of models.
+
+How they are computed, which steps influence them, and that all sites have equally many.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ STEPS, KNOWN = 300, 220
 def _records(
     seed: int = 0, columns: tuple[int, ...] = (3, 2, 1), known: tuple[int, ...] = (KNOWN,) * 3
 ) -> list[Record]:
-    """Three sites of which each follows the one before; sites measure unlike many things, a few of them unknown."""
+    """Three sites that each follow the one before.
+
+    Sites have different measurements, a few of them unknown.
+    """
     stream = np.random.default_rng(seed)
     made, driver = [], np.zeros(STEPS)
     for site, (width, until) in enumerate(zip(columns, known, strict=True)):
@@ -48,7 +54,7 @@ def _records(
     return made
 
 
-def _learnt(
+def _augmented_states(
     records: list[Record], states: int, reads: Reads, past: int = 1, lags: int = 1
 ) -> tuple[dict[str, np.ndarray], Series, Learnt]:
     found = filtered(records, states, past=past)
@@ -66,7 +72,7 @@ def _learnt(
     at=st.integers(KNOWN, STEPS - 1),
 )
 def test_later_steps_have_no_say(seed: int, reads: Reads, past: int, lags: int, at: int) -> None:
-    """Whatever is measured from some step on, known or not: states before it are identical."""
+    """Measurements from some step on, known or not, do not affect earlier states."""
     records = _records(seed)
     stream, changed = np.random.default_rng(seed + 1), []
     for record in records:
@@ -77,15 +83,18 @@ def test_later_steps_have_no_say(seed: int, reads: Reads, past: int, lags: int, 
             100 * stream.standard_normal(values[at:].shape),
         )
         changed.append(replace(record, values=values))
-    one, other = (_learnt(some, 1, reads, past, lags)[0] for some in (records, changed))
+    one, other = (_augmented_states(some, 1, reads, past, lags)[0] for some in (records, changed))
     for name in one:
         assert np.array_equal(one[name][:at], other[name][:at])
         assert not np.array_equal(one[name][at:], other[name][at:])
 
 
 def test_every_site_has_as_many_channels() -> None:
-    """Sites of three, two and one measurement: what a site does not have is unknown, everything else within the declared span."""
-    made, series, _ = _learnt(_records(), 2, "both")
+    """Sites of three, two and one measurement.
+
+    Missing channels of a site are unknown; everything else is within the declared span.
+    """
+    made, series, _ = _augmented_states(_records(), 2, "both")
     assert [len(client.transition) for client in series.clients] == [2, 2, 1]
     assert channels(2, "both") == (
         *("granger_state_1", "granger_state_2", "granger_next_1", "granger_next_2"),
@@ -99,7 +108,10 @@ def test_every_site_has_as_many_channels() -> None:
 
 
 def test_channels_are_those_of_the_paper() -> None:
-    """h_a = h_c + theta y, A h_a, and A h_c + sum A_mn h_n, of what the filter has where nothing was measured."""
+    """h_a = h_c + theta y, A h_a, and A h_c + sum A_mn h_n.
+
+    Where nothing was measured, the filter's values are used.
+    """
     records = _records()
     found = filtered(records, 1)
     series = found.series(np.ones((3, 3), dtype=np.bool_), 1)
@@ -116,7 +128,9 @@ def test_channels_are_those_of_the_paper() -> None:
 
 
 def test_what_is_unknown_corrects_nothing() -> None:
-    """Filled with what the filter expects, the measurements give the same states to a filter that knows of no gaps."""
+    """With the filter's expectations in place of the gaps, a filter without gaps gives the same
+    states.
+    """
     found = filtered(_records(), 1)
     for record, client, states in zip(found.records, found.clients, found.states, strict=True):
         assert estimated(client) == pytest.approx(states, abs=1e-9)
@@ -126,7 +140,10 @@ def test_what_is_unknown_corrects_nothing() -> None:
 
 
 def test_what_one_site_is_tested_by_is_not_seen_where_another_learns() -> None:
-    """Site 0 is tested from step 220 on, the others learn up to step 260: until then they do not see its states."""
+    """Site 0 is tested from step 220 on, the others learn up to step 260.
+
+    They do not see its states until then.
+    """
     records = _records(known=(220, 260, 260))
     changed = [
         replace(
@@ -134,7 +151,7 @@ def test_what_one_site_is_tested_by_is_not_seen_where_another_learns() -> None:
         ),
         *records[1:],
     ]
-    one, other = (_learnt(some, 1, "server")[0] for some in (records, changed))
+    one, other = (_augmented_states(some, 1, "server")[0] for some in (records, changed))
     for name in ("site 1", "site 2"):
         assert np.array_equal(one[name][:260], other[name][:260])
     assert not np.array_equal(one["site 1"][260:], other["site 1"][260:])
@@ -147,14 +164,16 @@ def test_sites_that_begin_and_end_when_they_like() -> None:
         replace(records[1], start=40, values=records[1].values[40:250]),
         records[2],
     ]
-    made, series, _ = _learnt(moved, 1, "both")
+    made, series, _ = _augmented_states(moved, 1, "both")
     assert len(made["site 1"]) == 210
     assert len(series.states) == KNOWN - 40
     assert np.isfinite(np.concatenate(list(made.values()))).all()
 
 
 def test_earlier_values_are_measurements_too() -> None:
-    """One signal has one direction; with its last four values as measurements it has states that turn."""
+    """One signal has one direction; with its last four values as measurements it has rotating
+    states.
+    """
     records = _records(columns=(1, 1, 1))
     with pytest.raises(UsageError, match=r"at most 1 state a site.*\n.*received: 3\n.*`past`"):
         filtered(records, 3)
@@ -162,7 +181,7 @@ def test_earlier_values_are_measurements_too() -> None:
     assert {client.emission.shape for client in found.clients} == {(4, 3)}
 
 
-def test_what_cannot_be_is_said() -> None:
+def test_unusable_records_are_rejected() -> None:
     records = _records()
     far = replace(records[1], start=STEPS, known=STEPS + KNOWN)
     with pytest.raises(
@@ -227,7 +246,7 @@ def test_products_that_are_at_hand_change_nothing() -> None:
     assert np.array_equal(plain.client_loss, known.client_loss)
 
 
-def test_losses_that_have_grown_are_refused() -> None:
+def test_losses_that_have_grown_are_rejected() -> None:
     found = filtered(_records(), 1)
     series = found.series(np.ones((3, 3), dtype=np.bool_), 1)
     learnt, said = learn_causes(Learning(epochs=5), series)
@@ -246,7 +265,10 @@ def test_losses_that_have_grown_are_refused() -> None:
 
 
 def _alike(clients: int = 10, steps: int = 300) -> Series:
-    """Clients that measure the same three slow courses and some noise: all drivers go with each other."""
+    """Clients that measure the same three slow signals and some noise.
+
+    All drivers are correlated with each other.
+    """
     stream = np.random.default_rng(0)
     course = np.zeros((steps, 3))
     for t in range(1, steps):
@@ -266,7 +288,11 @@ def _alike(clients: int = 10, steps: int = 300) -> Series:
 def test_drivers_that_go_with_each_other_run_away_by_divisors_of_their_own_and_settle_by_one() -> (
     None
 ):
-    """The mean of h_n h_p^T / (1 + |h_n|^2) has an eigenvalue below 0, which any rate runs away along; by one divisor it has none."""
+    """The mean of h_n h_p^T / (1 + |h_n|^2) has a negative eigenvalue, so any rate diverges along
+    it.
+
+    With one common divisor it has none.
+    """
     series = _alike()
     rates = Rates(client=0.01, server=0.001, causes=0.1, normalised=1.0)
     drivers = series.states[:-1, series.drivers(7)]

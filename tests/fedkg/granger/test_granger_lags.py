@@ -1,4 +1,7 @@
-"""Lags of each client: equal ones are a number of lags to the bit, and a client's own concern nobody else."""
+"""Lags of each client: equal ones equal a common number of lags to the bit.
+
+A client's lags affect no other client.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ APART = Rates(client=0.01, server=0.005, causes=0.01, normalised=1.0)
 ORDERS = st.tuples(*[st.integers(1, 3)] * 3)
 
 
-def _of(orders: tuple[int, ...] | int, steps: int = 60) -> Series:
+def _series_with_lags(orders: tuple[int, ...] | int, steps: int = 60) -> Series:
     return series_of(uneven(4, steps=steps)[1].clients, ALLOWED, lags=orders)
 
 
@@ -40,8 +43,11 @@ def _rows(series: Series, found: Learnt, m: int) -> tuple[np.ndarray, np.ndarray
 @pytest.mark.parametrize("mode", ["sequential", "batch", "closed_form"])
 @given(orders=ORDERS, m=st.integers(0, 2))
 def test_a_client_s_lags_are_its_own(mode: Mode, orders: tuple[int, ...], m: int) -> None:
-    """With the most lags that any client has it learns, to the bit, what it learns where all have so many; further blocks stay 0."""
-    series, wide = _of(orders, 24), _of(max(orders), 24)
+    """A client learns the same, to the bit, as if all clients had the largest number of lags.
+
+    Its further blocks stay 0.
+    """
+    series, wide = _series_with_lags(orders, 24), _series_with_lags(max(orders), 24)
     found, other = (
         learn(series, RATES, mode=mode, epochs=2),
         learn(wide, RATES, mode=mode, epochs=2),
@@ -59,7 +65,7 @@ def test_a_client_s_lags_are_its_own(mode: Mode, orders: tuple[int, ...], m: int
 @pytest.mark.parametrize("orders", [(1, 3, 2), (2, 1, 1), (2, 2, 2)])
 @pytest.mark.parametrize("rates", [RATES, TOGETHER, APART])
 def test_messages_and_chunks_learn_the_same(orders: tuple[int, ...], rates: Rates) -> None:
-    series = _of(orders, steps=20)
+    series = _series_with_lags(orders, steps=20)
     plain = learn(series, rates, epochs=2)
     for found in (
         exchanged(series, rates, epochs=2),
@@ -71,7 +77,7 @@ def test_messages_and_chunks_learn_the_same(orders: tuple[int, ...], rates: Rate
 
 
 def test_what_else_is_estimated_keeps_to_them() -> None:
-    series = _of((1, 3, 2), steps=200)
+    series = _series_with_lags((1, 3, 2), steps=200)
     total = series.states.shape[1]
     for blocks in (
         joint(series),
@@ -95,8 +101,12 @@ def test_what_else_is_estimated_keeps_to_them() -> None:
 
 
 def test_lags_are_sent_nowhere_and_cost_no_privacy() -> None:
-    """The server keeps what it was sent: each step costs two states up and one down, and noise of the same size, at any number of lags."""
-    one, many = _of(1), _of((1, 3, 2))
+    """The server stores what it received.
+
+    Each step costs two states up and one down, and the same amount of noise, for any number of
+    lags.
+    """
+    one, many = _series_with_lags(1), _series_with_lags((1, 3, 2))
     assert traffic(one) == traffic(many)
     assert traffic(one).once == 2 * sum(len(client.transition) ** 2 for client in one.clients)
     cover = Cover(
@@ -114,21 +124,24 @@ def test_lags_are_sent_nowhere_and_cost_no_privacy() -> None:
 
 
 def test_a_past_that_leaves_nothing_tells_nothing() -> None:
-    """With more coefficients than steps every driver explains all that is left, and what is counted would be rounding."""
-    values = p_values(_of((1, 50, 2)), shifts=19)
+    """With more coefficients than steps, every driver explains all of the remainder.
+
+    The statistic would be rounding noise.
+    """
+    values = p_values(_series_with_lags((1, 50, 2)), shifts=19)
     assert (values[1][[0, 2]] == 1.0).all()
     assert values[2].min(initial=1.0, where=np.isfinite(values[2])) < 1.0
 
 
 def test_a_number_of_lags_may_be_numpy_s() -> None:
     assert (
-        _of(best_lags(_of(1), 3).max() + 1).orders
-        == _of(int(best_lags(_of(1), 3).max()) + 1).orders
+        _series_with_lags(best_lags(_series_with_lags(1), 3).max() + 1).orders
+        == _series_with_lags(int(best_lags(_series_with_lags(1), 3).max()) + 1).orders
     )
 
 
 def _two_delays(steps: int = 1500) -> tuple[Client, ...]:
-    """Client b takes client a's state of three steps before, c that of one."""
+    """Client b depends on client a's state of three steps before, c on that of one step before."""
     stream = np.random.default_rng(0)
     states = np.zeros((steps, 3))
     for t in range(3, steps):
@@ -170,6 +183,6 @@ def test_the_criterion_chooses_for_each_client() -> None:
         ((1, 1, 59), "this number of lags"),
     ],
 )
-def test_lags_that_are_none_are_refused(lags: tuple[int, ...], said: str) -> None:
+def test_lags_that_are_none_are_rejected(lags: tuple[int, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        _of(lags)
+        _series_with_lags(lags)

@@ -1,4 +1,7 @@
-"""Measurement noise makes no edges: earlier steps as instruments, and as much of the past as the criterion wants."""
+"""Measurement noise creates no edges.
+
+Earlier steps serve as instruments, and the criterion chooses the length of the past.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ NONE = ~TRUE & ~np.eye(3, dtype=bool)
 def _chain(
     seed: int, *, noise: float, own: float = 0.9, steps: int = 1200, states: int = 1
 ) -> Series:
-    """Three clients, each of which drives the next; their dynamics are fitted to what they measure."""
+    """Three clients in a chain; their dynamics are fitted to their measurements."""
     stream = np.random.default_rng(seed)
     emissions = tuple(stream.standard_normal((6, states)) / np.sqrt(6) for _ in range(3))
     transition = np.kron(own * np.eye(3) + 0.2 * TRUE, np.eye(states))
@@ -41,7 +44,7 @@ def _chain(
 
 @pytest.mark.parametrize("states", [1, 2])
 def test_the_server_makes_white_errors_of_what_it_is_sent(states: int) -> None:
-    """z is (K C)^-1 K y: a product of each step's measurements alone."""
+    """z is (K C)^-1 K y: a function of each step's measurements alone."""
     series = _chain(0, noise=0.5, steps=100, states=states)
     for client, place in zip(series.clients, series.places, strict=True):
         alone = client.measurements @ (np.linalg.inv(client.gain @ client.emission) @ client.gain).T
@@ -49,7 +52,10 @@ def test_the_server_makes_white_errors_of_what_it_is_sent(states: int) -> None:
 
 
 def test_slow_noisy_clients_make_no_edges() -> None:
-    """Of six chains: given the last step alone a third of the pairs that do nothing is told, with noise allowed for one in twenty."""
+    """Six chains: conditioning on the last step alone reports a third of the unrelated pairs.
+
+    With noise allowed for, it is one in twenty.
+    """
     plain, longer, allowed = [], [], []
     for seed in range(6):
         series = _chain(seed, noise=1.0)
@@ -72,11 +78,11 @@ def test_the_past_is_as_long_as_the_data_asks() -> None:
     assert memories(series_of(short.clients, lags=(1, 2, 1))) == (1, 2, 1)
 
 
-def test_where_it_cannot_be_said_nothing_is() -> None:
+def test_undetermined_p_values_are_nan() -> None:
     series = _chain(0, noise=0.3)
     assert np.isfinite(under_noise(series)).sum() == 6
     fewer = replace(series, allowed=TRUE)
     assert (np.isfinite(under_noise(fewer)) == TRUE).all()
     quick = _chain(0, noise=0.3, own=0.0)
-    assert np.isnan(under_noise(quick)[NONE]).all()  # a step says nothing of the next
+    assert np.isnan(under_noise(quick)[NONE]).all()  # a step does not predict the next
     assert np.isnan(under_noise(_chain(0, noise=0.3, steps=30))).all()

@@ -31,7 +31,7 @@ def test_measurements_that_go_with_nobodys_are_left_out() -> None:
 
 
 def test_states_explain_the_measurements_best() -> None:
-    """The first P singular vectors: no other P states leave less."""
+    """The first P singular vectors: no other P states leave a smaller error."""
     measured = _measured()[0]
     values = (measured.values - measured.values.mean(0)) / measured.values.std(0)
     for states in (1, 2):
@@ -51,7 +51,7 @@ def test_real_looking_data_can_be_learnt_from() -> None:
     assert np.isfinite(found.causes).all()
 
 
-def test_what_cannot_be_is_said() -> None:
+def test_unusable_measurements_are_rejected() -> None:
     first, second = _measured()
     broken = Measured(
         name="a",

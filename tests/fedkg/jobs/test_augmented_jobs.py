@@ -159,7 +159,7 @@ def test_a_job_is_trained_with_and_without_states(tmp_path: Path) -> None:
     assert {row["trial"] for row in causes} == {
         "augmentgranger-fedavg-s0",
         "augmentgranger-fedstl-s0",
-    }  # sites alone learn from nobody
+    }  # local sites have no other sites to learn from
     assert len(causes) == 2 * 3 * 2
     assert all(float(row["strength"]) > 0 for row in causes)
     beside = [
@@ -244,7 +244,7 @@ def test_rules_may_speak_of_states(tmp_path: Path) -> None:
         ({"augment": {"learning": {"normalised": False, "client": 5.0}}}, "the learning diverges"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_trained(
+def test_an_impossible_job_is_rejected_before_training(
     fields: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(FedkgError, match=said):

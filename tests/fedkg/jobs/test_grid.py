@@ -49,7 +49,7 @@ def test_commas_within_brackets_belong_to_a_value():
         "a..b=1",
     ],
 )
-def test_what_is_no_axis_is_refused(text: str):
+def test_an_invalid_grid_axis_is_rejected(text: str):
     with pytest.raises(UsageError, match="--grid"):
         parse_axis(text)
 
@@ -60,7 +60,7 @@ def test_seeds_are_counted_or_named():
 
 
 @pytest.mark.parametrize("text", ["0", "", "-1", "1.5", "3,3", "a", "2,"])
-def test_what_are_no_seeds_is_refused(text: str):
+def test_what_are_no_seeds_is_rejected(text: str):
     with pytest.raises(UsageError, match="--seeds"):
         parse_seeds(text)
 
@@ -114,7 +114,7 @@ def test_local_training_stands_beside_one_algorithm_alone(job: Path):
         ),
     ],
 )
-def test_what_no_job_can_have_is_refused_before_anything_is_run(
+def test_what_no_job_can_have_is_rejected_before_anything_is_run(
     job: Path, axes: list[str], words: str
 ):
     with pytest.raises((JobError, UsageError)) as caught:

@@ -72,12 +72,12 @@ def test_the_section_becomes_the_algorithm():
         ({"agents": {}, "sets": {}}, "already penalises the distance of each agent's block"),
     ],
 )
-def test_what_does_not_go_together_is_refused(section, said):
+def test_contradicting_options_are_rejected(section, said):
     with pytest.raises(ValueError, match=said):
         Algorithm.model_validate(section)
 
 
-def test_sites_that_stay_away_are_refused():
+def test_sites_that_stay_away_are_rejected():
     job = Job.model_validate(
         {
             "pack": "p",
@@ -131,7 +131,7 @@ def test_the_sets_of_the_rules_hold_the_sites(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("no_report")
-def test_steps_that_are_too_long_and_sets_that_are_not_there_are_told_once(tmp_path: Path):
+def test_steps_that_are_too_long_and_sets_that_are_not_there_are_reported_once(tmp_path: Path):
     (tmp_path / "rules.fkg").write_text(RULES.rpartition("set small")[0], encoding="utf-8")
     fields = {
         "rules": [str(tmp_path / "rules.fkg")],

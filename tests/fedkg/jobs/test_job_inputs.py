@@ -72,7 +72,7 @@ def test_every_sample_is_found_wherever_it_lies(
         )
 
 
-def test_what_is_told_stands_behind_the_features_and_codes_behind_all() -> None:
+def test_knowledge_follows_the_features_and_codes_come_last() -> None:
     ready = standardise(of_shape((5, 3, 2), np.float64))
     told, code = np.arange(5.0)[:, None], np.arange(5)
     plain = build_inputs(ready, [np.arange(4)], told=told)
@@ -115,7 +115,7 @@ def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
     assert [one.x.untyped_storage().data_ptr() == memory for one in shown] == [True] * 3
     other = experiment.build_trial(
         second
-    ).problem.clients  # another split: copied once, and trained where it lies
+    ).problem.clients  # another split: copied once, and trained in place
     assert other.x[0].untyped_storage().data_ptr() != memory
     assert pool(other).x.untyped_storage().data_ptr() == other.x[0].untyped_storage().data_ptr()
     whole = torch.from_numpy(experiment.samples.scaled.data.x)

@@ -98,7 +98,7 @@ def test_all_wrong_fields_come_in_one_message(tmp_path):
         ("\t- x", "is not YAML"),
     ],
 )
-def test_a_file_that_is_no_job_is_said_to_be_none(text, said, tmp_path):
+def test_a_file_other_than_a_job_is_an_error(text, said, tmp_path):
     with pytest.raises(JobError) as caught:
         read(text, tmp_path)
     assert said in str(caught.value)
@@ -233,6 +233,6 @@ def test_an_algorithm_in_place_of_its_name_is_named_as_it_stands_in_the_file():
         )
 
 
-def test_what_is_wrong_with_no_single_field_names_none():
+def test_an_error_about_several_fields_names_none_of_them():
     with pytest.raises(JobError, match=r"^job.yaml: the site 'a' occurs twice$"):
         parse_job({"sites": ["a", "a"]}, name="job.yaml", base=Path())

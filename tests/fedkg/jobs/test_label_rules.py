@@ -132,7 +132,7 @@ def test_answers_are_projected_onto_linear_rules(tmp_path, data):
 
 
 @pytest.mark.parametrize("data", [WINDOWS, ROWS], ids=["windows", "rows"])
-def test_what_is_known_of_a_yes_or_no_is_obeyed_and_followed(tmp_path, data):
+def test_knowledge_about_a_binary_label_is_obeyed_and_followed(tmp_path, data):
     model = (
         {"kind": "gru", "hidden": 4, "layers": 1}
         if data is WINDOWS

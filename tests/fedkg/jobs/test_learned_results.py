@@ -90,7 +90,7 @@ def test_one_site_and_what_is_not_known(run: Path, capsys: pytest.CaptureFixture
     assert (refused.code, "station 1" in refused.err) == (2, True)
 
 
-def test_what_is_no_finished_run_is_refused(run: Path, tmp_path: Path) -> None:
+def test_an_unfinished_run_is_rejected(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a run folder"):
         read_learned(tmp_path)
     begun = RunFolder(tmp_path)
@@ -99,14 +99,14 @@ def test_what_is_no_finished_run_is_refused(run: Path, tmp_path: Path) -> None:
         read_learned(tmp_path)
 
 
-def test_a_damaged_run_is_refused(run: Path, tmp_path: Path) -> None:
+def test_a_damaged_run_is_rejected(run: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(run, tmp_path / "copy")
     (copy / RESULTS).unlink()
     with pytest.raises(JobError, match=r"results\.json is missing"):
         read_learned(copy)
 
 
-def test_a_graph_without_findings_is_refused(
+def test_a_graph_without_findings_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "plant.ttl").write_text("<urn:a> <urn:b> <urn:c> .\n")
@@ -114,7 +114,7 @@ def test_a_graph_without_findings_is_refused(
     assert (refused.code, "contains no findings" in refused.err) == (2, True)
 
 
-def test_half_a_graph_of_findings_is_refused(
+def test_half_a_graph_of_findings_is_rejected(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = tmp_path / "learned.ttl"

@@ -27,16 +27,13 @@ from fedkg.jobs.trials import expand_trials
 
 ROWS = {"unit": "example", "epsilon": 0.5, "delta": 1e-3}
 SITES = {"unit": "client", "noise": 50.0, "delta": 1e-2, "clip": 1e-9}
-"""Nothing is left of any update, nor much of its noise: models stay as they begin."""
+"""Almost nothing of the updates and their noise remains, so models stay at their initial values."""
 
 
 @pytest.fixture
 def fields(job_fields):
     training = {**job_fields["training"], "executor": "stacked", "local_epochs": 1}
-    evaluation = {
-        **job_fields["evaluation"],
-        "threshold": 0.999,
-    }  # models as they begin raise no alarm
+    evaluation = {**job_fields["evaluation"], "threshold": 0.999}  # initial models raise no alarm
     return {
         **job_fields,
         "compare": {},
@@ -123,7 +120,7 @@ def test_trainings_that_have_learnt_something_or_of_which_nothing_is_known_are_n
     )
 
 
-def test_what_would_help_is_told_by_what_was_asked_for():
+def test_suggestions_depend_on_the_job_s_privacy_settings():
     [said] = explain_lost_training(
         [protected_trial(0.02), protected_trial(0.3), protected_trial(0.05)]
     )

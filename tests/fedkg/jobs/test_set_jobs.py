@@ -294,7 +294,7 @@ def read_job_of(document: dict[str, Any]) -> Job:
         ({"model": {"inject": {"range": False, "predict": False}}}, "nothing is injected"),
     ],
 )
-def test_what_does_not_fit_is_said_by_the_schema(changes, said):
+def test_the_schema_rejects_wrong_sets(changes, said):
     with pytest.raises(ValidationError) as caught:
         Job.model_validate(fields(**changes))
     assert said in str(caught.value)
@@ -320,7 +320,7 @@ def test_what_does_not_fit_is_said_by_the_schema(changes, said):
         ({"sites": {"north": {"machines": ["M1"]}}}, ["data set mnist provides the samples"]),
     ],
 )
-def test_every_contradiction_of_an_arm_is_told_before_anything_is_loaded(changes, said):
+def test_every_contradiction_of_an_arm_is_reported_before_anything_is_loaded(changes, said):
     with pytest.raises(JobError) as caught:
         expand_trials(Job.model_validate(fields(**changes)))
     for sentence in said:
@@ -355,7 +355,7 @@ def test_every_contradiction_of_an_arm_is_told_before_anything_is_loaded(changes
         ({"data": {"set": "covtype", "split": "sites"}}, "unknown site of"),
     ],
 )
-def test_what_the_data_has_no_use_for_is_refused_before_training(changes, said, tmp_path):
+def test_what_the_data_has_no_use_for_is_rejected_before_training(changes, said, tmp_path):
     with pytest.raises(JobError) as caught:
         run_job(fields(**changes), out=tmp_path / "run")
     assert said in str(caught.value)
@@ -425,12 +425,12 @@ def test_no_step_that_the_test_asks_for_is_a_target_of_the_training():
         ({"set": "no such thing at all"}, "known: .*mnist.*table"),
     ],
 )
-def test_what_would_not_be_looked_at_is_refused(data, said):
+def test_what_would_not_be_looked_at_is_rejected(data, said):
     with pytest.raises(ValidationError, match=said):
         Job.model_validate({"data": data})
 
 
-def test_a_threshold_of_a_server_without_rows_is_refused():
+def test_a_threshold_of_a_server_without_rows_is_rejected():
     job = Job.model_validate(
         fields(data={"set": "secom", "server": 0}, evaluation={"threshold": "server"})
     )

@@ -127,7 +127,7 @@ def test_a_misspelt_algorithm_is_recognised():
     assert caught.value.help == "did you mean `fedprox`?"
 
 
-def test_the_median_of_two_sites_is_told_in_words_of_a_median():
+def test_the_median_of_two_sites_is_reported_in_words_of_a_median():
     job = {
         "pack": "p",
         "sites": ["graz", "linz"],
@@ -138,7 +138,7 @@ def test_the_median_of_two_sites_is_told_in_words_of_a_median():
         expand_trials(Job.model_validate(job))
 
 
-def test_what_no_arm_looks_at_is_told():
+def test_settings_that_no_trial_uses_are_reported():
     given = {
         "data": {"split": "iid", "alpha": 0.1, "size_alpha": 1.0},
         "training": {"workers": 2, "executor": "stacked"},
@@ -201,7 +201,7 @@ def test_a_corrupted_site_must_be_named():
         configs(**fields, corrupt={"site": "north"})
 
 
-def test_algorithms_that_are_defined_and_not_trained_are_told():
+def test_algorithms_that_are_defined_and_not_trained_are_reported():
     given = {
         "pack": "p",
         "sites": ["graz", "linz"],

@@ -182,7 +182,7 @@ def test_levels_are_those_of_the_tensors(formula: Formula, seed: int) -> None:
     )
 
 
-def test_what_is_no_finite_number_is_unknown() -> None:
+def test_a_term_that_overflows_is_unknown() -> None:
     formula = Compare(
         op="le", left=Product(args=(Param(index=2), Slot(index=0))), right=Param(index=1), scale=0
     )

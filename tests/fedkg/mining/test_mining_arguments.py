@@ -67,7 +67,7 @@ def call(rules: fedkg.Pack, ask: Any, **changed: Any) -> Any:
         ({"pack": "rules.fkg"}, KnowledgeError, r"takes a pack(.*\n)*  received: 'rules.fkg'"),
     ],
 )
-def test_what_is_no_data_is_told(
+def test_unusable_data_is_an_error(
     pack: fedkg.Pack, ask: Any, changed: dict[str, Any], kind: type[FedkgError], said: str
 ) -> None:
     with pytest.raises(kind, match=said):
@@ -100,7 +100,7 @@ def test_a_pick_and_a_method_are_those_that_there_are(pack: fedkg.Pack) -> None:
 
 
 def test_a_private_quantile_is_of_each_number(pack: fedkg.Pack) -> None:
-    """What the guide says of epsilon: parameters are each chosen with all of it."""
+    """As the guide says about epsilon: each parameter is chosen with all of it."""
     given = private(0.9, 2.0, (-100.0, 100.0), torch.Generator().manual_seed(0))
     asked: list[float] = []
     counted = Pick(

@@ -45,17 +45,17 @@ def test_executors_agree_on_every_model(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[WorkerPool]:
+def worker_pool() -> Iterator[WorkerPool]:
     with WorkerPool(2) as workers:
         yield workers
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_processes_train_every_model_as_stacks_do(name: str, crew: WorkerPool) -> None:
+def test_processes_train_every_model_as_stacks_do(name: str, worker_pool: WorkerPool) -> None:
     settings = Settings(
         rounds=2, local_epochs=2, batch=3, learning_rate=0.05, executor="processes", chunk=1
     )
-    *_, (state, _) = train(problem(name), fedavg(), settings, crew=crew)
+    *_, (state, _) = train(problem(name), fedavg(), settings, crew=worker_pool)
     expected = final(problem(name), "stacked", 1)
     assert all(torch.equal(value[0], expected[key]) for key, value in state.models.items())

@@ -92,7 +92,7 @@ def test_numbers_to_the_bit(libraries: dict[Any, Library], dtype: Any) -> None:
     np.testing.assert_allclose(ours[37:], [min(y[0], x[0]) + max(y[1], x[1]), last, 1.0], rtol=1e-6)
 
 
-def test_what_stands_at_addresses(libraries: dict[Any, Library]) -> None:
+def test_compiled_code_reads_arrays_by_address(libraries: dict[Any, Library]) -> None:
     numbers, limits = np.array([1.0, 2.0, 3.0], dtype=np.float32), np.array([0.0, 5.0, 1.0])
     marks, out = np.array([True, True, False]), np.zeros(2, dtype=np.int64)
     frame = np.array([at(numbers), at(limits), at(marks), 3], dtype=np.int64)
@@ -225,7 +225,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("function", REFUSED)
-def test_what_the_language_has_not(function: Callable[..., Any]) -> None:
+def test_unsupported_python_is_rejected(function: Callable[..., Any]) -> None:
     with pytest.raises(NotCompiled):
         translate([function], True)
 

@@ -1,4 +1,4 @@
-"""Packs with time, members and conditions: files, what is refused, and formulas as text."""
+"""Packs with time, members and conditions: files, errors, and formulas as text."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ NESTED = AtLeast(
 )
 
 
-def some(skeleton: Formula = SUM, params: list[float] | None = None, *members: MemberTable) -> Bank:
+def make_bank(
+    skeleton: Formula = SUM, params: list[float] | None = None, *members: MemberTable
+) -> Bank:
     return replace(
         bank_of(skeleton, params or [5.0, 1.0], [0], rows=2),
         members=members or (table(-1, [0, 3, 3], [0, 1, 2]),),
@@ -87,11 +89,13 @@ def some(skeleton: Formula = SUM, params: list[float] | None = None, *members: M
 
 
 def nested() -> Bank:
-    return some(NESTED, None, table(-1, [0, 1, 3], [0, 1, 2]), table(0, [0, 2, 2, 3], [2, 1, 0]))
+    return make_bank(
+        NESTED, None, table(-1, [0, 1, 3], [0, 1, 2]), table(0, [0, 2, 2, 3], [2, 1, 0])
+    )
 
 
 def same(left: Bank, right: Bank) -> bool:
-    """Whether two banks hold the same, members included."""
+    """Whether two banks are equal, members included."""
     one, two = left.tensors(), right.tensors()
     own = all(np.array_equal(one[name], two[name], equal_nan=True) for name in one)
     pairs = zip(left.members, right.members, strict=True)
@@ -168,39 +172,60 @@ WINDOW = Temporal(op="always", low=2, high=3, arg=BELOW)
 @pytest.mark.parametrize(
     ("bank", "words"),
     [
-        (lambda: some(SUM, None, table(-1, [0, 3], [0, 1, 2])), "member.0.offsets does not fit"),
-        (lambda: some(SUM, None, table(-1, [0, 2, 4], [0, 1, 2])), "member.0.offsets does not fit"),
-        (lambda: some(SUM, None, table(-1, [0, 4, 3], [0, 1, 2])), "member.0.offsets does not fit"),
-        (lambda: some(SUM, None, table(-1, [1, 3, 3], [0, 1, 2])), "member.0.offsets does not fit"),
-        (lambda: some(SUM, None, table(0, [0, 3, 3], [0, 1, 2])), "member.0.parent points outside"),
         (
-            lambda: some(SUM, None, table(-1, [0, 3, 3], [0, 1, 99])),
+            lambda: make_bank(SUM, None, table(-1, [0, 3], [0, 1, 2])),
+            "member.0.offsets does not fit",
+        ),
+        (
+            lambda: make_bank(SUM, None, table(-1, [0, 2, 4], [0, 1, 2])),
+            "member.0.offsets does not fit",
+        ),
+        (
+            lambda: make_bank(SUM, None, table(-1, [0, 4, 3], [0, 1, 2])),
+            "member.0.offsets does not fit",
+        ),
+        (
+            lambda: make_bank(SUM, None, table(-1, [1, 3, 3], [0, 1, 2])),
+            "member.0.offsets does not fit",
+        ),
+        (
+            lambda: make_bank(SUM, None, table(0, [0, 3, 3], [0, 1, 2])),
+            "member.0.parent points outside",
+        ),
+        (
+            lambda: make_bank(SUM, None, table(-1, [0, 3, 3], [0, 1, 99])),
             "bank.0.member.0.slots points outside",
         ),
         (
-            lambda: some(SUM, None, table(-1, [0, 3, 3], [0, 1, 4])),
+            lambda: make_bank(SUM, None, table(-1, [0, 3, 3], [0, 1, 4])),
             "bank.0.member.0.slots has a column that is no input",
         ),
-        (lambda: some(SUM, None, table(-1, [0, 3, 3], [0, 1, 2], [[], [], []])), None),
-        (lambda: some(NESTED), "members that it has not"),
+        (lambda: make_bank(SUM, None, table(-1, [0, 3, 3], [0, 1, 2], [[], [], []])), None),
+        (lambda: make_bank(NESTED), "members that it has not"),
         (
-            lambda: some(
+            lambda: make_bank(
                 NESTED, None, table(-1, [0, 1, 3], [0, 1, 2]), table(-1, [0, 1, 2], [0, 1])
             ),
             "has another owner than its terms",
         ),
-        (lambda: replace(some(), members=()), "members that it has not"),
+        (lambda: replace(make_bank(), members=()), "members that it has not"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 3.0, 2.0], [0]), "window that is none"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, -1.0, 2.0], [0]), "window that is none"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 0.5, 2.0], [0]), "window that is none"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 0.0, np.inf], [0]), "window that is none"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 4.0, -1.0], [0]), None),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 0.0], [0]), "bank.0.params points outside"),
-        (lambda: some(AtLeast(count=0, members=0, arg=BELOW), [1.5, 1.0]), "not a whole number"),
-        (lambda: some(AtLeast(count=0, members=0, arg=BELOW), [-1.0, 1.0]), "not a whole number"),
-        (lambda: some(AtLeast(count=7, members=0, arg=BELOW)), "bank.0.params points outside"),
         (
-            lambda: some(
+            lambda: make_bank(AtLeast(count=0, members=0, arg=BELOW), [1.5, 1.0]),
+            "not a whole number",
+        ),
+        (
+            lambda: make_bank(AtLeast(count=0, members=0, arg=BELOW), [-1.0, 1.0]),
+            "not a whole number",
+        ),
+        (lambda: make_bank(AtLeast(count=7, members=0, arg=BELOW)), "bank.0.params points outside"),
+        (
+            lambda: make_bank(
                 AtLeast(count=None, members=0, arg=BELOW),
                 None,
                 table(-1, [0, 1, 1], [0], [[1.0, 0.0]]),
@@ -225,7 +250,7 @@ WINDOW = Temporal(op="always", low=2, high=3, arg=BELOW)
         ),
     ],
 )
-def test_wrong_members_windows_and_counts_are_refused(
+def test_wrong_members_windows_and_counts_are_rejected(
     bank: Callable[[], Bank], words: str | None
 ) -> None:
     body = pack_of([bank()]).to_bytes()
@@ -309,7 +334,7 @@ def test_the_new_skeletons_as_text(formula: Formula, text: str) -> None:
         ("6", "-1", 600.0, "always [1 h, end] (x0 <= p0)"),
     ],
 )
-def test_windows_are_told_in_time_where_the_step_is_known(
+def test_windows_are_reported_in_time_where_the_step_is_known(
     low: str, high: str, step: float | None, text: str
 ) -> None:
     assert formula_text(WINDOW, Names(params=["p0", "1", low, high], step=step)) == text
@@ -338,10 +363,10 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_a_row_names_its_members() -> None:
     columns = tuple(Column(name=f"flow[p{i}]", source=f"F{i}", unit="l/s") for i in range(3))
-    pack = pack_of([some()], contract=DataContract(columns=columns, step=60.0))
+    pack = pack_of([make_bank()], contract=DataContract(columns=columns, step=60.0))
     assert row_text(pack, pack.banks[0], 0) == "sum of flow over 3 members <= 5"
     assert row_text(pack, pack.banks[0], 1) == "sum of x0 over 0 members <= 5"
-    counted = some(
+    counted = make_bank(
         AtLeast(count=0, members=0, arg=BELOW),
         [1.0, 1.0],
         table(-1, [0, 2, 3], [0, 1, 2], [[4.0, 1.0], [6.0, 1.0], [7.0, 1.0]]),

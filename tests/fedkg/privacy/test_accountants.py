@@ -1,4 +1,4 @@
-"""Accountants against Opacus itself, against each other, and against numbers of the literature."""
+"""Accountants against Opacus, against each other, and against published numbers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def test_prv_is_that_of_opacus_and_below_rdp(noise: float, rate: float, releases
 
 
 def test_abadi_2016_section_3() -> None:
-    """q = 0.01, sigma = 4, 10,000 steps: the moments accountant has epsilon 1.26 at delta 1e-5; the later conversions are closer."""
+    """q = 0.01, sigma = 4, 10,000 steps: the moments accountant gives epsilon 1.26 at delta 1e-5.
+
+    The later conversions are tighter.
+    """
     renyi = 10_000 * _renyi(4.0, 0.01)
     orders = np.array(ORDERS)
     moments = float((renyi + math.log(1e5) / (orders - 1)).min())
@@ -61,7 +64,10 @@ def test_abadi_2016_section_3() -> None:
 def test_the_mnist_tutorial_of_tensorflow_privacy(
     noise: float, epochs: int, printed: float
 ) -> None:
-    """Batches of 256 out of 60,000 at delta 1e-5: its table, which turns Renyi orders into epsilon as Mironov 2017 does."""
+    """Batches of 256 out of 60,000 at delta 1e-5.
+
+    The tutorial's table converts Renyi orders into epsilon as Mironov 2017 does.
+    """
     renyi = (epochs * 60_000 // 256) * _renyi(noise, 256 / 60_000)
     orders = np.array(ORDERS)
     assert float((renyi + math.log(1e5) / (orders - 1)).min()) == pytest.approx(printed, abs=0.02)
@@ -83,7 +89,10 @@ def exact_delta(epsilon: float, noise: float) -> float:
 def test_no_accountant_promises_more_than_the_exact_curve(
     accountant: str, noise: float, releases: int
 ) -> None:
-    """k releases with noise sigma are one with sigma / sqrt(k): the promised epsilon costs no more than delta there."""
+    """k releases with noise sigma are one with sigma / sqrt(k).
+
+    At the promised epsilon, the exact delta is not larger.
+    """
     promised = epsilon_of(training(noise, 1.0, releases), 1e-5, accountant)
     assert 0 < promised < math.inf
     assert exact_delta(promised, noise / math.sqrt(releases)) <= 1e-5 * (1 + 1e-9)
@@ -97,7 +106,7 @@ def test_paper_is_the_formula_of_one_release() -> None:
     )  # the theorem ends at 1
     assert (
         epsilon_of(training(noise_scale(10.0)), 1e-5, "rdp") > 10.0
-    )  # and what the papers use there promises too much
+    )  # and the papers' formula promises too much there
 
 
 def test_paper_composes_release_by_release() -> None:
@@ -140,7 +149,8 @@ def test_prv_needs_less_noise_than_rdp() -> None:
 def test_known_releases_are_added() -> None:
     alone = epsilon_of(training(2.0, 0.1, 50), 1e-5)
     both = epsilon_of((*training(2.0, 0.1, 50), Spent(what="mined", epsilon=0.25)), 1e-5)
-    assert alone < both < alone + 0.25  # composed with the others, and no dearer than added to them
+    # composed with the others, and not more expensive than their sum
+    assert alone < both < alone + 0.25
     partly = epsilon_of(
         (*training(2.0, 0.1, 50), Spent(what="mined", epsilon=0.25, delta=5e-6)), 1e-5
     )
@@ -183,6 +193,6 @@ def test_more_sums_cost_more() -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(act: object, words: str) -> None:
+def test_invalid_arguments_are_rejected(act: object, words: str) -> None:
     with pytest.raises(JobError, match=words):
         act()  # type: ignore[operator]

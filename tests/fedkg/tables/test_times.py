@@ -1,4 +1,4 @@
-"""Times as tables write them."""
+"""Time formats of tables."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_dates_that_can_be_read_in_two_ways_are_refused_until_somebody_says_whic
     )
 
 
-def test_dates_in_two_orders_are_refused() -> None:
+def test_dates_in_two_orders_are_rejected() -> None:
     with pytest.raises(
         TableError, match="day first in one row and month first in another"
     ) as error:
@@ -90,12 +90,13 @@ def test_dates_in_two_orders_are_refused() -> None:
         ("2024-03-04", "2024-05-04"),
         ("2024/03/04", "2024/05/04"),
         ("03.04.2024", "03.05.2024"),
-        ("03/04/2024 10:00", "03/04/2024 10:05"),  # within a day the steps are the same either way
+        # within a day the steps are the same in both cases
+        ("03/04/2024 10:00", "03/04/2024 10:05"),
         ("03/03/2024", "04/04/2024"),
         ("25/04/2024", "26/04/2024"),
     ],
 )
-def test_what_has_one_reading_is_taken_without_a_word(dates: tuple[str, ...]) -> None:
+def test_unambiguous_dates_are_read_without_a_note(dates: tuple[str, ...]) -> None:
     moments, said = table(*dates).times("when")
     assert None not in moments
     assert said == ""

@@ -42,7 +42,7 @@ def test_what_is_unknown_has_no_nearest_number(teacher: Teacher, number: float) 
             ask(traces)
 
 
-def test_what_is_no_tensor_is_told(pack: fedkg.Pack, teacher: Teacher) -> None:
+def test_an_argument_other_than_a_tensor_is_an_error(pack: fedkg.Pack, teacher: Teacher) -> None:
     for ask in (teacher.nearest, teacher.distance):
         for given in (FORECAST.tolist(), FORECAST.numpy()):
             with pytest.raises(

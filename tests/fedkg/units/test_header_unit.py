@@ -1,4 +1,4 @@
-"""Units that stand in brackets behind a table's header."""
+"""Units in brackets after a table's header."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_units_in_brackets(header: str, text: str) -> None:
     "header",
     ["T", "sensor[1]", "T (min)", "x [-]", "Lage [innen]", "[bar] x", "x []", "x [a.u.]", ""],
 )
-def test_what_is_no_unit(header: str) -> None:
+def test_headers_without_a_unit(header: str) -> None:
     assert header_unit(header) is None
 
 

@@ -1,4 +1,4 @@
-"""Units: every entry of our table against pint or against a figure written here, and the conversions between them."""
+"""Units: every entry of our table against pint or a figure given here, and the conversions."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_every_alias(text: str, means: str) -> None:
 
 
 @pytest.mark.parametrize("text", sorted(DOUBTFUL))
-def test_everything_doubtful_is_asked_back(text: str) -> None:
+def test_everything_doubtful_is_rejected(text: str) -> None:
     found = parse_unit(text)
     assert isinstance(found, UnitProblem)
     assert found.doubtful
@@ -295,7 +295,7 @@ def test_long_names_come_from_pint() -> None:
         ("\u0e33", None),
     ],
 )
-def test_what_is_no_unit(text: str, instead: str | None) -> None:
+def test_unknown_units_suggest_a_known_one(text: str, instead: str | None) -> None:
     found = parse_unit(text)
     assert isinstance(found, UnitProblem)
     assert not found.doubtful
@@ -321,7 +321,7 @@ def test_units_in_the_wrong_case(text: str, instead: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["J/kg.K", "TR", "J/degC", "degC.m"])
-def test_what_has_several_readings(text: str) -> None:
+def test_ambiguous_units_are_rejected(text: str) -> None:
     found = parse_unit(text)
     assert isinstance(found, UnitProblem)
     assert found.doubtful

@@ -147,7 +147,7 @@ def test_the_command_and_the_prior_of_the_rules(
     assert call(capsys, "run", EXAMPLE, "--seeds", "2").code == 2
 
 
-def test_a_table_of_ones_own(tmp_path: Path) -> None:
+def test_a_custom_table(tmp_path: Path) -> None:
     _table(tmp_path / "plant.csv", gap=2)
     done = run_causes(_job(tmp_path, TABLE_JOB), out=tmp_path / "run")
     assert "fedkg interpolated 2 unknown values" in done.sentences
@@ -220,7 +220,7 @@ def test_what_is_wrong_is_named_before_there_is_a_folder(
         (13, "too few steps to choose among 5 lags"),
     ],
 )
-def test_a_table_that_is_too_short_is_told(rows: int, said: str, tmp_path: Path) -> None:
+def test_a_table_that_is_too_short_is_reported(rows: int, said: str, tmp_path: Path) -> None:
     whole = _table(tmp_path / "plant.csv").read_text().splitlines(keepends=True)
     (tmp_path / "plant.csv").write_text("".join(whole[: rows + 1]))
     with pytest.raises(FedkgError, match=said):
@@ -249,7 +249,7 @@ def test_gaps_of_steps_that_are_learnt_from_take_nothing_from_later_ones(tmp_pat
         read_measurements(read_causes_job(job, ["data.gaps=600"]))
 
 
-def test_a_client_that_never_changes_is_told(tmp_path: Path) -> None:
+def test_a_client_that_never_changes_is_reported(tmp_path: Path) -> None:
     rows = [line.split(",") for line in _table(tmp_path / "plant.csv").read_text().splitlines()]
     (tmp_path / "plant.csv").write_text(
         "".join(
@@ -291,7 +291,7 @@ def test_a_disturbance_goes_along_significant_edges_alone(tmp_path: Path) -> Non
     } == {"boiler": ["turbine"], "turbine": []}
 
 
-def test_rules_without_causes_are_refused(tmp_path: Path) -> None:
+def test_rules_without_causes_are_rejected(tmp_path: Path) -> None:
     _table(tmp_path / "plant.csv")
     (tmp_path / "rules.fkg").write_text("signal p in bar\nrule low require p <= 3 bar\n")
     with pytest.raises(JobError, match="no `cause` statement"):
