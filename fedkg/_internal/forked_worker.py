@@ -63,7 +63,7 @@ class ForkedWorker:
             _send(self._questions, (limit(name), limit("memory"), question))
             good, found = _receive(self._answers)
         except (EOFError, BrokenPipeError):
-            raise self._ended(what, name) from None
+            raise self._describe_end(what, name) from None
         except BaseException:  # Ctrl-C: nobody will read the answer
             self.close()
             raise
@@ -102,7 +102,7 @@ class ForkedWorker:
         self._pid = 0
         return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
-    def _ended(self, what: str, name: str) -> Exception:
+    def _describe_end(self, what: str, name: str) -> Exception:
         """Why the copy has ended."""
         match self._wait():
             case signal.SIGPROF | signal.SIGXCPU:

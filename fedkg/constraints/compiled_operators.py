@@ -70,7 +70,7 @@ def _differentiable(
     On a separate thread: inside of an operator torch records nothing that could be differentiated.
     """
 
-    def found() -> list[Tensor]:
+    def compute() -> list[Tensor]:
         with torch.enable_grad():
             leaves = [
                 part.detach().clone().requires_grad_(want)
@@ -96,7 +96,7 @@ def _differentiable(
             ),
         ]
 
-    return _on_a_thread(found)
+    return _on_a_thread(compute)
 
 
 def _on_a_thread(work: Callable[[], V]) -> V:

@@ -38,7 +38,7 @@ def put_in(text: str, fixes: Iterable[Fix]) -> tuple[str, tuple[Fix, ...]]:
     taken: list[_Place] = []
     done: list[Fix] = []
     for fix in fixes:
-        wanted = [_place(edit, starts) for edit in fix.edits]
+        wanted = [_locate_edit(edit, starts) for edit in fix.edits]
         if any(place is None for place in wanted) or fix in done:
             continue
         places = [place for place in wanted if place is not None]
@@ -54,7 +54,7 @@ def put_in(text: str, fixes: Iterable[Fix]) -> tuple[str, tuple[Fix, ...]]:
     return text, tuple(done)
 
 
-def _place(edit: Edit, starts: list[int]) -> _Place | None:
+def _locate_edit(edit: Edit, starts: list[int]) -> _Place | None:
     """Where an edit begins and ends in the text, and what it puts there; None where the text has no such line."""
     span = edit.span
     if not 1 <= span.line <= span.end_line <= len(starts):

@@ -28,7 +28,7 @@ def render(diagnostic: Diagnostic, text: str | None) -> str:
     `Span`. The result has no line end at its end.
     """
     span = diagnostic.span
-    place = f"{_place(span)}: " if span.file else ""
+    place = f"{_format_position(span)}: " if span.file else ""
     lines = [f"{place}{diagnostic.severity}[{diagnostic.code}]: {_cut(diagnostic.message)}"]
     source = None if text is None or not span.file else _lines(text)
     shown = [span.end_line, *(related.span.end_line for related in diagnostic.related)]
@@ -37,7 +37,7 @@ def render(diagnostic: Diagnostic, text: str | None) -> str:
     for related in diagnostic.related:
         lines.append(
             f"{margin} = note: {_cut(related.message)}"
-            + (f": {_place(related.span)}" if related.span.file else "")
+            + (f": {_format_position(related.span)}" if related.span.file else "")
         )
         if related.span.file == span.file:
             lines.extend(_excerpt(related.span, source, margin))
@@ -83,7 +83,7 @@ def _span_json(span: Span) -> dict[str, Any]:
     }
 
 
-def _place(span: Span) -> str:
+def _format_position(span: Span) -> str:
     return f"{span.file}:{span.line}:{span.column}"
 
 

@@ -204,7 +204,7 @@ def _over_time(bank: Bank, values: Float, timing: Timing) -> BankValues:
             for flags in (out.applicable, out.unknown):
                 flags[np.ix_(about, mine)] = True
         part = bank.take(mine)
-        for grid in grids(timing, about, values[0], _reach(part)):
+        for grid in grids(timing, about, values[0], _window_reach(part)):
             kept = (
                 grid.cells % grid.at.shape[1] == 0
                 if first_only
@@ -228,7 +228,7 @@ def _over_time(bank: Bank, values: Float, timing: Timing) -> BankValues:
     return out
 
 
-def _reach(bank: Bank) -> int:
+def _window_reach(bank: Bank) -> int:
     """How many steps the formula looks ahead and back at most, windows without an end counted to
     their beginning.
     """

@@ -183,11 +183,11 @@ class WorkerPool:
                 try:
                     answer = pipe.recv()
                 except (EOFError, OSError) as error:
-                    raise self._lost(worker) from error
+                    raise self._worker_error(worker) from error
                 del worker.tasks[answer.turn]
                 found.append(answer)
         if not found:
-            raise self._lost(next(worker for end, worker in ends.items() if end in ready))
+            raise self._worker_error(next(worker for end, worker in ends.items() if end in ready))
         return found
 
     def looked_at(self, answer: Answer) -> Params:
@@ -287,9 +287,9 @@ class WorkerPool:
         try:
             worker.connection.send(what)
         except (BrokenPipeError, ConnectionResetError) as error:
-            raise self._lost(worker) from error
+            raise self._worker_error(worker) from error
 
-    def _lost(self, worker: _Worker) -> JobError:
+    def _worker_error(self, worker: _Worker) -> JobError:
         assert self._work is not None
         names = self._work.problem.clients.names
         clients = [

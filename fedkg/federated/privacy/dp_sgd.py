@@ -229,7 +229,7 @@ def _sample_gradients(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[
     """The gradients of some samples of the minibatch, each [C, b, ...]."""
     clients, count = step.x.shape[0], here.stop - here.start
 
-    def apart(value: Tensor) -> Tensor:
+    def split_samples(value: Tensor) -> Tensor:
         """What samples have, [C, B, ...], as [C * b, 1, ...]."""
         return value[:, here].reshape(clients * count, 1, *value.shape[2:])
 
@@ -253,13 +253,13 @@ def _sample_gradients(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[
         one = replace(
             step,
             params=leaves,
-            x=apart(step.x),
-            y=apart(step.y),
+            x=split_samples(step.x),
+            y=split_samples(step.y),
             share=None,
             noise=noise,
             clients=shown(step.clients),
             start={name: shown(value) for name, value in step.start.items()},
-            keys={name: apart(codes) for name, codes in step.keys.items()},
+            keys={name: split_samples(codes) for name, codes in step.keys.items()},
             closed=None,
         )
         output = one.model.apply(leaves, one.x, noise)

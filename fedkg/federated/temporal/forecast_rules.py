@@ -148,18 +148,18 @@ class ForecastPenalty:
             if step.output is None
             else step.output
         )
-        return self._of(step, output)
+        return self._penalty_of(step, output)
 
     def by_output(self, step: Step) -> tuple[Tensor, Tensor]:
         """See `OutputTerm.by_output`."""
         assert step.output is not None, "the output is known where its derivative is asked for"
         with torch.enable_grad():
             leaf = step.output.detach().requires_grad_()
-            value = self._of(step, leaf)
+            value = self._penalty_of(step, leaf)
             (slope,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach(), slope
 
-    def _of(self, step: Step, output: Tensor) -> Tensor:
+    def _penalty_of(self, step: Step, output: Tensor) -> Tensor:
         clients, batch = output.shape[:2]
         report = self.rules.report(output.flatten(0, 1), step.x.flatten(0, 1))
         share = output.new_full((clients, batch), 1.0 / batch) if step.share is None else step.share
