@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedkg._internal.name_matching import few_comparisons
 from fedkg.errors import LimitError
-from fedkg.limits import time_limit
+from fedkg.limits import limit, require_within_limit, time_limit
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.binding.clients import (
@@ -37,7 +37,7 @@ from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, is_endpoint, i
 from fedkg_compiler.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.statement_binder import bind_statements
-from fedkg_compiler.syntax import RuleFile, parse, parse_bytes
+from fedkg_compiler.syntax import RuleFile, parse, parse_bytes, statement_count
 from fedkg_compiler.syntax.sheets import is_table
 from fedkg_compiler.syntax.source_text import decode
 from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre, Signal, Use
@@ -123,6 +123,8 @@ def compile_rules(
     with suppress(TooManyErrors):  # the last diagnostic says so
         bodies = [body for path in rule_paths if (body := _read(path, problems)) is not None]
         if text is not None:
+            require_within_limit("rules", len(text), TEXT)
+            _require_few_statements(text, TEXT)
             tree, found = parse(text, TEXT)
             problems.add(found)
             bodies.append(
@@ -249,11 +251,18 @@ def _read(path: Path, problems: Problems) -> _Body | None:
             f"cannot read {path}: {reason}",
         )
         return None
+    _require_few_statements(decode(body, str(path))[0], str(path))
     tree, found = parse_bytes(body, str(path))
     problems.add(found)
     return _Body(
         tree=tree, name=path.name, sha256=hashlib.sha256(body).hexdigest(), folder=path.parent
     )
+
+
+def _require_few_statements(text: str, name: str) -> None:
+    """Reject a rule file with too many statements before it is parsed. Raises LimitError."""
+    if len(text) > limit("statements"):
+        require_within_limit("statements", statement_count(text), name)
 
 
 def _table(path: Path) -> Diagnostic | None:

@@ -12,7 +12,7 @@ import typer
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
 from fedkg.cli.output_files import format_diff, write_atomically
 from fedkg.errors import UsageError
-from fedkg.limits import read_file
+from fedkg.limits import read_file, read_stream
 
 if TYPE_CHECKING:
     from fedkg_compiler.diagnostics.record import Diagnostic
@@ -94,8 +94,9 @@ def _format_file(name: str) -> _FormattedFile:
     from fedkg import authoring
 
     if name == STDIN:
-        return _FormattedFile(name, *authoring.format_rule_file(sys.stdin.buffer.read(), "<stdin>"))
-    body = read_file(authoring.require_file(name))
+        body = read_stream(sys.stdin.buffer, "<stdin>", name="rules")
+        return _FormattedFile(name, *authoring.format_rule_file(body, "<stdin>"))
+    body = read_file(authoring.require_file(name), name="rules")
     return _FormattedFile(name, *authoring.format_rule_file(body, name))
 
 

@@ -13,7 +13,7 @@ from fedkg.tables.delimited import read_delimited
 from fedkg.tables.parquet import read_parquet
 from fedkg.tables.table import Table
 from fedkg.tables.times import DateOrder
-from fedkg.tables.workbook import read_workbook
+from fedkg.tables.workbook import read_workbook, require_ordinary
 
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError)
 """What the zip reader raises on damaged bytes."""
@@ -76,7 +76,9 @@ def _in_zip(body: bytes, name: str, sheet: str | None) -> Table:
         with open_zip(body, name) as archive:
             files = [entry for entry in archive.namelist() if not entry.endswith("/")]
             if any(entry.startswith("xl/") for entry in files):
-                unzip(archive, files, name, keep=False)
+                parts = [file for file in files if file.endswith((".xml", ".rels"))]
+                unzip(archive, [file for file in files if file not in parts], name, keep=False)
+                require_ordinary(unzip(archive, parts, name), name)
                 return read_workbook(body, name, sheet)
             if len(files) == 1 and not files[0].endswith((".zip", ".gz")):
                 inner = unzip(archive, files, name)[files[0]]

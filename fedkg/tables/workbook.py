@@ -7,7 +7,7 @@ import math
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
@@ -19,7 +19,12 @@ from fedkg.tables.delimited import table_of_rows
 from fedkg.tables.table import Cells, Table, TableFormat, number_text
 
 MOST_ROWS = 1 << 20
-"""Rows of a sheet (source: Excel specifications and limits)."""
+"""Rows of a sheet (source: Excel specifications and limits, as the next two)."""
+MOST_FORMATS = 65_490
+"""Cell formats of a workbook."""
+MOST_LETTERS = 32_767
+"""Characters in a cell."""
+DOCTYPES = tuple("<!DOCTYPE".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
 BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -38,6 +43,36 @@ SyntaxError)."""
 
 Value = str | float | int | bool | datetime | date | time | timedelta | None
 """What a cell of a workbook may hold."""
+BLANK: list[Value] = []
+"""A row without cells: a sheet may have a million of them between two that are filled."""
+
+
+def require_ordinary(parts: Mapping[str, bytes], name: str) -> None:
+    """Reject a workbook that no spreadsheet program writes, before its parts are parsed.
+
+    Args:
+        parts: the XML files in it.
+
+    Raises:
+        LimitError: they are larger than `fedkg.limits` allows.
+        TableError: they declare a document type or more formats than Excel allows.
+    """
+    require_within_limit("workbook", sum(map(len, parts.values())), name)
+    for part, body in parts.items():
+        if any(doctype in body for doctype in DOCTYPES):
+            raise TableError(
+                f"{name} is not an ordinary Excel workbook",
+                received=f"a document type in {part}",
+                help="save it again as .xlsx, or as CSV",
+            )
+    formats = sum(body.count(b"<xf") for part, body in parts.items() if "styles" in part)
+    if formats > 2 * MOST_FORMATS:  # those of cells and those of named styles
+        raise TableError(
+            f"{name} has too many cell formats",
+            expected=f"at most {MOST_FORMATS:,}",
+            received=f"{formats:,}",
+            help="save the values alone, for example as CSV",
+        )
 
 
 def read_workbook(body: bytes, name: str, sheet: str | None = None) -> Table:
@@ -109,12 +144,14 @@ def _grid(rows: Iterable[tuple[Value, ...]], name: str) -> list[list[Value]]:
     grid: list[list[Value]] = []
     cells, most = 0, limit("cells")
     for row in rows:
-        grid.append(list(row))
+        grid.append(list(row) if any(value is not None for value in row) else BLANK)
         cells += max(1, len(row))
         if cells > most:
             require_within_limit("cells", cells, name, at_least=True)
         if len(grid) > MOST_ROWS:
             raise ValueError(f"a sheet has at most {MOST_ROWS:,} rows")
+        if any(isinstance(value, str) and len(value) > MOST_LETTERS for value in grid[-1]):
+            raise ValueError(f"row {len(grid):,} has a cell of over {MOST_LETTERS:,} characters")
     return grid
 
 
@@ -122,7 +159,11 @@ def _table(grid: list[list[Value]], name: str, found: TableFormat) -> Table:
     width = max((_filled(row) for row in grid), default=0)
     require_within_limit("columns", width, name)
     require_within_limit("cells", width * len(grid), name)
-    rows = [[_text(value) for value in row[:width]] + [""] * (width - len(row)) for row in grid]
+    empty = [""] * width
+    rows = [
+        [_text(value) for value in row[:width]] + [""] * (width - len(row)) if row else empty
+        for row in grid
+    ]
     lines = np.arange(1, len(rows) + 1, dtype=np.int64)
     plain = table_of_rows(rows, lines, name, found)
     positions = _kept_columns(rows, plain)

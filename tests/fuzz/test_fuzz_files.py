@@ -10,6 +10,6 @@ from pathlib import Path
 def test_hostile_files_are_rejected_within_the_budgets() -> None:
     fuzzer = Path(__file__).with_name("files.py")
     done = subprocess.run(
-        [sys.executable, fuzzer, "3", "0"], capture_output=True, text=True, check=False
+        [sys.executable, fuzzer, "3", "0", "all", "15"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr

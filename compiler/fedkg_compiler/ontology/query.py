@@ -113,13 +113,14 @@ def too_large(words: list[Token]) -> str | None:
     """Say why a pattern is refused unread: the store's parser and planner take minutes for it, or
     overflow the stack.
     """
-    depth = deepest = inside_lists = triples = 0
+    depth = deepest = inside_lists = triples = negations = 0
     for word in words:
+        negations = negations + 1 if word.text == "!" else 0
         if word.kind != "mark":
             continue
         opened = word.text in "([{"
         depth += opened - (word.text in ")]}")
-        deepest = max(deepest, depth)
+        deepest = max(deepest, depth + negations)
         inside_lists += (word.text == "(") - (word.text == ")")
         triples += word.text in ".;" or (word.text == "," and inside_lists == 0)
     if deepest > _MOST_DEPTH:

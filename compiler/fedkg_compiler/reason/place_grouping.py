@@ -16,12 +16,17 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.pack import Compare
+from fedkg.pack.walk import everywhere
 from fedkg_compiler.reason.bounds import Bounds, Float
 from fedkg_compiler.reason.rows import Keys, RowTable
 
 MOST_PLACES, WIDEST = 100_000, 300
 """Limits on choices of table rows and on rows at one place. If more rows share a variable that very
 many rows read, the place is cut there."""
+
+MOST_COMPARISONS = 300
+"""Comparisons in a rule that is looked at: the analysis of larger ones takes minutes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,9 +50,9 @@ class Place:
 
 def find_places(table: RowTable, bounds: Bounds) -> tuple[list[Place], int]:
     """The distinct places at which rows meet that intervals do not decide, and how many places were
-    left out.
+    left out. Rows that are too large are at none.
     """
-    general = np.flatnonzero(~bounds.plain & ~bounds.dead).tolist()
+    general = np.flatnonzero(~bounds.plain & ~bounds.dead & ~too_large(table)).tolist()
     if not general:
         return [], 0
     tight, fingerprints = _tight_rows(table, bounds), _Fingerprints(table)
@@ -74,6 +79,15 @@ def find_places(table: RowTable, bounds: Bounds) -> tuple[list[Place], int]:
                 first.names.append(_name(table, rows, keys))
                 first.alike.append(place.rows)
     return list(found.values()), left_out
+
+
+def too_large(table: RowTable) -> NDArray[np.bool_]:
+    """Which rows have more than `MOST_COMPARISONS` comparisons."""
+    large = [
+        sum(isinstance(node, Compare) for _, node in everywhere(bank.skeleton)) > MOST_COMPARISONS
+        for bank in table.banks
+    ]
+    return np.array(large, dtype=np.bool_)[table.bank]
 
 
 def _tight_rows(table: RowTable, bounds: Bounds) -> dict[tuple[int, Keys], set[int]]:

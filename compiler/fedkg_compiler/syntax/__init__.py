@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from fedkg_compiler.syntax.construct.options import KINDS
 from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
-from fedkg_compiler.syntax.parser import parse, parse_bytes
+from fedkg_compiler.syntax.parser import parse, parse_bytes, statement_count
 from fedkg_compiler.syntax.tree import RuleFile, Statement
 
-__all__ = ["KINDS", "STATEMENT_WORDS", "RuleFile", "Statement", "parse", "parse_bytes"]
+__all__ = [
+    "KINDS",
+    "STATEMENT_WORDS",
+    "RuleFile",
+    "Statement",
+    "parse",
+    "parse_bytes",
+    "statement_count",
+]

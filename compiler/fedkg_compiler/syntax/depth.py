@@ -7,18 +7,20 @@ from fedkg_compiler.syntax.parse_tree import Branch, Token
 
 MAX_NESTING = 60
 MAX_TERMS = 200
+MAX_CHAIN = 5_000
+"""Sides of one chain of comparisons and their operators."""
 
 
 def too_deep(tree: Branch) -> tuple[Branch, str] | None:
     """The first branch that is nested deeper than `MAX_NESTING`, or that joins more than
-    `MAX_TERMS` terms, and which of the two.
+    `MAX_TERMS` terms or `MAX_CHAIN` comparisons, and which of the two.
     """
     waiting: list[tuple[Branch, int, int]] = [(tree, 0, 0)]
     while waiting:
         branch, depth, terms = waiting.pop()
         if depth > MAX_NESTING:
             return branch, "nesting"
-        if terms > MAX_TERMS or (branch.data == "compare" and len(branch.children) > MAX_TERMS):
+        if terms > MAX_TERMS or (branch.data == "compare" and len(branch.children) > MAX_CHAIN):
             return branch, "terms"
         chained = branch.data in SIGNS
         for position, child in enumerate(branch.children):

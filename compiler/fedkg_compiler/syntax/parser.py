@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 
-from fedkg.limits import require_within_limit
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.syntax.construct import construct
 from fedkg_compiler.syntax.construct.statement_context import Statement as StatementAt
@@ -34,20 +33,12 @@ def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
             as places shall show it.
 
     There are at most `MAX_PROBLEMS` errors, and then one that says how many more there are.
-
-    Raises:
-        LimitError: the text is longer than the limit `rules`, or has more than `statements`.
     """
     text = plain_text(text)
     stranger = is_table(text, file) or not_text(text, file)
     if stranger is not None:
         return RuleFile(file=file, text=text, statements=()), (stranger,)
-    require_within_limit("rules", len(text), file)
-    chunks = split(text, file)
-    require_within_limit(
-        "statements", sum(chunk.first_word in STATEMENT_WORDS for chunk in chunks), file
-    )
-    reading = _Reading(chunks)
+    reading = _Reading(split(text, file))
     reading.run()
     reading.problems.sort(
         key=lambda problem: (problem.span.line, problem.span.column, problem.code == "FKG044")
@@ -56,6 +47,12 @@ def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
         file=file, text=text, statements=tuple(reading.statements), lost=tuple(reading.lost)
     )
     return tree, tuple(reading.problems)
+
+
+def statement_count(text: str) -> int:
+    """How many statements a rule file has, without parsing them."""
+    chunks = split(plain_text(text), "")
+    return sum(chunk.first_word in STATEMENT_WORDS for chunk in chunks)
 
 
 def parse_bytes(body: bytes, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:

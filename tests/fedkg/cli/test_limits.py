@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
+import re
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -255,3 +258,134 @@ def test_a_rule_file_that_is_a_pipe(fedkg: Fedkg, tmp_path: Path, command: str) 
     done = fedkg(command, pipe)
     assert done.code == 1
     assert "not an ordinary file but a pipe" in done.out + done.err
+
+
+def test_a_rule_file_of_too_many_statements(fedkg: Fedkg, tmp_path: Path) -> None:
+    path = tmp_path / "long.fkg"
+    path.write_text(RULES + "".join(f"rule r{i} require p <= 3\n" for i in range(20_000)))
+    done = fedkg("check", path)
+    assert done.code == 1
+    assert f"{path} is above the limit `statements`" in done.err
+    path.write_text(RULES + "# nothing\n" * 110_000)
+    assert f"{path} is above the limit `rules`" in fedkg("compile", path, "-o", "long.fkgpack").err
+
+
+def test_a_rule_file_of_too_many_errors(fedkg: Fedkg, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.fkg"
+    path.write_text(RULES + "".join(f"rule r{i} require q{i} <= 3\n" for i in range(2000)))
+    done = fedkg("check", path)
+    assert done.code == 1
+    assert "1,001 errors" in done.err
+    problems = json.loads(fedkg("check", path, "--json").out)["diagnostics"]
+    assert len(problems) == 1001
+    assert "the check stops at 1,000 errors" in str(problems)
+
+
+def test_a_rule_of_thousands_of_comparisons(fedkg: Fedkg, tmp_path: Path) -> None:
+    path = tmp_path / "chain.fkg"
+    path.write_text(RULES + f"rule chain require {' <= '.join(['p'] * 2000)}\n")
+    done = fedkg("check", path)
+    assert done.code == 0
+    assert "info[FKG507]: whether `chain` contradicts or repeats others" in done.err
+    path.write_text(RULES + f"rule chain require {' <= '.join(['p'] * 4000)}\n")
+    assert "error[FKG034]" in fedkg("check", path).err
+
+
+def test_text_on_standard_input_is_limited(fedkg: Fedkg, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stdin:
+        buffer = io.BytesIO(b"# nothing\n" * 110_000)
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    done = fedkg("fmt", "-")
+    assert done.code == 1
+    assert "<stdin> is above the limit `rules`" in done.err
+
+
+def test_a_graph_of_too_many_triples(fedkg: Fedkg, rules: Path, tmp_path: Path) -> None:
+    graph = tmp_path / "large.ttl"
+    graph.write_text("".join(f"<urn:a> <urn:p> {i} .\n" for i in range(2000)))
+    done = fedkg("--limit", "triples=1000", "check", rules, graph)
+    assert done.code == 1
+    assert f"{graph} is above the limit `triples`" in done.err
+    assert "at most 1,000" in done.err
+
+
+def test_entities_that_multiply_in_a_graph(fedkg: Fedkg, rules: Path, tmp_path: Path) -> None:
+    entities = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 12))
+    graph = tmp_path / "laughs.rdf"
+    graph.write_text(
+        f'<!DOCTYPE r:RDF [<!ENTITY a0 "x">{entities}]>'
+        '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="urn:e:">'
+        '<r:Description r:about="urn:a"><e:p>&a11;</e:p></r:Description></r:RDF>'
+    )
+    done = fedkg("check", rules, graph)
+    assert done.code == 1
+    assert "error[FKG107]" in done.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="queries are limited on Linux alone")
+def test_a_query_whose_joins_do_not_end(fedkg: Fedkg, tmp_path: Path) -> None:
+    graph = tmp_path / "graph.nt"
+    graph.write_text("".join(f"<urn:n{i}> <urn:p> <urn:n{i + 1}> .\n" for i in range(300)))
+    path = tmp_path / "joins.fkg"
+    pattern = " . ".join(f"?a{i} ?b{i} ?c{i}" for i in range(8))
+    path.write_text(
+        f"{RULES}rule low2 for ?a0, ?z where {{ {pattern} . ?a0 <urn:z> ?z }} require p <= 3\n"
+        f"rule slow for ?a0 where {{ {pattern} FILTER(?c7 = ?a0 && ?c6 != ?c5) }} require p <= 3\n"
+    )
+    done = fedkg("--limit", "query=1", "--limit", "memory=100MB", "check", path, graph)
+    assert done.code == 1
+    assert re.search("a query of the graph takes too (much|long): it is above the limit", done.err)
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new", "message"),
+    [
+        ("sheet1", "<worksheet ", "<!DOCTYPE w []><worksheet ", "a document type in xl/worksheets"),
+        ("sheet1", "<t>p</t>", f"<t>{'p' * 40_000}</t>", "a cell of over 32,767 characters"),
+        ("styles", "</cellXfs>", '<xf numFmtId="1"/>' * 140_000, "at most 65,490"),
+        ("sheet1", "<sheetData>", "<sheetData>" + " " * 9_000_000, "above the limit `ratio`"),
+    ],
+    ids=["document type", "long text", "formats", "spaces"],
+)
+def test_workbooks_that_no_program_writes(
+    fedkg: Fedkg, rules: Path, tmp_path: Path, part: str, old: str, new: str, message: str
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    made, path = tmp_path / "made.xlsx", tmp_path / "hostile.xlsx"
+    book = openpyxl.Workbook()
+    book.active["A1"], book.active["A2"] = "p", 7
+    book.save(made)
+    with (
+        zipfile.ZipFile(made) as source,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for name in source.namelist():
+            body = source.read(name).decode()
+            if part in name:
+                assert old in body
+                body = body.replace(old, new)
+            target.writestr(name, body)
+    done = fedkg("eval", rules, path)
+    assert done.code == 1
+    assert str(path) in done.err
+    assert message in done.err
+
+
+def test_a_sheet_of_a_million_blank_rows(fedkg: Fedkg, rules: Path, tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    path = tmp_path / "blank.xlsx"
+    book = openpyxl.Workbook()
+    book.active["A1"], book.active["A200000"] = "p", 7
+    book.save(path)
+    done = fedkg("eval", rules, path)
+    assert done.code == 0
+    assert "1 rows" in done.out
+    assert "199998 blank lines skipped" in done.out
+
+
+def test_a_gzip_header_of_megabytes() -> None:
+    plain = gzip.compress(b"p\n1\n")
+    named = plain[:3] + b"\x08" + plain[4:10] + b"a" * 20_000_000 + b"\0" + plain[10:]
+    assert gunzip(named, "named.gz") == b"p\n1\n"
+    assert gunzip(plain * 1000 + bytes(7), "members.gz") == b"p\n1\n" * 1000
