@@ -17,7 +17,7 @@ from fedkg_compiler.reason.boxes import Boxes
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.follows import Follows
 from fedkg_compiler.reason.place_analysis import Findings, PlaceReasoner
-from fedkg_compiler.reason.place_grouping import Place, find_places
+from fedkg_compiler.reason.place_grouping import Place, find_places, too_large
 from fedkg_compiler.reason.points import point_of
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.tighter import Tighter
@@ -138,6 +138,8 @@ class _Reasoning:
             self.gather("conflict", rows, [", ".join(names)], "interval", spans=False, keeps=keeps)
 
     def _collect_places(self) -> None:
+        large = np.flatnonzero(too_large(self.table))
+        self.open.update(dict.fromkeys(self.table.rule[large].tolist()))
         places, self.left_out = find_places(self.table, self.bounds)
         if not places:
             return
