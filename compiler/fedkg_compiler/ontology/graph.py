@@ -26,7 +26,7 @@ from fedkg_compiler.ontology.graph_terms import (
 )
 from fedkg_compiler.ontology.node_values import Values, is_iri, node_of
 from fedkg_compiler.ontology.ownership import Ownership
-from fedkg_compiler.ontology.query_process import QueryProcess
+from fedkg_compiler.ontology.query_process import QueryProcess, query_at
 from fedkg_compiler.ontology.spans import report
 from fedkg_compiler.ontology.standard import RDFS, SKOS
 from fedkg_compiler.ontology.user_nodes import Node, own_node_function
@@ -97,7 +97,10 @@ class Graph:
             Rows, sorted; None for an unbound variable. Diagnostics with positions inside `span`;
                 after an error the rows are empty.
         """
-        return query.select(self._process, self._values, self.vocabulary, where, variables, span)
+        with query_at(span.file, span.line):
+            return query.select(
+                self._process, self._values, self.vocabulary, where, variables, span
+            )
 
     def select_file(
         self, text: str, file: str, variables: Sequence[tuple[str, Span]]
@@ -110,9 +113,10 @@ class Graph:
             text: the query. file: how to name it. variables: without ``?``, each with the place
                 where it is asked for.
         """
-        return query_file.select_file(
-            self._process, self._values, self.vocabulary, text, file, variables
-        )
+        with query_at(file):
+            return query_file.select_file(
+                self._process, self._values, self.vocabulary, text, file, variables
+            )
 
     def answers(self, query: str) -> list[tuple[Iri | Literal | None, ...]]:
         """Return the solutions of a whole SELECT query, as the store gives them.

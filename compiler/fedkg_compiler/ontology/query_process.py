@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
 import pyoxigraph as ox
 
 from fedkg._internal.forked_worker import Crashed, ForkedWorker
+from fedkg.errors import LimitError
 from fedkg_compiler.ontology.node_values import Node
 from fedkg_compiler.ontology.user_nodes import Functions
+
+
+@contextmanager
+def query_at(file: str, line: int = 1) -> Iterator[None]:
+    """Inside, errors about limits name the place of the query."""
+    try:
+        yield
+    except LimitError as error:
+        message = f"{file}:{line}: {error.message}"
+        raise LimitError(message, expected=error.expected, help=error.help) from error
 
 
 class Solutions(NamedTuple):

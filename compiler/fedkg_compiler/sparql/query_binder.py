@@ -9,6 +9,7 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg.pack import Placement, RuleRecord
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.ontology.graph import Graph
+from fedkg_compiler.ontology.query_process import query_at
 from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.ontology.vocabulary import Vocabulary
 from fedkg_compiler.sparql.answer_frames import Batch
@@ -47,7 +48,8 @@ class QueryBinder:
         for query in queries:
             shapes.setdefault(query.form.shape, []).append(query)
         for alike in shapes.values():
-            self._shape(alike)
+            with query_at(alike[0].start.file, alike[0].start.line):
+                self._shape(alike)
         for query in queries:
             self.outcome.rows += self.found[query.name].rows if query.name in self.found else ()
             self.outcome.places[query.name] = query.start

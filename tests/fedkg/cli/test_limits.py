@@ -335,7 +335,9 @@ def test_a_query_whose_joins_do_not_end(fedkg: Fedkg, tmp_path: Path) -> None:
     )
     done = fedkg("--limit", "query=1", "--limit", "memory=100MB", "check", path, graph)
     assert done.code == 1
-    assert re.search("a query of the graph takes too (much|long): it is above the limit", done.err)
+    assert re.search(
+        rf"{path}:\d: a query of the graph takes too (much|long): it is above the limit", done.err
+    )
 
 
 @pytest.mark.parametrize(
