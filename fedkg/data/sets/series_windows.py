@@ -207,6 +207,12 @@ def _cut(
         )
     if not sum(len(x) for x, *_ in parts):
         longest = max((len(one.x) for one in every), default=0)
+        if longest >= history + horizon:
+            raise JobError(
+                f"data set {data.name}: every window is empty",
+                received="inputs or targets without a value",
+                help="list columns with values in data.features, and check data.window.targets",
+            )
         raise JobError(
             f"data set {data.name}: no window of {history} + {horizon} steps is left",
             received=f"series of at most {longest} steps",

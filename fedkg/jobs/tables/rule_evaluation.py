@@ -18,6 +18,7 @@ from torch import Tensor
 from fedkg.constraints import ConstraintModule, Timing, columns, evaluate_bank, logit
 from fedkg.constraints.engine.structure import reads_output
 from fedkg.data import Frame, concatenate
+from fedkg.errors import JobError
 from fedkg.evaluation import evaluate, table_values
 from fedkg.evaluation.row_explanation import example
 from fedkg.evaluation.steps import table_timing
@@ -34,8 +35,18 @@ def constraint_module(prepared: TableData) -> ConstraintModule:
 
     Raises:
         LayoutError: the model lacks an input that a rule reads.
+        JobError: a rule reads earlier values of the label, which no row has.
     """
     scaling = prepared.scaling
+    contract = prepared.pack.manifest.contract.columns
+    label = next(column for column in contract if column.name == prepared.output)
+    if any(column.role == "input" and column.source == label.source for column in contract):
+        raise JobError(
+            f"a rule reads earlier values of the output `{label.name}` (past, previous), and the "
+            "rows of a table are predicted one by one",
+            help="give data.window, so that the model forecasts a series, or write the rule about "
+            "columns that the model reads",
+        )
     return ConstraintModule(
         prepared.pack,
         x=columns(scaling.names, mean=scaling.mean, std=scaling.std),

@@ -147,6 +147,9 @@ def test_windows_that_cannot_be_are_rejected() -> None:
     data = rows({"p": [1, 2, 3]})
     with pytest.raises(JobError, match=r"no window of 3 \+ 1 steps(.|\n)*at most 3 steps"):
         forecast_windows(data, history=3, horizon=1)
+    empty = rows({"p": [float("nan")] * 6})
+    with pytest.raises(JobError, match=r"every window is empty(.|\n)*without a value"):
+        forecast_windows(empty, history=3, horizon=1)
     with pytest.raises(JobError, match="at least 1"):
         forecast_windows(data, history=1, horizon=0)
     with pytest.raises(JobError, match="no feature c"):

@@ -112,6 +112,14 @@ def test_a_condition_that_no_row_meets_ends_no_run(tmp_path, capsys):
     assert [row["reason"] for row in folder.rows("rules.csv")] == [reason]
 
 
+def test_a_rule_reads_an_earlier_answer_that_no_row_has(tmp_path, capsys):
+    rules = HEAD + "rule f require fault >= past fault - 0.5\n"
+    done = call(capsys, "run", job(tmp_path, rules), "--out", tmp_path / "run")
+    assert done.code == 1
+    assert "a rule reads earlier values of the output `fault` (past, previous)" in done.err
+    assert not (tmp_path / "run" / "results.json").exists()
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_rules_over_rows_are_checked_on_intact_tables(tmp_path, capsys, own):
     """`run` counts what `eval` counts: every step but the first of each table."""

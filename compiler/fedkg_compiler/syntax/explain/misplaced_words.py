@@ -269,6 +269,18 @@ def inner_prefix(at: ParseFailure) -> Explanation | None:
             *place,
             ((*place, "past"),),
         )
+    if (
+        word == "next"
+        and before
+        and (before[0].type == "CMP" or str(before[0]) in ("+", "-", "*", "/"))
+    ):
+        return Explanation(
+            "FKG016",
+            "`next` shifts a condition, not a value",
+            "write it before the condition: next (x >= 1)",
+            start,
+            start + len(word),
+        )
     if word == "if" and before and str(before[0]) == "only":
         start = before[0].start_pos
         return Explanation(
