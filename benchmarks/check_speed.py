@@ -49,7 +49,8 @@ def rule_file(lines: int, seed: int) -> str:
     ]
     written.append('output failure in probability span 0 .. 1 column "failure"')
     rules = [
-        f"require {source.randint(1, 99)} {unit[name]} <= {name} <= {source.randint(900, 999)} {unit[name]}"
+        f"require {source.randint(1, 99)} {unit[name]} <= {name} <= {source.randint(900, 999)}"
+        f" {unit[name]}"
         for name in signals
     ]
     while len(rules) < lines:
@@ -63,10 +64,16 @@ def rule_file(lines: int, seed: int) -> str:
         rules.append(
             source.choice(
                 [
-                    f"require if {one} >= {high} {unit[one]} and {other} < {low} {unit[other]} then failure >= 0.5",
+                    (
+                        f"require if {one} >= {high} {unit[one]} and {other} < {low} {unit[other]}"
+                        " then failure >= 0.5"
+                    ),
                     f"require {one} - {other} <= {high} {step}",
                     f"require failure never falls as {one} rises",
-                    f"require if {one} > {high} {unit[one]} or {other} < {low} {unit[one]} then not failure < 0.25",
+                    (
+                        f"require if {one} > {high} {unit[one]} or {other} < {low} {unit[one]} then"
+                        " not failure < 0.25"
+                    ),
                 ]
             )
         )
@@ -136,10 +143,12 @@ def main() -> int:
                     return 1
     medians = {name: statistics.median(values) for name, values in times.items()}
     print(
-        f"fedkg check, {choices.lines} lines, seed {choices.seed}, {choices.repeats} processes each, alternating"
+        f"fedkg check, {choices.lines} lines, seed {choices.seed}, {choices.repeats} processes"
+        " each, alternating"
     )
     print(
-        f"{platform.platform()}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+        f"{platform.platform()}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
+        f" on {os.cpu_count()} cores"
     )
     print(f"{len(errors(said))} errors, {len(json.loads(said)['diagnostics'])} diagnostics")
     print(f"{'':16} {'median s':>9} {'spread s':>15}")

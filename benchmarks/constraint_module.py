@@ -163,10 +163,12 @@ def main() -> None:
         ),
     }
     print(
-        f"{options.rows} constraints of {len(SHAPES)} shapes x batch {options.batch}, float32, {options.repeats} repeats"
+        f"{options.rows} constraints of {len(SHAPES)} shapes x batch {options.batch}, float32,"
+        f" {options.repeats} repeats"
     )
     print(
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}"
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores,"
+        f" {platform.machine()}"
     )
     print(f"load before: {os.getloadavg()[0]:.1f}")
     results = []
@@ -186,11 +188,13 @@ def main() -> None:
         ):
             low, high = np.quantile(times, (0.25, 0.75))
             print(
-                f"  {claim:32s} {what:34s} median {statistics.median(times):9.2f} ms   quartiles {low:8.2f} .. {high:8.2f}"
+                f"  {claim:32s} {what:34s} median {statistics.median(times):9.2f} ms   quartiles"
+                f" {low:8.2f} .. {high:8.2f}"
             )
         multiple = statistics.median(p[0] / p[2] for p in pairs)
         print(
-            f"  {claim:32s} {ratio:.0f} times faster than the loop; {multiple:.1f} times the reading of the inputs"
+            f"  {claim:32s} {ratio:.0f} times faster than the loop; {multiple:.1f} times the"
+            " reading of the inputs"
         )
         results.append(
             compare(

@@ -362,9 +362,10 @@ def counted(shapes: Sequence[int], rows: int, what: str, *, kernels: bool) -> tu
     multiples = [found.sum_bytes(kind) / gathers for kind in range(3)]
     name = f"shape {shapes[0]}" if len(shapes) == 1 else f"{len(shapes)} shapes"
     print(
-        f"  {what:10s} {name:9s} {sum(bank.rows for bank in module.banks):5d} rows: gathers {gathers / 1e6:7.0f} MB, "
-        f"moved {multiples[0]:5.2f} times, in loops {multiples[1]:6.2f}, memory {multiples[2]:5.2f}; "
-        f"{len(found.kernels):3d} kernels, compiled in {found.seconds:.0f} s",
+        f"  {what:10s} {name:9s} {sum(bank.rows for bank in module.banks):5d} rows: gathers"
+        f" {gathers / 1e6:7.0f} MB, moved {multiples[0]:5.2f} times, in loops {multiples[1]:6.2f},"
+        f" memory {multiples[2]:5.2f}; {len(found.kernels):3d} kernels, compiled in"
+        f" {found.seconds:.0f} s",
         flush=True,
     )
     for own in found.kernels if kernels else ():
@@ -392,7 +393,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(
-        f"torch {torch.__version__}, {platform.machine()}, load {os.getloadavg()[0]:.1f}; no time on a device is taken"
+        f"torch {torch.__version__}, {platform.machine()}, load {os.getloadavg()[0]:.1f}; no time"
+        " on a device is taken"
     )
     claims = []
     for what in ("robustness", "penalty", "slopes"):
@@ -406,7 +408,10 @@ def main() -> None:
             multiple = found.sum_bytes(0) / gathers
             claims.append(
                 {
-                    "claim": f"{options.rows} rows of {len(SHAPES)} skeletons compiled for a GPU, {what}: MB moved (counted)",
+                    "claim": (
+                        f"{options.rows} rows of {len(SHAPES)} skeletons compiled for a GPU,"
+                        f" {what}: MB moved (counted)"
+                    ),
                     "ours": round(found.sum_bytes(0) / 1e6),
                     "peer": round(gathers / 1e6),
                     "peer_name": "one read of what rows gather",

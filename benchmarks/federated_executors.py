@@ -296,7 +296,8 @@ def bench(case: Case, pairs: int) -> list[Row]:
     others = max(0.0, (machine_after - machine) - (own_after - own)) / elapsed
     least = floor(case)
     print(
-        f"\n{case.name}\n  agree within {difference:.1e}; other processes kept {others:.2f} cores busy meanwhile; {pairs} turns"
+        f"\n{case.name}\n  agree within {difference:.1e}; other processes kept {others:.2f} cores"
+        f" busy meanwhile; {pairs} turns"
     )
     for name, values in taken.items():
         print(f"  {name:20s} {spread(values)}  {ratio(taken[PEER], values):6.2f} x {PEER}")
@@ -338,7 +339,8 @@ def main() -> None:
     arguments = parser.parse_args()
     pairs = 3 if arguments.quick else arguments.pairs
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32"
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch"
+        f" {torch.__version__}, float32"
     )
     cases = [
         fleet("100 of 1,000 clients, MLP 32-64-64-10", (32, 64, 64, 10), limit=0.010, least=7.0),

@@ -69,10 +69,12 @@ def main() -> None:
     turns = parser.parse_args().turns
     torch.set_num_threads(1)
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32"
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch"
+        f" {torch.__version__}, float32"
     )
     print(
-        f"load {os.getloadavg()[0]:.1f}; {turns} rounds\n  clients  samples  parameters     a round     a client and sample"
+        f"load {os.getloadavg()[0]:.1f}; {turns} rounds\n  clients  samples  parameters     a round"
+        "     a client and sample"
     )
     each: dict[int, list[float]] = {}
     sizes = [(clients, 50, 64) for clients in (10, 100, 1000, 10000)]
@@ -89,7 +91,8 @@ def main() -> None:
         if (samples, width) == (50, 64):
             each[clients] = [one / clients for one in taken]
         print(
-            f"  {clients:7d}  {samples:7d}  {parameters:10d}  {1e3 * middle:8.1f} ms  {1e6 * middle / clients / samples:14.2f} us"
+            f"  {clients:7d}  {samples:7d}  {parameters:10d}  {1e3 * middle:8.1f} ms "
+            f" {1e6 * middle / clients / samples:14.2f} us"
         )
     side = torch.randn(768, 768)
     rate = 2 * 768**3 / min(timed(lambda: side @ side) for _ in range(9))

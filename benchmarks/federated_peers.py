@@ -368,7 +368,8 @@ def main() -> None:
     for name, reason in lacking.items():
         print(f"{name}: {reason}")
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32"
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch"
+        f" {torch.__version__}, float32"
     )
     made = []
     for case in CASES:

@@ -84,11 +84,15 @@ def tasks(folder: str | None, hours: int) -> tuple[Clients, Clients, str]:
 def rules() -> fedkg.Pack:
     """The range of the volume in each of twelve windows of two hours."""
     found = "".join(
-        f"infer hours_{i} per client find ?low, ?high in operational_range(volume, ?low, ?high, {2 * i}, {2 * i + 1})\n"
+        f"infer hours_{i} per client find ?low, ?high in operational_range(volume, ?low, ?high,"
+        f" {2 * i}, {2 * i + 1})\n"
         for i in range(AHEAD // 2)
     )
     return fedkg.compile(
-        text=f"timeline step 1 h ends clip\nsignal volume in % span -1000 .. 1000\nuse rules templates.operational_range\n{found}"
+        text=(
+            "timeline step 1 h ends clip\nsignal volume in % span -1000 .. 1000\nuse rules"
+            f" templates.operational_range\n{found}"
+        )
     )
 
 
@@ -100,7 +104,10 @@ def row(name: str, kept: Kept) -> str:
     theirs = THEIRS.get(name)
     told = "" if theirs is None else f"{theirs[0]:8.3f} {theirs[1]:7.2f}"
     apart = 100 * (1 + steps) / 2
-    return f"{name:10s} {mse:7.3f} ± {mse_half:.3f} {100 * whole:7.2f} ± {100 * whole_half:5.2f} {100 * steps:7.2f} {apart:13.2f}   {told}"
+    return (
+        f"{name:10s} {mse:7.3f} ± {mse_half:.3f} {100 * whole:7.2f} ± {100 * whole_half:5.2f}"
+        f" {100 * steps:7.2f} {apart:13.2f}   {told}"
+    )
 
 
 def main() -> None:
@@ -116,7 +123,8 @@ def main() -> None:
     options = parser.parse_args()
     first, last, source = tasks(options.traffic, options.hours)
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, load {os.getloadavg()[0]:.1f}"
+        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, load"
+        f" {os.getloadavg()[0]:.1f}"
     )
     windows = f"{sum(first.samples)} windows to train, {sum(last.samples)} for the test"
     print(f"{source}: {len(first.names)} stations, {windows}; {options.rounds} rounds\n")
@@ -146,7 +154,8 @@ def main() -> None:
         ),
     }
     print(
-        f"{'':10s} {'mse':>15s} {'forecasts that satisfy':>16s} {'steps':>6s} {'steps, theirs':>13s}   {'their mse, satisfying':>16s}"
+        f"{'':10s} {'mse':>15s} {'forecasts that satisfy':>16s} {'steps':>6s}"
+        f" {'steps, theirs':>13s}   {'their mse, satisfying':>16s}"
     )
     errors = {}
     seconds = {}
@@ -177,7 +186,10 @@ def main() -> None:
     )
     ratio = errors["FedAvg"] / errors["FedSTL-T"]
     claim = {
-        "claim": f"FedSTL-T: all forecasts satisfy, less error than FedAvg after {options.rounds} rounds of a {options.cell} on {source}",
+        "claim": (
+            f"FedSTL-T: all forecasts satisfy, less error than FedAvg after {options.rounds} rounds"
+            f" of a {options.cell} on {source}"
+        ),
         "ours": round(errors["FedSTL-T"], 4),
         "peer": round(errors["FedAvg"], 4),
         "peer_name": "FedAvg, the same model and epochs",

@@ -164,7 +164,8 @@ def main() -> None:
         (4, 16, 400) if options.quick else (options.clients, options.measurements, options.steps)
     )
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}"
+        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load"
+        f" {os.getloadavg()[0]:.1f}"
     )
     series = chain(m, d, t)
     shown = min(SHOWN, t)
@@ -190,20 +191,25 @@ def main() -> None:
     own, peer, var = statistics.median(mine), statistics.median(theirs), fitted(series)
     sent = traffic(series)
     print(
-        f"M = {m}, D = {d}, T = {t}, two states each; the same numbers to 1e-12; {options.turns} turns\n"
+        f"M = {m}, D = {d}, T = {t}, two states each; the same numbers to 1e-12; {options.turns}"
+        " turns\n"
     )
     print(
-        f"  an epoch, ours              {own * 1e3:10.2f} ms  ({min(mine) * 1e3:.2f} .. {max(mine) * 1e3:.2f})"
+        f"  an epoch, ours              {own * 1e3:10.2f} ms  ({min(mine) * 1e3:.2f} .."
+        f" {max(mine) * 1e3:.2f})"
     )
     print(
-        f"  an epoch, a NumPy loop      {peer * 1e3:10.2f} ms  ({min(theirs) * 1e3:.0f} .. {max(theirs) * 1e3:.0f})"
+        f"  an epoch, a NumPy loop      {peer * 1e3:10.2f} ms  ({min(theirs) * 1e3:.0f} .."
+        f" {max(theirs) * 1e3:.0f})"
     )
     print(f"  the point of rest, at once  {rest * 1e3:10.2f} ms")
     print(
-        f"  VAR(1) of statsmodels, {min(WIDEST, m * d)} of {m * d} measurements at one place, one fit  {var * 1e3:.0f} ms"
+        f"  VAR(1) of statsmodels, {min(WIDEST, m * d)} of {m * d} measurements at one place, one"
+        f" fit  {var * 1e3:.0f} ms"
     )
     print(
-        f"  sent: {8 * sent.up} bytes up and {8 * sent.down} down a step; all measurements would be {8 * sent.centralised}\n"
+        f"  sent: {8 * sent.up} bytes up and {8 * sent.down} down a step; all measurements would be"
+        f" {8 * sent.centralised}\n"
     )
     print("growth, an epoch:")
     for sizes in (
@@ -219,7 +225,8 @@ def main() -> None:
         ]
     ):
         print(
-            f"  M = {sizes[0]:4d}  D = {sizes[1]:5d}  T = {sizes[2]:6d}  {statistics.median(epochs_of(chain(*sizes), 2)) * 1e3:9.2f} ms"
+            f"  M = {sizes[0]:4d}  D = {sizes[1]:5d}  T = {sizes[2]:6d} "
+            f" {statistics.median(epochs_of(chain(*sizes), 2)) * 1e3:9.2f} ms"
         )
     claim = f"Granger learning: an epoch one sample at a time, M = {m}, D = {d}, T = {t}, s"
     claims = [

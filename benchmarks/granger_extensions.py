@@ -201,9 +201,10 @@ def network(steps: int, seed: int, *, bent: bool) -> Row:
 
 def switching(steps: int, seed: int) -> tuple[Series, int]:
     """A chain in which the causes begin halfway, and the step at which they begin."""
-    return series_of(
-        chain(steps, seed, drive=lambda t: 0.4 if t >= steps // 2 else 0.0)
-    ), steps // 2
+    return (
+        series_of(chain(steps, seed, drive=lambda t: 0.4 if t >= steps // 2 else 0.0)),
+        steps // 2,
+    )
 
 
 def windows(steps: int, seed: int) -> Row:
@@ -407,7 +408,8 @@ def main() -> None:
         (600, 2, 2) if options.quick else (options.steps, options.seeds, options.nulls)
     )
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}\n"
+        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load"
+        f" {os.getloadavg()[0]:.1f}\n"
     )
     at_rest(series_of(chain(50, 0)), RATES)  # compiled before anything is timed
     print(

@@ -142,7 +142,8 @@ def table_3(steps: int, seeds: int, epochs: int) -> list[float]:
     """The learned blocks, and the strength of the true edge over that of the other, by seed."""
     print("Table 3: A_21 (0.25 everywhere) and A_12 (0)\n")
     print(
-        "  the paper     [[0.2793, 0.2441], [0.3351, 0.3298]]  error 0.121      [[0.0186, -0.0113], [0.0102, 0.0010]]  norm 0.024"
+        "  the paper     [[0.2793, 0.2441], [0.3351, 0.3298]]  error 0.121      [[0.0186, -0.0113],"
+        " [0.0102, 0.0010]]  norm 0.024"
     )
     ratios = []
     for seed in range(seeds):
@@ -151,7 +152,8 @@ def table_3(steps: int, seeds: int, epochs: int) -> list[float]:
         forth, back = found.block(series, 1, 0), found.block(series, 0, 1)
         error, false = float(np.linalg.norm(forth - 0.25)), float(np.linalg.norm(back))
         print(
-            f"  ours, seed {seed}  {forth.round(4).tolist()}  error {error:.3f}      {back.round(4).tolist()}  norm {false:.3f}"
+            f"  ours, seed {seed}  {forth.round(4).tolist()}  error {error:.3f}     "
+            f" {back.round(4).tolist()}  norm {false:.3f}"
         )
         ratios.append(float(np.linalg.norm(forth)) / false)
     return ratios
@@ -191,7 +193,8 @@ def table_5(steps: int, epochs: int, largest: int) -> None:
         system = two_clients(seed=0, measurements=size) if what == "D" else row_of(size)
         series = series_from(system, steps, 100)
         print(
-            f"  {what} = {size:3d}   paper {paper:.4f}   ours {learn(series, RATES, epochs=epochs).server_loss[-1]:.4f}"
+            f"  {what} = {size:3d}   paper {paper:.4f}   ours"
+            f" {learn(series, RATES, epochs=epochs).server_loss[-1]:.4f}"
         )
 
 
@@ -225,7 +228,8 @@ def main() -> None:
     options = parser.parse_args()
     steps = 600 if options.quick else options.steps
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}\n"
+        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load"
+        f" {os.getloadavg()[0]:.1f}\n"
     )
     ratios = table_3(steps, options.seeds, options.epochs)
     results = table_4(steps, options.epochs)
@@ -237,11 +241,15 @@ def main() -> None:
     print(f"  'L_s rises with the perturbation': {'yes' if rises else 'no'}")
     print(f"  'reversed causality is seen in L_s': {'yes' if reversed_most else 'no'}")
     print(
-        "  (L_2)_a falls if the influence is reversed or removed, so it does not flag a changed topology (nor in the paper's table)"
+        "  (L_2)_a falls if the influence is reversed or removed, so it does not flag a changed"
+        " topology (nor in the paper's table)"
     )
     ratio = statistics.median(ratios)
     claim = {
-        "claim": "Granger learning: the strength of the true edge against the other, two simulated clients",
+        "claim": (
+            "Granger learning: the strength of the true edge against the other, two simulated"
+            " clients"
+        ),
         "ours": ratio,
         "peer": 0.5946 / 0.024,
         "peer_name": "the paper's table 3",
@@ -249,8 +257,8 @@ def main() -> None:
         "target": None,
         "holds": bool(rises and reversed_most),
         "floor": 0.0,
-        "spread": format_spread([one / (0.5946 / 0.024) for one in ratios]).replace(
-            "turns", "seeds"
+        "spread": (
+            format_spread([one / (0.5946 / 0.024) for one in ratios]).replace("turns", "seeds")
         ),
     }
     print(json.dumps(claim))

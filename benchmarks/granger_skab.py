@@ -89,7 +89,10 @@ def centralised(values: dict[str, F64], warm: int) -> F64:
 
 def line(kind: str, count: int, areas: dict[str, float]) -> str:
     """A line of the table."""
-    each = f"{areas['clients']:9.3f} {areas['server']:9.3f} {areas['either']:9.3f} {areas['centralised']:12.3f}"
+    each = (
+        f"{areas['clients']:9.3f} {areas['server']:9.3f} {areas['either']:9.3f}"
+        f" {areas['centralised']:12.3f}"
+    )
     return f"  {kind:20s} {count:12d} {each}"
 
 
@@ -107,10 +110,12 @@ def main() -> None:
     options = parser.parse_args()
     source = data_set("skab", options.path, size=4 if options.quick else None)
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}"
+        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load"
+        f" {os.getloadavg()[0]:.1f}"
     )
     print(
-        f"{'SKAB' if options.path else 'generated runs'}; learnt from the first {options.warm} steps of each\n"
+        f"{'SKAB' if options.path else 'generated runs'}; learnt from the first {options.warm}"
+        " steps of each\n"
     )
     place = {name: position for position, name in enumerate(source.features)}
     groups: dict[str, dict[str, list[F64]]] = {}
@@ -142,7 +147,8 @@ def main() -> None:
             scores[name].append(score[options.warm :])
         faulty.setdefault(kind, []).append(y[options.warm :])
     print(
-        f"  area under the ROC   {'experiments':>12s} {'clients':>9s} {'server':>9s} {'either':>9s} {'centralised':>12s}"
+        f"  area under the ROC   {'experiments':>12s} {'clients':>9s} {'server':>9s} {'either':>9s}"
+        f" {'centralised':>12s}"
     )
     every: dict[str, list[F64]] = {}
     for kind, scores in groups.items():
@@ -155,7 +161,10 @@ def main() -> None:
     whole = {name: area_under_roc(np.concatenate(own), labels) for name, own in every.items()}
     print(line("all", sum(map(len, faulty.values())), whole))
     claim = {
-        "claim": f"Granger learning: area under the ROC, faults of {'SKAB' if options.path else 'generated runs'}, by clients' losses",
+        "claim": (
+            "Granger learning: area under the ROC, faults of"
+            f" {'SKAB' if options.path else 'generated runs'}, by clients' losses"
+        ),
         "ours": whole["clients"],
         "peer": whole["centralised"],
         "peer_name": "VAR(1) residuals of all sensors at one place",

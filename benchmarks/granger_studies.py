@@ -72,12 +72,14 @@ def run_and_print(title: str, document: dict[str, Any]) -> dict[str, Any]:
     central = sum(edge["central_adjusted"] <= level for edge in edges)
     print(f"\n{title}\n  " + "\n  ".join(results["notes"]))
     print(
-        f"  significant at {level:g}, corrected: {len(sure)} of {len(edges)} pairs; by a VAR at one place: {central}"
+        f"  significant at {level:g}, corrected: {len(sure)} of {len(edges)} pairs; by a VAR at one"
+        f" place: {central}"
     )
     for edge in sorted(sure, key=lambda one: -one["reference"])[:8]:
         print(
-            f"    {edge['driver']:>24s} drives {edge['driven']:24s} p {edge['adjusted']:.3f}, VAR {edge['central_adjusted']:.2g}; "
-            f"strength {edge['reference']:.3f}, learnt {edge['strength']:.3f}; own dynamics took {edge['taken']:.0%}"
+            f"    {edge['driver']:>24s} drives {edge['driven']:24s} p {edge['adjusted']:.3f}, VAR"
+            f" {edge['central_adjusted']:.2g}; strength {edge['reference']:.3f}, learnt"
+            f" {edge['strength']:.3f}; own dynamics took {edge['taken']:.0%}"
         )
     return {"pairs": len(edges), "found": len(sure), "central": central, "edges": sure}
 
@@ -101,7 +103,8 @@ def main() -> None:
     options = parser.parse_args()
     shifts = 119 if options.quick else options.shifts
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}"
+        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load"
+        f" {os.getloadavg()[0]:.1f}"
     )
     real = options.traffic is not None
     clients = (

@@ -72,7 +72,10 @@ def generated(triples: int) -> Iterator[str]:
         for quads in examples:
             shared = _shared(quads)
             for quad in quads:
-                yield f"{_own(quad.subject, copy, shared)} {quad.predicate} {_own(quad.object, copy, shared)} ."
+                yield (
+                    f"{_own(quad.subject, copy, shared)} {quad.predicate}"
+                    f" {_own(quad.object, copy, shared)} ."
+                )
                 count += 1
     machine = 0
     while count < triples * 30 // 100:
@@ -91,8 +94,14 @@ def generated(triples: int) -> Iterator[str]:
         one = f"<{PLANT}seen{seen}>"
         yield f"{one} {TYPE} <{SOSA}Observation> ."
         yield f"{one} <{SOSA}madeBySensor> <{PLANT}machine{seen % max(machine, 1)}_t> ."
-        yield f'{one} <{SOSA}hasSimpleResult> "{seen % 977 / 10}"^^<http://www.w3.org/2001/XMLSchema#double> .'
-        yield f'{one} <{SOSA}resultTime> "2024-03-{1 + seen % 28:02}T08:{seen % 60:02}:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime> .'
+        yield (
+            f"{one} <{SOSA}hasSimpleResult>"
+            f' "{seen % 977 / 10}"^^<http://www.w3.org/2001/XMLSchema#double> .'
+        )
+        yield (
+            f"{one} <{SOSA}resultTime>"
+            f' "2024-03-{1 + seen % 28:02}T08:{seen % 60:02}:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime> .'
+        )
         count += 4
         seen += 1
 
@@ -157,7 +166,8 @@ def peer(*arguments: object) -> tuple[float, str]:
 def show(what: str, values: list[float]) -> None:
     """Print median, smallest and largest."""
     print(
-        f"  {what:44s} {statistics.median(values):8.2f} s  ({min(values):.2f} .. {max(values):.2f})",
+        f"  {what:44s} {statistics.median(values):8.2f} s  ({min(values):.2f} .."
+        f" {max(values):.2f})",
         flush=True,
     )
 

@@ -119,7 +119,8 @@ def measure(rows: int, machines: int, batch: int, repeats: int) -> list[Row]:
     assert torch.allclose(gradient(), masked_gradient(), rtol=1e-3, atol=1e-6)
     results: list[Row] = []
     print(
-        f"{rows} constraints for {machines} machines x batch {batch}: {pairs} of {rows * batch} pairs apply"
+        f"{rows} constraints for {machines} machines x batch {batch}: {pairs} of {rows * batch}"
+        " pairs apply"
     )
     for claim, work, peer_work in (
         ("robustness", robustness, masked_robustness),
@@ -132,7 +133,8 @@ def measure(rows: int, machines: int, batch: int, repeats: int) -> list[Row]:
         ours, peer, floor = (statistics.median(each) for each in (own_times, peer_times, floors))
         ratio = statistics.median(dense / sparse for sparse, dense, _ in taken)
         print(
-            f"  {claim:30s} its samples {ours:8.2f} ms, whole batch {peer:8.2f} ms, floor {floor:6.3f} ms: {ratio:.1f} times faster"
+            f"  {claim:30s} its samples {ours:8.2f} ms, whole batch {peer:8.2f} ms, floor"
+            f" {floor:6.3f} ms: {ratio:.1f} times faster"
         )
         results.append(
             compare(
@@ -156,7 +158,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(
-        f"torch {torch.__version__}, 1 thread on {os.cpu_count()} cores, {platform.machine()}, float32, {options.repeats} repeats"
+        f"torch {torch.__version__}, 1 thread on {os.cpu_count()} cores, {platform.machine()},"
+        f" float32, {options.repeats} repeats"
     )
     results = [
         result

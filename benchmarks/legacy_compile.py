@@ -118,7 +118,8 @@ def add_official(bench: Bench, folder: Path) -> list[Path]:
     files = [folder / file for file in OFFICIAL.values()]
     if not all(file.is_file() for file in files):
         print(
-            f"no official ontologies in {folder}: using the modules that ship instead; name their folder with --ontologies"
+            f"no official ontologies in {folder}: using the modules that ship instead; name their"
+            " folder with --ontologies"
         )
         return []
     for name, file in zip(OFFICIAL, files, strict=True):
@@ -170,7 +171,10 @@ def grow(bench: Bench, rows: int, machines: int) -> tuple[int, Run]:
     folder = bench.folder / f"grown_{rows}"
     folder.mkdir()
     for i in range(max(1, round(rows / machines))):
-        text = f"{prefix}SELECT ?m WHERE {{ ?m a plant:Machine ; plant:speed ?n FILTER(?n > {1000 + i}) }}\n"
+        text = (
+            f"{prefix}SELECT ?m WHERE {{ ?m a plant:Machine ; plant:speed ?n FILTER(?n >"
+            f" {1000 + i}) }}\n"
+        )
         (folder / f"all_{i}.rq").write_text(text, encoding="utf-8")
     signals = [
         line
@@ -201,7 +205,8 @@ def check(bench: Bench, rules: Sequence[str], queries: Sequence[Path]) -> None:
     silent = {path.stem for path in queries} - names
     assert all(name.startswith("unlimited") for name in silent), sorted(silent)[:5]
     print(
-        f"{len(names):,} rules, {pack.rows:,} bound rows in {len(pack.banks)} banks; {len(silent)} queries are about the graph alone"
+        f"{len(names):,} rules, {pack.rows:,} bound rows in {len(pack.banks)} banks; {len(silent)}"
+        " queries are about the graph alone"
     )
 
 
@@ -229,7 +234,8 @@ def main() -> None:
         )
         official = add_official(bench, options.ontologies)
         print(
-            f"{entities:,} entities, {machines:,} machines, {len(queries):,} queries, {len(official)} official ontologies"
+            f"{entities:,} entities, {machines:,} machines, {len(queries):,} queries,"
+            f" {len(official)} official ontologies"
         )
         check(bench, rules, queries)
         cold: list[Run] = []
@@ -245,17 +251,20 @@ def main() -> None:
             times, walls = [run.cpu for run in runs], statistics.median(run.wall for run in runs)
             spread = f"{min(times):.2f} .. {max(times):.2f}"
             print(
-                f"{title:14} {statistics.median(times):9.2f} {spread:>17} {walls:8.2f} {max(run.memory for run in runs):7.0f}"
+                f"{title:14} {statistics.median(times):9.2f} {spread:>17} {walls:8.2f}"
+                f" {max(run.memory for run in runs):7.0f}"
             )
         print(
-            f"{'rdflib':14} {statistics.median(peer):9.2f} {f'{min(peer):.2f} .. {max(peer):.2f}':>17}"
+            f"{'rdflib':14} {statistics.median(peer):9.2f}"
+            f" {f'{min(peer):.2f} .. {max(peer):.2f}':>17}"
         )
         grown = [grow(bench, size, machines) for size in options.growth]
         for rows, run in grown:
             print(f"{rows:>9,} rows: {run.cpu:6.2f} s, {run.memory:6.0f} MiB at the peak")
     load = os.getloadavg()[0]
     print(
-        f"Python {sys.version.split()[0]}, {platform.machine()}, {os.cpu_count()} cores, load {load:.1f}; times are processor time"
+        f"Python {sys.version.split()[0]}, {platform.machine()}, {os.cpu_count()} cores, load"
+        f" {load:.1f}; times are processor time"
     )
     print(
         json.dumps(

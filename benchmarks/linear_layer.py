@@ -208,7 +208,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(
-        f"{OUTPUTS} outputs, batch {options.batch}, {options.repeats} repeats, one thread; torch {torch.__version__}, {platform.machine()}"
+        f"{OUTPUTS} outputs, batch {options.batch}, {options.repeats} repeats, one thread; torch"
+        f" {torch.__version__}, {platform.machine()}"
     )
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     results: list[Row] = []
@@ -259,7 +260,10 @@ def main() -> None:
                 )
         kept &= own == 0
     sizes = f"{options.sizes[0]} to {options.sizes[-1]} rules"
-    text = f"no rule violated by more than {TOLERANCE:g} in any of {len(options.sizes)} feasible sets of {sizes}"
+    text = (
+        f"no rule violated by more than {TOLERANCE:g} in any of {len(options.sizes)} feasible sets"
+        f" of {sizes}"
+    )
     results.append(
         {
             "claim": text,

@@ -150,10 +150,12 @@ def main() -> None:
     }
     gathered = torch.randn(2 * options.rules, options.batch)
     print(
-        f"{options.rules} rules x {options.batch} rows of {COLUMNS} outputs, float32, {options.repeats} repeats"
+        f"{options.rules} rules x {options.batch} rows of {COLUMNS} outputs, float32,"
+        f" {options.repeats} repeats"
     )
     print(
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}"
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores,"
+        f" {platform.machine()}"
     )
     print(f"load before: {os.getloadavg()[0]:.1f}")
     results = []
@@ -168,7 +170,8 @@ def main() -> None:
         for way, each in times.items():
             low, high = np.quantile(each, (0.25, 0.75))
             print(
-                f"  {claim:22s} {way:20s} median {statistics.median(each):9.2f} ms   quartiles {low:9.2f} .. {high:9.2f}"
+                f"  {claim:22s} {way:20s} median {statistics.median(each):9.2f} ms   quartiles"
+                f" {low:9.2f} .. {high:9.2f}"
             )
         for way in ("exact", "smooth"):
             ratio = statistics.median(

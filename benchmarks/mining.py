@@ -154,13 +154,16 @@ def main() -> None:
     of_template = peers(options.length)
     load = os.getloadavg()[0]
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, {torch.get_num_threads()} threads, load {load:.1f}"
+        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__},"
+        f" {torch.get_num_threads()} threads, load {load:.1f}"
     )
     print(
-        f"{options.clients} clients, length {options.length}; the search on {options.searched} of them; {options.repeats} turns\n"
+        f"{options.clients} clients, length {options.length}; the search on {options.searched} of"
+        f" them; {options.repeats} turns\n"
     )
     print(
-        f"{'template':9s} {'ours, all':>12s} {'spread':>18s} {'ours, each':>12s} {'search, each':>13s} {'ratio':>9s} {'paper, each':>12s}"
+        f"{'template':9s} {'ours, all':>12s} {'spread':>18s} {'ours, each':>12s}"
+        f" {'search, each':>13s} {'ratio':>9s} {'paper, each':>12s}"
     )
     begun = time.perf_counter()
     traces.sum()
@@ -200,7 +203,8 @@ def main() -> None:
             f"{statistics.median(theirs):13.4f} {ratio:9.0f}" if theirs else f"{'-':>13s} {'-':>9s}"
         )
         print(
-            f"{key:9s} {mine_s:12.4f} {min(ours):8.4f} .. {max(ours):.4f} {each:12.7f} {shown} {PAPER[key]:12.4f}"
+            f"{key:9s} {mine_s:12.4f} {min(ours):8.4f} .. {max(ours):.4f} {each:12.7f} {shown}"
+            f" {PAPER[key]:12.4f}"
         )
         if theirs:
             results.append(

@@ -235,8 +235,8 @@ def compare_ontologies(files: list[Path], turns: int, patience: float) -> Row:
         ours = [total + one for total, (one, _) in zip(ours, found, strict=True)]
         theirs, floor, lacking = theirs + seconds, floor + reading_time(path), lacking + len(lost)
         print(
-            f"  {path.name:40} fedkg {min(one for one, _ in found):7.2f} s   "
-            f"{peer} {seconds:8.2f} s   not found by fedkg: {len(lost)} of {len(expected)} {lost[:1] or ''}",
+            f"  {path.name:40} fedkg {min(one for one, _ in found):7.2f} s   {peer} {seconds:8.2f}"
+            f" s   not found by fedkg: {len(lost)} of {len(expected)} {lost[:1] or ''}",
             flush=True,
         )
     claim = claim.format(len(files) - left_out)

@@ -136,10 +136,12 @@ def main() -> None:
     problem = Problem(model=model, loss=CrossEntropy(), clients=Clients(names=names, x=xs, y=ys))
     smooth = max(0.5 * float(torch.linalg.matrix_norm(one, 2)) ** 2 / len(one) for one in xs) + 0.5
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, load {os.getloadavg()[0]:.1f}"
+        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, load"
+        f" {os.getloadavg()[0]:.1f}"
     )
     print(
-        f"{source}: {agents} agents of {options.samples} images, {rounds} rounds, batches of a tenth, L_f at most {smooth:.1f}\n"
+        f"{source}: {agents} agents of {options.samples} images, {rounds} rounds, batches of a"
+        f" tenth, L_f at most {smooth:.1f}\n"
     )
     how = Settings(
         rounds=rounds,
@@ -153,10 +155,12 @@ def main() -> None:
     radii = np.linspace(0.2, 1.0, agents) * norm
     sets = sets_of([L1Ball(float(radius)) for radius in radii])
     print(
-        f"FedAvg without sets: objective {objective(problem, free.models):.4f}, L1 norm {norm:.1f}; radii {radii.round(1).tolist()}\n"
+        f"FedAvg without sets: objective {objective(problem, free.models):.4f}, L1 norm {norm:.1f};"
+        f" radii {radii.round(1).tolist()}\n"
     )
     print(
-        f"{'method':22s} {'H':>3s} {'objective':>10s} {'half way':>9s} {'dist^2':>9s} {'half way':>9s} {'largest':>9s} {'s/round':>8s}"
+        f"{'method':22s} {'H':>3s} {'objective':>10s} {'half way':>9s} {'dist^2':>9s}"
+        f" {'half way':>9s} {'largest':>9s} {'s/round':>8s}"
     )
     ends: dict[tuple[str, int], tuple[float, float]] = {}
     for local_steps in LOCAL_STEPS:
@@ -180,8 +184,8 @@ def main() -> None:
             ends[name, local_steps] = values[-1], away[-1]
             half = len(values) // 2
             print(
-                f"{name:22s} {local_steps:3d} {values[-1]:10.4f} {values[half]:9.4f} {away[-1]:9.2e} {away[half]:9.2e} {max(away):9.2e}"
-                f" {seconds / rounds:8.4f}"
+                f"{name:22s} {local_steps:3d} {values[-1]:10.4f} {values[half]:9.4f}"
+                f" {away[-1]:9.2e} {away[half]:9.2e} {max(away):9.2e} {seconds / rounds:8.4f}"
             )
     first, last = LOCAL_STEPS[0], LOCAL_STEPS[-1]
     ours, others = (
@@ -195,15 +199,20 @@ def main() -> None:
     least = min(away for _, away in others)
     print("\nthe paper, and what is found:")
     print(
-        f"  'objective values comparable to the baselines': {ours[0]:.3f} against {min(value for value, _ in others):.3f}"
+        f"  'objective values comparable to the baselines': {ours[0]:.3f} against"
+        f" {min(value for value, _ in others):.3f}"
     )
     print(f"  'infeasibility consistently lower': {ours[1]:.2e} against {least:.2e}")
     print(
-        f"  'more local updates improve it': objective {ends['PC-FedAvg', first][0]:.3f} (H = {first}) to {ours[0]:.3f} (H = {last})"
+        f"  'more local updates improve it': objective {ends['PC-FedAvg', first][0]:.3f} (H ="
+        f" {first}) to {ours[0]:.3f} (H = {last})"
     )
     ratio = min(least / max(ours[1], 1e-12), 1e6)
     claim = {
-        "claim": f"PC-FedAvg: largest dist^2 of any agent after {rounds} rounds, {source}, H = {last}, at most half the best baseline's",
+        "claim": (
+            f"PC-FedAvg: largest dist^2 of any agent after {rounds} rounds, {source}, H = {last},"
+            " at most half the best baseline's"
+        ),
         "ours": ours[1],
         "peer": least,
         "peer_name": "the best of penalised FedAvg, FedProx and SCAFFOLD",

@@ -190,7 +190,8 @@ def batches(
             found.append(project(part))
             if time.perf_counter() > until:
                 print(
-                    f"  ended after {len(found)} of {len(parts)} batches: the patience is {patience:g} s"
+                    f"  ended after {len(found)} of {len(parts)} batches: the patience is"
+                    f" {patience:g} s"
                 )
                 break
         return torch.cat(found)
@@ -252,10 +253,12 @@ def compared(
     )
     for name, values in times.items():
         print(
-            f"  {claim:36s} {name:14s} median {statistics.median(values):9.2f} ms   spread {min(values):9.2f} .. {max(values):9.2f}"
+            f"  {claim:36s} {name:14s} median {statistics.median(values):9.2f} ms   spread"
+            f" {min(values):9.2f} .. {max(values):9.2f}"
         )
     print(
-        f"  {claim:36s} {ratio:.1f} times faster than {best}; {statistics.median(times[ours]) / floor:.0f} times the floor"
+        f"  {claim:36s} {ratio:.1f} times faster than {best};"
+        f" {statistics.median(times[ours]) / floor:.0f} times the floor"
     )
     return compare(f"{claim}, ms", times[ours], times[best], best, target=target, floor=floor)
 
@@ -313,7 +316,8 @@ def main() -> None:
         missed = float((theirs(few) - exact.point[:32]).abs().max())
         apart = (gradient(theirs, few) - right).abs()
         print(
-            f"  {name}: {missed:.1e} from the exact points at most, its gradients {float(apart.median()):.1e} from them in the median"
+            f"  {name}: {missed:.1e} from the exact points at most, its gradients"
+            f" {float(apart.median()):.1e} from them in the median"
         )
         assert missed < 5e-2  # cvxpylayers' default tolerance is off by more than a hundredth
 
@@ -321,7 +325,8 @@ def main() -> None:
         name: in_its_best(name, theirs, wide, options.patience) for name, theirs in layers.items()
     }
     print(
-        f"{options.points} points of 50 entries, {options.rows} rows, {options.repeats} repeats, alternating"
+        f"{options.points} points of 50 entries, {options.rows} rows, {options.repeats} repeats,"
+        " alternating"
     )
     print(
         f"torch {torch.__version__}, 1 thread, {platform.machine()}, load {os.getloadavg()[0]:.1f}"

@@ -72,9 +72,11 @@ def other(model: Model, sample: tuple[int, ...]) -> Problem:
     generator, forecast = torch.Generator().manual_seed(2), isinstance(model, Recurrent)
     xs = tuple(torch.randn(40, *sample, generator=generator) for _ in range(4))
     ys = tuple(
-        torch.randn(40, 4, generator=generator)
-        if forecast
-        else torch.randint(0, 10, (40,), generator=generator)
+        (
+            torch.randn(40, 4, generator=generator)
+            if forecast
+            else torch.randint(0, 10, (40,), generator=generator)
+        )
         for _ in range(4)
     )
     loss = SquaredError() if forecast else CrossEntropy()
@@ -135,10 +137,12 @@ def main() -> None:
     torch.set_num_threads(1)
     task, claims = problem(), []
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32"
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch"
+        f" {torch.__version__}, float32"
     )
     print(
-        f"load {os.getloadavg()[0]:.1f}; {turns} rounds; largest difference without clip and noise {checked(task):.1e}"
+        f"load {os.getloadavg()[0]:.1f}; {turns} rounds; largest difference without clip and noise"
+        f" {checked(task):.1e}"
     )
     for said, chunk in STACKS.items():
         runs = {
@@ -157,7 +161,8 @@ def main() -> None:
         ratio = statistics.median(ratios)
         for name, seconds in taken.items():
             print(
-                f"  {said:22s} {name:8s} {1e3 * statistics.median(seconds):8.1f} ms  ({1e3 * min(seconds):.1f} .. {1e3 * max(seconds):.1f})"
+                f"  {said:22s} {name:8s} {1e3 * statistics.median(seconds):8.1f} ms "
+                f" ({1e3 * min(seconds):.1f} .. {1e3 * max(seconds):.1f})"
             )
         print(f"  {said:22s} private / plain {ratio:.2f} ({min(ratios):.2f} .. {max(ratios):.2f})")
         claims.append(

@@ -60,10 +60,12 @@ def main() -> None:
         ),
     }
     print(
-        f"{options.points} points of 50 entries, float64, {options.repeats} repeats, one thread, alternating"
+        f"{options.points} points of 50 entries, float64, {options.repeats} repeats, one thread,"
+        " alternating"
     )
     print(
-        f"torch {torch.__version__}, {os.cpu_count()} cores, {platform.machine()}, load {os.getloadavg()[0]:.1f}"
+        f"torch {torch.__version__}, {os.cpu_count()} cores, {platform.machine()}, load"
+        f" {os.getloadavg()[0]:.1f}"
     )
     out = torch.empty_like(points)
     floor = min(timed(lambda: torch.add(points, 1, out=out)) for _ in range(20))
@@ -77,7 +79,8 @@ def main() -> None:
         mine, others = ([pair[i] for pair in pairs] for i in range(2))
         for who, times in (("fedkg", mine), (peer, others)):
             print(
-                f"  {name:10s} {who:12s} median {statistics.median(times):8.2f} ms   spread {min(times):8.2f} .. {max(times):8.2f}"
+                f"  {name:10s} {who:12s} median {statistics.median(times):8.2f} ms   spread"
+                f" {min(times):8.2f} .. {max(times):8.2f}"
             )
         results.append(
             compare(

@@ -244,10 +244,11 @@ def format_results(sections: Sequence[Section]) -> str:
     if failed:
         parts.append("\n".join(f"- `{one.name}`: {one.failure}" for one in failed) + "\n")
     parts.append(
-        "`ours`, `peer` and `floor` are medians in the unit of the row. A ratio above 1 means that\n"
-        "fedkg is ahead. `spread` is the smallest and the largest ratio over all turns; it is empty\n"
-        "for counts, which do not vary. Each section names its setting and the command that repeats\n"
-        "it: `full` has the sizes of the claims, `quick` fewer turns or smaller sizes.\n"
+        "`ours`, `peer` and `floor` are medians in the unit of the row. A ratio above 1 means"
+        " that\nfedkg is ahead. `spread` is the smallest and the largest ratio over all turns; it"
+        " is empty\nfor counts, which do not vary. Each section names its setting and the command"
+        " that repeats\nit: `full` has the sizes of the claims, `quick` fewer turns or smaller"
+        " sizes.\n"
     )
     for one in sections:
         table = [

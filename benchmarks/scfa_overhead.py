@@ -169,7 +169,8 @@ def compared(title: str, settings: Settings, options: argparse.Namespace) -> Row
 def sizes() -> None:
     """The time of scoring for other numbers of clients, constraints and probe rows."""
     print(
-        "\n  clients  constraints  probe rows   prepared once       a round   of a client and constraint"
+        "\n  clients  constraints  probe rows   prepared once       a round   of a client and"
+        " constraint"
     )
     for clients, rows, probe in (
         (5, 300, 256),
@@ -188,7 +189,8 @@ def sizes() -> None:
         }
         best = min(timed(lambda judge=judge[0], stack=stack: judge.score(stack)) for _ in range(5))
         print(
-            f"  {clients:7d}  {rows:11d}  {probe:10d}  {once:10.0f} ms  {best:9.2f} ms  {1e6 * best / clients / rows:10.1f} ns"
+            f"  {clients:7d}  {rows:11d}  {probe:10d}  {once:10.0f} ms  {best:9.2f} ms "
+            f" {1e6 * best / clients / rows:10.1f} ns"
         )
 
 
@@ -202,7 +204,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}"
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch"
+        f" {torch.__version__}"
     )
     print(f"load {os.getloadavg()[0]:.1f}; {options.turns} turns, processor time")
     job = Settings(

@@ -140,10 +140,12 @@ def compared(claim: str, levels: int | None, options: argparse.Namespace) -> lis
     assert torch.equal(counts.violated, violated), "violated"
     assert torch.equal(counts.evaluated, evaluated), "evaluated"
     print(
-        f"{claim}: {special.expressed.float().mean():.0%} of the rows by thresholds, the rest evaluated for each client;"
+        f"{claim}: {special.expressed.float().mean():.0%} of the rows by thresholds, the rest"
+        " evaluated for each client;"
     )
     print(
-        f"  {evaluated.double().mean() / options.probe:.0%} of the probe rows open on average; specialised once in {once:.0f} ms"
+        f"  {evaluated.double().mean() / options.probe:.0%} of the probe rows open on average;"
+        f" specialised once in {once:.0f} ms"
     )
     ours: list[float] = []
     peer: list[float] = []
@@ -159,11 +161,13 @@ def compared(claim: str, levels: int | None, options: argparse.Namespace) -> lis
     ):
         low, high = np.quantile(times, (0.25, 0.75))
         print(
-            f"  {what:34s} median {statistics.median(times):9.2f} ms   quartiles {low:8.2f} .. {high:8.2f}   best {min(times):8.2f}"
+            f"  {what:34s} median {statistics.median(times):9.2f} ms   quartiles {low:8.2f} .."
+            f" {high:8.2f}   best {min(times):8.2f}"
         )
     mine, other = statistics.median(ours), statistics.median(peer)
     print(
-        f"  {other / mine:.0f} times faster; at most {MOST:.0f} ms: {'holds' if mine <= MOST else 'does not hold'}"
+        f"  {other / mine:.0f} times faster; at most {MOST:.0f} ms:"
+        f" {'holds' if mine <= MOST else 'does not hold'}"
     )
     name = (
         f"scores of {options.clients} clients, {options.rows} constraints x {options.probe} "
@@ -185,10 +189,12 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_grad_enabled(False)
     print(
-        f"{options.rows} constraints of {len(SHAPES)} shapes, {options.probe} probe rows, {options.clients} clients, float32"
+        f"{options.rows} constraints of {len(SHAPES)} shapes, {options.probe} probe rows,"
+        f" {options.clients} clients, float32"
     )
     print(
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}"
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores,"
+        f" {platform.machine()}"
     )
     print(f"load before: {os.getloadavg()[0]:.1f}; {options.repeats} repeats")
     print(

@@ -102,16 +102,19 @@ def main() -> None:
     traces = torch.rand(options.traces, options.steps, 1, generator=dice, dtype=torch.float64) * 100
     load = os.getloadavg()[0]
     print(
-        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, {torch.get_num_threads()} threads, load {load:.1f}"
+        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__},"
+        f" {torch.get_num_threads()} threads, load {load:.1f}"
     )
     print(
-        f"{options.traces:,} traces of {options.steps} steps, {options.repeats} turns; {options.programs} programs in each\n"
+        f"{options.traces:,} traces of {options.steps} steps, {options.repeats} turns;"
+        f" {options.programs} programs in each\n"
     )
     begun = time.perf_counter()
     traces.clone()
     floor = time.perf_counter() - begun
     print(
-        f"{'response':28s} {'states':>7s} {'diagram s':>10s} {'all traces s':>13s} {'spread':>18s} {'program, each s':>16s}"
+        f"{'response':28s} {'states':>7s} {'diagram s':>10s} {'all traces s':>13s} {'spread':>18s}"
+        f" {'program, each s':>16s}"
     )
     results = []
     for trigger, answer in ((60, 50), (40, 70)):
@@ -143,7 +146,8 @@ def main() -> None:
             median, each = statistics.median(seconds), statistics.median(programs)
             name = f"x >= {trigger}: x >= {answer} in [{soonest}, {latest}]"
             print(
-                f"{name:28s} {teacher.states:7d} {building:10.3f} {median:13.3f} {min(seconds):8.3f} .. {max(seconds):6.3f} {each:16.3f}"
+                f"{name:28s} {teacher.states:7d} {building:10.3f} {median:13.3f}"
+                f" {min(seconds):8.3f} .. {max(seconds):6.3f} {each:16.3f}"
             )
             if latest == 4:
                 what = f"teacher, template 5 ({name}), {options.steps} steps, exact"

@@ -77,7 +77,8 @@ def _run(func: Any, args: Any, kwargs: Any) -> Any:
         for one in flat:
             if isinstance(one, Tensor) and not isinstance(one, FarTensor) and one.dim() > 0:
                 raise RuntimeError(
-                    f"{name}: a tensor {list(one.shape)} of the processor meets one of the second device"
+                    f"{name}: a tensor {list(one.shape)} of the processor meets one of the second"
+                    " device"
                 )
     result = func(*tree_map(_here, args), **tree_map(_here, kwargs))
     if name == "aten::copy_":

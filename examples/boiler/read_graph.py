@@ -70,7 +70,8 @@ def read_plant(path: Path, known: Collection[str] | None = None) -> Plant:
             beside[target].append(source)
     except (ValueError, KeyError, TypeError) as error:
         raise SystemExit(
-            f"{path}: no graph of nodes with in_tags and out_tags, and links between them: {error!r}"
+            f"{path}: no graph of nodes with in_tags and out_tags, and links between them:"
+            f" {error!r}"
         ) from error
     vessels = sorted(name for name, own in tags.items() if not own)
     parts = {
@@ -167,8 +168,9 @@ def job(plant: Plant, table: str) -> str:
     clients = "\n".join(f"  {vessel}: [{', '.join(own)}]" for vessel, own in plant.vessels.items())
     rules = (Path(__file__).parent / "rules.fkg").resolve()
     return (
-        f"kind: causes\nname: boiler\ntitle: Who drives whom in a boiler\nrules: ['{rules}', plant.ttl]\n"
-        f"data: {{path: '{table}'}}\nclients:\n{clients}\nstates: 1\ncorrelation: 0\nlearning: {{mode: closed_form}}\nshifts: 399\n"
+        f"kind: causes\nname: boiler\ntitle: Who drives whom in a boiler\nrules: ['{rules}',"
+        f" plant.ttl]\ndata: {{path: '{table}'}}\nclients:\n{clients}\nstates: 1\ncorrelation:"
+        " 0\nlearning: {mode: closed_form}\nshifts: 399\n"
     )
 
 
@@ -210,7 +212,8 @@ def main() -> None:
         sum(map(len, plant.vessels.values())),
     )
     print(
-        f"{len(plant.vessels)} vessels, {columns} columns; {len(plant.feeds)} of {pairs} pairs feed each other"
+        f"{len(plant.vessels)} vessels, {columns} columns; {len(plant.feeds)} of {pairs} pairs feed"
+        " each other"
     )
     names = list(plant.vessels)
     print(f"\n{'drives:':8s}" + "".join(f"{name:>8s}" for name in names))

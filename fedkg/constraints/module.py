@@ -514,8 +514,10 @@ class ConstraintModule(nn.Module):
         if batch.ndim not in (2, 3) or batch.shape[-1] != features:
             raise LayoutError(
                 "x does not fit its layout",
-                expected=f"shape [B, {features}] ({', '.join(self.plan.x.names)}), or [B, "
-                f"T, {features}] for windows of T steps",
+                expected=(
+                    f"shape [B, {features}] ({', '.join(self.plan.x.names)}), or [B, "
+                    f"T, {features}] for windows of T steps"
+                ),
                 received=f"shape {list(batch.shape)}",
             )
         if batch.ndim == 3 and not batch.shape[1]:

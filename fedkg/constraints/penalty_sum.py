@@ -278,9 +278,10 @@ def _added(
         return _over_samples(of, missing, weight) * share, None
     missing = of.paired_penalties(bank, rows, pairs, inputs, outputs, divided=scale is None)[:, 0]
     each = share.index_select(0, pairs.row)
-    return missing * (
-        each if weight is None else each * weight.index_select(0, pairs.sample)
-    ), pairs.row
+    return (
+        missing * (each if weight is None else each * weight.index_select(0, pairs.sample)),
+        pairs.row,
+    )
 
 
 def _weight(of: BatchEvaluation) -> Tensor:
@@ -435,9 +436,11 @@ def _applying(
     if bank.temporal:
         return _counted(
             of,
-            of.single_pass.evaluate(bank, rows)[1]
-            if of.single_pass.takes(bank)
-            else of.counted(bank, rows),
+            (
+                of.single_pass.evaluate(bank, rows)[1]
+                if of.single_pass.takes(bank)
+                else of.counted(bank, rows)
+            ),
             weight,
         )
     conditions = bank.conditions[:, rows]

@@ -220,19 +220,19 @@ def _column(
             return values, said
     known = values[~np.isnan(values)]
     if not known.size:
-        return values, [
-            f"column `{header}` has no known value in any of its {table.rows} rows"
-        ] if table.rows else []
+        return values, (
+            [f"column `{header}` has no known value in any of its {table.rows} rows"]
+            if table.rows
+            else []
+        )
     if column.span is not None:
         low, high = column.span
         outside = float(np.mean((known < low) | (known > high)))
         if outside > 0.5:
             unit = f" {column.unit}" if column.unit else ""
             return values, [
-                (
-                    f"{outside:.0%} of column `{header}` lies outside its span {low:g} .. "
-                    f"{high:g}{unit}: is the unit right?"
-                )
+                f"{outside:.0%} of column `{header}` lies outside its span {low:g} .. "
+                f"{high:g}{unit}: is the unit right?"
             ]
     return values, []
 

@@ -39,11 +39,9 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
     common = start.common if isinstance(start, PrivateLayers) else start
     found = find_contradictions(
         AlgorithmChoices(
-            exchange="data"
-            if algorithm.pooled
-            else "none"
-            if isinstance(start, OwnModel)
-            else "models",
+            exchange=(
+                "data" if algorithm.pooled else "none" if isinstance(start, OwnModel) else "models"
+            ),
             rule_weighting=isinstance(algorithm.weighting, ByValidity),
             aggregate=_aggregate(algorithm.aggregate),
             plain_server_step=isinstance(algorithm.server, AddUpdate)
@@ -68,11 +66,13 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
             private_layers=isinstance(start, PrivateLayers),
             server_trains=not isinstance(algorithm.after, NothingAfter),
             personal_models=algorithm.beside is not None,
-            model_count=common.models
-            if isinstance(common, BestModel)
-            else common.clusters
-            if isinstance(common, ClusterStart)
-            else 1,
+            model_count=(
+                common.models
+                if isinstance(common, BestModel)
+                else common.clusters
+                if isinstance(common, ClusterStart)
+                else 1
+            ),
             clustered_by="property" if isinstance(common, ClusterStart) else "loss",
             agent_blocks=isinstance(start, AllBlocks),
             full_participation=settings.participation == 1.0,

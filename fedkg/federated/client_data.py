@@ -32,7 +32,8 @@ def clients_of(data: DataSet, split: Split, *, dtype: torch.dtype = torch.float3
         )
     if np.isnan(data.x).any():
         raise JobError(
-            f"data set {data.name}: {int(np.isnan(data.x).sum())} inputs are unknown, and models read numbers",
+            f"data set {data.name}: {int(np.isnan(data.x).sum())} inputs are unknown, and models"
+            " read numbers",
             help="standardised(data) puts unknown inputs at the mean",
         )
     sites = [(name, rows) for name, rows in zip(split.sites, split.index, strict=True) if len(rows)]

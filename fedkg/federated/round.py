@@ -95,9 +95,11 @@ def run_round(
     )
     received = _Received(
         fold=algorithm.aggregate.begin(state.models, root),
-        fallback=algorithm.aggregate.begin(state.models, root)
-        if algorithm.weighting.on_all_invalid == "fedavg"
-        else None,
+        fallback=(
+            algorithm.aggregate.begin(state.models, root)
+            if algorithm.weighting.on_all_invalid == "fedavg"
+            else None
+        ),
         weighty=nobody,
         peopled=nobody.clone(),
     )
@@ -341,7 +343,10 @@ def _takers(work: Work, received: _Received) -> tuple[str, ...]:
     named = [family for family, share in shares.items() if bool((share <= 0).any())]
     if not named:
         return ()
-    way_out = "put a penalty into the training, loosen the rules or their tolerance, or set on_all_invalid to fedavg"
+    way_out = (
+        "put a penalty into the training, loosen the rules or their tolerance, or set"
+        " on_all_invalid to fedavg"
+    )
     return (
         f"an update without weight violates every rule of a family: {', '.join(named)}; {way_out}",
     )

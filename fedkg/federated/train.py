@@ -147,7 +147,10 @@ def _spent(algorithm: Algorithm, state: ServerState) -> str:
     assert algorithm.budget is not None
     spent = algorithm.budget.epsilon_after(state.joints["privacy"]["releases"].tolist())
     budget = f"epsilon {algorithm.budget.epsilon:g} at delta {algorithm.budget.delta:g}"
-    return f"the training ends after round {state.round}: one more would exceed the budget of {budget}; {spent:.3f} is spent"
+    return (
+        f"the training ends after round {state.round}: one more would exceed the budget of"
+        f" {budget}; {spent:.3f} is spent"
+    )
 
 
 def _of_first(state: ServerState | None, ranks: Ranks) -> ServerState | None:
@@ -206,9 +209,9 @@ def _checked(state: ServerState, fresh: ServerState) -> ServerState:
                 raise JobError(
                     f"the state does not fit the {what}: {name}",
                     expected=f"{list(value.shape)} of {value.dtype}",
-                    received="nothing"
-                    if there is None
-                    else f"{list(there.shape)} of {there.dtype}",
+                    received=(
+                        "nothing" if there is None else f"{list(there.shape)} of {there.dtype}"
+                    ),
                 )
         extra = sorted(set(mine) - set(theirs))
         if extra:
@@ -233,7 +236,7 @@ def _in_order(state: ServerState, fresh: ServerState) -> ServerState:
         state,
         models={name: state.models[name] for name in fresh.models},
         joints={
-            joint: {name: memory[name] for name in (fresh.joints.get(joint, {}) | memory)}
+            joint: {name: memory[name] for name in fresh.joints.get(joint, {}) | memory}
             for joint, memory in state.joints.items()
         },
         clients={name: state.clients[name] for name in fresh.clients},

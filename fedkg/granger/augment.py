@@ -135,7 +135,8 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
     )
     if stop - start < LEAST:
         raise UsageError(
-            "the sites have hardly any steps in common that may be learnt from: who drives whom is learnt step by step together",
+            "the sites have hardly any steps in common that may be learnt from: who drives whom is"
+            " learnt step by step together",
             expected=f"{LEAST} steps or more",
             received=str(max(0, stop - start)),
         )

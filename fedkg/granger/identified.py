@@ -75,12 +75,16 @@ class Reading:
         edge, lost = f"{self.driver} to {self.driven}", 1 - self.kept
         if lost < 0.1:
             return f"{edge}: learnt nearly whole"
-        seen = f"only {self.read:.0%} of {self.driver}'s states can be read in what {self.driven} measures"
+        seen = (
+            f"only {self.read:.0%} of {self.driver}'s states can be read in what {self.driven}"
+            " measures"
+        )
         why = f"because {seen}"
         if self.taken >= 0.1:
             why = (
-                f"because {self.driven}'s own dynamics have taken up {self.taken:.0%} of the influence, as those do that are fitted to a "
-                f"client's measurements alone, and what is left hardly shows in what it measures at the time"
+                f"because {self.driven}'s own dynamics have taken up {self.taken:.0%} of the"
+                " influence, as those do that are fitted to a client's measurements alone, and"
+                " what is left hardly shows in what it measures at the time"
             )
         size = "hardly at all" if lost >= 0.95 else f"about {lost:.0%} too small"
         return f"{edge}: expected to be learnt {size}, {why}"

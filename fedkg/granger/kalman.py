@@ -39,7 +39,8 @@ class Client:
         shapes = (self.transition.shape, self.gain.shape, self.measurements.shape[1:])
         if shapes != ((p, p), (p, d), (d,)):
             raise UsageError(
-                f"{self.name}: transition, gain and measurements do not fit the emission [{d}, {p}]",
+                f"{self.name}: transition, gain and measurements do not fit the emission [{d},"
+                f" {p}]",
                 expected=f"[{p}, {p}], [{p}, {d}], [T, {d}]",
                 received=f"{list(shapes[0])}, {list(shapes[1])}, {list(self.measurements.shape)}",
             )
@@ -84,7 +85,10 @@ def steady_gain(transition: F64, emission: F64, process: F64, noise: F64) -> F64
         raise UsageError(
             "no steady Kalman gain exists for these matrices",
             received=str(error),
-            help="states must be seen in the measurements, and the noise covariance be positive definite",
+            help=(
+                "states must be seen in the measurements, and the noise covariance be positive"
+                " definite"
+            ),
         ) from error
     return np.ascontiguousarray(cho_solve(factor, emission @ spread).T)
 

@@ -171,10 +171,14 @@ def course_of(found: Learnt, mode: Mode, tolerance: float) -> str:
     if mode == "closed_form":
         return "the learning is at its point of rest"
     if found.moved <= tolerance:
-        return f"the learning settled: epoch {epochs} changed the parameters by {found.moved:.2g} of their size"
+        return (
+            f"the learning settled: epoch {epochs} changed the parameters by {found.moved:.2g} of"
+            " their size"
+        )
     return (
-        f"the learning has not settled: epoch {epochs} still changed the parameters by {found.moved:.2g} of their size "
-        f"(`learning.tolerance` {tolerance:g}); more `epochs`, or `mode: closed_form`"
+        f"the learning has not settled: epoch {epochs} still changed the parameters by"
+        f" {found.moved:.2g} of their size (`learning.tolerance` {tolerance:g}); more `epochs`, or"
+        " `mode: closed_form`"
     )
 
 
@@ -431,7 +435,9 @@ def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
         f"{series.clients[m].name}: the learning diverges {where}",
         expected="a stability number below 2 (section 5)",
         received=f"{number:.3g} with {used}",
-        help=advice
-        if rates.normalised is not None
-        else f"{advice}, or normalised steps, one sample at a time",
+        help=(
+            advice
+            if rates.normalised is not None
+            else f"{advice}, or normalised steps, one sample at a time"
+        ),
     )

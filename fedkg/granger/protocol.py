@@ -52,10 +52,14 @@ class ClientSide:
             )
             if far > self.cover.response * (1 + 1e-9):  # rounding of sums and powers
                 raise UsageError(
-                    f"{client.name}: its filter can move its state farther than `response` promises when the whole record changes",
+                    f"{client.name}: its filter can move its state farther than `response` promises"
+                    " when the whole record changes",
                     expected=f"at most {self.cover.response:g}",
                     received=f"{far:.4g} over {len(client.measurements)} steps",
-                    help="a larger `response`, which takes more noise, or a filter that forgets faster",
+                    help=(
+                        "a larger `response`, which takes more noise, or a filter that forgets"
+                        " faster"
+                    ),
                 )
             kept = clipped_rows(client.measurements, self.cover.measurement)
             client = Client(
@@ -75,9 +79,10 @@ class ClientSide:
         if self.cover is None:
             return moved, plain
         noise = self.stream.standard_normal((2, len(plain)))
-        return moved + self.cover.sigma_augmented * noise[
-            0
-        ], plain + self.cover.sigma_filtered * noise[1]
+        return (
+            moved + self.cover.sigma_augmented * noise[0],
+            plain + self.cover.sigma_filtered * noise[1],
+        )
 
     def receive(self, t: int, gradient: F64) -> float:
         """Learn from the server's gradient, P numbers, and the client's own next measurement; its

@@ -143,7 +143,10 @@ def load(path: str | Path) -> Pack:
 def _advice(name: str) -> str:
     """Advice about a file that is not a pack: compile it if it has rules."""
     if Path(name).suffix.lower() in RULE_FILES:
-        return f'rules are compiled: fedkg.compile("{name}"), or `fedkg compile {name} -o NAME.fkgpack`'
+        return (
+            f'rules are compiled: fedkg.compile("{name}"), or `fedkg compile {name} -o'
+            " NAME.fkgpack`"
+        )
     return "compile it again"
 
 
@@ -232,7 +235,7 @@ def _refuse_newer(document: Any, name: str) -> None:
         if required and (known is None or not isinstance(version, int) or version > known):
             raise PackError(
                 f"{name} needs section `{section}` version {version}, which this fedkg "
-                f"does not know",
+                "does not know",
                 expected=", ".join(
                     f"{key} up to version {value}" for key, value in SECTIONS.items()
                 ),

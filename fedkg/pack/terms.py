@@ -112,9 +112,11 @@ class Sum(TermPart):
     def text(self, write: Writer) -> tuple[str, int]:
         first, *rest = self.args
         signed = (
-            f"- {write.term(arg.arg, PRODUCT)}"
-            if isinstance(arg, Negate)
-            else f"+ {write.term(arg, SUM)}"
+            (
+                f"- {write.term(arg.arg, PRODUCT)}"
+                if isinstance(arg, Negate)
+                else f"+ {write.term(arg, SUM)}"
+            )
             for arg in rest
         )
         return " ".join([write.term(first, SUM), *signed]), SUM

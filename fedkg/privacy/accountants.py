@@ -134,12 +134,17 @@ def _never_so_little(
     )
     if before >= epsilon:
         return JobError(
-            f"no noise keeps what is planned within epsilon {epsilon:g}: other releases of the same unit have spent as much",
-            received=f"epsilon {before:.3g} for {', '.join(dict.fromkeys(entry.what for entry in others))}",
+            f"no noise keeps what is planned within epsilon {epsilon:g}: other releases of the same"
+            " unit have spent as much",
+            received=(
+                f"epsilon {before:.3g} for"
+                f" {', '.join(dict.fromkeys(entry.what for entry in others))}"
+            ),
             help="a larger epsilon, or less for the others",
         )
     return JobError(
-        f"epsilon {epsilon:g} is less than the accountant `{accountant}` can show at delta {delta:g}, whatever the noise",
+        f"epsilon {epsilon:g} is less than the accountant `{accountant}` can show at delta"
+        f" {delta:g}, whatever the noise",
         received=f"{least:.3g} with a noise of a million",
         help="a larger epsilon or delta" + ("; `prv` is closer" if accountant == "rdp" else ""),
     )

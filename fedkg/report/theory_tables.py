@@ -47,10 +47,8 @@ def property_lines(document: Json) -> list[str]:
     return [
         f"{one['name']}: "
         + (
-            (
-                "the series that satisfy it form a convex set, so the distance to it is "
-                "convex in the prediction."
-            )
+            "the series that satisfy it form a convex set, so the distance to it is "
+            "convex in the prediction."
             if one["convex"]
             else (
                 "possibly not convex, because of an `or`, `eventually`, `until` or "
@@ -193,7 +191,7 @@ INSTRUMENTS: tuple[tuple[str, str, Cell], ...] = (
     ),
     (
         "Loss by noise, times H / σ²",
-        ("theorem 3: L d for d parameters; H and the noise σ are unknown for a run without noise"),
+        "theorem 3: L d for d parameters; H and the noise σ are unknown for a run without noise",
         _mean_cell("noise_loss", "unconstrained"),
     ),
     (

@@ -199,7 +199,8 @@ def _notes(
     if closing:
         first = " ".join(cell.strip() for cell in rows[closing[0]] if cell.strip())[:40]
         notes.append(
-            f'{_count(len(closing), "closing line")} left out, from line {lines[closing[0]]}: "{first}"'
+            f"{_count(len(closing), 'closing line')} left out, from line {lines[closing[0]]}:"
+            f' "{first}"'
         )
     if not kept:
         notes.append("no data rows")

@@ -97,9 +97,11 @@ class Table:
     ) -> Table:
         """A table made of columns in memory: texts, or float64 arrays; all of one length."""
         cells = tuple(
-            Cells(values=np.asarray(column, dtype=np.float64))
-            if isinstance(column, np.ndarray)
-            else Cells(texts=tuple(column))
+            (
+                Cells(values=np.asarray(column, dtype=np.float64))
+                if isinstance(column, np.ndarray)
+                else Cells(texts=tuple(column))
+            )
             for column in columns.values()
         )
         rows = {len(column) for column in columns.values()}
@@ -203,23 +205,36 @@ class Table:
         if found.day is not None and found.month is not None:
             raise TableError(
                 f"{self.name}: the dates in `{header}` are written day first in one row "
-                f"and month first in another",
-                received=f'"{texts[found.day]}" in {self.where(found.day)}, "{texts[found.month]}" in {self.where(found.month)}',
-                help="write all dates in one order, best as 2024-04-25; or --dates "
-                "day-first (month-first) takes the others as unknown",
+                "and month first in another",
+                received=(
+                    f'"{texts[found.day]}" in {self.where(found.day)}, "{texts[found.month]}" in'
+                    f" {self.where(found.month)}"
+                ),
+                help=(
+                    "write all dates in one order, best as 2024-04-25; or --dates "
+                    "day-first (month-first) takes the others as unknown"
+                ),
             )
         order: DateOrder = "day-first" if found.month is None else "month-first"
         decides = found.day if found.month is None else found.month
         if decides is None and found.either is not None and not found.same:
             raise TableError(
                 f"{self.name}: the dates in `{header}` can be read in two ways",
-                received=f'"{texts[found.either]}" in {self.where(found.either)}, and no date of the column tells day from month',
-                help="say which: --dates day-first or --dates month-first (data.dates in a "
-                "job); or write dates as 2024-04-25",
+                received=(
+                    f'"{texts[found.either]}" in {self.where(found.either)}, and no date of the'
+                    " column tells day from month"
+                ),
+                help=(
+                    "say which: --dates day-first or --dates month-first (data.dates in a "
+                    "job); or write dates as 2024-04-25"
+                ),
             )
         if decides is None or found.either is None:
             return parse_times(texts, order), ""
-        said = f'dates in `{header}` are read {order.replace("-", " ")}, as "{texts[decides]}" in {self.where(decides)} shows'
+        said = (
+            f'dates in `{header}` are read {order.replace("-", " ")}, as "{texts[decides]}" in'
+            f" {self.where(decides)} shows"
+        )
         return parse_times(texts, order), said
 
     def is_numeric(self, header: str) -> bool:
@@ -258,8 +273,9 @@ class Table:
         more = len(wrong) - 1
         return TableError(
             f"{self.name}: column `{header}` holds text where numbers are needed",
-            expected="numbers; empty cells and words such as Bad, No Data, NaN, n/a count "
-            "as unknown",
+            expected=(
+                "numbers; empty cells and words such as Bad, No Data, NaN, n/a count as unknown"
+            ),
             received=f'"{_short(texts[wrong[0]])}" in {self.where(wrong[0])}'
             + (f", and text in {more} more row{'s' * (more > 1)}" if more else ""),
         )
@@ -268,8 +284,10 @@ class Table:
         more = len(odd) - 1
         return TableError(
             f"{self.name}: column `{header}` holds yes and no, and in some rows neither",
-            expected="one of yes, no, true, false, on, off, 1, 0, ... in every row; empty "
-            "cells and words such as n/a count as unknown",
+            expected=(
+                "one of yes, no, true, false, on, off, 1, 0, ... in every row; empty "
+                "cells and words such as n/a count as unknown"
+            ),
             received=f'"{_short(texts[odd[0]])}" in {self.where(odd[0])}'
             + (f", and {more} more such row{'s' * (more > 1)}" if more else ""),
             help="correct these cells, or leave them empty",

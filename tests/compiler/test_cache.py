@@ -64,7 +64,10 @@ def test_what_is_kept_is_told_without_the_libraries_of_a_compilation(rules: Path
     They are imported when the pack itself is needed.
     """
     asked = "from pathlib import Path; from fedkg_compiler.cache import compile_cached; import sys"
-    told = "print(found.counts.rules, len(found.diagnostics), len(found.packed.body), 'numpy' in sys.modules, 'pydantic' in sys.modules)"
+    told = (
+        "print(found.counts.rules, len(found.diagnostics), len(found.packed.body), 'numpy' in"
+        " sys.modules, 'pydantic' in sys.modules)"
+    )
     first = compile_cached([rules], [])
     assert first.packed is not None
     done = subprocess.run(

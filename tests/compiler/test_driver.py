@@ -16,9 +16,15 @@ from fedkg_compiler.driver import TEXT
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-SIGNALS = "signal torque(?m) is plant:torque span 0 .. 80\nsignal speed in rpm\noutput failure in probability span 0 .. 1\n"
+SIGNALS = (
+    "signal torque(?m) is plant:torque span 0 .. 80\nsignal speed in rpm\noutput failure in"
+    " probability span 0 .. 1\n"
+)
 PREFIX = "prefix plant: <https://example.org/plant#>\n"
-CAPACITY = "rule cap for ?m, ?x where { ?m plant:maxTorque ?x } require torque(?m) <= ?x\nrule fast require speed <= 3000\n"
+CAPACITY = (
+    "rule cap for ?m, ?x where { ?m plant:maxTorque ?x } require torque(?m) <= ?x\nrule fast"
+    " require speed <= 3000\n"
+)
 RISK = """
 rule risk weight 2 require if speed > 2500 then failure >= 0.5
 rule tags for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high
@@ -274,9 +280,15 @@ def test_each_rule_file_uses_the_graphs_beside_it(tmp_path: Path) -> None:
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
-        body = f"@prefix {name}: <https://example.org/{name}#> .\n{name}:a a {name}:Pump ; {name}:limit 3 .\n"
+        body = (
+            f"@prefix {name}: <https://example.org/{name}#> .\n{name}:a a {name}:Pump ;"
+            f" {name}:limit 3 .\n"
+        )
         (folder / f"{name}.ttl").write_text(body, encoding="utf-8")
-        rule = f"use {name}\nrule r_{name} for ?x, ?y where {{ ?x {name}:limit ?y }} require `p` <= ?y\n"
+        rule = (
+            f"use {name}\nrule r_{name} for ?x, ?y where {{ ?x {name}:limit ?y }} require `p` <="
+            " ?y\n"
+        )
         (folder / f"{name}.fkg").write_text(rule, encoding="utf-8")
         files.append(folder / f"{name}.fkg")
     compilation = compile_rules(files)
@@ -298,6 +310,9 @@ def test_a_cause_that_nothing_fits_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "p.ttl").write_text(
         "@prefix ex: <https://example.org/p#> .\nex:A ex:feeds ex:B .\n"
     )
-    text = "prefix ex: <https://example.org/p#>\ncause flow for ?a, ?b where { ?a ex:feeds ?b . ?b ex:feeds ?a } allow ?a drives ?b\n"
+    text = (
+        "prefix ex: <https://example.org/p#>\ncause flow for ?a, ?b where { ?a ex:feeds ?b . ?b"
+        " ex:feeds ?a } allow ?a drives ?b\n"
+    )
     found = compile_rules((), text=text, graphs=[tmp_path / "p.ttl"]).diagnostics
     assert [(one.code, one.severity) for one in found] == [("FKG173", "error")]

@@ -38,7 +38,8 @@ conditions = (
 bodies = st.one_of(
     st.builds("rule {{}} require {}".format, conditions),
     st.builds(
-        "rule {{}} weight {} for ?m, ?l where {{{{ ?m a plant:Pump ; plant:limit ?l }}}} require pressure(?m) <= ?l + {} bar".format,
+        "rule {{}} weight {} for ?m, ?l where {{{{ ?m a plant:Pump ; plant:limit ?l }}}} require"
+        " pressure(?m) <= ?l + {} bar".format,
         numbers,
         numbers,
     ),
@@ -55,7 +56,8 @@ bodies = st.one_of(
     ),
     st.builds("set {{}} keep parameters in l1_ball(radius = {})".format, numbers),
     st.builds(
-        "set {{}} for ?m, ?l where {{{{ ?m plant:limit ?l }}}} keep parameters in l2_ball(radius = ?l)".format
+        "set {{}} for ?m, ?l where {{{{ ?m plant:limit ?l }}}} keep parameters in l2_ball(radius"
+        " = ?l)".format
     ),
     st.builds(
         "cause {{}} for ?a, ?b where {{{{ ?a plant:feeds ?b }}}} allow ?a drives ?b lag {} min".format,
@@ -71,7 +73,8 @@ facts = st.one_of(
     st.builds("plant:M{} plant:part [ plant:limit {} ] .".format, st.integers(0, 4), numbers),
 )
 shapes = st.builds(
-    "[] a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:{} ; sh:{} {} ; sh:severity sh:Info ] .".format,
+    "[] a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:{} ; sh:{} {} ;"
+    " sh:severity sh:Info ] .".format,
     st.sampled_from(["pressure", "limit"]),
     st.sampled_from(["maxInclusive", "minExclusive"]),
     numbers,
@@ -90,7 +93,8 @@ def folders(draw: st.DrawFn) -> dict[str, str]:
         "plant.ttl": PREFIXES + 'plant:pressure a sosa:ObservableProperty ; fkg:column "p" .\n',
     }
     files["plant.ttl"] += (
-        'plant:Pump fkg:keyColumn "pump" . plant:M0 a plant:Pump ; plant:limit 9 ; plant:feeds plant:M1 .\n'
+        'plant:Pump fkg:keyColumn "pump" . plant:M0 a plant:Pump ; plant:limit 9 ; plant:feeds'
+        " plant:M1 .\n"
     )
     count = 0
     for i, statements in enumerate(

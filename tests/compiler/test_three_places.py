@@ -92,7 +92,8 @@ def plants(draw: st.DrawFn) -> str:
         said.append(f"plant:M{i} a plant:{kind} ; plant:maxTorque {draw(LIMITS)} .")
         said += [f"plant:M{i} plant:tag {tag} ." for tag in draw(st.lists(TAGS, max_size=3))]
         said.append(
-            f'plant:S{i} a sosa:Sensor ; sosa:observes plant:torque ; sosa:isHostedBy plant:M{i} ; fkg:column "T{i}" .'
+            f"plant:S{i} a sosa:Sensor ; sosa:observes plant:torque ; sosa:isHostedBy plant:M{i} ;"
+            f' fkg:column "T{i}" .'
         )
     return HEAD + "\n".join(draw(st.permutations(said))) + "\n"
 
@@ -130,8 +131,8 @@ def test_what_an_endpoint_said_is_not_kept_and_what_a_store_said_until_it_change
     rules, graph = tmp_path / "rules.fkg", tmp_path / "graph.ttl"
     rules.write_text(RULES, encoding="utf-8")
     text = (
-        HEAD
-        + 'plant:M a plant:Mill ; plant:maxTorque {} . plant:S sosa:observes plant:torque ; sosa:isHostedBy plant:M ; fkg:column "T" .'
+        HEAD + "plant:M a plant:Mill ; plant:maxTorque {} . plant:S sosa:observes plant:torque ;"
+        ' sosa:isHostedBy plant:M ; fkg:column "T" .'
     )
     got = []
     for limit in ("60", "70"):

@@ -232,9 +232,13 @@ def test_krum_and_multi_krum(
 FORECAST = 4
 """Steps of a forecast."""
 FOUND = {
-    "ranges": "infer a per client find ?low, ?high in operational_range(x, ?low, ?high, 0, 1)\n"
-    "infer b per client find ?low, ?high in operational_range(x, ?low, ?high, 2, 3)\n",
-    "eventualities": "infer a per client find ?a, ?b in multiple_eventualities(x, ?a, 0, 1, ?b, 2, 3)\n",
+    "ranges": (
+        "infer a per client find ?low, ?high in operational_range(x, ?low, ?high, 0, 1)\n"
+        "infer b per client find ?low, ?high in operational_range(x, ?low, ?high, 2, 3)\n"
+    ),
+    "eventualities": (
+        "infer a per client find ?a, ?b in multiple_eventualities(x, ?a, 0, 1, ?b, 2, 3)\n"
+    ),
 }
 FOUND["capped"] = FOUND["ranges"] + f"rule cap require x <= {plain_loops.CAP}\n"
 LOOPS = {
@@ -244,8 +248,11 @@ LOOPS = {
 }
 PROPERTIES = {
     name: fedkg.compile(
-        text="timeline step 1 h ends clip\noutput x span -100 .. 100\n"
-        "use rules templates.operational_range, templates.multiple_eventualities\n" + text
+        text=(
+            "timeline step 1 h ends clip\noutput x span -100 .. 100\n"
+            "use rules templates.operational_range, templates.multiple_eventualities\n"
+        )
+        + text
     )
     for name, text in FOUND.items()
 }

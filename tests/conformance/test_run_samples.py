@@ -145,9 +145,13 @@ STEPS = 4
 """Steps of a window and of its forecast."""
 CAP = 1.2
 MINED = {
-    "ranges": "infer a per client find ?low, ?high in operational_range(x, ?low, ?high, 0, 1)\n"
-    "infer b per client find ?low, ?high in operational_range(x, ?low, ?high, 2, 3)\n",
-    "eventualities": "infer a per client find ?a, ?b in multiple_eventualities(x, ?a, 0, 1, ?b, 2, 3)\n",
+    "ranges": (
+        "infer a per client find ?low, ?high in operational_range(x, ?low, ?high, 0, 1)\n"
+        "infer b per client find ?low, ?high in operational_range(x, ?low, ?high, 2, 3)\n"
+    ),
+    "eventualities": (
+        "infer a per client find ?a, ?b in multiple_eventualities(x, ?a, 0, 1, ?b, 2, 3)\n"
+    ),
 }
 
 

@@ -20,10 +20,22 @@ def job_page() -> str:
 
     parts = [
         "# Job file\n",
-        "A job file is a YAML file that describes what `fedkg run` trains. fedkg checks the whole file",
-        "before it loads anything; an unknown field is an error. [Federated training](../how-to/federated-training.md)",
-        "has examples. `--set a.b=value` changes a field. Paths are relative to the folder of the file.",
-        "fedkg looks for a path given with `--set` in the current folder first, then in that of the job.\n",
+        (
+            "A job file is a YAML file that describes what `fedkg run` trains. fedkg checks the"
+            " whole file"
+        ),
+        (
+            "before it loads anything; an unknown field is an error. [Federated"
+            " training](../how-to/federated-training.md)"
+        ),
+        (
+            "has examples. `--set a.b=value` changes a field. Paths are relative to the folder of"
+            " the file."
+        ),
+        (
+            "fedkg looks for a path given with `--set` in the current folder first, then in that of"
+            " the job.\n"
+        ),
     ]
     seen: set[type[BaseModel]] = set()
     waiting: list[tuple[str, type[BaseModel]]] = [("", Job)]
@@ -71,7 +83,10 @@ def codes_page() -> str:
 
     parts = [
         "# Diagnostic codes\n",
-        "Every diagnostic of the compiler has one of these codes. A code never changes its meaning.",
+        (
+            "Every diagnostic of the compiler has one of these codes. A code never changes its"
+            " meaning."
+        ),
         "`fedkg explain CODE` prints the same page.\n",
     ]
     for code in sorted(CODES):
@@ -91,8 +106,14 @@ def units_page() -> str:
         groups.setdefault(_dimension(dimension), []).append(atom)
     parts = [
         "# Units\n",
-        "A unit is one word: `N.m`, `kg/h`, `m^3/h`, `1/min`, `°C`, `%`. Join units with `.` or `/`; with",
-        "spaces around it, `/` divides values. Units of one row of this table convert into each other by",
+        (
+            "A unit is one word: `N.m`, `kg/h`, `m^3/h`, `1/min`, `°C`, `%`. Join units with `.` or"
+            " `/`; with"
+        ),
+        (
+            "spaces around it, `/` divides values. Units of one row of this table convert into each"
+            " other by"
+        ),
         "exact factors: 600 mbar equals 0.6 bar to the last bit.\n",
         "| measures | written |",
         "|---|---|",

@@ -103,7 +103,8 @@ def test_a_page_with_a_wrong_output_fails(terminal: Command) -> None:
 def test_blocks_are_found_with_their_notes(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        'text\n<!-- expect: FKG001 -->\n```fkg title="a.fkg"\nrule\n```\n\n```console\n$ fedkg x \\\n    y\nout\n```\n'
+        'text\n<!-- expect: FKG001 -->\n```fkg title="a.fkg"\nrule\n```\n\n```console\n$ fedkg x'
+        " \\\n    y\nout\n```\n"
     )
     first, second = blocks(page)
     assert (first.language, first.title, first.text, first.notes) == (

@@ -82,14 +82,14 @@ def workbook(dice: random.Random) -> bytes:
     sheets = [
         f"<!DOCTYPE worksheet [<!ENTITY a0 'x'>{laughs}]><worksheet><a>&a11;</a></worksheet>",
         (
-            f'<worksheet><sheetData><row><c t="inlineStr"><is><t>{text}</t></is></c></row></sheetData>'
-            "</worksheet>"
+            "<worksheet><sheetData><row><c"
+            f' t="inlineStr"><is><t>{text}</t></is></c></row></sheetData></worksheet>'
         ),
         "<worksheet><sheetData>" + "<row><c/></row>" * 20 * count,
         "<worksheet>" + "<a>" * count,
         (
-            '<worksheet><sheetData><row r="99999999"><c r="A99999999"><v>1</v></c></row></sheetData>'
-            "</worksheet>"
+            '<worksheet><sheetData><row r="99999999"><c'
+            ' r="A99999999"><v>1</v></c></row></sheetData></worksheet>'
         ),
         text,
         None,
@@ -183,16 +183,16 @@ def rdf_xml(dice: random.Random) -> bytes:
     node = '<r:Description r:about="urn:a">'
     texts = [
         (
-            f'<!DOCTYPE r:RDF [<!ENTITY a0 "x">{laughs}]>{root}{node}<e:p>&a11;</e:p></r:Description>'
-            "</r:RDF>"
+            "<!DOCTYPE r:RDF [<!ENTITY a0"
+            f' "x">{laughs}]>{root}{node}<e:p>&a11;</e:p></r:Description></r:RDF>'
         ),
         (
-            f'<!DOCTYPE r:RDF [<!ENTITY a0 SYSTEM "file:///etc/passwd">]>{root}{node}<e:p>&a0;</e:p>'
-            "</r:Description></r:RDF>"
+            "<!DOCTYPE r:RDF [<!ENTITY a0 SYSTEM"
+            f' "file:///etc/passwd">]>{root}{node}<e:p>&a0;</e:p></r:Description></r:RDF>'
         ),
         (
-            f'<!DOCTYPE r:RDF [<!ENTITY a0 "{"x" * count}">]>{root}{node}<e:p>{"&a0;" * count}</e:p>'
-            "</r:Description></r:RDF>"
+            "<!DOCTYPE r:RDF [<!ENTITY a0"
+            f' "{"x" * count}">]>{root}{node}<e:p>{"&a0;" * count}</e:p></r:Description></r:RDF>'
         ),
         root + "<r:Description><e:p>" * count,
         root + "<r:Description " + " ".join(f'e:a{i}="1"' for i in range(count)) + "/></r:RDF>",

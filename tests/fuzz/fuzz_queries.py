@@ -132,17 +132,26 @@ class Draw:
         kind = self.dice.randrange(10) if depth > 0 else self.dice.randrange(5)
         depth = max(depth, 0)
         if kind < 2:
-            return f"{self.number(min(depth, 1))} {self.one(('<', '<=', '>', '>=', '=', '!='))} {self.number(min(depth, 1))}"
+            return (
+                f"{self.number(min(depth, 1))} {self.one(('<', '<=', '>', '>=', '=', '!='))}"
+                f" {self.number(min(depth, 1))}"
+            )
         if kind < 4:
             return f"{self.text(min(depth, 1))} {self.one(('=', '!='))} {self.text(min(depth, 1))}"
         if kind == 4:
             return f"BOUND({self.one(('?v', '?w', '?x', '?g', '?k', '?y'))})"
         if kind < 7:
-            return f"({self.condition(depth - 1)} {self.one(('&&', '||'))} {self.condition(depth - 1)})"
+            return (
+                f"({self.condition(depth - 1)} {self.one(('&&', '||'))}"
+                f" {self.condition(depth - 1)})"
+            )
         if kind == 7:
             return f"!({self.condition(depth - 1)})"
         if kind == 8:
-            return f"{self.number(0)} {self.one(('IN', 'NOT IN'))} ({self.number(0)}, {self.number(0)})"
+            return (
+                f"{self.number(0)} {self.one(('IN', 'NOT IN'))} ({self.number(0)},"
+                f" {self.number(0)})"
+            )
         return f"IF({self.condition(0)}, {self.condition(0)}, {self.condition(0)})"
 
     def query(self) -> str:

@@ -201,7 +201,8 @@ def main(arguments: list[str] | None = None) -> int:
                 found, failed = "FAILED", failed + 1
                 what = f"{type(error).__name__}: {error}"
                 sys.stdout.write(
-                    f"seed {given.seed} case {number}, {kind} {folder.name}: {'; '.join(done)}\n  {what}\n"
+                    f"seed {given.seed} case {number}, {kind} {folder.name}: {'; '.join(done)}\n "
+                    f" {what}\n"
                 )
             counts[f"{kind}, {found}"] += 1
             shutil.rmtree(copy.parent)

@@ -84,7 +84,8 @@ def listed(document: dict[str, Any]) -> Iterator[Mutant]:
         source = (ROOT / entry["path"]).read_text(encoding="utf-8")
         if source.count(entry["old"]) != 1:
             raise ValueError(
-                f"{entry['name']}: {entry['old']!r} occurs {source.count(entry['old'])} times in {entry['path']}"
+                f"{entry['name']}: {entry['old']!r} occurs {source.count(entry['old'])} times in"
+                f" {entry['path']}"
             )
         changed = source.replace(entry["old"], entry["new"])
         yield Mutant(

@@ -13,7 +13,10 @@ from fedkg_compiler.driver import compile_rules
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = cases_under(GOLDEN / "bad_rules")
-GRAPH = b"@prefix c: <https://example.org/c#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+GRAPH = (
+    b"@prefix c: <https://example.org/c#> . @prefix rdfs:"
+    b" <http://www.w3.org/2000/01/rdf-schema#> .\n"
+)
 BESIDE = {
     "nothing.csv": b"",
     "bytes.csv": bytes(range(256)) * 8,
@@ -28,10 +31,17 @@ BESIDE = {
     "broken.ttl": b"@prefix b: <https://example.org/b#> .\nb:x a b:B ; b:y \n",
     "bytes.ttl": bytes(range(256)) * 8,
     "void.ttl": b"",
-    "half.ttl": b"@prefix plant: <https://example.org/plant#> .\nplant:a a plant:M .\nplant:b a plnt:M .\nplant:c a plant:M .\n",
+    "half.ttl": (
+        b"@prefix plant: <https://example.org/plant#> .\nplant:a a plant:M .\nplant:b a plnt:M"
+        b" .\nplant:c a plant:M .\n"
+    ),
     "circle.ttl": GRAPH + b"c:A rdfs:subClassOf c:B . c:B rdfs:subClassOf c:A .\nc:x a c:B .\n",
-    "odd.ttl": b'@prefix o: <https://example.org/o#> .\no:x o:limit "1e999"^^<http://www.w3.org/2001/XMLSchema#double> .\n'
-    b'o:y o:limit "eight"^^<http://www.w3.org/2001/XMLSchema#double> .\no:z o:limit "NaN"^^<http://www.w3.org/2001/XMLSchema#double> .\n',
+    "odd.ttl": (
+        b"@prefix o: <https://example.org/o#> .\no:x o:limit"
+        b' "1e999"^^<http://www.w3.org/2001/XMLSchema#double> .\no:y o:limit'
+        b' "eight"^^<http://www.w3.org/2001/XMLSchema#double> .\no:z o:limit'
+        b' "NaN"^^<http://www.w3.org/2001/XMLSchema#double> .\n'
+    ),
 }
 """Damaged or wrong files next to the rule file."""
 

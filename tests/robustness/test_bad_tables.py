@@ -84,21 +84,23 @@ def test_a_table_that_is_rejected(name: str, capsys: pytest.CaptureFixture[str])
 ACCEPTED = {
     "no value in any row": b"Time,T [degC],P\n2024,,\n2025,nan,Bad\n",
     "a header alone": b"Time,T [degC],P\n",
-    "numbers beyond all numbers": b"Time,T [degC],P\n2024,1"
-    + b"0" * 400
-    + b",2\n2025,"
-    + b"9" * 30
-    + b",-1e999\n",
+    "numbers beyond all numbers": (
+        b"Time,T [degC],P\n2024,1" + b"0" * 400 + b",2\n2025," + b"9" * 30 + b",-1e999\n"
+    ),
     "infinities": b"Time,T [degC],P\n2024,inf,-inf\n2025,Infinity,+Inf\n",
-    "decimal commas in one column, points in another": b"Time;T [degC];P\n2024;1,5;2.5\n2025;1.234,5;3\n",
+    "decimal commas in one column, points in another": (
+        b"Time;T [degC];P\n2024;1,5;2.5\n2025;1.234,5;3\n"
+    ),
     "UTF-16": GOOD.decode().encode("utf-16"),
     "line ends of an old Macintosh": GOOD.replace(b"\n", b"\r"),
     "a line break in a cell": b'Time,T [degC],P\n"20\n24",1,2\n',
     "a row of units below the header": b"Time,T [degC],P\n,degC,bar\n2024,1,2\n",
-    "ten thousand columns": b"Time,T [degC],P,"
-    + b",".join(b"c%d" % i for i in range(10_000))
-    + b"\n1,2,3,"
-    + b",".join([b"0"] * 10_000),
+    "ten thousand columns": (
+        b"Time,T [degC],P,"
+        + b",".join(b"c%d" % i for i in range(10_000))
+        + b"\n1,2,3,"
+        + b",".join([b"0"] * 10_000)
+    ),
 }
 
 

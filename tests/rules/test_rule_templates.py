@@ -152,7 +152,10 @@ def test_the_range_of_real_traffic_holds_when_it_is_tight_and_fails_when_it_is_t
     path.write_text("day,hour,volume\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
     def broken(least: float, most: float) -> int:
-        text = 'timeline step 1 h trace column "day" ends clip\nsignal volume\nrule morning require initially follows operational_range('
+        text = (
+            'timeline step 1 h trace column "day" ends clip\nsignal volume\nrule morning require'
+            " initially follows operational_range("
+        )
         (rule,) = evaluate(
             compiled(f"{text}volume, {least}, {most}, 6 h, 8 h)\n"), read_table(path)
         ).rules

@@ -44,7 +44,10 @@ def draft_rules(
         body = rules_from_sheet(limits, table, limits_name, table_name)
     lines = [
         f"# A first draft, made by `fedkg new` from {remark(source)}.",
-        "# Read every rule, mend or delete what is wrong, and add what only you know; `fedkg check` tells whether it is well formed.",
+        (
+            "# Read every rule, mend or delete what is wrong, and add what only you know; `fedkg"
+            " check` tells whether it is well formed."
+        ),
         *_timeline(table, time),
         "",
         *body,

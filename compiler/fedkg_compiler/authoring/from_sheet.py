@@ -32,7 +32,8 @@ def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: 
     reasons = [*hopeless, *_odd_units(limits, columns)]
     if columns.unit is not None and unit_column(limits) != columns.unit:
         reasons.append(
-            f"Rules over a sheet read units from a column called `unit`, not from `{remark(columns.unit)}`"
+            "Rules over a sheet read units from a column called `unit`, not from"
+            f" `{remark(columns.unit)}`"
         )
     lines = [
         *_remarks(limits, columns, gaps, table, limits_name, table_name),
@@ -43,7 +44,10 @@ def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: 
         return lines + _one_rule(limits, columns, limits_name)
     lines += [f"# {reason}." for reason in reasons]
     lines += [
-        "# So every row is a separate rule. Correct the sheet and run `fedkg new` again for one rule that reads it.",
+        (
+            "# So every row is a separate rule. Correct the sheet and run `fedkg new` again for one"
+            " rule that reads it."
+        ),
         "",
     ]
     return lines + _rule_per_tag(limits, columns, table, limits_name)
@@ -75,7 +79,8 @@ def _gaps(limits: Table, columns: LimitColumns) -> tuple[list[str], list[str]]:
         return [], ["No row of the sheet has a tag and a limit"]
     first = limits.where(int(gaps.argmax()))
     return [
-        f"# {int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {first}: what is not given does not limit."
+        f"# {int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {first}: what"
+        " is not given does not limit."
     ], []
 
 
@@ -104,7 +109,10 @@ def _one_rule(limits: Table, columns: LimitColumns, limits_name: str) -> list[st
     return [
         f"rule tag_limits {quoted(f'Every tag stays inside its row of {limits_name}.')}",
         "  kind capacity",
-        f"  for {', '.join(f'?{name}' for name in (tag, low, high) if name)} in table {quoted(limits_name)}",
+        (
+            f"  for {', '.join(f'?{name}' for name in (tag, low, high) if name)} in table"
+            f" {quoted(limits_name)}"
+        ),
         f"  require {formula}",
         "",
     ]
@@ -185,7 +193,8 @@ def _remarks(
     tags = [text for text in limits.texts(columns.tag) if not is_unknown(text)]
     absent = missing_tags(limits, table)[1]
     lines = [
-        f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are columns of {remark(table_name)}."
+        f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are"
+        f" columns of {remark(table_name)}."
     ]
     for tag, close in list(absent.items())[:LISTED]:
         lines.append(
@@ -195,7 +204,8 @@ def _remarks(
         lines.append(f"#   missing: {len(absent) - LISTED} more")
     if absent:
         lines.append(
-            f"# Mend their names in {remark(limits_name)}, or take those rows out: `fedkg eval` refuses a table without them."
+            f"# Mend their names in {remark(limits_name)}, or take those rows out: `fedkg eval`"
+            " refuses a table without them."
         )
     lines += gaps
     twice = list(dict.fromkeys(tag for tag in tags if tags.count(tag) > 1))

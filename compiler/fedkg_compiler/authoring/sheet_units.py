@@ -52,15 +52,18 @@ def unit_remarks(limits: Table, columns: LimitColumns, table: Table) -> list[str
             continue
         if stored is None:
             said.append(
-                f"{remark(tag)}: taken to be in {remark(text)} in the table too, because its header states no unit"
+                f"{remark(tag)}: taken to be in {remark(text)} in the table too, because its header"
+                " states no unit"
             )
         elif not same_dimension(stored, unit):
             said.append(
-                f"{remark(tag)}: the sheet's {remark(text)} cannot be converted to the header's {stored.text}: mend one of them"
+                f"{remark(tag)}: the sheet's {remark(text)} cannot be converted to the header's"
+                f" {stored.text}: mend one of them"
             )
         elif not same_scale(stored, unit):
             said.append(
-                f"{remark(tag)}: limits in {remark(text)} are converted, since the header says {stored.text}"
+                f"{remark(tag)}: limits in {remark(text)} are converted, since the header says"
+                f" {stored.text}"
             )
     lines = [f"#   {line}" for line in dict.fromkeys(said)]
     more = [f"#   units: {len(lines) - LISTED} more"] if len(lines) > LISTED else []

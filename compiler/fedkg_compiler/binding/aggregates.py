@@ -175,7 +175,8 @@ def _parts(
     scope.problems.info(
         "FKG174",
         node.source.span,
-        f"some members lack a value ({names_lacking} of {environment.name(first)}, for example): what needs it is left out there",
+        f"some members lack a value ({names_lacking} of {environment.name(first)}, for example):"
+        " what needs it is left out there",
         "a limit that is not given does not limit; fill it in where it should",
     )
     groups: dict[frozenset[str], list[int]] = {frozenset(): []}
@@ -205,7 +206,10 @@ def _all_known(members: Members, body: Expression, scope: Scope) -> bool:
             continue
         for i, cell in enumerate(members.environment.cells[name]):
             if cell is None:
-                message = f"?{name} has no value for {members.environment.name(i)}: what is put together must be complete"
+                message = (
+                    f"?{name} has no value for {members.environment.name(i)}: what is put together"
+                    " must be complete"
+                )
                 scope.problems.error(
                     "FKG279",
                     body.span,

@@ -52,8 +52,10 @@ def in_unit(value: Value, unit: Unit | None, scope: Scope) -> Value:
             scope.problems.warning(
                 "FKG238",
                 value.span,
-                f"this number has no unit and is taken to be in `{unit.text}`, which was calculated",
-                "write its unit behind it (9 kW, 11000 min.N.m), or give it one in the graph or the sheet",
+                f"this number has no unit and is taken to be in `{unit.text}`, which was"
+                " calculated",
+                "write its unit behind it (9 kW, 11000 min.N.m), or give it one in the graph or the"
+                " sheet",
             )
         return replace(value, unit=unit)
     change = conversion(value.unit, unit)
@@ -85,7 +87,10 @@ def _complain_of_no_unit(value: Moving, unit: Unit, scope: Scope) -> None:
     names = [column.name for column in columns if column.unit is None]
     source = " and ".join(f"`{name}`" for name in names) if 0 < len(names) < 4 else "columns"
     beside = f"something in `{unit.text}`" if unit.text else "a number without a dimension"
-    message = f"this is calculated from {source}, which has no declared unit, and cannot be combined with {beside}"
+    message = (
+        f"this is calculated from {source}, which has no declared unit, and cannot be combined with"
+        f" {beside}"
+    )
     if unit.text or not names:
         advice = "write the unit of each: signal torque in N.m"
     else:
@@ -127,7 +132,8 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     for value, other in ((a, two), (b, one)):
         if isinstance(value, Moving) and value.told is not None:
             message = (
-                f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}, which was concluded elsewhere"
+                f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}, which was concluded"
+                " elsewhere"
                 if value is a
                 else ""
             )
@@ -140,22 +146,30 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
                 (
                     Related(
                         span=value.told,
-                        message=f"taken to be in {_describe_unit(value.unit)} here"
-                        if value.unit and value.unit != other
-                        else "",
+                        message=(
+                            f"taken to be in {_describe_unit(value.unit)} here"
+                            if value.unit and value.unit != other
+                            else ""
+                        ),
                     ),
                 ),
             )
             return
     advice = ""
     if {"norm volume"} & {name for name, _ in (*one.dimension, *two.dimension)}:
-        advice = "a norm cubic metre is an amount of gas; what it fills depends on temperature and pressure, so convert it in the data"
+        advice = (
+            "a norm cubic metre is an amount of gas; what it fills depends on temperature and"
+            " pressure, so convert it in the data"
+        )
     elif {one.text, two.text} & _ANGLES and "temperature" in {
         name for name, _ in (*one.dimension, *two.dimension)
     }:
         advice = "it is an angle here: write degC, degF or K for a temperature"
     elif not one.dimension or not two.dimension:
-        advice = "a plain number (% and ppm are such, too) goes with plain numbers alone: correct the unit here, or in the declaration"
+        advice = (
+            "a plain number (% and ppm are such, too) goes with plain numbers alone: correct the"
+            " unit here, or in the declaration"
+        )
     else:
         advice = "correct the unit here, or in the declaration"
     scope.problems.error(
@@ -260,7 +274,8 @@ def _is_step(value: Value, point: Unit, scope: Scope) -> bool:
     scope.problems.error(
         "FKG215",
         value.span,
-        f"a signal in {unit} beside one in {point.text} is a difference or a point on the scale: it is not clear which",
+        f"a signal in {unit} beside one in {point.text} is a difference or a point on the scale: it"
+        " is not clear which",
         f"declare both in {unit}, or write the difference of two signals in parentheses",
     )
     return False
@@ -351,8 +366,10 @@ def _per_count(a: Value, b: Value, scope: Scope) -> None:
         scope.problems.warning(
             "FKG218",
             b.span,
-            f"`{a.unit.text}` over `{b.unit.text}` is the energy of each count; a torque would be smaller by 2 pi",
-            "declare the speed in rpm where the quotient is a torque, in pcs/min where it counts pieces",
+            f"`{a.unit.text}` over `{b.unit.text}` is the energy of each count; a torque would be"
+            " smaller by 2 pi",
+            "declare the speed in rpm where the quotient is a torque, in pcs/min where it counts"
+            " pieces",
         )
 
 
@@ -391,7 +408,8 @@ def _revolutions(value: Value, other: Value, scope: Scope) -> Value:
         f"revolutions {value.unit.text}",
         "FKG218",
         value.span,
-        f"`{value.unit.text}` beside a torque is read as revolutions, so that the product is a power with the factor 2 pi",
+        f"`{value.unit.text}` beside a torque is read as revolutions, so that the product is a"
+        " power with the factor 2 pi",
         "declare the speed in rpm to say so",
     )
     return replace(value, unit=as_revolutions(value.unit))

@@ -162,7 +162,10 @@ def _category_atom(
     columns = []
     for entry, text in zip(entries, texts, strict=True):
         if entry.unit is not None or entry.span is not None:
-            message = f"`{reading.name}` is a number{' in ' + entry.unit.text if entry.unit else ''}, not a category"
+            message = (
+                f"`{reading.name}` is a number{' in ' + entry.unit.text if entry.unit else ''}, not"
+                " a category"
+            )
             scope.problems.error(
                 "FKG209",
                 subject.span,

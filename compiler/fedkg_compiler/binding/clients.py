@@ -76,7 +76,8 @@ def in_scope(names: Names, problems: Problems) -> None:
             "FKG287",
             word.span if isinstance(word, Word) else NOWHERE,
             f"{what} for clients and not in this pack",
-            "at each site, with its own graph: fedkg compile RULES GRAPH --client NAME -o NAME.fkgpack",
+            "at each site, with its own graph: fedkg compile RULES GRAPH --client NAME -o"
+            " NAME.fkgpack",
         )
 
 
@@ -140,7 +141,10 @@ def owned(environment: Environment, sources: Sources) -> Environment:
         return environment
     if environment.span is not None:
         gone = environment.rows - len(kept)
-        message = f"{gone} of {environment.rows} solutions are not about `{sources.names.client}`, and are left out"
+        message = (
+            f"{gone} of {environment.rows} solutions are not about `{sources.names.client}`, and"
+            " are left out"
+        )
         sources.problems.info("FKG287", environment.span, message)
     return environment.take(kept)
 

@@ -95,7 +95,8 @@ def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
             "FKG207",
             span,
             f"`{signal.name}` has several columns in the graph: {shown}",
-            f'declare it for each entity, `signal {signal.name}(?x) is ...`, or say which: `column "..."`',
+            f"declare it for each entity, `signal {signal.name}(?x) is ...`, or say which: `column"
+            ' "..."`',
             (Related(span=signal.place, message="declared here"),),
         )
         return NOWHERE
@@ -200,7 +201,8 @@ def family_places(
             "FKG207",
             span,
             f"`{signal.name}` has no column for {without[0]}{more}",
-            "give the entity's sensor an `fkg:column`, or tell which table rows are about it with `fkg:keyColumn` (and `fkg:keyValue`)",
+            "give the entity's sensor an `fkg:column`, or tell which table rows are about it with"
+            " `fkg:keyColumn` (and `fkg:keyValue`)",
             (Related(span=signal.place, message="declared here"),),
         )
     _tell_whose(signal, known, sources, span)
@@ -226,8 +228,10 @@ def _tell_whose(
             sources.problems.error(
                 "FKG207",
                 span,
-                f"`{signal.name}` of {local_name(entities[0])} and of {local_name(entities[1])} share one column, `{header}`",
-                "tell which table rows are about each of them with `fkg:keyColumn` (and `fkg:keyValue`)",
+                f"`{signal.name}` of {local_name(entities[0])} and of {local_name(entities[1])}"
+                f" share one column, `{header}`",
+                "tell which table rows are about each of them with `fkg:keyColumn` (and"
+                " `fkg:keyValue`)",
                 (Related(span=signal.place, message="declared here"),),
             )
 
@@ -317,7 +321,8 @@ def _enter_column(
             sources.problems.error(
                 "FKG213",
                 signal.place,
-                f"`{signal.name}` is declared in `{signal.unit.text}`, but the graph has its column in `{unit_text}`",
+                f"`{signal.name}` is declared in `{signal.unit.text}`, but the graph has its column"
+                f" in `{unit_text}`",
                 "mend the one that is wrong",
             )
             return NOWHERE

@@ -183,7 +183,8 @@ class Book:
                 name, unit = self.columns[first].name, self.columns[first].unit
                 text = unit.text if unit else ""
                 more = (
-                    f"; so {'is' if len(others) == 1 else 'are'} {len(others)} more, each as its own says"
+                    f"; so {'is' if len(others) == 1 else 'are'} {len(others)} more, each as its"
+                    " own says"
                     if others
                     else ""
                 )
@@ -259,7 +260,8 @@ class Book:
         problems.error(
             "FKG216",
             span,
-            f"`{entry.name}` is compared with {unit.text} here and with {entry.unit.text if entry.unit else ''} elsewhere",
+            f"`{entry.name}` is compared with {unit.text} here and with"
+            f" {entry.unit.text if entry.unit else ''} elsewhere",
             f"declare its unit: `signal {quoted(entry.name)} in ...`",
             related,
         )

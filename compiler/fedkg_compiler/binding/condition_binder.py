@@ -169,8 +169,10 @@ def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
                 scope.problems.error(
                     "FKG244",
                     node.span,
-                    f"nothing lies above {low[0]:g}{unit} and below {high[0]:g}{unit}{row}: no value keeps this",
-                    "exchange the two limits, or write two comparisons joined by `or` where both sides are meant",
+                    f"nothing lies above {low[0]:g}{unit} and below {high[0]:g}{unit}{row}: no"
+                    " value keeps this",
+                    "exchange the two limits, or write two comparisons joined by `or` where both"
+                    " sides are meant",
                 )
                 return
 
@@ -205,10 +207,14 @@ def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
             scope.problems.error(
                 "FKG215",
                 point.span,
-                f"a difference is compared with a point on a scale: this is in {point.unit.text if point.unit else ''}",
-                f"write the difference in {point.unit.step_text}, or say that its numbers are in {point.unit.text}"
-                if point.unit
-                else "",
+                "a difference is compared with a point on a scale: this is in"
+                f" {point.unit.text if point.unit else ''}",
+                (
+                    f"write the difference in {point.unit.step_text}, or say that its numbers are"
+                    f" in {point.unit.text}"
+                    if point.unit
+                    else ""
+                ),
                 (Related(span=step.span, message="this is a difference"),),
             )
             fine = False
@@ -255,5 +261,6 @@ def _ask_about_gauges(values: Sequence[Value], unit: Unit | None, scope: Scope) 
                 "FKG219",
                 value.span,
                 f"`{plain.text}` beside `{gauge.text}` is taken as an absolute pressure",
-                f"write {gauge.text} if it is above the surroundings; `{absolute}` says that it is absolute",
+                f"write {gauge.text} if it is above the surroundings; `{absolute}` says that it is"
+                " absolute",
             )

@@ -100,13 +100,16 @@ def gather(
                         names.labels[statement.name.text] = DeclaredLabel(
                             name=statement.name.text,
                             classes=tuple(dict.fromkeys(word.text for word in statement.classes)),
-                            column=statement.column.text
-                            if statement.column
-                            else statement.name.text,
+                            column=(
+                                statement.column.text if statement.column else statement.name.text
+                            ),
                             place=statement.name.span,
                         )
                         if len(statement.classes) == 1:
-                            message = f"the label `{statement.name.text}` has one class: nothing is left to predict"
+                            message = (
+                                f"the label `{statement.name.text}` has one class: nothing is left"
+                                " to predict"
+                            )
                             problems.error(
                                 "FKG229",
                                 statement.name.span,
@@ -160,8 +163,10 @@ def _one_unit_each(names: Names, problems: Problems) -> None:
         problems.error(
             "FKG216",
             signal.place,
-            f"`{signal.name}` has the column `{header}` in {signal.unit.text}, `{other.name}` in {unit.text}",
-            "the cells of a column are in one unit: declare it once, and convert in the rules, which know units",
+            f"`{signal.name}` has the column `{header}` in {signal.unit.text}, `{other.name}` in"
+            f" {unit.text}",
+            "the cells of a column are in one unit: declare it once, and convert in the rules,"
+            " which know units",
             (Related(span=other.place, message="declared here"),),
         )
 
@@ -189,8 +194,8 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
         problems.info(
             "FKG242",
             signal.place,
-            f"`{signal.name}` is declared in {signal.unit.text}, and the header of its column says {told.text}: "
-            f"its cells are taken to be in {signal.unit.text}",
+            f"`{signal.name}` is declared in {signal.unit.text}, and the header of its column says"
+            f" {told.text}: its cells are taken to be in {signal.unit.text}",
             f"if the header is right: in {told.text}",
         )
 

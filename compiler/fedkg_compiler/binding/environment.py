@@ -93,9 +93,11 @@ class Environment:
             return self
         cells = {
             name: tuple(
-                replace(cell, unit=unit)
-                if cell is not None and cell.number is not None and not cell.unit
-                else cell
+                (
+                    replace(cell, unit=unit)
+                    if cell is not None and cell.number is not None and not cell.unit
+                    else cell
+                )
                 for cell, unit in zip(column, self.units, strict=True)
             )
             for name, column in self.cells.items()

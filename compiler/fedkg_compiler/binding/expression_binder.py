@@ -132,8 +132,10 @@ def _turns_twice(node: Arithmetic, left: Value, right: Value, scope: Scope) -> N
         scope.problems.warning(
             "FKG239",
             node.span,
-            f"`{other.unit.text}` counts revolutions, which already are 2 pi radians each: `pi` counts them again",
-            "leave out `2 * pi` (for a circumference write the radius), or declare the speed in 1/min and multiply it by `pi` first",
+            f"`{other.unit.text}` counts revolutions, which already are 2 pi radians each: `pi`"
+            " counts them again",
+            "leave out `2 * pi` (for a circumference write the radius), or declare the speed in"
+            " 1/min and multiply it by `pi` first",
         )
 
 

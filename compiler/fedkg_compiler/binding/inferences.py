@@ -133,7 +133,8 @@ def _is_sound(statement: Infer, formula: Condition, problems: Problems) -> bool:
     for node in names_in(formula):
         if isinstance(node, Variable) and node.name not in names:
             advice = (
-                "an inference reads plain signals: find the values of one entity, or of all clients' own"
+                "an inference reads plain signals: find the values of one entity, or of all"
+                " clients' own"
                 if id(node) in entities
                 else did_you_mean(
                     node.name,
@@ -190,7 +191,8 @@ def _parameter(place: Span, found: Mined, formula: Formula, sources: Sources) ->
         problems.warning(
             "FKG272",
             place,
-            f"?{found.name} {_why(found, formula, sources)}: the value found may not be the tightest",
+            f"?{found.name} {_why(found, formula, sources)}: the value found may not be the"
+            " tightest",
             "hold it fixed, or use one variable for each side",
         )
     unit = sources.book.compared_unit(found.column)
@@ -216,7 +218,10 @@ def _why(found: Mined, formula: Formula, sources: Sources) -> str:
             for part in subterms(side)
         ):
             if atom.op in ("eq", "ne"):
-                return "is compared by `==` or `!=`, where neither a larger nor a smaller value is easier"
+                return (
+                    "is compared by `==` or `!=`, where neither a larger nor a smaller value is"
+                    " easier"
+                )
             signs |= {
                 slope(side, found.param.index, Declared(found.rows, sources.book))
                 for side in (atom.left, atom.right)

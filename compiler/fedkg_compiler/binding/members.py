@@ -241,7 +241,10 @@ def _by_pattern(
         return None
     for word in joined:
         if any(cell is not None and cell.row for cell in outer.cells[word]):
-            message = f"?{word} is the table row itself, which is not in the graph: no pattern finds its members"
+            message = (
+                f"?{word} is the table row itself, which is not in the graph: no pattern finds its"
+                " members"
+            )
             scope.problems.error(
                 "FKG275", source.span, message, "name the entity that the members belong to"
             )
@@ -299,7 +302,10 @@ def _tell_twice(solved: Solved, span: Span, scope: Scope) -> None:
             if key in seen:
                 cell = solved.rows[i][0]
                 others = ", ".join(f"?{word}" for word in solved.own[1:])
-                message = f"{cell.text if cell else 'a member'} has several values of {others}: it counts once with each"
+                message = (
+                    f"{cell.text if cell else 'a member'} has several values of {others}: it counts"
+                    " once with each"
+                )
                 scope.problems.warning("FKG277", span, message, "ask for one value of each member")
                 return
             seen.add(key)
@@ -334,9 +340,10 @@ def _at_hand(
         scope.problems.error(
             "FKG278",
             node.span,
-            f"the members' `{reading.name}` is in different rows of the table: column `{header}` tells which row is about "
-            f"{members.environment.name(i)}",
-            "give each member a separate column (`fkg:column` on its sensor): aggregated values must be in one row",
+            f"the members' `{reading.name}` is in different rows of the table: column `{header}`"
+            f" tells which row is about {members.environment.name(i)}",
+            "give each member a separate column (`fkg:column` on its sensor): aggregated values"
+            " must be in one row",
         )
         return False
     return True

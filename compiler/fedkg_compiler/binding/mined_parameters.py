@@ -45,7 +45,10 @@ def mined(name: str, rows: Rows, book: Book, owner: str) -> Mined:
 def mined_value(found: Mined, span: Span, scope: Scope) -> Moving | None:
     """The parameter as a value: in the unit that it has by now, or bare until it meets one."""
     if scope.rows is not found.rows:
-        message = f"?{found.name} is found for the whole formula and cannot be used inside a set of members"
+        message = (
+            f"?{found.name} is found for the whole formula and cannot be used inside a set of"
+            " members"
+        )
         scope.problems.error("FKG274", span, message, "compare the sum or count with it, outside")
         return None
     found.values.append(span)

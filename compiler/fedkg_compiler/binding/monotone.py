@@ -51,7 +51,8 @@ def monotone(node: Monotone, scope: Scope) -> Formula | None:
         scope.problems.error(
             "FKG226",
             node.subject.span,
-            f"nothing here is predicted: data does not follow when {node.feature.name.text} is raised",
+            f"nothing here is predicted: data does not follow when {node.feature.name.text} is"
+            " raised",
             "only an output can rise or fall as a signal rises",
         )
         return None
@@ -101,7 +102,8 @@ def _raised(node: Monotone, feature: Head, scope: Scope) -> View | None:
         scope.problems.error(
             "FKG224",
             node.group.span,
-            "`per` compares rows of a table, `as ... rises` one row with itself: they do not go together",
+            "`per` compares rows of a table, `as ... rises` one row with itself: they do not go"
+            " together",
             "leave one of them out",
         )
         return None

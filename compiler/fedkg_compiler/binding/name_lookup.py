@@ -274,7 +274,8 @@ def _unknown_function(node: Apply, sources: Sources) -> None:
     advice = did_you_mean(
         name,
         known,
-        f"functions are {', '.join(FUNCTIONS)}; a signal of each entity is declared: signal {name}(?x) ...",
+        f"functions are {', '.join(FUNCTIONS)}; a signal of each entity is declared: signal"
+        f" {name}(?x) ...",
     )
     sources.problems.error(
         "FKG202", node.name.span, f"`{name}` is neither a function nor a declared signal", advice

@@ -56,9 +56,11 @@ def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets) ->
             "FKG173",
             source.path.span if isinstance(source, InTable) else source.span,
             f"{what} fits this quantifier: the rule holds for nothing",
-            "load the graph that has the facts, or mend the pattern"
-            if not isinstance(source, InTable)
-            else "",
+            (
+                "load the graph that has the facts, or mend the pattern"
+                if not isinstance(source, InTable)
+                else ""
+            ),
         )
         return unknown(variables, quantifier.span)
     return environment.distinct()
@@ -183,7 +185,8 @@ def _class(
             "FKG176",
             quantifier.variables[1].span,
             "a class gives one variable: its members",
-            "to ask for more of each member, write a pattern: for ?x, ?y where { ?x a ... ; ... ?y }",
+            "to ask for more of each member, write a pattern: for ?x, ?y where { ?x a ... ; ..."
+            " ?y }",
         )
         return None
     if sources.graph is None:

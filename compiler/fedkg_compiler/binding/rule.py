@@ -129,9 +129,9 @@ def record_of(rule: FileRule) -> RuleRecord:
         {
             "name": tree.name.text,
             "title": tree.title.text if tree.title else "",
-            "kind": tree.kind.text
-            if tree.kind is not None and tree.kind.text in KINDS
-            else "other",
+            "kind": (
+                tree.kind.text if tree.kind is not None and tree.kind.text in KINDS else "other"
+            ),
             "weight": tree.weight.value if tree.weight is not None else 1.0,
             "hard": tree.hard,
             "scope": scope_of(tree.scope),
@@ -164,7 +164,8 @@ def _tell_missing(
     problems.info(
         "FKG174",
         environment.span,
-        f"{many} a value ({names} in {environment.name(rows[0])}{example}): what needs it is left out there",
+        f"{many} a value ({names} in {environment.name(rows[0])}{example}): what needs it is left"
+        " out there",
         "a limit that is not given does not limit; fill it in where it should",
     )
 
@@ -234,7 +235,10 @@ def bind_part(
         return None
     set_scales(bound, rows, sources.book)
     if rule.rule.hard and bent_comparisons(bound):
-        message = f"`{rule.rule.name.text}` is hard, but not linear in what the model predicts: it stays a penalty and a check"
+        message = (
+            f"`{rule.rule.name.text}` is hard, but not linear in what the model predicts: it stays"
+            " a penalty and a check"
+        )
         sources.problems.warning(
             "FKG222",
             rule.rule.formula.span,
@@ -242,7 +246,10 @@ def bind_part(
             "write it linear in the outputs, or leave `hard` out",
         )
     if rule.rule.hard and is_temporal(bound) and reads_output(bound):
-        message = f"`{rule.rule.name.text}` is hard and speaks of several steps: forecasts are kept within it, single rows are not"
+        message = (
+            f"`{rule.rule.name.text}` is hard and speaks of several steps: forecasts are kept"
+            " within it, single rows are not"
+        )
         sources.problems.info(
             "FKG263",
             rule.rule.formula.span,
@@ -287,7 +294,8 @@ def _keys(
                 problems.error(
                     "FKG231",
                     rule.rule.name.span,
-                    f"no table row is about both {selected[key[0]]} and {key[1]}: column `{key[0]}` has one of them",
+                    f"no table row is about both {selected[key[0]]} and {key[1]}: column `{key[0]}`"
+                    " has one of them",
                     "compare entities with separate columns",
                 )
         offered: dict[str, set[str]] = {}
@@ -307,8 +315,10 @@ def _keys(
                 problems.warning(
                     "FKG231",
                     rule.rule.name.span,
-                    f"column `{header}` tells which table rows are about {one}, and which about {two}: the rule is checked on all rows",
-                    "read a signal of the entity that is meant, as in torque(?machine), or leave the other one out of the variables",
+                    f"column `{header}` tells which table rows are about {one}, and which about"
+                    f" {two}: the rule is checked on all rows",
+                    "read a signal of the entity that is meant, as in torque(?machine), or leave"
+                    " the other one out of the variables",
                 )
         result.append(tuple(sorted(selected.items())))
     return tuple(result)

@@ -127,7 +127,8 @@ def _equally_long(statement: Example, environment: Environment, problems: Proble
     problems.error(
         "FKG294",
         other.span,
-        f"`{other.head.name.text}` has {count}, and `{longest.head.name.text}` has {_length(longest)}",
+        f"`{other.head.name.text}` has {count}, and `{longest.head.name.text}` has"
+        f" {_length(longest)}",
         "write a value for each step, `unknown` where there is none",
     )
     return False
@@ -318,7 +319,10 @@ def _values(series: Series, column: Column, sources: Sources) -> NDArray[np.floa
             problems.error("FKG281", series.span, message, "write true or false, or unknown")
             return None
         case _ if texts and not all(unknown):
-            message = f"`{series.head.name.text}` is a number, and `{texts[unknown.index(False)]}` is none"
+            message = (
+                f"`{series.head.name.text}` is a number, and `{texts[unknown.index(False)]}` is"
+                " none"
+            )
             problems.error(
                 "FKG209", series.span, message, "write numbers, `unknown` where there is none"
             )

@@ -181,9 +181,11 @@ class _Writer:
                 return replace(
                     node,
                     feature=head if head is None else self._head(head, use),
-                    group=group
-                    if group is None
-                    else self._name(group, use, "a column is named") or group,
+                    group=(
+                        group
+                        if group is None
+                        else self._name(group, use, "a column is named") or group
+                    ),
                 )
             case Apply(name=word) if word.text in use.arguments:
                 return replace(
@@ -318,7 +320,10 @@ def check_templates(names: Names, problems: Problems) -> None:
                     else names.labels[word.text].place
                 )
                 related = (Related(span=declared, message="declared here"),)
-                message = f"inside `{template.name.text}`, `{word.text}` is the parameter and not the signal"
+                message = (
+                    f"inside `{template.name.text}`, `{word.text}` is the parameter and not the"
+                    " signal"
+                )
                 problems.info(
                     "FKG268", word.span, message, "rename the parameter to say so", related
                 )
@@ -348,7 +353,10 @@ def _complain_of_unknown(name: str, span: Span, names: Names, problems: Problems
             near = f"it is a rule and no template: use rules {whole} takes it as it is"
         if name in FUNCTIONS:
             values = "x, y" if FUNCTIONS[name][1] > 1 else "x"
-            near = f"it is a function; declare a condition that uses it: template NAME({values}, high) = {name}({values}) <= high"
+            near = (
+                f"it is a function; declare a condition that uses it: template NAME({values}, high)"
+                f" = {name}({values}) <= high"
+            )
         problems.error("FKG265", span, f"template `{name}` does not exist", near)
 
 

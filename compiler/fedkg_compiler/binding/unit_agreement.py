@@ -43,12 +43,18 @@ def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving
             scope.problems.error(
                 "FKG278",
                 span,
-                f"`{reading.name}` is in `{target.text}` for some members and in `{unit.text}` for {scope.environment.name(i)}: "
-                "members that are put together measure one thing",
+                f"`{reading.name}` is in `{target.text}` for some members and in `{unit.text}` for"
+                f" {scope.environment.name(i)}: members that are put together measure one thing",
                 "mend the units in the graph, or ask for members of one kind",
-                (Related(span=scope.environment.span, message="the members are asked for here"),)
-                if scope.environment.span
-                else (),
+                (
+                    (
+                        Related(
+                            span=scope.environment.span, message="the members are asked for here"
+                        ),
+                    )
+                    if scope.environment.span
+                    else ()
+                ),
             )
             return None
     changes = [SAME if unit == target else conversion(unit, target) for unit in told]

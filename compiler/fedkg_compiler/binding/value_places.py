@@ -70,7 +70,10 @@ def _tell_without(without: Sequence[str], all_of_them: int, sources: Sources, sp
         f" and {len(without) - SHOWN} more" if len(without) > SHOWN else ""
     )
     message = f"no column for {shown}: left out there"
-    advice = "give the sensor or the property an `fkg:column`; where entities share it, tell their table rows apart with `fkg:keyColumn`"
+    advice = (
+        "give the sensor or the property an `fkg:column`; where entities share it, tell their table"
+        " rows apart with `fkg:keyColumn`"
+    )
     if span.file in sources.names.library:
         sources.problems.info("FKG542", span, message, advice)
     elif len(without) == all_of_them:
@@ -181,7 +184,10 @@ def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) 
         if sources.book.headed(place.column):
             why, hint = (
                 ", as its header says",
-                f"mend the sheet, or declare what the column is in: `signal {quoted(tag)} in {text}`",
+                (
+                    f"mend the sheet, or declare what the column is in: `signal {quoted(tag)} in"
+                    f" {text}`"
+                ),
             )
         sources.problems.error(
             "FKG213",
@@ -191,7 +197,10 @@ def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) 
         )
         return NOWHERE
     if sources.book.told_at(place.column) is not None and not same_scale(place.stored, unit):
-        message = f"the sheet gives `{tag}` the unit `{text}`, elsewhere it is taken to be in `{place.stored.text}`: in which is its column?"
+        message = (
+            f"the sheet gives `{tag}` the unit `{text}`, elsewhere it is taken to be in"
+            f" `{place.stored.text}`: in which is its column?"
+        )
         sources.problems.error(
             "FKG216", span, message, f"declare it: `signal {quoted(tag)} in {place.stored.text}`"
         )

@@ -133,7 +133,10 @@ def _end(node: Expression, scope: Scope, *, lag: bool = False) -> _End | None:
     if value is None:
         return None
     if isinstance(value, Moving):
-        message = f"{what} is a number, a duration or a value of the quantifier: this is known row by row only"
+        message = (
+            f"{what} is a number, a duration or a value of the quantifier: this is known row by row"
+            " only"
+        )
         advice = (
             "write how long ago: 10 min ago"
             if lag
@@ -149,9 +152,11 @@ def _end(node: Expression, scope: Scope, *, lag: bool = False) -> _End | None:
             "FKG253",
             node.span,
             f"{what} is not negative{scope.where(int(negative[0]))}: it is counted from now",
-            "turn its sign round"
-            if lag
-            else "to look back write `once`, `historically` or `since`",
+            (
+                "turn its sign round"
+                if lag
+                else "to look back write `once`, `historically` or `since`"
+            ),
         )
         return None
     return (
@@ -170,7 +175,10 @@ def _counted(node: Expression, value: Fixed, scope: Scope, where: str) -> _End |
     broken = np.flatnonzero(value.values != np.round(value.values))
     if broken.size:
         number = float(value.values[int(broken[0])])
-        message = f"a bare number{where} counts steps, and {number:g} is not whole{scope.where(int(broken[0]))}"
+        message = (
+            f"a bare number{where} counts steps, and {number:g} is not"
+            f" whole{scope.where(int(broken[0]))}"
+        )
         scope.problems.error(
             "FKG256", node.span, message, f"round it, or write a duration: {number:g} h"
         )
@@ -204,7 +212,8 @@ def _timed(node: Expression, value: Fixed, unit: Unit, scope: Scope) -> _End | N
                 "FKG250",
                 node.span,
                 f"nothing says how many rows {much} are",
-                "write the time from one row to the next: timeline step 5 min; bare numbers count rows",
+                "write the time from one row to the next: timeline step 5 min; bare numbers count"
+                " rows",
             )
         return None
     steps = conversion(unit, second).apply(value.values) / timing.step
@@ -263,7 +272,10 @@ def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
     if narrow.size:
         row = int(narrow[0])
         where = "the row itself" if low[row] == 0 else f"the row {low[row]:g} steps away"
-        message = f"this window is shorter than one step of {step}: {where} is all that lies in it{scope.where(row)}"
+        message = (
+            f"this window is shorter than one step of {step}: {where} is all that lies in"
+            f" it{scope.where(row)}"
+        )
         scope.problems.warning(
             "FKG254", window.span, message, f"make it at least {step} long, or leave it away"
         )

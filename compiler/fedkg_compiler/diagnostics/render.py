@@ -61,9 +61,11 @@ def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
             {**_span_json(related.span), "message": _cut(related.message)}
             for related in diagnostic.related
         ],
-        "fix": [{**_span_json(edit.span), "text": edit.text} for edit in diagnostic.fix.edits]
-        if diagnostic.fix
-        else None,
+        "fix": (
+            [{**_span_json(edit.span), "text": edit.text} for edit in diagnostic.fix.edits]
+            if diagnostic.fix
+            else None
+        ),
     }
 
 

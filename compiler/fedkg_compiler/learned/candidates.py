@@ -72,13 +72,13 @@ def proposed(
     titles = ", ".join(sorted({_titled(run) for run in found}))
     head = comment(
         f"Candidates {where}, from what was learnt in: {titles}. Keep what is right, "
-        f"change it, delete the rest."
+        "change it, delete the rest."
     )
     parts = [head, *rules, *causes, *leads, *(["\n".join(notes)] if notes else [])]
     if len(parts) == 1:
         parts.append(
             comment(
-                f"Nothing to propose: no property was found, no edge has a p-value of "
+                "Nothing to propose: no property was found, no edge has a p-value of "
                 f"{plain(alpha)} or less, no rule is noteworthy."
             )
         )
@@ -141,7 +141,7 @@ def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator
         differ = " and ".join(f"?{name}" for name in open_ones)
         yield comment(
             f"{said} No rule for all: {differ} differ from client to client, and the "
-            f"formula does not tell which is looser."
+            "formula does not tell which is looser."
         )
         return
     text = first.text
@@ -185,11 +185,9 @@ def _causes(edges: Sequence[CausalEdge], alpha: float) -> Iterator[str]:
         only = f" ; fkg:{word} ?p . FILTER(?p <= {plain(alpha)})" if word else ""
         more = "_uncorrected" if word == "pValue" else "_untested" if not word else ""
         yield (
-            f"{comment(f'Found, {lag} step(s) ahead: {listed}.')}\n"
-            f"cause found_{lag}_ahead{more}\n"
-            f"  for ?a, ?b where "
-            f"{{ ?edge a fkg:CausalEdge ; fkg:driver ?a ; fkg:driven ?b ; fkg:lagSteps {lag}{only} }}\n"
-            f"  allow ?a drives ?b"
+            f"{comment(f'Found, {lag} step(s) ahead: {listed}.')}\ncause found_{lag}_ahead{more}\n "
+            " for ?a, ?b where { ?edge a fkg:CausalEdge ; fkg:driver ?a ; fkg:driven ?b ;"
+            f" fkg:lagSteps {lag}{only} }}\n  allow ?a drives ?b"
         )
 
 
@@ -217,5 +215,5 @@ def _noted(evidence: RuleEvidence) -> Iterator[str]:
     elif evidence.applied >= MANY:
         yield comment(
             f"{evidence.rule}: held in all {evidence.applied:,} cases of the data; it can "
-            f"be made `hard`."
+            "be made `hard`."
         )

@@ -88,7 +88,8 @@ def told_twice(iri: str, old: Definition, new: Definition, document: Document) -
             return report(
                 "FKG119",
                 find(document, iri, *split_iri(iri)),
-                f'<{iri}> is "{text}" here, and "{min(others)}" in {Path(old.ontology).name}; both are taken',
+                f'<{iri}> is "{text}" here, and "{min(others)}" in {Path(old.ontology).name}; both'
+                " are taken",
                 help="two versions of one ontology? then leave one of them out",
                 severity="warning",
             )

@@ -153,9 +153,11 @@ def remove_entry(name: str, *, home: Path | None = None) -> Added:
     if name not in records:
         near = closest_name(name, records)
         raise UsageError(
-            f"no ontology was added as {name!r}"
-            if records
-            else f"no ontology was added as {name!r}, nor any other",
+            (
+                f"no ontology was added as {name!r}"
+                if records
+                else f"no ontology was added as {name!r}, nor any other"
+            ),
             expected=", ".join(sorted(records)),
             help=f"did you mean `{near}`?" if near else "",
         )
@@ -212,9 +214,11 @@ def _record(name: str, taken: Taken, document: Document, catalog: Catalog) -> Ad
     namespace = (
         entry.namespace
         if entry is not None
-        else document.prefixes[""]
-        if document.nodes is not None and document.prefixes
-        else _main_namespace(document, iri)
+        else (
+            document.prefixes[""]
+            if document.nodes is not None and document.prefixes
+            else _main_namespace(document, iri)
+        )
     )
     return Added(
         name=name,

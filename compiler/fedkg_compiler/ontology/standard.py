@@ -18,8 +18,14 @@ STANDARD_PREFIXES = {"rdf": RDF, "rdfs": RDFS, "owl": OWL, "xsd": XSD, "skos": S
 """Known in every rule file, without `use` or `prefix`."""
 
 _TERMS = {
-    RDF: "type Property List first rest nil value langString HTML XMLLiteral JSON Statement subject predicate object Bag Seq Alt",
-    RDFS: "Resource Class Literal Datatype Container label comment subClassOf subPropertyOf domain range seeAlso isDefinedBy member",
+    RDF: (
+        "type Property List first rest nil value langString HTML XMLLiteral JSON Statement subject"
+        " predicate object Bag Seq Alt"
+    ),
+    RDFS: (
+        "Resource Class Literal Datatype Container label comment subClassOf subPropertyOf domain"
+        " range seeAlso isDefinedBy member"
+    ),
     OWL: (
         "Class Thing Nothing Ontology Restriction ObjectProperty DatatypeProperty "
         "AnnotationProperty OntologyProperty "

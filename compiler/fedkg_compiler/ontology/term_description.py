@@ -165,9 +165,11 @@ def _describe(term: KnownTerm, known: frozenset[str], graph: Graph, catalog: Cat
         domain=facts.ends(RDFS + "domain", _SCHEMA_ORG + "domainIncludes") if is_property else (),
         range=facts.ends(RDFS + "range", _SCHEMA_ORG + "rangeIncludes") if is_property else (),
         inverse=facts.ends(OWL + "inverseOf") if is_property else (),
-        properties=facts.ends(RDFS + "domain", _SCHEMA_ORG + "domainIncludes", reverse=True)
-        if is_class
-        else (),
+        properties=(
+            facts.ends(RDFS + "domain", _SCHEMA_ORG + "domainIncludes", reverse=True)
+            if is_class
+            else ()
+        ),
         mapped=mapped,
     )
 
@@ -209,8 +211,8 @@ class _Facts:
         others = set(near)
         between = f"?m <{below}> ?x" if up else f"?x <{below}> ?m"
         rows = self.graph.answers(
-            f"SELECT DISTINCT ?x ?m WHERE "
-            f"{{ {step.format(self.iri, below, '?x')} . {step.format(self.iri, below, '?m')} . {between} }}"
+            f"SELECT DISTINCT ?x ?m WHERE {{ {step.format(self.iri, below, '?x')} ."
+            f" {step.format(self.iri, below, '?m')} . {between} }}"
         )
         pairs = {
             (x.value, m.value)
@@ -227,7 +229,7 @@ class _Facts:
         """
         return iri not in self.known and bool(
             self.graph.answers(
-                f"SELECT ?x WHERE "
+                "SELECT ?x WHERE "
                 f"{{ ?x <{OWL}equivalentClass>|<{OWL}equivalentProperty> <{iri}> }} LIMIT 1"
             )
         )

@@ -117,7 +117,7 @@ class ShapesBinder:
                 self._refuse(
                     part,
                     f"the table's rows have no `{shape_path(part.shape)}`: declare a "
-                    f"signal for it, or give it an `fkg:column`",
+                    "signal for it, or give it an `fkg:column`",
                 )
             else:
                 static.append(part)
@@ -230,9 +230,11 @@ class ShapesBinder:
         reason = (
             ""
             if rows
-            else "the graph alone violates it"
-            if terms
-            else "no focus node has a solution of its static part"
+            else (
+                "the graph alone violates it"
+                if terms
+                else "no focus node has a solution of its static part"
+            )
         )
         self._add_placement(
             part,
@@ -371,7 +373,7 @@ class ShapesBinder:
         )
         message = (
             f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which "
-            f"the table has, but for none of its focus nodes"
+            "the table has, but for none of its focus nodes"
         )
         hint = (
             "give them a sensor with `fkg:column`, or a `fkg:keyColumn`, or say what "
@@ -392,7 +394,7 @@ class ShapesBinder:
         hint = " If not, ".join(filter(None, (self.words.near_class(part.root), hint)))
         message = (
             f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which "
-            f"the table has, but nothing is a focus node of it"
+            "the table has, but nothing is a focus node of it"
         )
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
 
@@ -416,10 +418,14 @@ class ShapesBinder:
                 "name": name,
                 "title": part.constraint.message or own.message or own.title,
                 "kind": part.shape.kind if part.shape.kind != "other" else part.root.kind,
-                "weight": part.shape.weight
-                * (part.root.weight if part.shape is not part.root else 1.0),
+                "weight": (
+                    part.shape.weight * (part.root.weight if part.shape is not part.root else 1.0)
+                ),
                 "severity": part.shape.severity,
-                "text": f"{shape_name(part.root)}: {shape_path(part.shape)} sh:{part.constraint.name} {said_of(part.constraint)}".strip(),
+                "text": (
+                    f"{shape_name(part.root)}: {shape_path(part.shape)} sh:{part.constraint.name}"
+                    f" {said_of(part.constraint)}".strip()
+                ),
                 "file": self.file,
                 "line": part.shape.line,
             }

@@ -93,9 +93,10 @@ def read_shapes(path: FilePath) -> tuple[ShapesFile | None, tuple[Diagnostic, ..
     graph = Graph()
     for triple in Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID):
         graph.add(triple)
-    return _Reader(graph, document.text, dict(document.prefixes)).file(
-        str(path), document.sha256
-    ), problems
+    return (
+        _Reader(graph, document.text, dict(document.prefixes)).file(str(path), document.sha256),
+        problems,
+    )
 
 
 class _Reader:

@@ -184,7 +184,10 @@ class RowMaker:
 
     def _warn_hard(self, query: QueryText, formula: Formula) -> None:
         if query.hard and bent_comparisons(formula):
-            message = f"`{query.name}` is hard, but not linear in what the model predicts: it stays a penalty and a check"
+            message = (
+                f"`{query.name}` is hard, but not linear in what the model predicts: it stays a"
+                " penalty and a check"
+            )
             self.problems.warning(
                 "FKG222",
                 query.span((0, len(query.tokens))),
@@ -279,14 +282,18 @@ def _copy(rows: Rows, target: Rows, at: Ids | slice) -> None:
         for slot in rows.slots
     ]
     target.params = [
-        Codes(
-            columns=param.columns[at],
-            texts=param.texts[at]
-            if isinstance(at, slice)
-            else tuple([param.texts[i] for i in at.tolist()]),
+        (
+            Codes(
+                columns=param.columns[at],
+                texts=(
+                    param.texts[at]
+                    if isinstance(at, slice)
+                    else tuple([param.texts[i] for i in at.tolist()])
+                ),
+            )
+            if isinstance(param, Codes)
+            else param[at]
         )
-        if isinstance(param, Codes)
-        else param[at]
         for param in rows.params
     ]
 
@@ -332,7 +339,10 @@ def _tell_bare(query: QueryText, q: int, bare: Sequence[Bare], problems: Problem
         if not said and item.others and value:
             unit = item.unit.text
             meant = f"is taken in {unit}" if name else f"means {value:g} {unit}"
-            said = f"`{name or f'{value:g}'}` has no unit, and {meant}: there are members in {', '.join(item.others)} too"
+            said = (
+                f"`{name or f'{value:g}'}` has no unit, and {meant}: there are members in"
+                f" {', '.join(item.others)} too"
+            )
             advice = (
                 f"say in which unit they are spoken of: `signal NAME(?x) is PROPERTY in {unit}`"
             )

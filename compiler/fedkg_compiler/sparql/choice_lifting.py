@@ -48,7 +48,8 @@ def simplified(expr: Op) -> Expr:
         raise SparqlProblem(
             "FKG352",
             expr.at,
-            f"the alternatives of IF and COALESCE have more than {MOST_ALTERNATIVES} combinations here",
+            f"the alternatives of IF and COALESCE have more than {MOST_ALTERNATIVES} combinations"
+            " here",
             "write it as several queries",
         )
     i = next(i for i, arg in enumerate(expr.args) if _is_choice(arg))

@@ -195,9 +195,11 @@ def known_formula(term: Term) -> Truth:
                 return True
             return any_of(
                 [
-                    inner
-                    if isinstance(inner, bool)
-                    else AtLeast(count=None, members=term.members, arg=inner)
+                    (
+                        inner
+                        if isinstance(inner, bool)
+                        else AtLeast(count=None, members=term.members, arg=inner)
+                    )
                 ]
             )
         case _:

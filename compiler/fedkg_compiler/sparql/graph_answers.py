@@ -247,8 +247,14 @@ def _ask(
     rows = _open_rows(batch, holes) if holes else ""
     head = ["?_q"] if several and (holes or "?_q" in around) else []
     columns = [*head, *(f"?{name}" for name in shown), *extra]
-    text = f"SELECT {'' if each else 'DISTINCT '}{' '.join(columns) or '(1 AS ?_one)'} WHERE {{ {rows} {around}\n{body} }}"
-    inner = f"{{ SELECT DISTINCT {' '.join([*head, *(f'?{name}' for name in shown)]) or '(1 AS ?_one)'} WHERE {{ {rows} {around}\n{body} }} }}"
+    text = (
+        f"SELECT {'' if each else 'DISTINCT '}{' '.join(columns) or '(1 AS ?_one)'} WHERE {{ {rows}"
+        f" {around}\n{body} }}"
+    )
+    inner = (
+        f"{{ SELECT DISTINCT {' '.join([*head, *(f'?{name}' for name in shown)]) or '(1 AS ?_one)'}"
+        f" WHERE {{ {rows} {around}\n{body} }} }}"
+    )
     answers = _sorted(batch.graph.answers(text))
     return _framed(
         branch,

@@ -181,7 +181,8 @@ def _answers(
     """The solutions of a pattern in which some variables have their values, with these."""
     written = {name: node for name, node in given.items() if not str(node).startswith("_:")}
     values = (
-        f"VALUES ({' '.join(f'?{name}' for name in written)}) {{ ({' '.join(map(str, written.values()))}) }}"
+        f"VALUES ({' '.join(f'?{name}' for name in written)}) {{"
+        f" ({' '.join(map(str, written.values()))}) }}"
         if written
         else ""
     )
@@ -253,7 +254,10 @@ def _steps(
                 if len(path.args) == 2
                 else Path(at=path.at, op="/", args=path.args[1:])
             )
-            query = f"SELECT * WHERE {{ ?s {path_text(path.args[0], show)} ?m . ?m {path_text(rest, show)} ?o }} LIMIT 1"
+            query = (
+                f"SELECT * WHERE {{ ?s {path_text(path.args[0], show)} ?m . ?m"
+                f" {path_text(rest, show)} ?o }} LIMIT 1"
+            )
             for row in graph.nodes(query, {"s": start, "o": end}):
                 yield from _steps(graph, start, path.args[0], row["m"], show, values)
                 yield from _steps(graph, row["m"], rest, end, show, values)

@@ -75,7 +75,10 @@ def mixed(bare: tuple[float, Mapping[Unit, str]], name: str = "") -> tuple[str, 
         said = f"`{number:g}` has no unit, and means {', '.join(meant[:-1])} and {meant[-1]}"
     return (
         said,
-        f"say in which unit it is spoken of: `signal NAME(?x) is PROPERTY in {next(iter(scales)).text}`",
+        (
+            "say in which unit it is spoken of: `signal NAME(?x) is PROPERTY in"
+            f" {next(iter(scales)).text}`"
+        ),
     )
 
 

@@ -79,7 +79,10 @@ class Design:
     def _must_see(self, part: Node, word: str, unseen: Names) -> None:
         if unseen - self.fixed:
             name = min(unseen - self.fixed)
-            message = f"?{name} has no value yet in this {word}: by the standard it sees only the patterns before it in the same braces"
+            message = (
+                f"?{name} has no value yet in this {word}: by the standard it sees only the"
+                " patterns before it in the same braces"
+            )
             raise SparqlProblem(
                 "FKG358",
                 part.at,

@@ -236,7 +236,10 @@ def _check(expr: Aggregate, *, static: bool) -> None:
     if expr.op in ("sample", "group_concat"):
         message = f"{expr.op.upper()} has no number for observed values"
         if static:
-            message = f"{expr.op.upper()} depends on which of the solutions are there, and that is observed"
+            message = (
+                f"{expr.op.upper()} depends on which of the solutions are there, and that is"
+                " observed"
+            )
         raise SparqlProblem(
             "FKG351", expr.at, message, "ask for MIN or MAX" if expr.op == "sample" else ""
         )

@@ -46,7 +46,10 @@ def part_text(part: Part, show: Show) -> str:
     """One part of a group."""
     match part:
         case Triple():
-            return f"{node_text(part.subject, show)} {path_text(part.predicate, show)} {node_text(part.object, show)} ."
+            return (
+                f"{node_text(part.subject, show)} {path_text(part.predicate, show)}"
+                f" {node_text(part.object, show)} ."
+            )
         case Filter():
             return f"FILTER({expr_text(part.expr, show)})"
         case Bind():
@@ -112,7 +115,9 @@ def expr_text(expr: Expr, show: Show) -> str:
             end = (
                 ""
                 if expr.separator is None
-                else f" ; SEPARATOR = {show(Const(at=expr.at, token=expr.separator, kind='string'))}"
+                else (
+                    f" ; SEPARATOR = {show(Const(at=expr.at, token=expr.separator, kind='string'))}"
+                )
             )
             return f"{expr.op.upper()}({'DISTINCT ' if expr.distinct else ''}{inner}{end})"
         case Op():
@@ -141,7 +146,10 @@ def query_text(query: Query, show: Show) -> str:
         if query.projection is None
         else " ".join(_projection(item, show) for item in query.projection)
     )
-    text = f"SELECT {'DISTINCT ' if query.distinct else ''}{shown} WHERE {group_text(query.where, show)}"
+    text = (
+        f"SELECT {'DISTINCT ' if query.distinct else ''}{shown} WHERE"
+        f" {group_text(query.where, show)}"
+    )
     if query.group_by is not None:
         text += " GROUP BY " + " ".join(_projection(item, show) for item in query.group_by)
     if query.having:

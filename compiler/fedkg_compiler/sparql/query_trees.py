@@ -51,7 +51,8 @@ def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
             sources.problems.warning(
                 "FKG355",
                 each.span(name.at),
-                f"SELECT gives ?{name.name} its value after HAVING: by the standard this condition is an error, and nothing is found",
+                f"SELECT gives ?{name.name} its value after HAVING: by the standard this condition"
+                " is an error, and nothing is found",
                 f"here the name is an alias; write `{each.written(expr.at)}` in its place",
             )
     return _closed(tree)

@@ -56,7 +56,8 @@ def without_observations(group: Group, iri: Callable[[Node], str | None]) -> Gro
                 raise SparqlProblem(
                     "FKG344",
                     part.at,
-                    "of an observation, its property, feature of interest, sensor and simple result are read, each once",
+                    "of an observation, its property, feature of interest, sensor and simple result"
+                    " are read, each once",
                     "write what is meant of the entity: ?machine plant:torque ?value",
                 )
             said[part.subject.name][word] = part

@@ -129,8 +129,10 @@ def columns(
             f"columns(...) has a {there} and no {lacking}",
             expected="both, or neither for numbers in source units",
             received=f"{there} alone",
-            help=f"{lacking}=..., as the numbers were scaled; {lacking}={neutral} where "
-            f"that is meant",
+            help=(
+                f"{lacking}=..., as the numbers were scaled; {lacking}={neutral} where "
+                "that is meant"
+            ),
         )
     return InputLayout(names=names, mean=means, std=stds, sure=sure)
 
@@ -187,7 +189,10 @@ def outputs_of(layout: AnyLayout) -> OutputLayout:
     raise LayoutError(
         "y= must say what the model's outputs are",
         received=type(layout).__name__,
-        help='y=fedkg.probability("failure"), fedkg.logit(...), fedkg.scores(label, classes) or fedkg.columns(names, mean=..., std=...)',
+        help=(
+            'y=fedkg.probability("failure"), fedkg.logit(...), fedkg.scores(label, classes) or'
+            " fedkg.columns(names, mean=..., std=...)"
+        ),
     )
 
 

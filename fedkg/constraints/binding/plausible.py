@@ -114,8 +114,10 @@ def _check_source(telling: list[Verdict]) -> None:
             "x looks standardised, and its layout says that it is in source units",
             expected="; ".join(verdict.text for verdict in found),
             received="numbers about 0 and of size 1",
-            help="x=fedkg.columns(names, mean=..., std=...), with the mean and standard "
-            "deviation that the features were scaled with"
+            help=(
+                "x=fedkg.columns(names, mean=..., std=...), with the mean and standard "
+                "deviation that the features were scaled with"
+            )
             + (
                 f"; {SURE}"
                 if spans
@@ -161,7 +163,10 @@ def check_probabilities(plan: Plan, answers: Tensor, places: Sequence[int]) -> b
         f"the model's answers for probability `{name}` lie outside of 0..1 and look like logits",
         expected="numbers in 0..1",
         received=received,
-        help=f'y=fedkg.logit("{name}"), which applies the sigmoid; or let the model end with torch.nn.Sigmoid()',
+        help=(
+            f'y=fedkg.logit("{name}"), which applies the sigmoid; or let the model end with'
+            " torch.nn.Sigmoid()"
+        ),
     )
 
 

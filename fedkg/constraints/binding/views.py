@@ -58,9 +58,11 @@ def _each_step(name: str, given: Any, count: int, steps: int) -> Any:
         received = repr(given)
     else:
         rows = [
-            [entry] * steps
-            if isinstance(entry, str) or not hasattr(entry, "__len__")
-            else list(entry)
+            (
+                [entry] * steps
+                if isinstance(entry, str) or not hasattr(entry, "__len__")
+                else list(entry)
+            )
             for entry in given
         ]
         if len(rows) == count and all(len(row) == steps for row in rows):
@@ -278,7 +280,10 @@ def why_inactive(
             f"`{entry.name}` that holds it"
         )
     if view == STEPS and STEPS not in views:
-        reason = 'looks at several steps: needs x of shape [B, T, F], or previous="above" when the batch is in table order'
+        reason = (
+            'looks at several steps: needs x of shape [B, T, F], or previous="above" when the batch'
+            " is in table order"
+        )
         return reason + _with_keys(trace_groups(plan.pack.manifest.contract))
     if view >= 0 and view not in views:
         reason = (

@@ -106,9 +106,10 @@ def evaluate_implication(skeleton: Implies, reading: Reading) -> tuple[Tensor, T
     """
     refuted = _formula(skeleton.antecedent, False, reading)
     fired = refuted < ROBUSTNESS.unknown(refuted.dtype)
-    return _shown(
-        extreme_of((refuted, _formula(skeleton.consequent, True, reading)), False), reading
-    ), fired
+    return (
+        _shown(extreme_of((refuted, _formula(skeleton.consequent, True, reading)), False), reading),
+        fired,
+    )
 
 
 def _shown(robustness: Tensor, reading: Reading) -> Tensor:

@@ -166,10 +166,13 @@ class _Robustness(torch.autograd.Function):
         slopes = _slopes(batch, *ctx.needs_input_grad[:2])
         none = given[:0]
         _pulled(call, SLOPES, given, none, 1, 1.0, none, *slopes)
-        return *(
-            _to_rows(slope, batch) if want else None
-            for slope, want in zip(slopes, ctx.needs_input_grad[:2], strict=True)
-        ), None
+        return (
+            *(
+                _to_rows(slope, batch) if want else None
+                for slope, want in zip(slopes, ctx.needs_input_grad[:2], strict=True)
+            ),
+            None,
+        )
 
 
 def _to_places(values: Tensor, batch: FusedBatch) -> Tensor:

@@ -47,7 +47,10 @@ def doubts(step: float, smoothness: float, local_steps: int) -> tuple[str, ...]:
     if local_steps > 1 and step > step_size(smoothness, local_steps) * (1 + 1e-9):
         most = step_size(smoothness, local_steps)
         return (
-            f"agents drift within {local_steps} local steps of {step:.3g}: the result is biased, at most {most:.3g} is safe",
+            (
+                f"agents drift within {local_steps} local steps of {step:.3g}: the result is"
+                f" biased, at most {most:.3g} is safe"
+            ),
         )
     return ()
 

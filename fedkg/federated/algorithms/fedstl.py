@@ -65,7 +65,9 @@ def fedstl(
             raise JobError(
                 "FedSTL needs properties of the clients",
                 expected="inferred=... (or clusters: 1, weight: 0, cluster_epochs: 0)",
-                received=f"clusters: {clusters}, weight: {weight:g}, cluster_epochs: {cluster_epochs}",
+                received=(
+                    f"clusters: {clusters}, weight: {weight:g}, cluster_epochs: {cluster_epochs}"
+                ),
             )
         return Algorithm(name="fedstl", start=start, local=local)
     training = ClusterTraining(
@@ -73,9 +75,11 @@ def fedstl(
     )
     return Algorithm(
         name="fedstl",
-        before=ByProperty(inferred=inferred, every=every, assignment=assignment)
-        if clusters > 1
-        else NothingBefore(),
+        before=(
+            ByProperty(inferred=inferred, every=every, assignment=assignment)
+            if clusters > 1
+            else NothingBefore()
+        ),
         start=start,
         terms=(TeacherLoss(properties=inferred.own, weight=weight),) if weight else (),
         local=local,

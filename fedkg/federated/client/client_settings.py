@@ -84,12 +84,14 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
         "PC-FedAvg sets the steps of all agents together": isinstance(
             algorithm.local, AllBlockSteps | TwoVectorSteps
         ),
-        "what privacy is spent is counted for equal minibatches and epochs": algorithm.budget
-        is not None
-        and any(one.batch or one.local_epochs for one in settings.own.values()),
-        "local_steps gives all clients as many steps: leave local_epochs out": settings.local_steps
-        is not None
-        and any(one.local_epochs for one in settings.own.values()),
+        "what privacy is spent is counted for equal minibatches and epochs": (
+            algorithm.budget is not None
+            and any(one.batch or one.local_epochs for one in settings.own.values())
+        ),
+        "local_steps gives all clients as many steps: leave local_epochs out": (
+            settings.local_steps is not None
+            and any(one.local_epochs for one in settings.own.values())
+        ),
     }
     for why, there in against.items():
         if there:

@@ -259,7 +259,10 @@ class WorkerPool:
                     raise JobError(
                         f"the process {worker.process.name} ended before it began",
                         received=worker.end(),
-                        help='a script must train inside `if __name__ == "__main__":`, since each worker process reads the script again',
+                        help=(
+                            'a script must train inside `if __name__ == "__main__":`, since each'
+                            " worker process reads the script again"
+                        ),
                     ) from error
         except BaseException:
             self._workers = [worker for worker in self._workers if worker.process.pid is not None]
@@ -339,7 +342,10 @@ def _posted(work: Work) -> Posted:
                 raise JobError(
                     f"the {what} cannot be sent to other processes",
                     received=f"{type(error).__name__}: {error}",
-                    help="use functions and classes that can be imported (no lambda, nothing made in a function), or another executor",
+                    help=(
+                        "use functions and classes that can be imported (no lambda, nothing made in"
+                        " a function), or another executor"
+                    ),
                 ) from error
     return posted
 

@@ -62,7 +62,8 @@ class Projected:
         )
         if missing:
             raise JobError(
-                "the rules that answers are projected onto read a category that the rows do not tell",
+                "the rules that answers are projected onto read a category that the rows do not"
+                " tell",
                 received=", ".join(missing),
                 help="append its codes to the rows and name it in keys=",
             )

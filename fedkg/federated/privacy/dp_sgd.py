@@ -188,13 +188,19 @@ def parted(terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]
     for term in terms:
         if isinstance(term, KnownTerm) and term.reads == "client":
             raise JobError(
-                f"{type(term).__name__} holds each sample to what was found in all samples of its client, which clipping does not cover",
-                help="find it by fedkg.mining.private; its privacy cost is then added to the ledger",
+                f"{type(term).__name__} holds each sample to what was found in all samples of its"
+                " client, which clipping does not cover",
+                help=(
+                    "find it by fedkg.mining.private; its privacy cost is then added to the ledger"
+                ),
             )
         if not isinstance(term, KnownTerm):
             raise JobError(
                 f"{type(term).__name__} does not say that it reads samples one by one",
-                help="clipping needs terms with `reads` of `samples` or `parameters`: terms that couple samples are not supported",
+                help=(
+                    "clipping needs terms with `reads` of `samples` or `parameters`: terms that"
+                    " couple samples are not supported"
+                ),
             )
     known = [term for term in terms if isinstance(term, KnownTerm)]
     inside = tuple(term for term, own in zip(terms, known, strict=True) if own.reads == "samples")
@@ -299,5 +305,6 @@ def _knows_each(kind: type) -> bool:
 
 def _refuse_plan() -> NoReturn:
     raise JobError(
-        "clipping sample by sample needs minibatches to which each sample belongs by chance, and keys to draw noise from"
+        "clipping sample by sample needs minibatches to which each sample belongs by chance, and"
+        " keys to draw noise from"
     )

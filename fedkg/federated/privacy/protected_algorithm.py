@@ -104,8 +104,12 @@ def protected(
     else:
         if type(algorithm.aggregate) is not WeightedMean:
             raise JobError(
-                f"{type(algorithm.aggregate).__name__} has no bound for what one client can change in it",
-                help="`aggregate: mean` with a client's privacy, or protect examples: then any aggregate will do",
+                f"{type(algorithm.aggregate).__name__} has no bound for what one client can change"
+                " in it",
+                help=(
+                    "`aggregate: mean` with a client's privacy, or protect examples: then any"
+                    " aggregate will do"
+                ),
             )
         spent, rates, releases = protection.spent, (settings.participation,), (1,)
     budget = Budget(

@@ -102,9 +102,11 @@ class PackScorer:
         clients = first.shape[0]
         with torch.no_grad():
             several = (
-                {name: value[start : start + step] for name, value in params.items()}
-                if clients > step
-                else params
+                (
+                    {name: value[start : start + step] for name, value in params.items()}
+                    if clients > step
+                    else params
+                )
                 for start in range(0, clients, step)
             )
             parts = [self._model.apply(some, x) for some in several]

@@ -117,8 +117,8 @@ def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -
         ) from error
     if teacher.by_program:
         raise JobError(
-            "the hard rules together are too large to be built into forecasts: one channel is part of several sums, or their windows "
-            "have too many states",
+            "the hard rules together are too large to be built into forecasts: one channel is part"
+            " of several sums, or their windows have too many states",
             received=", ".join(names),
             help="leave `hard` out of one of them (it is then a penalty and a check)",
         )

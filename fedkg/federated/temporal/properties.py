@@ -126,8 +126,9 @@ class Properties:
             )
             if without:
                 found.append(
-                    f"the teacher does not include the rule {name} at {without} {of}: no forecast satisfies it together with what "
-                    "was mined there, or both together are too large"
+                    f"the teacher does not include the rule {name} at {without} {of}: no forecast"
+                    " satisfies it together with what was mined there, or both together are too"
+                    " large"
                 )
         lost = sum(
             int((one.place >= 0).sum())
@@ -136,7 +137,8 @@ class Properties:
         )
         if lost:
             found.append(
-                f"the teacher does not include what was mined at {lost} {of}: no forecast satisfies it together with the hard rules"
+                f"the teacher does not include what was mined at {lost} {of}: no forecast satisfies"
+                " it together with the hard rules"
             )
         return tuple(found)
 

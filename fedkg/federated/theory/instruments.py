@@ -147,10 +147,12 @@ def theta(
     for start in range(0, draws, STACK):
         size = min(STACK, draws - start)
         drawn = {
-            name: value
-            + far
-            / math.sqrt(count)
-            * torch.randn(size, *value.shape, generator=generator, dtype=value.dtype)
+            name: (
+                value
+                + far
+                / math.sqrt(count)
+                * torch.randn(size, *value.shape, generator=generator, dtype=value.dtype)
+            )
             for name, value in sorted(
                 last.items()
             )  # a state that was loaded has its parameters in another order
@@ -195,12 +197,17 @@ def _gradient(problem: Problem, params: Params, x: Tensor, y: Tensor) -> tuple[f
         slopes = torch.autograd.grad(
             value, list(leaves.values()), allow_unused=True, materialize_grads=True
         )
-    return float(value.detach()), torch.cat(
-        [
-            slope.flatten()
-            for _, slope in sorted(zip(leaves, slopes, strict=True), key=itemgetter(0))
-        ]
-    ).to(torch.float64).cpu()
+    return (
+        float(value.detach()),
+        torch.cat(
+            [
+                slope.flatten()
+                for _, slope in sorted(zip(leaves, slopes, strict=True), key=itemgetter(0))
+            ]
+        )
+        .to(torch.float64)
+        .cpu(),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -244,9 +251,9 @@ def _moments(problem: Problem, params: Params, alpha: Tensor | None) -> _Moments
         mean_by_samples=first + sums[0],
         spread=max(0.0, squares[0] - float(sums[1].square().sum()))
         + float((sums[1] - sums[0]).square().sum()),
-        weighted_spread=math.nan
-        if alpha is None
-        else max(0.0, squares[1] - float(sums[2].square().sum())),
+        weighted_spread=(
+            math.nan if alpha is None else max(0.0, squares[1] - float(sums[2].square().sum()))
+        ),
         steepest=steepest,
     )
 

@@ -309,8 +309,10 @@ class SampleExperiment:
         if fedstl is not None and not self.pack.manifest.inferences:
             raise JobError(
                 f"algorithm {job.algorithm}: FedSTL requires an `infer` statement in the rules",
-                help="add one: infer NAME per client find ?low, ?high in "
-                "operational_range(SIGNAL, ?low, ?high, 0, 1)",
+                help=(
+                    "add one: infer NAME per client find ?low, ?high in "
+                    "operational_range(SIGNAL, ?low, ?high, 0, 1)"
+                ),
             )
 
     def _rules(self, config: TrialConfig) -> SampleRules:

@@ -65,8 +65,10 @@ class Training(Section):
     )
     projection: bool = Field(
         default=False,
-        description="Whether outputs are projected onto the linear rules of each row, in training "
-        "and in use.",
+        description=(
+            "Whether outputs are projected onto the linear rules of each row, in training "
+            "and in use."
+        ),
     )
     executor: Literal["auto", "stacked", "processes", "sequential"] = Field(
         default="auto", description="How sampled sites are trained."
@@ -103,8 +105,10 @@ class Scoring(Section):
 
     probe: Literal["covering", "plain"] = Field(
         default="covering",
-        description="covering: server rows, plus some per bound rule to which it applies; plain: "
-        "server rows only. Data sets: plain.",
+        description=(
+            "covering: server rows, plus some per bound rule to which it applies; plain: "
+            "server rows only. Data sets: plain."
+        ),
     )
     probe_rows: Count = Field(default=200, description="Server rows in the probe.")
     rows_per_rule: Count = Field(
@@ -144,8 +148,10 @@ class Evaluation(Section):
     )
     threshold: Literal["server"] | Share = Field(
         default=0.5,
-        description="Probability threshold for predicting a failure; `server`: the threshold with "
-        "the best F1 on the server's labelled rows.",
+        description=(
+            "Probability threshold for predicting a failure; `server`: the threshold with "
+            "the best F1 on the server's labelled rows."
+        ),
     )
     target_f1: Share = Field(
         default=0.5, description="F1 target; reports show the first round that reaches it."
@@ -159,8 +165,10 @@ class Evaluation(Section):
     )
     local_baseline: bool = Field(
         default=True,
-        description="Whether to train every site alone as a baseline in each setting without "
-        "corruption; costs one more trial.",
+        description=(
+            "Whether to train every site alone as a baseline in each setting without "
+            "corruption; costs one more trial."
+        ),
     )
 
     def target_of(self, figure: str) -> float:
@@ -189,8 +197,10 @@ class Theory(Section):
     )
     draws: Count = Field(
         default=1000,
-        description="Models sampled around the last one to estimate theta; each is evaluated under "
-        "the rules.",
+        description=(
+            "Models sampled around the last one to estimate theta; each is evaluated under "
+            "the rules."
+        ),
     )
     radius: Positive | None = Field(
         default=None,
@@ -204,8 +214,10 @@ class Corruption(Section):
     site: str = Field(description="The site.")
     kind: Literal["flipped_labels", "constant_label"] = Field(
         default="flipped_labels",
-        description="flipped_labels: swap 0 and 1; constant_label: set every label to 1, or to the "
-        "last class.",
+        description=(
+            "flipped_labels: swap 0 and 1; constant_label: set every label to 1, or to the "
+            "last class."
+        ),
     )
     share: Share = Field(default=1.0, description="Share of the site's rows with a wrong label.")
     compare: dict[str, tuple[Value, ...]] = Field(
@@ -229,7 +241,9 @@ class Job(Section):
     pack: str | None = Field(default=None, description="A compiled pack; or `rules`.")
     output: str | None = Field(
         default=None,
-        description="The output of the rules that the model predicts; required for several outputs.",
+        description=(
+            "The output of the rules that the model predicts; required for several outputs."
+        ),
     )
     sites: dict[SiteName, Site] = Field(
         default_factory=dict,
@@ -238,8 +252,10 @@ class Job(Section):
     data: Data = Field(default_factory=Data)
     augment: Augmentation = Field(
         default_factory=lambda: Augmentation(by="none"),
-        description="`granger`, or a section: states of a causal discovery as additional inputs of "
-        "the model.",
+        description=(
+            "`granger`, or a section: states of a causal discovery as additional inputs of "
+            "the model."
+        ),
     )
     model: Model = Field(default_factory=Model)
     training: Training = Field(default_factory=Training)
@@ -247,8 +263,9 @@ class Job(Section):
     evaluation: Evaluation = Field(default_factory=Evaluation)
     algorithm: str = Field(
         default="scfa",
-        description="A preset, a name in `algorithms`, or an algorithm section; without rules "
-        "`fedavg`.",
+        description=(
+            "A preset, a name in `algorithms`, or an algorithm section; without rules `fedavg`."
+        ),
     )
     algorithms: dict[Name, Algorithm] = Field(
         default_factory=dict, description="Your own algorithms by name."

@@ -274,9 +274,11 @@ def _wrong_fields(
         inline: the place of an algorithm that the file writes instead of a name.
     """
     wrong = {
-        f"algorithm.{field.removeprefix(inline)}"
-        if inline and field.startswith(inline)
-        else field: found
+        (
+            f"algorithm.{field.removeprefix(inline)}"
+            if inline and field.startswith(inline)
+            else field
+        ): found
         for field, found in group_by_field(errors).items()
     }
     lines = [

@@ -20,9 +20,9 @@ from fedkg_compiler.syntax import parse
 from fedkg_compiler.syntax.tree import Comparison, InTable, Monotone, Rule, Signal, Timeline
 
 DATA = (
-    "Zeit;Druck [bar];Zähler;Maschine;ok;fest\n"
-    "01.02.2024 10:00;1,5;10;M1;1;7\n01.02.2024 10:05;2,5;10;M2;0;7\n01.02.2024 10:10;1,25;12;M1;1;7\n"
-    "01.02.2024 10:15;2,0;13;M1;1;7\n01.02.2024 10:20;2,0;13;M1;1;7\n01.02.2024 10:25;Bad;15;M1;1;7\n"
+    "Zeit;Druck [bar];Zähler;Maschine;ok;fest\n01.02.2024 10:00;1,5;10;M1;1;7\n01.02.2024"
+    " 10:05;2,5;10;M2;0;7\n01.02.2024 10:10;1,25;12;M1;1;7\n01.02.2024"
+    " 10:15;2,0;13;M1;1;7\n01.02.2024 10:20;2,0;13;M1;1;7\n01.02.2024 10:25;Bad;15;M1;1;7\n"
 )
 LIMITS = "Messstelle;Einheit;Max;Min\nDruck [bar];bar;16;0\nDruk;bar;4;1\n"
 
@@ -79,8 +79,8 @@ def test_a_sheet_with_gaps_is_one_rule_all_the_same() -> None:
     )
     text = draft_rules(sheet, read_bytes(DATA.encode(), "d.csv"))
     assert (
-        "# 3 of 5 rows of the sheet lack a limit, first row 1 (line 2): what is not given does not limit."
-        in text
+        "# 3 of 5 rows of the sheet lack a limit, first row 1 (line 2): what is not given does not"
+        " limit." in text
     )
     assert [rule.name.text for rule in rules_of(text)] == ["tag_limits"]
 

@@ -17,8 +17,9 @@ from fedkg_compiler.authoring import draft_rules
 from fedkg_compiler.driver import compile_rules
 
 DATA = read_bytes(
-    "Zeit;Druck [bar];Zähler;fest\n01.02.2024 10:00;1,5;10;7\n01.02.2024 10:05;2,5;10;7\n01.02.2024 10:10;1,25;12;7\n"
-    "01.02.2024 10:15;2,0;13;7\n01.02.2024 10:20;2,0;13;7\n01.02.2024 10:25;Bad;15;7\n".encode(),
+    "Zeit;Druck [bar];Zähler;fest\n01.02.2024 10:00;1,5;10;7\n01.02.2024 10:05;2,5;10;7\n01.02.2024"
+    " 10:10;1,25;12;7\n01.02.2024 10:15;2,0;13;7\n01.02.2024 10:20;2,0;13;7\n01.02.2024"
+    " 10:25;Bad;15;7\n".encode(),
     "daten.csv",
 )
 

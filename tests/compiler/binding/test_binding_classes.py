@@ -11,7 +11,10 @@ from fedkg.pack import ClassIn, Pack
 from fedkg.tables import read_bytes
 from fedkg_compiler import compile_rules
 
-HEAD = "label grade classes A, B, C\nsignal running in boolean\nsignal state\nsignal ash in %\noutput risk in probability\n"
+HEAD = (
+    "label grade classes A, B, C\nsignal running in boolean\nsignal state\nsignal ash in %\noutput"
+    " risk in probability\n"
+)
 
 
 def pack_of(rule: str) -> Pack:

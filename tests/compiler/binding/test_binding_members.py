@@ -34,7 +34,10 @@ NAN = math.nan
         ),
         (f"sum of flow(?p) * ?max {INTO} <= 100 kg/h", [70, -950], [40, -900], [100, 100]),
         (
-            "sum of ?share * flow(?p) over ?p where { ?p plant:into ?v ; plant:share ?share } <= ?max",
+            (
+                "sum of ?share * flow(?p) over ?p where { ?p plant:into ?v ; plant:share ?share }"
+                " <= ?max"
+            ),
             [9, -17.5],
             [17, -30],
             [5, 5],
@@ -68,9 +71,15 @@ def test_members_of_vessels(
 
 def test_sums_of_sums(tmp_path: Path) -> None:
     inner = "sum of flow(?p) over ?p where { ?p plant:into ?w }"
-    text = f"rule r for ?a in class plant:Area require max of ({inner}) over ?w where {{ ?w plant:in ?a }} <= 100 kg/h"
+    text = (
+        f"rule r for ?a in class plant:Area require max of ({inner}) over ?w where {{ ?w plant:in"
+        " ?a } <= 100 kg/h"
+    )
     assert margins(text, tmp_path)["A"] == pytest.approx([97, -5])
-    both = f"rule r for ?a in class plant:Area require all of ({inner} <= cap) over ?w where {{ ?w plant:in ?a }}"
+    both = (
+        f"rule r for ?a in class plant:Area require all of ({inner} <= cap) over ?w where {{ ?w"
+        " plant:in ?a }"
+    )
     assert margins(both, tmp_path)["A"] == pytest.approx([-1, -45])
 
 
@@ -130,11 +139,17 @@ def test_columns_without_units_take_that_of_the_comparison(tmp_path: Path) -> No
         ("sum of flow(?p) over ?p where { ?p plant:into ?v . FILTER(false) } <= ?max", "FKG276"),
         ("at least 3 of (flow(?p) <= ?max) over ?p where { ?p plant:into ?v }", "FKG276"),
         (
-            "sum of ?s * flow(?p) over ?p where { ?p plant:into ?v OPTIONAL { ?p plant:top ?s } } <= ?max",
+            (
+                "sum of ?s * flow(?p) over ?p where { ?p plant:into ?v OPTIONAL { ?p plant:top ?s }"
+                " } <= ?max"
+            ),
             "FKG279",
         ),
         (
-            "sum of ?s * flow(?p) over ?p where { ?p plant:into ?v . { ?p plant:share ?s } UNION { ?p plant:low ?s } } <= ?max",
+            (
+                "sum of ?s * flow(?p) over ?p where { ?p plant:into ?v . { ?p plant:share ?s }"
+                " UNION { ?p plant:low ?s } } <= ?max"
+            ),
             "FKG277",
         ),
         ("sum of ?p over ?p where { ?p plant:into ?v } <= ?max", "FKG208"),
@@ -147,7 +162,10 @@ def test_what_is_wrong_with_members(formula: str, code: str, tmp_path: Path) -> 
 
 def test_members_that_share_a_column_are_not_in_one_row(tmp_path: Path) -> None:
     graph = GRAPH + 'plant:Pipe fkg:keyColumn "pipe" . plant:load fkg:column "Load" .'
-    text = "signal load(?p) is plant:load in kg/h\nrule r require sum of load(?p) over ?p in class plant:Pipe <= 3"
+    text = (
+        "signal load(?p) is plant:load in kg/h\nrule r require sum of load(?p) over ?p in class"
+        " plant:Pipe <= 3"
+    )
     assert codes(text, tmp_path, graph=graph) == ["FKG278"]
 
 

@@ -73,7 +73,10 @@ def test_what_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_examples_of_rules_that_are_left_out_are_left_out_too(tmp_path: Path) -> None:
-    text = f"{RULES}example of private holds for cap = 3 kg/h\nexample of shared holds for cap = 3 kg/h"
+    text = (
+        f"{RULES}example of private holds for cap = 3 kg/h\nexample of shared holds for cap = 3"
+        " kg/h"
+    )
     for client in ("", "linz"):
         assert [
             p.code

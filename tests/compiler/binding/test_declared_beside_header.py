@@ -17,11 +17,17 @@ from fedkg_compiler.driver import compile_rules
     [
         (
             'p in bar column "p [kPa]"',
-            "`p` is declared in bar, and the header of its column says kPa: its cells are taken to be in bar",
+            (
+                "`p` is declared in bar, and the header of its column says kPa: its cells are taken"
+                " to be in bar"
+            ),
         ),
         (
             'p in degC column "Heat [K]"',
-            "`p` is declared in degC, and the header of its column says K: its cells are taken to be in degC",
+            (
+                "`p` is declared in degC, and the header of its column says K: its cells are taken"
+                " to be in degC"
+            ),
         ),
         ('p in N.m column "Torque [Nm]"', None),
         ('p in rpm column "Speed [1/min]"', None),

@@ -21,7 +21,8 @@ def compiled(text: str) -> Pack:
 
 def inferred(template: str, call: str, *names: str) -> tuple[Inference, Pack]:
     pack = compiled(
-        f"template {template}\ninfer found per client find {', '.join(f'?{name}' for name in names)} in {call}\n"
+        f"template {template}\ninfer found per client find"
+        f" {', '.join(f'?{name}' for name in names)} in {call}\n"
     )
     (inference,) = pack.manifest.inferences
     assert [parameter.name for parameter in inference.parameters] == list(names)
@@ -122,7 +123,8 @@ def test_an_always_without_window_is_kept_it_is_about_the_whole_trace() -> None:
 
 def test_scope_and_rules_beside() -> None:
     pack = compiled(
-        "template t(x, c) = x <= c\ninfer i scope server per run find ?c in t(x, ?c)\nrule r require follows t(x, 3 bar)\n"
+        "template t(x, c) = x <= c\ninfer i scope server per run find ?c in t(x, ?c)\nrule r"
+        " require follows t(x, 3 bar)\n"
     )
     assert (pack.manifest.inferences[0].scope, pack.manifest.inferences[0].per) == ("server", "run")
     assert [record.name for record in pack.manifest.rules] == ["r"]

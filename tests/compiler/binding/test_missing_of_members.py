@@ -16,7 +16,10 @@ from fedkg.evaluation import evaluate, table_values
 from fedkg.tables import read_bytes
 
 TABLE = b"F1;F2;F3;H1;H2;cap\n1;0.002;3;20;293.15;2\n5;0.1;50;30;283.15;60\n"
-WHERE = "over ?p where { ?p a plant:Pipe . OPTIONAL { ?p plant:low ?low } OPTIONAL { ?p plant:top ?top } }"
+WHERE = (
+    "over ?p where { ?p a plant:Pipe . OPTIONAL { ?p plant:low ?low } OPTIONAL { ?p plant:top"
+    " ?top } }"
+)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,10 @@ def test_a_limit_that_is_not_given_never_makes_a_violation(
 
 def test_a_condition_of_knowledge_that_lacks_a_value_does_not_hold(tmp_path: Path) -> None:
     quantified = "for ?p, ?top where { ?p a plant:Pipe OPTIONAL { ?p plant:top ?top } }"
-    text = f"label g classes A, B\nrange knowledge k of g {quantified} when flow(?p) > ?top and cap > 1 kg/h allow A otherwise allow any\n"
+    text = (
+        f"label g classes A, B\nrange knowledge k of g {quantified} when flow(?p) > ?top and cap >"
+        " 1 kg/h allow A otherwise allow any\n"
+    )
     pack, problems = compile_rule(text, tmp_path)
     assert pack is not None, [problem.message for problem in problems]
     readings = table_values(pack.manifest.contract, read_bytes(TABLE, "t.csv"), missing="skip")

@@ -74,9 +74,15 @@ def test_series_of_an_example_are_equally_long(values: str, fine: bool) -> None:
 
 @pytest.mark.parametrize("code", [-1, 7])
 def test_a_pack_whose_keys_stand_for_no_text_is_rejected(code: int, tmp_path: Path) -> None:
-    graph = '@prefix p: <https://e.org/> . @prefix fkg: <https://w3id.org/fedkg/ns#> . p:Mill fkg:keyColumn "machine" . p:M1 a p:Mill .'
+    graph = (
+        "@prefix p: <https://e.org/> . @prefix fkg: <https://w3id.org/fedkg/ns#> . p:Mill"
+        ' fkg:keyColumn "machine" . p:M1 a p:Mill .'
+    )
     place = tmp_path / "mills.ttl"
-    text = "prefix p: <https://e.org/>\nsignal x(?m) is p:x in bar\nrule r for ?m in class p:Mill require x(?m) <= 3 bar\n"
+    text = (
+        "prefix p: <https://e.org/>\nsignal x(?m) is p:x in bar\nrule r for ?m in class p:Mill"
+        " require x(?m) <= 3 bar\n"
+    )
     place.write_text(graph + ' p:x fkg:column "x" .', encoding="utf-8")
     pack = compile_rules(text=text, graphs=[place], reason=False).pack
     assert pack is not None

@@ -69,12 +69,18 @@ def words_in(pack: Pack) -> str:
         ),
         ("for ?m, ?max where { ?m plant:maxTorque ?max } require cap <= ?max", {61.0}),
         (
-            "for ?max where { { SELECT (MIN(?x) AS ?max) WHERE { ?m plant:maxTorque ?x } } } require cap <= ?max",
+            (
+                "for ?max where { { SELECT (MIN(?x) AS ?max) WHERE { ?m plant:maxTorque ?x } } }"
+                " require cap <= ?max"
+            ),
             {33.0},
         ),
         ("require cap <= sum of ?x over ?x where { ?o plant:maxTorque ?x }", {94.0}),
         (
-            "for ?m in class plant:Machine require cap <= sum of ?x over ?o where { ?o plant:maxTorque ?x }",
+            (
+                "for ?m in class plant:Machine require cap <= sum of ?x over ?o where { ?o"
+                " plant:maxTorque ?x }"
+            ),
             {94.0},
         ),
         ("require cap <= min of ?x over ?o where { ?o plant:maxTorque ?x }", {33.0}),
@@ -94,10 +100,19 @@ def test_numbers_of_others_do_not_come_by_any_query(
 @pytest.mark.parametrize(
     "rule",
     [
-        "for ?v, ?m where { ?v a plant:Vessel ; plant:in/^plant:in/plant:max ?m } require cap <= ?m",
-        "for ?v, ?m where { ?v a plant:Vessel . { SELECT (MAX(?x) AS ?m) WHERE { ?o plant:max ?x } } } require cap <= ?m",
+        (
+            "for ?v, ?m where { ?v a plant:Vessel ; plant:in/^plant:in/plant:max ?m } require cap"
+            " <= ?m"
+        ),
+        (
+            "for ?v, ?m where { ?v a plant:Vessel . { SELECT (MAX(?x) AS ?m) WHERE { ?o plant:max"
+            " ?x } } } require cap <= ?m"
+        ),
         "require cap <= sum of ?m over ?m where { ?o plant:max ?m }",
-        "for ?v in class plant:Vessel require plain <= count of ?o over ?o where { ?o plant:max ?m }",
+        (
+            "for ?v in class plant:Vessel require plain <= count of ?o over ?o where { ?o plant:max"
+            " ?m }"
+        ),
     ],
 )
 def test_paths_and_aggregates_meet_no_foreign_vessel(rule: str, tmp_path: Path) -> None:
@@ -115,7 +130,10 @@ def test_paths_and_aggregates_meet_no_foreign_vessel(rule: str, tmp_path: Path) 
 
 def test_a_pipe_into_a_foreign_vessel_is_no_member(tmp_path: Path) -> None:
     """P3 has no owner and refers only to V2 of wien, so it is withheld together with its sensor."""
-    text = "rule r scope client for ?v in class plant:Vessel require sum of flow(?p) over ?p in class plant:Pipe <= 9 kg/h"
+    text = (
+        "rule r scope client for ?v in class plant:Vessel require sum of flow(?p) over ?p in class"
+        " plant:Pipe <= 9 kg/h"
+    )
     pack, problems = compile_rule(text, tmp_path, graph=OWNED, client="linz")
     assert pack is not None, problems
     assert [(column.name, column.source) for column in pack.manifest.contract.columns] == [
@@ -141,23 +159,46 @@ HANGING = {
     "a limit": "plant:x fkg:limitOf plant:V2 ; plant:max 77 .",
     "has limit": "plant:V2 fkg:hasLimit plant:x . plant:x plant:max 77 .",
     "a part": "plant:x isa95:isPartOf plant:V2 ; plant:max 77 .",
-    "a part of a part": "plant:x isa95:isPartOf plant:y ; plant:max 77 . plant:V2 isa95:consistsOf plant:y .",
-    "a part of something that is also part of what is common": "plant:x isa95:isPartOf plant:V2, plant:A ; plant:max 77 .",
-    "a foreign part of an own whole": "plant:V2 isa95:isPartOf plant:V1 . plant:x isa95:isPartOf plant:V2 ; plant:max 77 .",
-    "a more special part": "plant:unitOf rdfs:subPropertyOf isa95:isPartOf . plant:x plant:unitOf plant:V2 ; plant:max 77 .",
+    "a part of a part": (
+        "plant:x isa95:isPartOf plant:y ; plant:max 77 . plant:V2 isa95:consistsOf plant:y ."
+    ),
+    "a part of something that is also part of what is common": (
+        "plant:x isa95:isPartOf plant:V2, plant:A ; plant:max 77 ."
+    ),
+    "a foreign part of an own whole": (
+        "plant:V2 isa95:isPartOf plant:V1 . plant:x isa95:isPartOf plant:V2 ; plant:max 77 ."
+    ),
+    "a more special part": (
+        "plant:unitOf rdfs:subPropertyOf isa95:isPartOf . plant:x plant:unitOf plant:V2 ; plant:max"
+        " 77 ."
+    ),
     "a part by its level": "plant:x isa95:UnitIsPartOfCenter plant:V2 ; plant:max 77 .",
-    "a result": "plant:o sosa:hasFeatureOfInterest plant:V2 ; sosa:hasResult plant:x . plant:x plant:max 77 .",
+    "a result": (
+        "plant:o sosa:hasFeatureOfInterest plant:V2 ; sosa:hasResult plant:x . plant:x plant:max"
+        " 77 ."
+    ),
     "a blank node": "plant:V2 plant:has [ plant:max 77 ] .",
-    "blank nodes in a circle": "plant:V2 plant:has _:a . _:a plant:has _:b ; plant:max 77 . _:b plant:has _:a .",
+    "blank nodes in a circle": (
+        "plant:V2 plant:has _:a . _:a plant:has _:b ; plant:max 77 . _:b plant:has _:a ."
+    ),
     "a quantity": "plant:V2 plant:rated plant:x . plant:x qudt:numericValue 77 ; plant:max 77 .",
-    "a node with a column": 'plant:V2 plant:temperature plant:x . plant:x fkg:column "X" ; plant:max 77 .',
+    "a node with a column": (
+        'plant:V2 plant:temperature plant:x . plant:x fkg:column "X" ; plant:max 77 .'
+    ),
     "the same": "plant:x owl:sameAs plant:V2 ; plant:max 77 .",
     "a list": "plant:V2 plant:has ( [ plant:max 77 ] ) .",
-    "a node of a client": 'plant:x fkg:client plant:Wien ; plant:max 77 . plant:Wien fkg:client "wien" .',
+    "a node of a client": (
+        'plant:x fkg:client plant:Wien ; plant:max 77 . plant:Wien fkg:client "wien" .'
+    ),
     "the node of a client": "plant:V4 fkg:client plant:x . plant:x plant:max 77 .",
-    "a sensor of what names a foreign one": "plant:q plant:into plant:V2 . plant:x sosa:isHostedBy plant:q ; plant:max 77 .",
+    "a sensor of what names a foreign one": (
+        "plant:q plant:into plant:V2 . plant:x sosa:isHostedBy plant:q ; plant:max 77 ."
+    ),
 }
-PREFIXES = "@prefix isa95: <http://www.w3id.org/hsu-aut/DINEN62264-2#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+PREFIXES = (
+    "@prefix isa95: <http://www.w3id.org/hsu-aut/DINEN62264-2#> . @prefix owl:"
+    " <http://www.w3.org/2002/07/owl#> .\n"
+)
 PREFIXES += "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
 ALL = "rule r scope client for ?m where { ?o plant:max ?m } require cap <= ?m"
 
@@ -173,14 +214,26 @@ def test_parts_of_a_foreign_entity_are_removed_with_it(what: str, tmp_path: Path
 
 STAYING = {
     "a part of an own entity": "plant:x isa95:isPartOf plant:V1 ; plant:max 77 .",
-    "an own part of a foreign whole": 'plant:x isa95:isPartOf plant:V2 ; fkg:client "linz" ; plant:max 77 .',
+    "an own part of a foreign whole": (
+        'plant:x isa95:isPartOf plant:V2 ; fkg:client "linz" ; plant:max 77 .'
+    ),
     "an entity of several clients": 'plant:x fkg:client "linz", "wien" ; plant:max 77 .',
-    "what leads from an own vessel to a foreign one": "plant:x plant:from plant:V1 ; plant:into plant:V2 ; plant:max 77 .",
-    "a material that a foreign entity uses": "plant:V2 plant:uses plant:x . plant:x a plant:Steel ; plant:max 77 .",
-    "a shared quantity": "plant:V1 plant:r plant:x . plant:V2 plant:r plant:x . plant:x qudt:value 7; plant:max 77 .",
-    "a whole with foreign and common parts": "plant:x isa95:consistsOf plant:V2, plant:z ; plant:max 77 .",
+    "what leads from an own vessel to a foreign one": (
+        "plant:x plant:from plant:V1 ; plant:into plant:V2 ; plant:max 77 ."
+    ),
+    "a material that a foreign entity uses": (
+        "plant:V2 plant:uses plant:x . plant:x a plant:Steel ; plant:max 77 ."
+    ),
+    "a shared quantity": (
+        "plant:V1 plant:r plant:x . plant:V2 plant:r plant:x . plant:x qudt:value 7; plant:max 77 ."
+    ),
+    "a whole with foreign and common parts": (
+        "plant:x isa95:consistsOf plant:V2, plant:z ; plant:max 77 ."
+    ),
     "a blank node that nothing leads to": "[] plant:max 77 .",
-    "a class": "plant:x a <http://www.w3.org/2002/07/owl#Class> ; plant:max 77 . plant:V2 a plant:x .",
+    "a class": (
+        "plant:x a <http://www.w3.org/2002/07/owl#Class> ; plant:max 77 . plant:V2 a plant:x ."
+    ),
 }
 
 
@@ -202,10 +255,14 @@ def test_nothing_is_concluded_from_what_is_cut(tmp_path: Path) -> None:
     graph = (
         OWNED
         + PREFIXES
-        + "plant:busy rdfs:range plant:BusyArea . plant:V2 plant:busy plant:A . plant:A plant:max 77 .\n"
+        + "plant:busy rdfs:range plant:BusyArea . plant:V2 plant:busy plant:A . plant:A plant:max"
+        " 77 .\n"
     )
     graph += 'plant:V1 fkg:client "graz" .'
-    text = "rule r scope client for ?v, ?c, ?m where { ?v fkg:client ?c ; plant:max ?m } require cap <= ?m\n"
+    text = (
+        "rule r scope client for ?v, ?c, ?m where { ?v fkg:client ?c ; plant:max ?m } require cap"
+        " <= ?m\n"
+    )
     text = "use isa95\nprefix fkg: <https://w3id.org/fedkg/ns#>\n" + text
     text += (
         "rule s scope client for ?m where { ?a a plant:BusyArea ; plant:max ?m } require cap <= ?m"
@@ -355,10 +412,16 @@ def test_a_private_pack_is_as_if_there_were_no_other_clients(
 
 SECRET = 'plant:Hochofen_Wien plant:wiener_rezept 7 ; fkg:client "wien" .\n'
 SLIPS = {
-    "an entity": "rule r scope client for ?m where { plant:Hochofen_Wein plant:max ?m } require cap <= ?m",
+    "an entity": (
+        "rule r scope client for ?m where { plant:Hochofen_Wein plant:max ?m } require cap <= ?m"
+    ),
     "a property": "rule r scope client for ?m where { ?v plant:wiener_rezpt ?m } require cap <= ?m",
-    "a property by its bare name": "signal secret(?v) is wiener_rezpt in kg/h\nrule r scope client require cap <= 3 kg/h",
-    "a class by its bare name": "rule r scope client for ?v in class Hochofen_Wein require cap <= 3 kg/h",
+    "a property by its bare name": (
+        "signal secret(?v) is wiener_rezpt in kg/h\nrule r scope client require cap <= 3 kg/h"
+    ),
+    "a class by its bare name": (
+        "rule r scope client for ?v in class Hochofen_Wein require cap <= 3 kg/h"
+    ),
 }
 
 

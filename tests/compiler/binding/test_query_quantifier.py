@@ -18,7 +18,10 @@ SELECT ?m (?high AS ?max) WHERE {
   ?m a p:Machine ; plant:max ?high .
 }
 """
-RULE = 'prefix plant: <https://example.org/plant#>\nsignal torque in N.m\nrule r for ?m, ?max in query "sub/q.rq" require torque <= ?max\n'
+RULE = (
+    "prefix plant: <https://example.org/plant#>\nsignal torque in N.m\nrule r for ?m, ?max in query"
+    ' "sub/q.rq" require torque <= ?max\n'
+)
 
 
 def compiled(folder: Path, query: str, rule: str = RULE) -> Compilation:

@@ -128,7 +128,10 @@ def test_shapes(
             "FKG291",
         ),
         (
-            "set s for ?k, ?r where { ?k a plant:Site . ?x plant:budget ?r } keep parameters in l1_ball(radius = ?r)",
+            (
+                "set s for ?k, ?r where { ?k a plant:Site . ?x plant:budget ?r } keep parameters in"
+                " l1_ball(radius = ?r)"
+            ),
             "FKG291",
         ),
         (

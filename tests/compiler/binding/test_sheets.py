@@ -79,7 +79,10 @@ def test_numbers_take_the_unit_of_the_sheet_where_the_signal_has_another(tmp_pat
 def test_a_unit_that_contradicts_the_declaration(tmp_path: Path) -> None:
     (tmp_path / "limits.csv").write_text("tag,unit,low,high\nsteam,degC,1,2\n", encoding="utf-8")
     found = compile_rules(
-        text=f"signal steam in mbar\nrule r for {RULE.replace('limits.csv', str(tmp_path / 'limits.csv'))}\n"
+        text=(
+            "signal steam in mbar\nrule r for"
+            f" {RULE.replace('limits.csv', str(tmp_path / 'limits.csv'))}\n"
+        )
     ).diagnostics
     assert [problem.code for problem in found] == ["FKG213"]
 
@@ -115,7 +118,8 @@ def test_a_unit_that_contradicts_the_header(tmp_path: Path) -> None:
     assert [problem.code for problem in found] == ["FKG213", "FKG242"]
     assert (
         found[0].message
-        == "the sheet gives `Tool wear [min]` the unit `bar`, but it is in `min`, as its header says"
+        == "the sheet gives `Tool wear [min]` the unit `bar`, but it is in `min`, as its header"
+        " says"
     )
 
 
@@ -129,7 +133,10 @@ def test_units_from_headers_and_from_the_sheet_are_reported_once(tmp_path: Path)
         (
             "info",
             "FKG242",
-            "`A [min]` is taken to be in min, as its header says; so is 1 more, each as its own says",
+            (
+                "`A [min]` is taken to be in min, as its header says; so is 1 more, each as its own"
+                " says"
+            ),
         ),
         ("info", "FKG243", "`C` is taken to be in K, as its row of the sheet says"),
     ]

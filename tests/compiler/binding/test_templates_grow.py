@@ -26,11 +26,17 @@ def chain(length: int, body: str) -> str:
     ("text", "said"),
     [
         (
-            f"template t(x, y) = always [0, 3] x + {SUM} <= y\nrule r require follows t({SUM}, 3)\n",
+            (
+                f"template t(x, y) = always [0, 3] x + {SUM} <= y\nrule r require follows t({SUM},"
+                " 3)\n"
+            ),
             [],
         ),
         (
-            f"template t(x, y) = always [0, 3] x + {SUM} + {SUM} <= y\nrule r require follows t({SUM}, 3)\n",
+            (
+                f"template t(x, y) = always [0, 3] x + {SUM} + {SUM} <= y\nrule r require follows"
+                f" t({SUM}, 3)\n"
+            ),
             ["FKG034"],
         ),
         (chain(5, "not follows {}(x + x)"), []),

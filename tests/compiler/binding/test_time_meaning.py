@@ -97,7 +97,10 @@ def test_robustness_is_the_worst_of_the_window_in_the_unit_of_the_comparison() -
 def test_windows_differ_from_row_to_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("waits.csv").write_text("tag;wait [min]\np;0\nq;10\n", encoding="utf-8")
-    text = f'{CLIP}rule r for ?tag, ?wait in table "waits.csv" require always [0 min, ?wait] value(?tag) <= 5\n'
+    text = (
+        f'{CLIP}rule r for ?tag, ?wait in table "waits.csv" require always [0 min, ?wait]'
+        " value(?tag) <= 5\n"
+    )
     pack = compiled(text)
     (bank,) = pack.banks
     assert bank.rows == 2
@@ -107,7 +110,8 @@ def test_windows_differ_from_row_to_row(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_template_is_what_stands_in_its_place() -> None:
     template = "template inside(x, low, high, width) = always [0 h, width] low <= x <= high\n"
     used = compiled(
-        f"{CLIP}{SIGNAL}{template}rule r require follows inside(p, 1 bar, high = 5000 mbar, width = 10 min)\n"
+        f"{CLIP}{SIGNAL}{template}rule r require follows inside(p, 1 bar, high = 5000 mbar, width ="
+        " 10 min)\n"
     )
     written = compiled(
         f"{CLIP}{SIGNAL}rule r require always [0 h, 10 min] 1 bar <= p <= 5000 mbar\n"

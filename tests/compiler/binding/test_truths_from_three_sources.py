@@ -33,7 +33,8 @@ GRAPH = """@prefix plant: <https://example.org/plant#> .
 plant:Pump a owl:Class .
 plant:a a plant:Pump ; plant:wanted "yes" . plant:b a plant:Pump ; plant:wanted "off" .
 """ + "".join(
-    f'plant:{pump}{number} sosa:observes plant:{what} ; sosa:isHostedBy plant:{pump} ; fkg:column "{what[0]}{pump}" .\n'
+    f"plant:{pump}{number} sosa:observes plant:{what} ; sosa:isHostedBy plant:{pump} ; fkg:column"
+    f' "{what[0]}{pump}" .\n'
     for pump in "ab"
     for number, what in enumerate(("valve", "p"))
 )

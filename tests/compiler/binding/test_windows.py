@@ -44,7 +44,10 @@ def test_every_step_inside_the_interval_counts_and_no_other(
 def test_a_duration_in_any_unit_against_a_step_in_any_unit(
     number: int, unit: str, step: int, step_unit: str
 ) -> None:
-    text = f"timeline step {step} {step_unit}\nsignal p in bar\nrule r require always [0 s, {number / 10} {unit}] p <= 3\n"
+    text = (
+        f"timeline step {step} {step_unit}\nsignal p in bar\nrule r require always [0 s,"
+        f" {number / 10} {unit}] p <= 3\n"
+    )
     compilation = compile_rules(text=text)
     assert compilation.pack is not None
     exact = Fraction(number, 10) * UNITS[unit] / (step * UNITS[step_unit])

@@ -30,8 +30,10 @@ def problem(
 
 def test_the_place_is_underlined() -> None:
     said = render(problem(2, 6, 2, 9, help="mend it"), "one\nfour five six\n")
-    assert said == (
-        "rules.fkg:2:6: error[FKG999]: this is wrong\n  |\n2 | four five six\n  |      ^^^\n  = help: mend it"
+    assert (
+        said
+        == "rules.fkg:2:6: error[FKG999]: this is wrong\n  |\n2 | four five six\n  |      ^^^\n  ="
+        " help: mend it"
     )
 
 

@@ -122,8 +122,8 @@ def test_intervals_and_numbers_convert_their_units_and_may_be_expressions() -> N
 def test_clauses_over_a_quantifier_hold_row_by_row(tmp_path: Path) -> None:
     (tmp_path / "limits.csv").write_text("low,high\n0,10\n5,20\n", encoding="utf-8")
     pack = built(
-        'range knowledge r of quality for ?low, ?high in table "limits.csv"\n  when ash > ?low allow between ?low and ?high\n'
-        "  otherwise allow any\n",
+        'range knowledge r of quality for ?low, ?high in table "limits.csv"\n  when ash > ?low'
+        " allow between ?low and ?high\n  otherwise allow any\n",
         tmp_path,
     )
     interval = allowed_interval(pack, model(pack, "r"), samples(pack, ash=[1.0, 6.0, 0.0]))
@@ -384,7 +384,10 @@ def test_an_earlier_model_decides_as_its_output_can(
 
 def test_a_header_with_its_unit_is_that_of_the_signal_s_column(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text("Moisture [%],grade\n> 12.5,C\n", encoding="utf-8")
-    text = 'signal water in % column "Moisture" span 0 .. 40\npredict knowledge q of grade in table "q.csv"\n  otherwise predict A\n'
+    text = (
+        'signal water in % column "Moisture" span 0 .. 40\npredict knowledge q of grade in table'
+        ' "q.csv"\n  otherwise predict A\n'
+    )
     pack = built(text, tmp_path)
     np.testing.assert_array_equal(
         predictions(pack, model(pack, "q"), samples(pack, water=[13.0, 1.0])), [2.0, 0.0]

@@ -96,7 +96,7 @@ def test_intervals_are_compared_wherever_their_conditions_hold(
 )
 def test_a_prediction_counts_only_where_none_before_it_holds(clauses: str, expected: bool) -> None:
     found, codes = proven(
-        f"range knowledge r of grade when ash > 12 % allow C, D otherwise allow "
+        "range knowledge r of grade when ash > 12 % allow C, D otherwise allow "
         f"any\npredict knowledge p of grade {clauses}\n"
     )
     assert found["p"] == (("within",) if expected else ())
@@ -107,7 +107,8 @@ def test_what_is_not_allowed_is_shown_at_values_that_data_confirms() -> None:
     found = compile_rules(
         text=HEAD
         + "range knowledge r of quality when ash > 20 % allow 0 .. 40 % otherwise allow any\n"
-        + "predict knowledge p of quality when ash > 25 % predict 30 % otherwise predict 100 % - 2 * ash\n"
+        + "predict knowledge p of quality when ash > 25 % predict 30 % otherwise predict 100 % - 2"
+        " * ash\n"
     )
     assert found.pack is not None
     [message] = [item.message for item in found.diagnostics if item.code == "FKG380"]
@@ -205,9 +206,10 @@ def test_four_clauses_that_only_together_allow_nothing_are_not_proven_beside_oth
     None
 ):
     found, codes = proven(
-        'range knowledge r of grade when kind is "x" allow A when kind is "y" allow B '
-        'when (kind is "z" and ash > 1 %) allow B, C, D when (kind is "z" and ash > 2 %) allow A, C, D '
-        'when (kind is "z" and ash > 3 %) allow A, B, D when (kind is "z" and ash > 4 %) allow A, B, C otherwise allow any\n'
+        'range knowledge r of grade when kind is "x" allow A when kind is "y" allow B when (kind is'
+        ' "z" and ash > 1 %) allow B, C, D when (kind is "z" and ash > 2 %) allow A, C, D when'
+        ' (kind is "z" and ash > 3 %) allow A, B, D when (kind is "z" and ash > 4 %) allow A, B, C'
+        " otherwise allow any\n"
     )
     assert found["r"] == ()
     assert codes == ["FKG381"]

@@ -14,7 +14,10 @@ from fedkg.knowledge import predictions
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.driver import compile_rules
 
-HEAD = 'signal load in bar span 0 .. 20 column "load"\noutput speed in bar span 0 .. 20\nprefix plant: <http://example.org/>\n'
+HEAD = (
+    'signal load in bar span 0 .. 20 column "load"\noutput speed in bar span 0 .. 20\nprefix plant:'
+    " <http://example.org/>\n"
+)
 OVER = (
     "predict knowledge k of speed for ?m, ?hi, ?best where { ?m a plant:M ; plant:hi "
     "?hi ; plant:best ?best }\n"

@@ -159,11 +159,14 @@ def test_candidates_compile_beside_the_rules_they_came_of(tmp_path: Path) -> Non
 def test_a_private_pack_takes_its_own_findings_from_the_graph(tmp_path: Path, client: str) -> None:
     found = _learned(_mined_range("a", 3.0, 835.0), _mined_range("b", 8.0, 71.0))
     (tmp_path / "found.ttl").write_text(turtle(found))
-    pattern = '?p fkg:inference "night" ; fkg:number ?low, ?high . ?low fkg:numberName "low" . ?high fkg:numberName "high"'
+    pattern = (
+        '?p fkg:inference "night" ; fkg:number ?low, ?high . ?low fkg:numberName "low" . ?high'
+        ' fkg:numberName "high"'
+    )
     (tmp_path / "rules.fkg").write_text(
         "timeline step 1 h ends clip\noutput volume span 0 .. 900\n"
         f"rule own scope client for ?low, ?high where {{ {pattern} }} require initially "
-        f"always within 7 h ?low <= volume <= ?high\n"
+        "always within 7 h ?low <= volume <= ?high\n"
     )
     pack = authoring.compile([tmp_path / "rules.fkg", tmp_path / "found.ttl"], client=client)
     (bank,) = pack.banks

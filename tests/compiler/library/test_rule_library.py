@@ -200,8 +200,14 @@ def test_the_snippets_of_the_descriptions_are_turtle() -> None:
     import pyoxigraph as ox
 
     prefixes = library_file("isa95.limits", ".ttl").read_text(encoding="utf-8").split("\n\n")[0]
-    prefixes += "\n@prefix mason: <http://www.owl-ontologies.com/mason.owl#> .\n@prefix nist: <http://siam.nist.gov/AM-Ontology_v2#> .\n"
-    prefixes += "@prefix schema: <https://schema.org/> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n"
+    prefixes += (
+        "\n@prefix mason: <http://www.owl-ontologies.com/mason.owl#> .\n@prefix nist:"
+        " <http://siam.nist.gov/AM-Ontology_v2#> .\n"
+    )
+    prefixes += (
+        "@prefix schema: <https://schema.org/> .\n@prefix xsd:"
+        " <http://www.w3.org/2001/XMLSchema#> .\n"
+    )
     for name in FILES:
         lines = library_file(name).read_text(encoding="utf-8").split("\nuse ")[0].split("\n")
         snippet = "\n".join(
@@ -232,7 +238,10 @@ def test_static_facts_are_looked_at_when_rules_are_compiled(tmp_path: Path) -> N
 def test_each_shape_about_facts_lets_the_right_graph_pass_and_not_the_wrong_one(
     shape: str, tmp_path: Path
 ) -> None:
-    head = "@prefix schema: <https://schema.org/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n<https://example.org/it> "
+    head = (
+        "@prefix schema: <https://schema.org/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#>"
+        " .\n<https://example.org/it> "
+    )
     told = []
     for fact in FACTS[shape]:
         days = fact.replace("DAY1", '"2026-04-30"^^xsd:date').replace(

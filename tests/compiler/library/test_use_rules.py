@@ -57,7 +57,10 @@ def test_a_template_that_is_not_taken_yet_is_asked_for() -> None:
     text = "signal v in m3\nrule r require follows operational_range(v, 1, 9, 0 h, 2 h)\n"
     [found] = used(text).diagnostics
     assert (found.code, found.help) == ("FKG265", "write: use rules templates.operational_range")
-    text = "signal v in m3\ninfer s per client find ?low, ?high in operational_range(v, ?low, ?high, 0 h, 2 h)\n"
+    text = (
+        "signal v in m3\ninfer s per client find ?low, ?high in operational_range(v, ?low, ?high, 0"
+        " h, 2 h)\n"
+    )
     [found] = used(text).diagnostics
     assert (found.code, found.help) == ("FKG265", "write: use rules templates.operational_range")
     [found] = used("signal v in m3\nrule r require follows within_capacity(v)\n").diagnostics

@@ -50,7 +50,8 @@ def dump(pack: Pack) -> str:
                 f"weight {number_text(float(bank.weight[row]))}{' output' if record.output else ''}"
             )
             lines.append(
-                f"  {shown}: {row_text(pack, bank, row)}{' where ' + keys if keys else ''} | {params} | {weight}"
+                f"  {shown}: {row_text(pack, bank, row)}{' where ' + keys if keys else ''} |"
+                f" {params} | {weight}"
             )
     return "\n".join(lines)
 

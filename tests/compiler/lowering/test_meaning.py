@@ -32,7 +32,8 @@ output failure in probability column "Machine failure"
 HEAT = "rule heat require if process - air < 8.6 K and speed < 1380 1/min then failure >= 0.5\n"
 POWER = "rule power require if not 3500 W <= torque * speed <= 9 kW then failure >= 0.5\n"
 STRAIN = "".join(
-    f"rule strain_{letter} require if variant is {letter} and wear * torque > {limit} min.N.m then failure >= 0.5\n"
+    f"rule strain_{letter} require if variant is {letter} and wear * torque > {limit} min.N.m then"
+    " failure >= 0.5\n"
     for letter, limit in (("L", 11000), ("M", 12000), ("H", 13000))
 )
 
@@ -133,11 +134,15 @@ def test_what_holds_on_the_very_threshold(rule: str, row: float, holds: bool) ->
 def test_rows_are_selected_by_their_entities(tmp_path: Path) -> None:
     plant = tmp_path / "plant.ttl"
     plant.write_text(
-        "@prefix p: <https://example.org/p#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .\n"
-        'p:M1 a p:Machine ; fkg:keyColumn "machine" ; p:limit 10 . p:M2 a p:Machine ; fkg:keyColumn "machine" ; p:limit 20 .\n',
+        "@prefix p: <https://example.org/p#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .\np:M1 a"
+        ' p:Machine ; fkg:keyColumn "machine" ; p:limit 10 . p:M2 a p:Machine ; fkg:keyColumn'
+        ' "machine" ; p:limit 20 .\n',
         encoding="utf-8",
     )
-    text = "prefix p: <https://example.org/p#>\nsignal torque(?m) in N.m\nrule r for ?m, ?x where { ?m p:limit ?x } require torque(?m) <= ?x\n"
+    text = (
+        "prefix p: <https://example.org/p#>\nsignal torque(?m) in N.m\nrule r for ?m, ?x where { ?m"
+        " p:limit ?x } require torque(?m) <= ?x\n"
+    )
     pack = compile_rules([plant], text=text).pack
     assert pack is not None
     table = Table.of(

@@ -45,7 +45,10 @@ def test_the_row_before_is_the_machine_s_own(graph: Path, per: str) -> None:
     The tool of M1 is changed before the last row; only `per life` detects this.
     """
     graph.write_text(KEYED, encoding="utf-8")
-    text = f"{RULE_PREFIX}signal wear(?m) is plant:wear in min\nsignal life is plant:life\nrule r {MACHINES} require wear(?m) never falls{per}"
+    text = (
+        f"{RULE_PREFIX}signal wear(?m) is plant:wear in min\nsignal life is plant:life\nrule r"
+        f" {MACHINES} require wear(?m) never falls{per}"
+    )
     found = by_entity(compiled(text, [graph]), TABLE)
     np.testing.assert_array_equal(
         found["M1"], [nan, nan, 1, nan, nan if per == " per life" else -2]
@@ -54,7 +57,10 @@ def test_the_row_before_is_the_machine_s_own(graph: Path, per: str) -> None:
 
 
 def test_per_a_label_or_signal_with_a_header_of_its_own() -> None:
-    text = 'label grade classes A, B column "G"\nsignal ash in % column "Asche"\nrule r require ash never falls per grade'
+    text = (
+        'label grade classes A, B column "G"\nsignal ash in % column "Asche"\nrule r require ash'
+        " never falls per grade"
+    )
     assert by_entity(compiled(text), "G;Asche\nA;13\nB;12\nA;11\n")[""] == pytest.approx(
         [nan, nan, -2], nan_ok=True
     )
@@ -63,7 +69,10 @@ def test_per_a_label_or_signal_with_a_header_of_its_own() -> None:
 def test_a_limit_of_each_machine_is_held_against_its_own_rows(graph: Path) -> None:
     graph.write_text(KEYED, encoding="utf-8")
     for signal, reading in (("torque(?m)", "torque(?m)"), ("torque", "torque")):
-        text = f"{RULE_PREFIX}signal {signal} is plant:torque in N.m\nrule r {LIMITS} require {reading} <= ?h"
+        text = (
+            f"{RULE_PREFIX}signal {signal} is plant:torque in N.m\nrule r {LIMITS} require"
+            f" {reading} <= ?h"
+        )
         found = by_entity(compiled(text, [graph]), TABLE)
         np.testing.assert_array_equal(found["M1"], [-5, nan, 10, nan, 10])
         np.testing.assert_array_equal(found["M2"], [nan, 5, nan, -1, nan])
@@ -71,10 +80,14 @@ def test_a_limit_of_each_machine_is_held_against_its_own_rows(graph: Path) -> No
 
 def test_sensors_that_share_a_column_need_a_key(graph: Path) -> None:
     sensors = "".join(
-        f'plant:s{i} sosa:observes plant:torque ; sosa:isHostedBy plant:M{i} ; fkg:column "Torque" .\n'
+        f"plant:s{i} sosa:observes plant:torque ; sosa:isHostedBy plant:M{i} ; fkg:column"
+        ' "Torque" .\n'
         for i in (1, 2)
     )
-    text = f"{RULE_PREFIX}signal torque(?m) is plant:torque in N.m\nrule r {LIMITS} require torque(?m) <= ?h"
+    text = (
+        f"{RULE_PREFIX}signal torque(?m) is plant:torque in N.m\nrule r {LIMITS} require torque(?m)"
+        " <= ?h"
+    )
     graph.write_text(PREFIXES + sensors, encoding="utf-8")
     assert _codes(text, graph) == ["FKG207"]
     graph.write_text(
@@ -92,7 +105,10 @@ def test_two_entities_that_select_different_rows_are_reported(graph: Path) -> No
         encoding="utf-8",
     )
     both = "for ?m, ?l, ?h where { ?m plant:of ?l ; plant:max ?h }"
-    declared = f"{RULE_PREFIX}signal torque is plant:torque in N.m\nsignal own(?m) is plant:torque in N.m\n"
+    declared = (
+        f"{RULE_PREFIX}signal torque is plant:torque in N.m\nsignal own(?m) is plant:torque in"
+        " N.m\n"
+    )
     assert _codes(f"{declared}rule r {both} require torque <= ?h", graph) == ["FKG231"]
     assert _codes(f"{declared}rule r {both} require own(?m) <= ?h", graph) == []
 
@@ -120,11 +136,18 @@ def test_a_row_that_is_said_twice_counts_once(graph: Path, monkeypatch: pytest.M
     Path("limits.csv").write_text("tag,high\nA,5\nA,5\nB,7\n", encoding="utf-8")
     pack = compiled('rule r for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high')
     assert pack.banks[0].weight.tolist() == [0.5, 0.5]
-    power = "@prefix qudt: <http://qudt.org/schema/qudt/> . @prefix unit: <http://qudt.org/vocab/unit/> .\n"
-    limits = "[ qudt:numericValue 3.5 ; qudt:unit unit:KiloW ] , [ qudt:numericValue 3500 ; qudt:unit unit:W ]"
+    power = (
+        "@prefix qudt: <http://qudt.org/schema/qudt/> . @prefix unit:"
+        " <http://qudt.org/vocab/unit/> .\n"
+    )
+    limits = (
+        "[ qudt:numericValue 3.5 ; qudt:unit unit:KiloW ] , [ qudt:numericValue 3500 ; qudt:unit"
+        " unit:W ]"
+    )
     graph.write_text(f"{power}{PREFIXES}plant:M1 plant:power {limits} .", encoding="utf-8")
     pack = compiled(
-        f"{RULE_PREFIX}signal p in W\nrule r for ?m, ?h where {{ ?m plant:power ?h }} require p <= ?h",
+        f"{RULE_PREFIX}signal p in W\nrule r for ?m, ?h where {{ ?m plant:power ?h }} require p"
+        " <= ?h",
         [graph],
     )
     assert pack.rows == 1

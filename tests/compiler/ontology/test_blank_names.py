@@ -114,7 +114,8 @@ def test_twins_in_two_files_stay_two_nodes_as_in_one() -> None:
 def test_literals_are_those_that_stores_keep() -> None:
     triples = list(
         ox.parse(
-            b"<n:a> <n:b> 4.50, 04.5, 9.0e3, true, 'x'@EN, 'abc'^^<http://www.w3.org/2001/XMLSchema#decimal> .",
+            b"<n:a> <n:b> 4.50, 04.5, 9.0e3, true, 'x'@EN,"
+            b" 'abc'^^<http://www.w3.org/2001/XMLSchema#decimal> .",
             format=ox.RdfFormat.TURTLE,
         )
     )

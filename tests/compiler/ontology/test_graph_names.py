@@ -144,7 +144,8 @@ def test_a_class_of_observed_properties_has_the_columns_of_its_members(catalog: 
     graph = plant_graph(
         catalog,
         text
-        + "plant:s a sosa:Sensor ; sosa:observes plant:t2 ; sosa:isHostedBy plant:z ; fkg:column 'T2' ; qudt:unit 'degC' .",
+        + "plant:s a sosa:Sensor ; sosa:observes plant:t2 ; sosa:isHostedBy plant:z ; fkg:column"
+        " 'T2' ; qudt:unit 'degC' .",
     )
     facts = graph.columns_of(PLANT + "T", None)
     assert [(fact.column, fact.unit, fact.entity) for fact in facts] == [

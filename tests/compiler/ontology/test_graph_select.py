@@ -251,7 +251,10 @@ def test_a_name_that_the_graph_lacks_is_a_warning_and_rows_come_all_the_same(pla
 
 
 def test_strings_and_comments_are_not_checked(plant: Graph) -> None:
-    where = '?x a isa95:Site # isa95:Nothing and <http://a b>\n FILTER(STR(?x) != \'isa95:Nope\' && ?x != """mason:No""")'
+    where = (
+        "?x a isa95:Site # isa95:Nothing and <http://a b>\n FILTER(STR(?x) != 'isa95:Nope' && ?x"
+        ' != """mason:No""")'
+    )
     assert plant.select(where, ["x"], span=HERE) == ([(iri("graz"),)], ())
 
 

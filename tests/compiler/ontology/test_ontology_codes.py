@@ -58,8 +58,9 @@ def twice(catalog: Catalog) -> Problems:
 
 BOMB = '<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a SYSTEM "b">]><r>&a;</r>'
 SCHEMA = (
-    '<schema xmlns="http://www.w3.org/2001/XMLSchema" xmlns:x="http://x" targetNamespace="http://x"><complexType name="A"><sequence>'
-    '<element name="t" type="x:ToolTyp"/></sequence></complexType></schema>'
+    '<schema xmlns="http://www.w3.org/2001/XMLSchema" xmlns:x="http://x"'
+    ' targetNamespace="http://x"><complexType name="A"><sequence><element name="t"'
+    ' type="x:ToolTyp"/></sequence></complexType></schema>'
 )
 TRIPLE = "<http://a> <http://b> 1 ."
 TRIPLE_SHA = hashlib.sha256(TRIPLE.encode()).hexdigest()
@@ -135,8 +136,10 @@ CASES: dict[str, tuple[str, Case]] = {
         "the status of a proposed mapping is 'maybe'",
         lambda c, _: loaded(
             c,
-            text="@prefix fkg: <https://w3id.org/fedkg/ns#> . [] a fkg:ProposedMapping ; "
-            "fkg:mappingStatus 'maybe' .",
+            text=(
+                "@prefix fkg: <https://w3id.org/fedkg/ns#> . [] a fkg:ProposedMapping ; "
+                "fkg:mappingStatus 'maybe' ."
+            ),
         ),
     ),
     "FKG118": ("more than 0 triples follow from the graphs", lambda c, _: without_room(c)),

@@ -19,7 +19,10 @@ from fedkg_compiler.ontology.rdf_reader import Document, read_file, read_rdf
 
 XML_HEAD = '<?xml version="1.0"?>'
 RDF_OPEN = '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="http://x/">'
-RDF = f'{XML_HEAD}{RDF_OPEN}<rdf:Description rdf:about="http://a"><x:p>5</x:p></rdf:Description></rdf:RDF>'
+RDF = (
+    f"{XML_HEAD}{RDF_OPEN}<rdf:Description"
+    ' rdf:about="http://a"><x:p>5</x:p></rdf:Description></rdf:RDF>'
+)
 
 
 def read(
@@ -50,7 +53,10 @@ def one(text: str | bytes, name: str = "plant.ttl") -> Diagnostic:
         ('[{"@id": "http://a"}]', "a.jsonld", "json-ld"),
         ("Prefix(:=<http://x/>)\nOntology(<http://x>)", "a.owl", "owl-functional"),
         (
-            '<?xml version="1.0"?><!-- x --><!DOCTYPE o [<!ENTITY a "b>">]>\n<Ontology xmlns="http://www.w3.org/2002/07/owl#"/>',
+            (
+                '<?xml version="1.0"?><!-- x --><!DOCTYPE o [<!ENTITY a "b>">]>\n<Ontology'
+                ' xmlns="http://www.w3.org/2002/07/owl#"/>'
+            ),
             "a",
             "owl-xml",
         ),

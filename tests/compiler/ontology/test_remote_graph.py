@@ -25,7 +25,8 @@ from fedkg_compiler.ontology.stores.remote import read_endpoint
 SPACE = "https://example.org/plant#"
 PREFIX = "@prefix : <https://example.org/plant#> . @prefix q: <http://qudt.org/schema/qudt/> .\n"
 PLANT = PREFIX + "".join(
-    f':M{i} a :Mill ; :label "Mühle {i}"@de ; :maxTorque [ q:numericValue {i}.50 ; q:unit :NM ] ; :tags ("a" {i}) .\n'
+    f':M{i} a :Mill ; :label "Mühle {i}"@de ; :maxTorque [ q:numericValue {i}.50 ; q:unit :NM ] ;'
+    f' :tags ("a" {i}) .\n'
     for i in range(40)
 )
 HTML = b"<!doctype html><html><body>Sign in</body></html>"

@@ -299,8 +299,9 @@ def test_mappings_that_were_accepted_hold_in_a_store_too(store: Path, tmp_path: 
     path = tmp_path / "mapped.ttl"
     path.write_text(
         ONE.replace(":Mill rdfs:subClassOf :Machine .", "")
-        + "@prefix fkg: <https://w3id.org/fedkg/ns#> . "
-        '[] fkg:mappingSource :Mill ; fkg:mappingPredicate rdfs:subClassOf ; fkg:mappingTarget :Machine ; fkg:mappingStatus "accepted" .',
+        + "@prefix fkg: <https://w3id.org/fedkg/ns#> . [] fkg:mappingSource :Mill ;"
+        " fkg:mappingPredicate rdfs:subClassOf ; fkg:mappingTarget :Machine ; fkg:mappingStatus"
+        ' "accepted" .',
         encoding="utf-8",
     )
     loaded(store, path)

@@ -54,7 +54,10 @@ TORN = {
     ),
     "a tangent": ("rule p require tanh(a) <= 0.5\nrule q require a^2 >= 0.5\n", "p q"),
     "three": (
-        "rule p require exp(a) + sin(b) <= 1.5\nrule q require a + b >= 9\nrule r require sin(b) >= 0.49\n",
+        (
+            "rule p require exp(a) + sin(b) <= 1.5\nrule q require a + b >= 9\nrule r require"
+            " sin(b) >= 0.49\n"
+        ),
         "p q r",
     ),
     "a fraction of a power": (

@@ -24,9 +24,13 @@ TOGETHER = {
     "a chain": "exp(a) == b; sqrt(b) == c; log(c + 1) == d; d + e == 5",
     "a circle": "sin(a) == b / 10; cos(b) == c / 10; a + b + c == 4",
     "two at once": "exp(a) + b == 5; a + exp(b) == 4",
-    "conditions": "if a >= 5 then exp(b) == c; if b >= 1 then sin(c) == d / 10; if d >= 3 then a == sqrt(b)",
+    "conditions": (
+        "if a >= 5 then exp(b) == c; if b >= 1 then sin(c) == d / 10; if d >= 3 then a == sqrt(b)"
+    ),
     "many": "exp(a / 5) == b; b * c <= d; sqrt(d) + e >= f; f^2 == g + exp(h / 5); tanh(g) >= 0.5",
-    "rows that feed each other": "a == b * exp(-c); d == a / (1 + e); f == d^2 + sqrt(e); g == tanh(f); h == f + g",
+    "rows that feed each other": (
+        "a == b * exp(-c); d == a / (1 + e); f == d^2 + sqrt(e); g == tanh(f); h == f + g"
+    ),
     "steps": "floor(a) == b; round(a * 2) == c; b + c >= 7",
     "an end that is met": "exp(a) == b; a <= 1; a >= 1",
     "a product": "a * b == c * d; log(a + 1) + log(b + 1) >= 3",
@@ -88,7 +92,10 @@ def test_many_roots_are_decided_by_boxes() -> None:
     """The solver gives up on them; that must neither use up the budget nor lose the smallest
     conflict.
     """
-    roots = "sqrt(a) + sqrt(b) + sqrt(c) >= 5; sqrt(b) + sqrt(c) + sqrt(d) >= 5.5; sqrt(d) + sqrt(e) + sqrt(f) >= 6; "
+    roots = (
+        "sqrt(a) + sqrt(b) + sqrt(c) >= 5; sqrt(b) + sqrt(c) + sqrt(d) >= 5.5; sqrt(d) + sqrt(e) +"
+        " sqrt(f) >= 6; "
+    )
     pack = compiled(
         rules(roots + "sqrt(f) + sqrt(g) + sqrt(h) >= 6.5; a + b + c + d + e + f + g + h <= 20")
     )

@@ -21,15 +21,24 @@ signal load in N.m column "Torque [Nm]"
 """
 CASES = {
     "both look ahead": (
-        "rule a require if load > 90 N.m then next load >= 60 N.m\nrule b for ?m in class plant:Mill require next torque(?m) <= 50 N.m\n",
+        (
+            "rule a require if load > 90 N.m then next load >= 60 N.m\nrule b for ?m in class"
+            " plant:Mill require next torque(?m) <= 50 N.m\n"
+        ),
         [],
     ),
     "a rule about mills does not hold of the next row of any machine": (
-        "rule a require next load >= 60 N.m\nrule b for ?m in class plant:Mill require torque(?m) * torque(?m) <= 2500 N^2.m^2\n",
+        (
+            "rule a require next load >= 60 N.m\nrule b for ?m in class plant:Mill require"
+            " torque(?m) * torque(?m) <= 2500 N^2.m^2\n"
+        ),
         [],
     ),
     "a rule about all rows holds of the next row of a mill": (
-        "rule a require load >= 60 N.m\nrule b for ?m in class plant:Mill require next torque(?m) <= 50 N.m\n",
+        (
+            "rule a require load >= 60 N.m\nrule b for ?m in class plant:Mill require next"
+            " torque(?m) <= 50 N.m\n"
+        ),
         ["conflict"],
     ),
     "both are about mills": (

@@ -51,7 +51,10 @@ APART = {
 
 def find_verdicts(one: str, other: str, ends: str = "") -> list[tuple[str, tuple[str, ...]]]:
     pack = compile_rules(
-        text=f"timeline step 1 min{ends}\n{SIGNALS}rule one require {one}\nrule two require {other}\n",
+        text=(
+            f"timeline step 1 min{ends}\n{SIGNALS}rule one require {one}\nrule two require"
+            f" {other}\n"
+        ),
         reason=False,
     ).pack
     assert pack is not None
@@ -96,7 +99,8 @@ def test_a_rule_holds_at_later_steps_too() -> None:
 def test_two_windows_imply_one_across_them() -> None:
     rules = (
         SIGNALS
-        + "rule one require always [2 min, 4 min] a <= 5\nrule two require always [4 min, 6 min] a <= 5\n"
+        + "rule one require always [2 min, 4 min] a <= 5\nrule two require always [4 min, 6 min] a"
+        " <= 5\n"
     )
     rules += "rule three require always [3 min, 5 min] a <= 6\n"
     pack = compile_rules(text="timeline step 1 min\n" + rules, reason=False).pack

@@ -71,7 +71,10 @@ CONFLICTS = {
         "interval",
     ),
     "a sum": (
-        "rule a require torque + pressure * 1 N.m/bar <= 5\nrule b require torque >= 4 N.m\nrule c require pressure >= 2 bar\n",
+        (
+            "rule a require torque + pressure * 1 N.m/bar <= 5\nrule b require torque >= 4"
+            " N.m\nrule c require pressure >= 2 bar\n"
+        ),
         ("a", "b", "c"),
         "z3",
     ),
@@ -92,7 +95,10 @@ CONFLICTS = {
         "z3",
     ),
     "extremes": (
-        "rule a require max(torque, 10 N.m) <= 20 N.m\nrule b require min(torque, 30 N.m) >= 25 N.m\n",
+        (
+            "rule a require max(torque, 10 N.m) <= 20 N.m\nrule b require min(torque, 30 N.m) >= 25"
+            " N.m\n"
+        ),
         ("a", "b"),
         "z3",
     ),
@@ -111,13 +117,22 @@ def test_a_conflict_and_its_proof(name: str) -> None:
 
 QUIET = {
     "touching bounds": "rule a require torque >= 5 N.m\nrule b require torque <= 5 N.m\n",
-    "touching after conversion": "rule a require pressure >= 6 bar\nrule b require pressure <= 600 kPa\n",
-    "a tenth and two": "rule a require torque >= 0.3 N.m\nrule b require torque - 0.1 N.m <= 0.2 N.m\n",
-    "a bound at the end of its span": "rule a require torque <= 100 N.m\nrule b require torque >= 0 N.m\n",
-    "conditions that exclude each other": (
-        "rule a require if speed > 2000 rpm then failure >= 0.5\nrule b require if speed < 100 rpm then failure < 0.4\n"
+    "touching after conversion": (
+        "rule a require pressure >= 6 bar\nrule b require pressure <= 600 kPa\n"
     ),
-    "a soft rule inside a hard one": "rule a hard require torque <= 70 N.m\nrule b require torque <= 60 N.m\n",
+    "a tenth and two": (
+        "rule a require torque >= 0.3 N.m\nrule b require torque - 0.1 N.m <= 0.2 N.m\n"
+    ),
+    "a bound at the end of its span": (
+        "rule a require torque <= 100 N.m\nrule b require torque >= 0 N.m\n"
+    ),
+    "conditions that exclude each other": (
+        "rule a require if speed > 2000 rpm then failure >= 0.5\nrule b require if speed < 100 rpm"
+        " then failure < 0.4\n"
+    ),
+    "a soft rule inside a hard one": (
+        "rule a hard require torque <= 70 N.m\nrule b require torque <= 60 N.m\n"
+    ),
 }
 
 
@@ -134,7 +149,10 @@ def test_nothing_is_said_where_nothing_is_wrong(name: str) -> None:
         ("rule a require torque * wear <= 30000 N.m.min\n", ("never_fails", ("a",), "z3")),
         ("rule a require if wear > 250 min then failure >= 0.5\n", ("never_applies", ("a",), "z3")),
         (
-            "rule a require if wear > 150 min then failure >= 0.5\nrule b hard require wear <= 100 min\n",
+            (
+                "rule a require if wear > 150 min then failure >= 0.5\nrule b hard require wear <="
+                " 100 min\n"
+            ),
             ("never_applies", ("a", "b"), "z3"),
         ),
         (
@@ -150,7 +168,10 @@ def test_nothing_is_said_where_nothing_is_wrong(name: str) -> None:
             ("redundant", ("b", "a"), "interval"),
         ),
         (
-            "rule a require abs(pressure) <= 1 bar\nrule b require pressure * pressure <= 4 bar^2\n",
+            (
+                "rule a require abs(pressure) <= 1 bar\nrule b require pressure * pressure <= 4"
+                " bar^2\n"
+            ),
             ("redundant", ("b", "a"), "z3"),
         ),
         (
@@ -169,7 +190,8 @@ def test_one_verdict(rules: str, expected: tuple[str, tuple[str, ...], str]) -> 
 
 def test_a_condition_under_which_rules_contradict_each_other() -> None:
     pack, found = verdicts(
-        "rule a require if speed > 2000 rpm then failure >= 0.5\nrule b require if speed > 1500 rpm then failure < 0.4\n"
+        "rule a require if speed > 2000 rpm then failure >= 0.5\nrule b require if speed > 1500 rpm"
+        " then failure < 0.4\n"
     )
     (one,) = found
     assert (one.kind, one.rules) == ("conditional", ("a", "b"))
@@ -178,7 +200,8 @@ def test_a_condition_under_which_rules_contradict_each_other() -> None:
 
 def test_the_later_of_three_equal_rules_goes() -> None:
     found = verdicts(
-        "rule a require torque <= 60 N.m\nrule b require torque <= 60 N.m\nrule c require torque <= 60 N.m\n"
+        "rule a require torque <= 60 N.m\nrule b require torque <= 60 N.m\nrule c require torque <="
+        " 60 N.m\n"
     )[1]
     assert [one.rules[0] for one in found] == ["b", "c"]
 
@@ -190,7 +213,10 @@ STEPS = "timeline step 1 min\n" + SIGNALS
     ("rules", "expected"),
     [
         (
-            "rule a require always [0, 3 min] torque <= 3 N.m\nrule b require eventually within 30 min torque >= 5 N.m\n",
+            (
+                "rule a require always [0, 3 min] torque <= 3 N.m\nrule b require eventually within"
+                " 30 min torque >= 5 N.m\n"
+            ),
             "conflict",
         ),
         ("rule a require torque <= 3 N.m\nrule b require next torque >= 5 N.m\n", "conflict"),
@@ -199,7 +225,10 @@ STEPS = "timeline step 1 min\n" + SIGNALS
             "conflict",
         ),
         (
-            "rule a require if torque >= 2 N.m then next torque >= 5 N.m\nrule b require torque <= 3 N.m\n",
+            (
+                "rule a require if torque >= 2 N.m then next torque >= 5 N.m\nrule b require torque"
+                " <= 3 N.m\n"
+            ),
             "conditional",
         ),
     ],
@@ -211,7 +240,10 @@ def test_rules_over_several_steps(rules: str, expected: str) -> None:
 
 
 def test_rules_over_several_steps_that_go_together() -> None:
-    rules = "rule a require if torque >= 5 N.m then eventually within 10 min torque <= 2 N.m\nrule b require torque <= 9 N.m\n"
+    rules = (
+        "rule a require if torque >= 5 N.m then eventually within 10 min torque <= 2 N.m\nrule b"
+        " require torque <= 9 N.m\n"
+    )
     assert verdicts(rules, STEPS)[1] == []
 
 
@@ -253,7 +285,8 @@ def test_what_is_not_decided_is_reported() -> None:
     from fedkg_compiler.reason import Budget
 
     pack, _ = verdicts(
-        "rule a require torque * speed >= 20 kW\nrule b require torque + speed * 1 N.m/rpm <= 90 N.m\n"
+        "rule a require torque * speed >= 20 kW\nrule b require torque + speed * 1 N.m/rpm <= 90"
+        " N.m\n"
     )
     found = reason(pack, Budget(total=0))
     assert [(one.kind, one.rules, one.detail) for one in found] == [
@@ -339,7 +372,10 @@ def test_presence_does_not_follow_from_a_rule_that_an_empty_cell_leaves_unknown(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plant.ttl").write_text(SHAPES)
-    text = 'prefix plant: <https://example.org/plant#>\nsignal state(?p) is plant:state column "state"\nshapes "plant.ttl"\n'
+    text = (
+        "prefix plant: <https://example.org/plant#>\nsignal state(?p) is plant:state column"
+        ' "state"\nshapes "plant.ttl"\n'
+    )
     compilation = compile_rules(text=text, graphs=[tmp_path / "plant.ttl"], reason=False)
     assert compilation.pack is not None, [problem.message for problem in compilation.diagnostics]
     assert sum(bank.rows for bank in compilation.pack.banks) == 2
@@ -354,5 +390,8 @@ def test_a_chain_over_a_value_that_may_be_missing_makes_nothing_redundant() -> N
         )
         == []
     )
-    near = "rule a require torque * torque <= 49 N^2.m^2 and wear <= 9 min\nrule c require torque * torque <= 64 N^2.m^2\n"
+    near = (
+        "rule a require torque * torque <= 49 N^2.m^2 and wear <= 9 min\nrule c require torque *"
+        " torque <= 64 N^2.m^2\n"
+    )
     assert verdict_triples(near) == [("redundant", ("c", "a"), "z3")]

@@ -117,7 +117,10 @@ def test_rules_that_every_trace_breaks_at_its_end_are_looked_at_before_it() -> N
 
     Each `until` is violated there, whatever the trace; detecting this is cheap.
     """
-    text = f"timeline step 1 min ends clip\n{SIGNALS}rule one require x >= 1 bar until [10 min, 100 min] y >= 5 bar\n"
+    text = (
+        f"timeline step 1 min ends clip\n{SIGNALS}rule one require x >= 1 bar until [10 min, 100"
+        " min] y >= 5 bar\n"
+    )
     text += "rule other require x <= 8 bar until [5 min, 90 min] y >= 4 bar\n"
     pack = compile_rules(text=text, reason=False).pack
     assert pack is not None
@@ -130,7 +133,10 @@ def test_rules_that_every_trace_breaks_at_its_end_are_looked_at_before_it() -> N
 
 
 def test_a_conflict_across_long_windows_is_minimal_and_has_traces() -> None:
-    text = f"timeline step 1 min\n{SIGNALS}signal z in bar span 0 .. 10\nrule high require y >= 6 bar\nrule other require z <= 9 bar\n"
+    text = (
+        f"timeline step 1 min\n{SIGNALS}signal z in bar span 0 .. 10\nrule high require y >= 6"
+        " bar\nrule other require z <= 9 bar\n"
+    )
     text += "rule never require if y >= 5 bar then always [10 min, 100 min] x <= 5 bar\n"
     text += "rule once require if y >= 5 bar then eventually [20 min, 80 min] x >= 6 bar\n"
     pack = compile_rules(text=text, reason=False).pack

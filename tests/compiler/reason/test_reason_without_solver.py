@@ -101,8 +101,14 @@ def test_a_plain_file_is_decided_without_a_step() -> None:
     )
     for i, (one, other) in enumerate(zip(tags, [*tags[3:], *tags[:3]], strict=True)):
         text += f"rule low_{i} require {10 + i} bar <= {one} <= {900 + i} bar\n"
-        text += f"rule if_{i} require if {one} >= {600 + i} bar and {other} < {300 + i} bar then failure >= 0.5\n"
-        text += f"rule or_{i} require if {one} > {700 + i} bar or {other} < {200 + i} bar then not failure < 0.25\n"
+        text += (
+            f"rule if_{i} require if {one} >= {600 + i} bar and {other} < {300 + i} bar then"
+            " failure >= 0.5\n"
+        )
+        text += (
+            f"rule or_{i} require if {one} > {700 + i} bar or {other} < {200 + i} bar then not"
+            " failure < 0.25\n"
+        )
         text += f"rule order_{i} require {one} - {other} <= {650 + i} bar\n"
         text += f"rule rises_{i} require failure never falls as {one} rises\n"
     assert find_verdicts(text, Budget(total=0), "") == []
@@ -110,9 +116,18 @@ def test_a_plain_file_is_decided_without_a_step() -> None:
 
 FOLLOWS = {
     "a product": "rule a require torque * speed <= 9 kW\nrule b require torque * speed <= 10 kW\n",
-    "a condition": "rule a require if wear > 100 min then failure >= 0.5\nrule b require if wear > 150 min then failure >= 0.4\n",
-    "a box": "rule a require torque * speed <= 9 kW\nrule b require torque <= 50 N.m or speed <= 2000 rpm\n",
-    "a box and a quotient": "rule a require torque * speed / 2 <= 4 kW\nrule b require not (torque > 50 N.m and speed > 2000 rpm)\n",
+    "a condition": (
+        "rule a require if wear > 100 min then failure >= 0.5\nrule b require if wear > 150 min"
+        " then failure >= 0.4\n"
+    ),
+    "a box": (
+        "rule a require torque * speed <= 9 kW\nrule b require torque <= 50 N.m or speed <= 2000"
+        " rpm\n"
+    ),
+    "a box and a quotient": (
+        "rule a require torque * speed / 2 <= 4 kW\nrule b require not (torque > 50 N.m and speed >"
+        " 2000 rpm)\n"
+    ),
 }
 
 
@@ -122,10 +137,21 @@ def test_what_follows_by_numbers_or_intervals_needs_no_step(name: str) -> None:
 
 
 APART = {
-    "the tighter one comes later": "rule a require torque * speed <= 10 kW\nrule b require torque * speed <= 9 kW\n",
-    "another text": "rule a require if variant is H then torque <= 5 N.m\nrule b require if variant is L then torque <= 6 N.m\n",
-    "a root without a value": "rule a require sqrt(torque * 1 N^-1.m^-1 - 3) <= 5\nrule b require sqrt(torque * 1 N^-1.m^-1 - 4) <= 5\n",
-    "a corner of the box": "rule a require torque * speed <= 9 kW\nrule b require torque <= 30 N.m or speed <= 1000 rpm\n",
+    "the tighter one comes later": (
+        "rule a require torque * speed <= 10 kW\nrule b require torque * speed <= 9 kW\n"
+    ),
+    "another text": (
+        "rule a require if variant is H then torque <= 5 N.m\nrule b require if variant is L then"
+        " torque <= 6 N.m\n"
+    ),
+    "a root without a value": (
+        "rule a require sqrt(torque * 1 N^-1.m^-1 - 3) <= 5\nrule b require sqrt(torque * 1"
+        " N^-1.m^-1 - 4) <= 5\n"
+    ),
+    "a corner of the box": (
+        "rule a require torque * speed <= 9 kW\nrule b require torque <= 30 N.m or speed <= 1000"
+        " rpm\n"
+    ),
 }
 
 
@@ -136,7 +162,10 @@ def test_what_does_not_follow_is_not_said(name: str) -> None:
 
 
 def test_a_real_conflict_is_not_decided_without_the_solver() -> None:
-    rules = "rule a require torque * speed >= 9 kW\nrule b require torque + speed * 1 N.m/rpm <= 10 N.m\n"
+    rules = (
+        "rule a require torque * speed >= 9 kW\nrule b require torque + speed * 1 N.m/rpm <= 10"
+        " N.m\n"
+    )
     assert find_verdicts(rules, Budget(total=0)) == [("undecided", ("a", "b"))]
     assert find_verdicts(rules, Budget()) == [("conflict", ("a", "b"))]
 

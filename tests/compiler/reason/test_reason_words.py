@@ -42,15 +42,24 @@ ASKED = {
     [
         (
             "time",
-            "whether `a` and `b` contradict or repeat each other, or can never fail, could not be decided within the time",
+            (
+                "whether `a` and `b` contradict or repeat each other, or can never fail, could not"
+                " be decided within the time"
+            ),
         ),
         (
             "size",
-            "whether `a` and `b` contradict each other was looked at for each entity, not for all of them at once",
+            (
+                "whether `a` and `b` contradict each other was looked at for each entity, not for"
+                " all of them at once"
+            ),
         ),
         (
             "places",
-            "7,000 combinations of keys (of machines, products and the like) were not looked at: there are too many",
+            (
+                "7,000 combinations of keys (of machines, products and the like) were not looked"
+                " at: there are too many"
+            ),
         ),
     ],
 )
@@ -69,7 +78,10 @@ def test_an_undecided_verdict_is_an_info_message(detail: str, words: str) -> Non
 def test_what_is_asked_of_missing_values_is_said_as_such_and_never_to_hold_always(
     having: str, tmp_path: Path
 ) -> None:
-    query = "PREFIX p: <https://ex.org/p#>\nSELECT ?l WHERE { ?l p:has ?m . OPTIONAL { ?m p:press ?v } } "
+    query = (
+        "PREFIX p: <https://ex.org/p#>\nSELECT ?l WHERE { ?l p:has ?m . OPTIONAL { ?m p:press ?v"
+        " } } "
+    )
     (tmp_path / "q.rq").write_text(f"{query}GROUP BY ?l HAVING({having})\n")
     (tmp_path / "g.ttl").write_text(GRAPH)
     (tmp_path / "r.fkg").write_text('queries "q.rq"\n')
@@ -105,7 +117,10 @@ p:s2 sosa:isHostedBy p:P2 ; sosa:observes p:press ; fkg:column "p2" ; qudt:hasUn
 
 
 def test_aggregates_are_said_without_the_members_that_there_are_not(tmp_path: Path) -> None:
-    query = "PREFIX p: <https://ex.org/p#>\nSELECT ?l WHERE { ?l p:has ?m . ?m p:press ?v } GROUP BY ?l HAVING(SUM(?v) > 3 && MIN(?v) < 1)\n"
+    query = (
+        "PREFIX p: <https://ex.org/p#>\nSELECT ?l WHERE { ?l p:has ?m . ?m p:press ?v } GROUP BY ?l"
+        " HAVING(SUM(?v) > 3 && MIN(?v) < 1)\n"
+    )
     (tmp_path / "q.rq").write_text(query)
     (tmp_path / "g.ttl").write_text(SUMMED)
     (tmp_path / "r.fkg").write_text('queries "q.rq"\n')
@@ -135,7 +150,8 @@ def test_each_giver_of_a_redundant_rule_is_named_where_rows_follow_from_differen
     )
     (said,) = diagnostics_of(pack, [found], {})
     assert said.message.endswith(
-        "follows from `one` (t1 <= 3 bar) for M1, and for 1 more from one or more of `one` and `two`"
+        "follows from `one` (t1 <= 3 bar) for M1, and for 1 more from one or more of `one` and"
+        " `two`"
     )
     assert "()" not in said.message
 

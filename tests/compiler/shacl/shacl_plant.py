@@ -59,7 +59,8 @@ PUMPS = ("P1", "P2", "P3")
 def compile_shapes(folder: Path, shapes: str) -> Compilation:
     """The plant with a column for each property of each pump, under these shapes."""
     sensors = "\n".join(
-        f'plant:{name}_{pump} sosa:observes plant:{name} ; sosa:isHostedBy plant:{pump} ; fkg:column "{name} {pump}" .'
+        f"plant:{name}_{pump} sosa:observes plant:{name} ; sosa:isHostedBy plant:{pump} ;"
+        f' fkg:column "{name} {pump}" .'
         for name in VALUES
         for pump in PUMPS
     )

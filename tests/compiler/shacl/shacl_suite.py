@@ -44,7 +44,9 @@ STANDARD = (
 """Vocabularies with properties that are not data."""
 
 KNOWN: dict[str, str] = {
-    "core/property/uniqueLang-002": 'the graph store reads `"1"^^xsd:boolean` as `true`, which the suite tells apart'
+    "core/property/uniqueLang-002": (
+        'the graph store reads `"1"^^xsd:boolean` as `true`, which the suite tells apart'
+    )
 }
 """Tests with another verdict, and why."""
 

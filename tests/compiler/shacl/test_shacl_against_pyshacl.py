@@ -93,7 +93,10 @@ NODE = [
 
 def asked(pattern: str) -> str:
     """A target by a query."""
-    return f'sh:target [ a sh:SPARQLTarget ; sh:prefixes <https://example.org/plant> ; sh:select "SELECT ?this WHERE {{ {pattern} }}" ]'
+    return (
+        "sh:target [ a sh:SPARQLTarget ; sh:prefixes <https://example.org/plant> ; sh:select"
+        f' "SELECT ?this WHERE {{ {pattern} }}" ]'
+    )
 
 
 TARGETS = [
@@ -117,7 +120,10 @@ plant:AboveComponent a sh:ConstraintComponent ; sh:parameter [ sh:path plant:abo
 
 
 def sparql(text: str) -> str:
-    return f'sh:sparql [ sh:prefixes <https://example.org/plant> ; sh:message "no" ; sh:select """{text}""" ]'
+    return (
+        'sh:sparql [ sh:prefixes <https://example.org/plant> ; sh:message "no" ; sh:select'
+        f' """{text}""" ]'
+    )
 
 
 def written(body: str) -> str:
@@ -143,7 +149,7 @@ def shapes() -> str:
     lines += [
         f"plant:S{first + i} a sh:NodeShape ; {target} ; sh:property plant:S{first + i}_ . "
         f"plant:S{first + i}_ sh:path plant:pressure ; "
-        f"sh:maxInclusive 2 ; sh:minCount 1 ; "
+        "sh:maxInclusive 2 ; sh:minCount 1 ; "
         f"{sparql('SELECT $this WHERE { $this $PATH ?v . FILTER(?v < 1) }')} ."
         for i, target in enumerate(TARGETS)
     ]

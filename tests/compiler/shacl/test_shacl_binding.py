@@ -306,7 +306,7 @@ def test_every_component_has_exactly_one_place(folder: Path) -> None:
 def test_many_parts_are_listed_when_they_are_asked_for(folder: Path) -> None:
     shapes = "\n".join(
         f"plant:S{i} a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path "
-        f"plant:serial ; sh:minLength 1 ] ."
+        "plant:serial ; sh:minLength 1 ] ."
         for i in range(50)
     )
     pack = pack_of(compiled(folder, shapes))

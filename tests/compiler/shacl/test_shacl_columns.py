@@ -138,7 +138,8 @@ def test_violations_are_what_evaluate_counts(tmp_path: Path) -> None:
 def test_a_broken_line_is_reported_with_its_number(tmp_path: Path) -> None:
     data = tmp_path / "data.nt"
     data.write_text(
-        '<http://ex/a> <http://ex/p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> .\nrubbish here .\n',
+        '<http://ex/a> <http://ex/p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> .\nrubbish'
+        " here .\n",
         encoding="utf-8",
     )
     found, problems = read_subjects(data, ["http://ex/p"], {})

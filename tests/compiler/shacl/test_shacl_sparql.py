@@ -124,7 +124,7 @@ def test_a_target_may_depend_on_the_table(tmp_path: Path) -> None:
     target = f'sh:target [ a sh:SPARQLTarget ; sh:prefixes plant:All ; sh:select "{select}" ]'
     shape = (
         f"plant:S a sh:NodeShape ; {target} ; sh:property [ sh:path plant:level ; "
-        f"sh:maxInclusive 5 ; sh:minCount 1 ] ."
+        "sh:maxInclusive 5 ; sh:minCount 1 ] ."
     )
     columns = {"p": ["4", "2", "", "4"], "level": ["9", "9", "9", ""]}
     assert violated(pack_of(of_rows(tmp_path, shape)), **columns) == {

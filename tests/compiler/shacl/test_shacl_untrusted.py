@@ -119,8 +119,8 @@ def test_a_pattern_that_backtracks_is_matched_in_bounded_time(
     monkeypatch.chdir(tmp_path)
     text = "a" * 60 + "!"
     (tmp_path / "s.ttl").write_text(
-        HEAD
-        + f'ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:property [ sh:path ex:code ; sh:pattern "{pattern}" ] .'
+        HEAD + "ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:property [ sh:path ex:code ;"
+        f' sh:pattern "{pattern}" ] .'
     )
     (tmp_path / "g.ttl").write_text(
         f"{HEAD}ex:p1 a ex:Pump . ex:Pump a rdfs:Class ; fkg:keyColumn 'pump' . "

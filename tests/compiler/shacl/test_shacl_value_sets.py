@@ -32,7 +32,10 @@ p:line1 p:has p:P1, p:P2 . p:line2 p:has p:P3 .
 p:P1 a p:Pump ; p:most 3.0e0 ; p:feeds p:P2 . p:P2 a p:Pump ; p:most 4.0e0 ; p:feeds p:P3 . p:P3 a p:Pump .
 """
 STATES = 'p:state fkg:category "on", "off" . p:mode fkg:category "off", "on", "slow" .'
-WORDS = 'p:word fkg:category "ok"@en, "fine"@en, "gut"@de . p:note fkg:category "ok"@en, "fine"@en, "gut"@de .'
+WORDS = (
+    'p:word fkg:category "ok"@en, "fine"@en, "gut"@de . p:note fkg:category "ok"@en, "fine"@en,'
+    ' "gut"@de .'
+)
 NUMBERS = [Literal(float(i)) for i in range(1, 5)]
 TEXTS = {
     "state": [Literal("on"), Literal("off")],
@@ -69,7 +72,7 @@ SHAPES = {
         LINE,
         (
             f"( p:has {EITHER} ) ; sh:qualifiedValueShape [ sh:minInclusive 3.0e0 ] ; "
-            f"sh:qualifiedMinCount 2"
+            "sh:qualifiedMinCount 2"
         ),
     ),
     "qualified entities": (
@@ -97,7 +100,8 @@ SHAPES = {
 
 def compiled(folder: Path, target: str, path: str, extra: str = "") -> Compilation:
     sensors = "\n".join(
-        f'p:s{i} sosa:isHostedBy p:{name.split()[1]} ; sosa:observes p:{name.split()[0]} ; fkg:column "{name}" .'
+        f"p:s{i} sosa:isHostedBy p:{name.split()[1]} ; sosa:observes p:{name.split()[0]} ;"
+        f' fkg:column "{name}" .'
         for i, name in enumerate(COLUMNS)
     )
     shape = f"p:S a sh:NodeShape ; {target} ; sh:property [ sh:path {path} ] ."

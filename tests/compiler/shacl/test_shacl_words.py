@@ -189,7 +189,10 @@ def test_parts_have_the_name_of_the_shape_around_them(tmp_path: Path) -> None:
     (said,) = diagnostics_of(tmp_path, mill("sh:property [ sh:path plant:serial ; sh:maxCout 1 ]"))
     assert said.code == "FKG312"
     assert said.message.startswith("S.serial.maxCout is not checked")
-    label = '[] a sh:NodeShape ; rdfs:label "Mill shape" ; sh:targetClass plant:Mill ; sh:nodeKnd sh:IRI .'
+    label = (
+        '[] a sh:NodeShape ; rdfs:label "Mill shape" ; sh:targetClass plant:Mill ; sh:nodeKnd'
+        " sh:IRI ."
+    )
     (said,) = diagnostics_of(tmp_path, label)
     assert said.message.startswith("Mill_shape.nodeKnd is not checked")
 

@@ -27,9 +27,10 @@ from fedkg_compiler.sparql.variable_scope import shown
 
 P = "https://example.org/plant#"
 HEAD = (
-    f"@prefix p: <{P}> . @prefix fkg: <https://w3id.org/fedkg/ns#> . @prefix sosa: <http://www.w3.org/ns/sosa/> .\n"
-    "@prefix qudt: <http://qudt.org/schema/qudt/> . @prefix unit: <http://qudt.org/vocab/unit/> .\n"
-    "@prefix xsd: <http://www.w3.org/2001/XMLSchema#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+    f"@prefix p: <{P}> . @prefix fkg: <https://w3id.org/fedkg/ns#> . @prefix sosa:"
+    " <http://www.w3.org/ns/sosa/> .\n@prefix qudt: <http://qudt.org/schema/qudt/> . @prefix unit:"
+    " <http://qudt.org/vocab/unit/> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> . @prefix"
+    " rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
 )
 PREFIX = f"PREFIX p: <{P}> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n"
 
@@ -46,7 +47,8 @@ def sensors(columns: Sequence[tuple[str, str]]) -> str:
     properties = sorted({name for _, name in columns})
     said = [f"p:{name} a sosa:ObservableProperty ." for name in properties]
     said += [
-        f'p:s_{entity}_{name} sosa:observes p:{name} ; sosa:isHostedBy p:{entity} ; fkg:column "{entity}.{name}" .'
+        f"p:s_{entity}_{name} sosa:observes p:{name} ; sosa:isHostedBy p:{entity} ; fkg:column"
+        f' "{entity}.{name}" .'
         for entity, name in columns
     ]
     return "\n".join(said)

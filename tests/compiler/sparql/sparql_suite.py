@@ -103,7 +103,8 @@ def split_data(data: Path | None) -> tuple[str, Table]:
         table[header, ""] = [number]
         sensor = f"<{SENSOR}s{len(table)}>"
         lines.append(
-            f"{sensor} <http://www.w3.org/ns/sosa/observes> {predicate} ; <http://www.w3.org/ns/sosa/isHostedBy> {subject} ."
+            f"{sensor} <http://www.w3.org/ns/sosa/observes> {predicate} ;"
+            f" <http://www.w3.org/ns/sosa/isHostedBy> {subject} ."
         )
         lines.append(f'{sensor} <https://w3id.org/fedkg/ns#column> "{header}" .')
     return "\n".join(lines), table

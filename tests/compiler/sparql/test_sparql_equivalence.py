@@ -183,7 +183,10 @@ def grouped(draw: st.DrawFn) -> str:
     if shape == 0:
         return f"{PREFIX}SELECT ?m WHERE {{ {pattern} }} GROUP BY ?m HAVING({having})"
     if shape == 1:
-        return f"{PREFIX}ASK {{ {{ SELECT ({op}({arg}) AS ?s) WHERE {{ {pattern} }} }} FILTER(?s > {draw(st.sampled_from(FIXED))}) }}"
+        return (
+            f"{PREFIX}ASK {{ {{ SELECT ({op}({arg}) AS ?s) WHERE {{ {pattern} }} }} FILTER(?s >"
+            f" {draw(st.sampled_from(FIXED))}) }}"
+        )
     inner = f"{{ SELECT ?m ({op}({arg}) AS ?s) WHERE {{ {pattern} }} GROUP BY ?m }}"
     if shape == 2:
         return f"{PREFIX}SELECT ?m WHERE {{ {inner} ?m p:t ?v FILTER(?s > ?v) }}"

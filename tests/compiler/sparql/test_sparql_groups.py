@@ -15,8 +15,8 @@ COLUMNS = [("m1", "t"), ("m2", "t"), ("m3", "t"), ("m1", "g"), ("m2", "g"), ("m3
 GRAPH = (
     HEAD
     + sensors(COLUMNS)
-    + "p:m1 a p:Mill ; p:in p:a ; p:of p:x ; p:max 2 . p:m2 a p:Mill ; p:in p:a ; p:of p:x ; p:max 2 ."
-    + "p:m3 a p:Mill ; p:in p:b ; p:of p:y ; p:max 9 ."
+    + "p:m1 a p:Mill ; p:in p:a ; p:of p:x ; p:max 2 . p:m2 a p:Mill ; p:in p:a ; p:of p:x ;"
+    " p:max 2 ." + "p:m3 a p:Mill ; p:in p:b ; p:of p:y ; p:max 9 ."
 )
 TABLE: Table = {
     ("m1", "t"): [1.0, 5.0, None],
@@ -110,9 +110,10 @@ def test_units_of_members_are_converted(tmp_path: Path) -> None:
     assert "FKG347" in {item.code for item in found}
 
 
-KEYED = HEAD + (
-    'p:K fkg:keyColumn "k" . p:k1 a p:K ; p:in p:a ; p:max 5 . p:k2 a p:K ; p:in p:b ; p:max 6 . p:k3 a p:K ; p:in p:b ; p:max 7 .'
-    'p:u a sosa:ObservableProperty ; fkg:column "u" .'
+KEYED = (
+    HEAD
+    + 'p:K fkg:keyColumn "k" . p:k1 a p:K ; p:in p:a ; p:max 5 . p:k2 a p:K ; p:in p:b ; p:max 6 .'
+    ' p:k3 a p:K ; p:in p:b ; p:max 7 .p:u a sosa:ObservableProperty ; fkg:column "u" .'
 )
 
 

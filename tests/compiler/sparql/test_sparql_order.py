@@ -46,15 +46,27 @@ for _i, _values in enumerate(product((None, 1.0, 2.5, 5.0), repeat=2)):
 READINGS_ALONE = (
     "?m p:v ?v . OPTIONAL { ?m p:max ?x } FILTER(?v > COALESCE(?x, 1.5))",
     "?m p:v ?v . OPTIONAL { ?m p:max ?x } FILTER(?v > 2)",
-    "?m p:v ?v . OPTIONAL { ?m p:max ?x FILTER(?x > 3) } FILTER(!BOUND(?x) || ?v > ?x) FILTER(?v > 0)",
+    (
+        "?m p:v ?v . OPTIONAL { ?m p:max ?x FILTER(?x > 3) } FILTER(!BOUND(?x) || ?v > ?x)"
+        " FILTER(?v > 0)"
+    ),
     "?m p:v ?v . OPTIONAL { ?m p:max ?x . ?m p:retired ?r } FILTER(?v > IF(BOUND(?r), 1, 3))",
     "OPTIONAL { ?m p:max ?x } ?m p:v ?v . FILTER(?v > ?x)",
     "OPTIONAL { ?m p:max ?x } ?m p:v ?v . FILTER(?v > COALESCE(?x, 1.5))",
     "OPTIONAL { ?m p:nothing ?x } ?m p:v ?v . FILTER(?v > COALESCE(?x, 1.5))",
-    "OPTIONAL { ?m p:max ?x } ?m p:v ?v . OPTIONAL { ?m p:retired ?r } FILTER(?v > IF(BOUND(?r), 1, COALESCE(?x, 2)))",
+    (
+        "OPTIONAL { ?m p:max ?x } ?m p:v ?v . OPTIONAL { ?m p:retired ?r } FILTER(?v >"
+        " IF(BOUND(?r), 1, COALESCE(?x, 2)))"
+    ),
     "?m p:v ?v . OPTIONAL { ?m p:max ?x } OPTIONAL { ?m p:t ?t } FILTER(COALESCE(?t, ?x, 0) < ?v)",
-    "?m p:v ?v . OPTIONAL { ?m p:max ?x . ?m p:t ?t FILTER(?t > 1) } FILTER(?v > COALESCE(?x, ?t, 2))",
-    "?m p:v ?v ; p:t ?t . OPTIONAL { ?m p:feeds ?n . ?n p:max ?x } FILTER(?v + ?t > COALESCE(?x, 4))",
+    (
+        "?m p:v ?v . OPTIONAL { ?m p:max ?x . ?m p:t ?t FILTER(?t > 1) } FILTER(?v > COALESCE(?x,"
+        " ?t, 2))"
+    ),
+    (
+        "?m p:v ?v ; p:t ?t . OPTIONAL { ?m p:feeds ?n . ?n p:max ?x } FILTER(?v + ?t >"
+        " COALESCE(?x, 4))"
+    ),
     "?m p:v ?v . OPTIONAL { ?n p:feeds ?m } ?n p:t ?t . FILTER(?v > ?t)",
     "?m p:v ?v . OPTIONAL { ?m p:max ?x } ?m a p:Pump . FILTER(?v > COALESCE(?x, 1.5))",
     "?m p:v ?v . MINUS { ?m p:retired true } ?m a p:Pump . FILTER(?v > 2)",
@@ -64,9 +76,15 @@ READINGS_ALONE = (
     "{ ?m p:v ?v FILTER NOT EXISTS { ?m p:retired true } } ?m a p:Pump . FILTER(?v > 2)",
     "{ ?m p:v ?v FILTER(?m != p:p1) } UNION { ?m p:t ?v FILTER(?m = p:p1) } FILTER(?v > 2)",
     "{ SELECT ?m ?v ?x { ?m p:v ?v . OPTIONAL { ?m p:max ?x } } } FILTER(?v > COALESCE(?x, 1.5))",
-    "?m a p:Pump . FILTER NOT EXISTS { ?n p:v ?v . OPTIONAL { ?n p:max ?x } FILTER(?n = ?m && ?v > COALESCE(?x, 2)) }",
+    (
+        "?m a p:Pump . FILTER NOT EXISTS { ?n p:v ?v . OPTIONAL { ?n p:max ?x } FILTER(?n = ?m &&"
+        " ?v > COALESCE(?x, 2)) }"
+    ),
     "?m p:v ?v . OPTIONAL { ?m p:t ?t OPTIONAL { ?m p:max ?x } } FILTER(COALESCE(?x, ?t, 1) < ?v)",
-    "?m p:v ?v . FILTER NOT EXISTS { ?n p:feeds ?m ; p:v ?w . OPTIONAL { ?m p:max ?x } FILTER(?w < COALESCE(?x, ?v)) }",
+    (
+        "?m p:v ?v . FILTER NOT EXISTS { ?n p:feeds ?m ; p:v ?w . OPTIONAL { ?m p:max ?x }"
+        " FILTER(?w < COALESCE(?x, ?v)) }"
+    ),
     "?m ?p ?v . OPTIONAL { ?m p:max ?x } FILTER(?p = p:v && ?v > COALESCE(?x, 1.5))",
 )
 
@@ -88,11 +106,26 @@ NESTED = (
     "?m a p:Pump . OPTIONAL { { OPTIONAL { ?m p:max ?t } } ?m p:v ?v } FILTER(BOUND(?v))",
     "?m a p:Pump . OPTIONAL { ?m p:v ?v OPTIONAL { ?m p:t ?t FILTER(?t > ?v) } } FILTER(BOUND(?t))",
     "?m a p:Pump . { ?m p:v ?v OPTIONAL { ?m p:t ?t } } FILTER(!BOUND(?t))",
-    "?m a p:Pump . { { ?m p:t ?t OPTIONAL { ?m p:max ?x } } UNION { ?m p:v ?t BIND(3 AS ?x) } } FILTER(?t > ?x)",
-    "?m a p:Pump ; p:max ?x OPTIONAL { ?m p:max ?x ; p:t ?t OPTIONAL { ?m p:v ?v FILTER(?v > ?x) } } FILTER(BOUND(?v))",
-    "?m a p:Pump ; p:max ?x . ?k p:feeds ?m OPTIONAL { { SELECT ?m { ?m p:v ?x FILTER(?x > 1) } } ?m p:t ?t } FILTER(!BOUND(?t))",
-    "?m a p:Pump . FILTER NOT EXISTS { ?n p:feeds ?m OPTIONAL { OPTIONAL { ?m p:t ?t } ?n p:v ?w } FILTER(!BOUND(?w)) }",
-    "?m a p:Pump . FILTER EXISTS { ?n p:feeds ?m OPTIONAL { ?n p:v ?w OPTIONAL { ?m p:t ?t FILTER(?t > 2) } } FILTER(!BOUND(?t)) }",
+    (
+        "?m a p:Pump . { { ?m p:t ?t OPTIONAL { ?m p:max ?x } } UNION { ?m p:v ?t BIND(3 AS ?x) } }"
+        " FILTER(?t > ?x)"
+    ),
+    (
+        "?m a p:Pump ; p:max ?x OPTIONAL { ?m p:max ?x ; p:t ?t OPTIONAL { ?m p:v ?v FILTER(?v >"
+        " ?x) } } FILTER(BOUND(?v))"
+    ),
+    (
+        "?m a p:Pump ; p:max ?x . ?k p:feeds ?m OPTIONAL { { SELECT ?m { ?m p:v ?x FILTER(?x > 1) }"
+        " } ?m p:t ?t } FILTER(!BOUND(?t))"
+    ),
+    (
+        "?m a p:Pump . FILTER NOT EXISTS { ?n p:feeds ?m OPTIONAL { OPTIONAL { ?m p:t ?t } ?n p:v"
+        " ?w } FILTER(!BOUND(?w)) }"
+    ),
+    (
+        "?m a p:Pump . FILTER EXISTS { ?n p:feeds ?m OPTIONAL { ?n p:v ?w OPTIONAL { ?m p:t ?t"
+        " FILTER(?t > 2) } } FILTER(!BOUND(?t)) }"
+    ),
 )
 APART: Table = {
     column: [(None, 1.0, 2.5, 5.0)[row // (k + 1) ** 2 % 4] for row in range(64)]
@@ -120,7 +153,10 @@ UNSEEN = (
         "m",
     ),
     (
-        "?m a p:Pump ; p:max ?x OPTIONAL { ?m p:t ?t OPTIONAL { ?m p:v ?v FILTER(?v > ?x) } } FILTER(BOUND(?v))",
+        (
+            "?m a p:Pump ; p:max ?x OPTIONAL { ?m p:t ?t OPTIONAL { ?m p:v ?v FILTER(?v > ?x) } }"
+            " FILTER(BOUND(?v))"
+        ),
         "OPTIONAL { ?m p:v ?v FILTER(?v > ?x) }",
         "x",
     ),
@@ -145,7 +181,10 @@ UNSEEN = (
         "m",
     ),
     (
-        "?m a p:Pump . ?k a p:Pump OPTIONAL { ?m p:t ?t OPTIONAL { ?k p:v ?v } } FILTER(!BOUND(?t))",
+        (
+            "?m a p:Pump . ?k a p:Pump OPTIONAL { ?m p:t ?t OPTIONAL { ?k p:v ?v } }"
+            " FILTER(!BOUND(?t))"
+        ),
         "OPTIONAL { ?k p:v ?v }",
         "k",
     ),
@@ -199,8 +238,14 @@ def test_a_name_that_may_have_no_value_is_not_read_again(tmp_path: Path, pattern
 
 GROUPS = (
     "SELECT ?l WHERE { ?l p:has ?m . OPTIONAL { ?m p:v ?v } } GROUP BY ?l HAVING(COUNT(?v) < 1)",
-    "SELECT ?l WHERE { ?l p:has ?m . OPTIONAL { ?m p:v ?v } } GROUP BY ?l HAVING(COUNT(?v) < COUNT(?m))",
-    "SELECT ?m WHERE { ?m p:v ?v . OPTIONAL { ?m p:max ?x } } GROUP BY ?m ?x HAVING(SUM(?v) > COALESCE(?x, 1.5))",
+    (
+        "SELECT ?l WHERE { ?l p:has ?m . OPTIONAL { ?m p:v ?v } } GROUP BY ?l HAVING(COUNT(?v) <"
+        " COUNT(?m))"
+    ),
+    (
+        "SELECT ?m WHERE { ?m p:v ?v . OPTIONAL { ?m p:max ?x } } GROUP BY ?m ?x HAVING(SUM(?v) >"
+        " COALESCE(?x, 1.5))"
+    ),
     "SELECT ?m WHERE { OPTIONAL { ?m p:max ?x } ?m p:v ?v } GROUP BY ?m ?x HAVING(SUM(?v) > ?x)",
 )
 
@@ -215,7 +260,10 @@ def test_groups_as_the_store_has_them(
 def test_an_optional_that_starts_a_query_leaves_its_subject_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = f"{PREFIX}SELECT ?m WHERE {{ OPTIONAL {{ ?m p:nothing ?x }} OPTIONAL {{ ?m p:v ?v }} FILTER(!BOUND(?v)) }}"
+    query = (
+        f"{PREFIX}SELECT ?m WHERE {{ OPTIONAL {{ ?m p:nothing ?x }} OPTIONAL {{ ?m p:v ?v }}"
+        " FILTER(!BOUND(?v)) }"
+    )
     (found,), diagnostics = by_compiler(tmp_path, GRAPH, [query], TABLE, 16, monkeypatch)
     assert found is None
     assert [(item.code, item.span.line) for item in diagnostics if item.severity == "error"] == [
@@ -228,11 +276,17 @@ def test_an_optional_that_starts_a_query_leaves_its_subject_open(
 
 ALIASES = (
     (
-        "SELECT ?l (MAX(?v) AS ?most) WHERE { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?most > 2)",
+        (
+            "SELECT ?l (MAX(?v) AS ?most) WHERE { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l"
+            " HAVING(?most > 2)"
+        ),
         ("?most", "MAX(?v)"),
     ),
     (
-        "SELECT ?l (AVG(?v) * 2 AS ?b) WHERE { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?b > 4)",
+        (
+            "SELECT ?l (AVG(?v) * 2 AS ?b) WHERE { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?b"
+            " > 4)"
+        ),
         ("?b", "(AVG(?v) * 2)"),
     ),
     (
@@ -240,7 +294,10 @@ ALIASES = (
         ("?n", "COUNT(?m)"),
     ),
     (
-        "ASK { { SELECT ?l (SUM(?v) AS ?s) { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?s > 3) } }",
+        (
+            "ASK { { SELECT ?l (SUM(?v) AS ?s) { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?s >"
+            " 3) } }"
+        ),
         ("HAVING(?s", "HAVING(SUM(?v)"),
     ),
 )
@@ -273,8 +330,8 @@ def test_a_name_of_select_is_reported_in_each_query_of_a_shape(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = (
-        PREFIX
-        + "SELECT ?l (MAX(?v) AS ?most) WHERE {{ ?l p:has ?m . ?m p:v ?v }} GROUP BY ?l HAVING(?most > {})"
+        PREFIX + "SELECT ?l (MAX(?v) AS ?most) WHERE {{ ?l p:has ?m . ?m p:v ?v }} GROUP BY ?l"
+        " HAVING(?most > {})"
     )
     _, diagnostics = by_compiler(
         tmp_path, GRAPH, [query.format(2), query.format(3)], TABLE, 16, monkeypatch

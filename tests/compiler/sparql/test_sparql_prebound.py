@@ -22,7 +22,8 @@ P = "https://example.org/plant#"
 GRAPH = (
     HEAD
     + sensors([("m1", "t"), ("m2", "t"), ("m1", "f")])
-    + "p:m1 a p:Mill ; p:max 60 ; p:feeds p:m2 . p:m2 a p:Mill ; p:max 65 ; p:feeds p:m2, p:m1 . p:m3 a p:Mill ; p:max 70 ."
+    + "p:m1 a p:Mill ; p:max 60 ; p:feeds p:m2 . p:m2 a p:Mill ; p:max 65 ; p:feeds p:m2, p:m1 ."
+    " p:m3 a p:Mill ; p:max 70 ."
     + 'p:Part a rdfs:Class . p:w a sosa:ObservableProperty ; fkg:column "w" .'
 )
 RECORD = RuleRecord(name="shape.sparql", file="shapes.ttl", line=1)
@@ -59,7 +60,10 @@ def test_each_value_of_the_variable_is_a_row() -> None:
 
 
 def test_filters_of_inner_groups_see_the_variable() -> None:
-    text = "SELECT $this WHERE {{ FILTER(?v > 1) {{ p:m1 p:t ?v FILTER({0}) }} UNION {{ p:m2 p:t ?v FILTER({0}) }} }}"
+    text = (
+        "SELECT $this WHERE {{ FILTER(?v > 1) {{ p:m1 p:t ?v FILTER({0}) }} UNION {{ p:m2 p:t ?v"
+        " FILTER({0}) }} }}"
+    )
     assert len(bound(text.format("$this = p:m1"), nodes("m1")).rows) == 2
     assert bound(text.format("$this = p:m1"), nodes("m3")).rows == ()
 

@@ -41,8 +41,9 @@ def test_a_limit_is_a_comparison_like_that_of_a_rule(tmp_path: Path) -> None:
     )
     assert pack is not None
     (bank,) = pack.banks
-    assert bank.skeleton.model_dump_json() == (
-        '{"kind":"compare","op":"le","left":{"kind":"slot","index":0,"role":"input"},"right":{"kind":"param","index":0},'
+    assert (
+        bank.skeleton.model_dump_json()
+        == '{"kind":"compare","op":"le","left":{"kind":"slot","index":0,"role":"input"},"right":{"kind":"param","index":0},'
         '"tolerance":null,"scale":1}'
     )
     assert bank.params[:, 0].tolist() == [60.0, 65.5]
@@ -80,7 +81,8 @@ def test_a_truth_value_with_its_datatype_is_one(
 ) -> None:
     ask = (
         PREFIX
-        + "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ?m WHERE {{ ?m p:t ?v . FILTER(?v {} {}) }}"
+        + "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ?m WHERE {{ ?m p:t ?v . FILTER(?v"
+        " {} {}) }}"
     )
     packs = [
         compile_query(tmp_path, ask.format(op, constant))[0]
@@ -163,8 +165,9 @@ def test_static_queries_are_answered_now(tmp_path: Path) -> None:
 
 
 def test_units_of_quantities_are_those_of_the_column(tmp_path: Path) -> None:
-    graph = GRAPH.replace('fkg:column "m1.t"', 'fkg:column "m1.t" ; qudt:unit unit:DEG_C') + (
-        "p:m1 p:hot p:q1 . p:q1 qudt:numericValue 333.15 ; qudt:unit unit:K ."
+    graph = (
+        GRAPH.replace('fkg:column "m1.t"', 'fkg:column "m1.t" ; qudt:unit unit:DEG_C')
+        + "p:m1 p:hot p:q1 . p:q1 qudt:numericValue 333.15 ; qudt:unit unit:K ."
     )
     pack, _ = compile_query(
         tmp_path, PREFIX + "SELECT ?m WHERE { ?m p:hot ?q ; p:t ?v FILTER(?v > ?q) }", graph
@@ -206,9 +209,11 @@ def test_table_rows_are_members_of_a_class(tmp_path: Path) -> None:
 
 
 def test_observations_of_sosa_are_read_as_what_they_say(tmp_path: Path) -> None:
-    query = PREFIX + (
-        "PREFIX sosa: <http://www.w3.org/ns/sosa/> SELECT ?m WHERE { ?o a sosa:Observation ; sosa:observedProperty p:t ;"
-        " sosa:hasFeatureOfInterest ?m ; sosa:hasSimpleResult ?v . ?m p:max ?x FILTER(?v > ?x) }"
+    query = (
+        PREFIX
+        + "PREFIX sosa: <http://www.w3.org/ns/sosa/> SELECT ?m WHERE { ?o a sosa:Observation ;"
+        " sosa:observedProperty p:t ; sosa:hasFeatureOfInterest ?m ; sosa:hasSimpleResult ?v . ?m"
+        " p:max ?x FILTER(?v > ?x) }"
     )
     pack, _ = compile_query(tmp_path, query)
     assert pack is not None
@@ -273,8 +278,9 @@ def test_a_query_that_fits_nothing_is_reported(tmp_path: Path) -> None:
 
 
 def test_rows_of_different_entities_never_meet(tmp_path: Path) -> None:
-    graph = HEAD + (
-        'p:K a rdfs:Class ; fkg:keyColumn "k" . p:a a p:K ; p:next p:b . p:b a p:K . p:t a sosa:ObservableProperty ; fkg:column "t" .'
+    graph = (
+        HEAD + 'p:K a rdfs:Class ; fkg:keyColumn "k" . p:a a p:K ; p:next p:b . p:b a p:K . p:t a'
+        ' sosa:ObservableProperty ; fkg:column "t" .'
     )
     _, found = compile_query(
         tmp_path,
@@ -284,8 +290,8 @@ def test_rows_of_different_entities_never_meet(tmp_path: Path) -> None:
     assert "different rows of the table" in found["FKG346"]
     _, found = compile_query(
         tmp_path,
-        PREFIX
-        + "SELECT ?m WHERE { ?m p:next ?n ; p:t ?v FILTER NOT EXISTS { ?n p:t ?w FILTER(?w > ?v) } }",
+        PREFIX + "SELECT ?m WHERE { ?m p:next ?n ; p:t ?v FILTER NOT EXISTS { ?n p:t ?w FILTER(?w >"
+        " ?v) } }",
         graph,
     )
     assert found["FKG346"].startswith("2:")
@@ -308,7 +314,10 @@ def noted(folder: Path, query: str, graph: str = "") -> list[tuple[str, str, str
     """Code, severity, message and help of all diagnostics of a query, and the text at their
     position.
     """
-    sensor = "p:s{0} sosa:observes p:t ; sosa:isHostedBy p:m{0} ; fkg:column 'm{0}.t' ; qudt:unit unit:{1} ."
+    sensor = (
+        "p:s{0} sosa:observes p:t ; sosa:isHostedBy p:m{0} ; fkg:column 'm{0}.t' ; qudt:unit"
+        " unit:{1} ."
+    )
     plant = (
         HEAD
         + "p:m1 p:in p:l . p:m2 p:in p:l . "
@@ -371,7 +380,10 @@ def test_other_comments_are_titles(tmp_path: Path, comment: str) -> None:
         (
             "ORDER BY ?m LIMIT 5",
             "LIMIT 5",
-            "ORDER BY and LIMIT 5 are left out: every solution is a violation, and all of them are reported",
+            (
+                "ORDER BY and LIMIT 5 are left out: every solution is a violation, and all of them"
+                " are reported"
+            ),
         ),
         (
             "LIMIT 5",
@@ -400,7 +412,10 @@ def test_an_order_and_a_limit_are_told_to_be_left_out(
         ("?m p:t ?t FILTER(?t > 0)", ""),
         ("?m p:t ?t FILTER(2 * ?t < ?t)", ""),
         (
-            "?m p:in ?l { SELECT ?l (SUM(?t) AS ?s) { ?n p:in ?l ; p:t ?t } GROUP BY ?l } FILTER(?s > 60)",
+            (
+                "?m p:in ?l { SELECT ?l (SUM(?t) AS ?s) { ?n p:in ?l ; p:t ?t } GROUP BY ?l }"
+                " FILTER(?s > 60)"
+            ),
             "60",
         ),
         ("?m p:t ?t VALUES ?b { 60 } FILTER(?t > ?b)", "?b"),
@@ -440,10 +455,16 @@ p:s2 sosa:observes p:t ; sosa:isHostedBy p:m2 ; fkg:column 'm2.t' ; qudt:unit un
         (
             "SELECT ?m WHERE { ?m p:t ?t OPTIONAL { ?m p:max ?b } FILTER(?t > COALESCE(?b, 4)) }",
             "COALESCE(?b, 4)",
-            "`COALESCE(?b, 4)` has no unit, and is taken in kW beside `t[m1]` and in W beside `t[m2]`",
+            (
+                "`COALESCE(?b, 4)` has no unit, and is taken in kW beside `t[m1]` and in W beside"
+                " `t[m2]`"
+            ),
         ),
         (
-            "SELECT ?l WHERE { ?m p:in ?l ; p:t ?t ; p:max ?b } GROUP BY ?l HAVING(SUM(?t) > SUM(?b))",
+            (
+                "SELECT ?l WHERE { ?m p:in ?l ; p:t ?t ; p:max ?b } GROUP BY ?l HAVING(SUM(?t) >"
+                " SUM(?b))"
+            ),
             "SUM(?b)",
             "`SUM(?b)` has no unit, and is taken in W: there are members in kW too",
         ),

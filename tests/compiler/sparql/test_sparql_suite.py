@@ -24,7 +24,10 @@ def table(outcomes: list[Outcome]) -> str:
     """The list in the documentation."""
     count = Counter(item.where for item in outcomes)
     lines = [
-        f"{len(outcomes)} evaluation tests: {count['rows']} become rows, {count['graph']} are answered by the graph,",
+        (
+            f"{len(outcomes)} evaluation tests: {count['rows']} become rows, {count['graph']} are"
+            " answered by the graph,"
+        ),
         f"{count['refused']} are refused.\n",
         "| folder | tests | rows | graph | refused |",
         "|---|---|---|---|---|",
@@ -36,7 +39,8 @@ def table(outcomes: list[Outcome]) -> str:
         }
         tests = sum(map(len, names.values()))
         lines.append(
-            f"| {folder} | {tests} | {', '.join(names['rows'])} | {', '.join(names['graph'])} | {', '.join(names['refused'])} |"
+            f"| {folder} | {tests} | {', '.join(names['rows'])} | {', '.join(names['graph'])} |"
+            f" {', '.join(names['refused'])} |"
         )
     lines += ["", "| refused | why |", "|---|---|"]
     lines += [

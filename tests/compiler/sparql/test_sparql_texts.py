@@ -64,7 +64,10 @@ CHOICES = (
     '?m p:t ?t . FILTER(ISNUMERIC(IF(?t > 1, 5, "B")))',
     '?m p:t ?t . BIND(IF(?t > 1, "3", "1") AS ?s) FILTER(xsd:integer(?s) > 2)',
     '?m p:t ?t . BIND(IF(?t > 1, 3, "1") AS ?s) FILTER(?s != "1")',
-    '?m p:t ?t . BIND(IF(?t > 1, "hot"@en, "cold"@en) AS ?s) FILTER(LANG(?s) = "en" && STR(?s) = "hot")',
+    (
+        '?m p:t ?t . BIND(IF(?t > 1, "hot"@en, "cold"@en) AS ?s) FILTER(LANG(?s) = "en" && STR(?s)'
+        ' = "hot")'
+    ),
     '?m p:t ?t OPTIONAL { ?m p:g ?g } FILTER(!BOUND(?g) || ?g = "A")',
 )
 COLUMNS_OF_TEXT = (
@@ -79,16 +82,31 @@ COLUMNS_OF_TEXT = (
 )
 ONE_NAME_IN_SEVERAL_GROUPS = (
     'SELECT ?m WHERE { ?m p:t ?w } GROUP BY ?m HAVING(MIN(IF(?none = "A", ?w, 0)) < 1)',
-    "?m p:t ?v . OPTIONAL { ?m p:lim ?u . ?m p:f ?z FILTER(?z > ?u) } FILTER NOT EXISTS { ?m p:h ?z }",
-    "?m p:t ?v FILTER NOT EXISTS { ?m p:f ?z FILTER(?z > 1) } FILTER NOT EXISTS { ?m p:t ?z FILTER(?z > 1) }",
+    (
+        "?m p:t ?v . OPTIONAL { ?m p:lim ?u . ?m p:f ?z FILTER(?z > ?u) } FILTER NOT EXISTS { ?m"
+        " p:h ?z }"
+    ),
+    (
+        "?m p:t ?v FILTER NOT EXISTS { ?m p:f ?z FILTER(?z > 1) } FILTER NOT EXISTS { ?m p:t ?z"
+        " FILTER(?z > 1) }"
+    ),
 )
 GROUPS = (
     "SELECT ?m WHERE { ?m p:g ?g } GROUP BY ?m HAVING(COUNT(?g) > 0)",
     "SELECT ?m WHERE { ?m p:t ?t } GROUP BY ?m HAVING(SUM(IF(?t > 1, 1, 0)) > 0)",
     'SELECT ?m WHERE { ?m p:t ?t ; p:g ?g } GROUP BY ?m HAVING(SUM(IF(?g = "A", ?t, 0)) > 0)',
-    "SELECT ?c WHERE { ?m a ?c . OPTIONAL { ?m p:t ?t } } GROUP BY ?c HAVING(SUM(IF(?t > 1, ?t, 0)) > 1)",
-    "SELECT ?c WHERE { ?m a ?c ; p:t ?t . OPTIONAL { ?m p:f ?f } } GROUP BY ?c HAVING(SUM(?t + ?f) > 1)",
-    "SELECT ?c WHERE { ?m a ?c . { ?m p:t ?t } UNION { ?m p:f ?t } OPTIONAL { ?m p:f ?f } } GROUP BY ?c HAVING(MIN(?t - ?f) > -1)",
+    (
+        "SELECT ?c WHERE { ?m a ?c . OPTIONAL { ?m p:t ?t } } GROUP BY ?c HAVING(SUM(IF(?t > 1, ?t,"
+        " 0)) > 1)"
+    ),
+    (
+        "SELECT ?c WHERE { ?m a ?c ; p:t ?t . OPTIONAL { ?m p:f ?f } } GROUP BY ?c HAVING(SUM(?t +"
+        " ?f) > 1)"
+    ),
+    (
+        "SELECT ?c WHERE { ?m a ?c . { ?m p:t ?t } UNION { ?m p:f ?t } OPTIONAL { ?m p:f ?f } }"
+        " GROUP BY ?c HAVING(MIN(?t - ?f) > -1)"
+    ),
     'SELECT ?c WHERE { ?m a ?c ; p:g ?g } GROUP BY ?c HAVING(COUNT(IF(?g = "A", 1, ?none)) > 1)',
     'SELECT ?c WHERE { ?m a ?c ; p:g ?g } GROUP BY ?c HAVING(SUM(IF(?g = "A", 1, ?none)) > 1)',
 )

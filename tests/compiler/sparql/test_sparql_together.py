@@ -47,7 +47,10 @@ def test_every_problem_is_reported_in_one_run(tmp_path: Path) -> None:
 
 
 def test_what_the_graph_answers_to_one_query_refuses_no_other(tmp_path: Path) -> None:
-    body = "SELECT ?m WHERE {{ ?m p:in p:{} . ?m p:u ?v FILTER NOT EXISTS {{ ?n p:in p:{} ; p:u ?w FILTER(?w > ?v) }} }}"
+    body = (
+        "SELECT ?m WHERE {{ ?m p:in p:{} . ?m p:u ?v FILTER NOT EXISTS {{ ?n p:in p:{} ; p:u ?w"
+        " FILTER(?w > ?v) }} }}"
+    )
     alike = {f"q_{name}": body.format(name, "c") for name in ("a", "b", "c")}
     found = compile_queries(tmp_path, **alike)
     refused = {Path(item.span.file).stem for item in found.diagnostics if item.severity == "error"}

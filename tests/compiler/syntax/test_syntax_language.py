@@ -93,7 +93,8 @@ def test_declarations() -> None:
 
 def test_signals() -> None:
     signal = one(
-        'output temperature(?zone) column "T \\"in\\" \\u00b0C" span -5 .. 1.5e3 in degC is <https://e.org/t>'
+        'output temperature(?zone) column "T \\"in\\" \\u00b0C" span -5 .. 1.5e3 in degC is'
+        " <https://e.org/t>"
     )
     assert isinstance(signal, tree.Signal)
     assert signal.role == "output"
@@ -117,7 +118,10 @@ def test_signals() -> None:
 
 
 def test_rules() -> None:
-    text = 'rule r "Title"\n  weight 2 hard\n  for ?a, ?b in table "l.csv" kind capacity\n  require ?a <= x   # end\n\n# next\n'
+    text = (
+        'rule r "Title"\n  weight 2 hard\n  for ?a, ?b in table "l.csv" kind capacity\n  require ?a'
+        " <= x   # end\n\n# next\n"
+    )
     rule = one(text)
     assert isinstance(rule, tree.Rule)
     assert rule.title is not None
@@ -160,7 +164,10 @@ def test_the_text_of_a_pattern_is_kept_as_it_is() -> None:
 
 
 def test_knowledge() -> None:
-    text = "range knowledge g of grade when a > 1 % allow C, D when a < 0 allow -1 .. 2 bar otherwise allow any"
+    text = (
+        "range knowledge g of grade when a > 1 % allow C, D when a < 0 allow -1 .. 2 bar otherwise"
+        " allow any"
+    )
     found = one(text)
     assert isinstance(found, tree.RangeKnowledge)
     assert len(found.clauses) == 2
@@ -169,7 +176,8 @@ def test_knowledge() -> None:
     assert found.otherwise is not None
     assert found.otherwise == tree.Choice(span=found.otherwise.span)
     predict = one(
-        "predict knowledge g of grade for ?x in class plant:P when a > 1 predict A otherwise predict 2 * b"
+        "predict knowledge g of grade for ?x in class plant:P when a > 1 predict A otherwise"
+        " predict 2 * b"
     )
     assert isinstance(predict, tree.PredictKnowledge)
     assert predict.quantifier is not None
@@ -200,7 +208,10 @@ def test_knowledge() -> None:
 
 
 def test_what_broken_statements_would_have_declared_is_known() -> None:
-    text = "use isa95, mason x\nprefix plant <https://e.org/>\nsignal torque in N m\nsignal `T 1` in N m\n"
+    text = (
+        "use isa95, mason x\nprefix plant <https://e.org/>\nsignal torque in N m\nsignal `T 1` in"
+        " N m\n"
+    )
     text += "rul wear require x\nlabel grade clases A\nbanana\n"
     found, problems = parse(text, "a.fkg")
     assert len(problems) == 7

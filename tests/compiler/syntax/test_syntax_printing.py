@@ -62,10 +62,14 @@ def test_every_rule_file_means_the_same_when_it_is_printed(path: Path) -> None:
 
 
 def test_sets_without_numbers_keep_their_parentheses() -> None:
-    text = "set rising keep parameters in monotone( )\nset positive keep predictions in nonnegative()\n"
+    text = (
+        "set rising keep parameters in monotone( )\nset positive keep predictions in"
+        " nonnegative()\n"
+    )
     assert (
         printed(text)
-        == "set rising  keep parameters in monotone()\nset positive  keep predictions in nonnegative()\n"
+        == "set rising  keep parameters in monotone()\nset positive  keep predictions in"
+        " nonnegative()\n"
     )
     assert (
         printed("set a keep parameters in l1_ball(radius=job)\n")
@@ -113,7 +117,10 @@ def test_no_comment_is_lost_wherever_it_stands() -> None:
 
 SHAPES = {
     "options in their order": (
-        'rule a hard for ?p in class plant:Pump weight 2 kind causal scope client require flow(?p)>=1 kg/h and level is not "L"',
+        (
+            "rule a hard for ?p in class plant:Pump weight 2 kind causal scope client require"
+            ' flow(?p)>=1 kg/h and level is not "L"'
+        ),
         (
             "rule a\n  kind causal  weight 2  hard  scope client\n  for ?p in class plant:Pump\n"
             '  require flow(?p) >= 1 kg/h and level is not "L"\n'
@@ -153,8 +160,14 @@ SHAPES = {
         "rule a  require b >= 1 until closed (-x >= 1)\n",
     ),
     "columns": (
-        'signal a in bar span 0 .. 1 column "A"\nsignal longer in kg/h span -5 .. 10 # beside\noutput o in 1/min\n',
-        'signal a       in bar   span 0 .. 1  column "A"\nsignal longer  in kg/h  span -5 .. 10  # beside\noutput o       in 1/min\n',
+        (
+            'signal a in bar span 0 .. 1 column "A"\nsignal longer in kg/h span -5 .. 10 #'
+            " beside\noutput o in 1/min\n"
+        ),
+        (
+            'signal a       in bar   span 0 .. 1  column "A"\nsignal longer  in kg/h  span -5 .. 10'
+            "  # beside\noutput o       in 1/min\n"
+        ),
     ),
     "comments behind clauses": (
         'rule a "T"   # why\n  kind causal # so\n  # and\n  require x >= 1 # end\n# below',

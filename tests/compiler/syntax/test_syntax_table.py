@@ -25,7 +25,10 @@ from fedkg_compiler.syntax.parse_tree import Leaf, Token
 from fedkg_compiler.syntax.split import split
 
 ROOT = Path(__file__).parents[3]
-TEXT = 'rule a "T" kind causal require if x in A, "B" then all of (y(?p) >= 1.5 bar) over ?p in class plant:Pump'
+TEXT = (
+    'rule a "T" kind causal require if x in A, "B" then all of (y(?p) >= 1.5 bar) over ?p in class'
+    " plant:Pump"
+)
 
 
 @pytest.fixture
@@ -94,7 +97,10 @@ def test_a_changed_grammar_is_detected(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_table_does_not_depend_on_the_order_of_hashes() -> None:
-    code = "from fedkg_compiler.syntax.make_table import table_text; import hashlib; print(hashlib.sha256(table_text().encode()).hexdigest())"
+    code = (
+        "from fedkg_compiler.syntax.make_table import table_text; import hashlib;"
+        " print(hashlib.sha256(table_text().encode()).hexdigest())"
+    )
     said = {
         subprocess.run(
             [sys.executable, "-c", code],

@@ -115,7 +115,9 @@ def test_each_variable_of_a_sheet_has_its_own_range(fedkg: Command, tmp_path: Pa
     source = "?low, ?high: from the sheet limits.csv, for each of its entities"
     for rule, numbers in {
         "require x <= ?high and x >= ?low": "?low ranges over 1 .. 5; ?high ranges over 10 .. 30",
-        "require if x >= 3 bar then ?low <= y <= ?high": "?low ranges over 1 .. 5; ?high ranges over 10 .. 30",
+        "require if x >= 3 bar then ?low <= y <= ?high": (
+            "?low ranges over 1 .. 5; ?high ranges over 10 .. 30"
+        ),
         "require x + ?low <= ?high": "the numbers made from them range over 1 .. 5; 10 .. 30",
     }.items():
         text = (

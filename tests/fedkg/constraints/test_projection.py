@@ -191,7 +191,10 @@ def test_a_projected_answer_satisfies_the_rule_that_moved_it(
     """It holds for any rounding of the layout: the logit of 0.3 in float64 is that of a larger
     number.
     """
-    rules = f"signal s span 0 .. 9\noutput w in probability span 0 .. 1\nrule a hard require w {op} {limit}\n"
+    rules = (
+        f"signal s span 0 .. 9\noutput w in probability span 0 .. 1\nrule a hard require w {op}"
+        f" {limit}\n"
+    )
     pack = fedkg.compile(text=rules)
     x, raw = torch.zeros(9, 1, dtype=dtype), torch.linspace(-4, 4, 9, dtype=dtype)[:, None]
     for layout in (

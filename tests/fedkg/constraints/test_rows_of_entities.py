@@ -39,7 +39,8 @@ def pack(tmp_path: Path) -> fedkg.Pack:
     (tmp_path / "plant.ttl").write_text(GRAPH)
     (tmp_path / "s.ttl").write_text(SHAPE)
     (tmp_path / "r.fkg").write_text(
-        'rows are plant:Pump\nprefix plant: <https://example.org/plant#>\nuse plant\nshapes "s.ttl"\n'
+        "rows are plant:Pump\nprefix plant: <https://example.org/plant#>\nuse plant\nshapes"
+        ' "s.ttl"\n'
     )
     return fedkg.compile(tmp_path / "r.fkg")
 

@@ -87,7 +87,10 @@ def test_output_layouts_join_in_order() -> None:
 
 
 def test_the_interpreter_and_layouts_load_without_torch() -> None:
-    script = "import sys; from fedkg.constraints import evaluate_bank, columns; sys.exit('torch' in sys.modules)"
+    script = (
+        "import sys; from fedkg.constraints import evaluate_bank, columns; sys.exit('torch' in"
+        " sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 

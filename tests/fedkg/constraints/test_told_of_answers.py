@@ -12,7 +12,10 @@ from fedkg.constraints import ConstraintModule, ConstraintWarning
 from fedkg.constraints.binding.layout import OutputLayout
 from fedkg.errors import LayoutError, UsageError
 
-RULES = "signal torque in N.m span 0 .. 100\noutput load in kW\noutput failure in probability\nrule low require {output}\n"
+RULES = (
+    "signal torque in N.m span 0 .. 100\noutput load in kW\noutput failure in probability\nrule low"
+    " require {output}\n"
+)
 
 
 def module() -> ConstraintModule:

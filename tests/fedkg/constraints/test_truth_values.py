@@ -26,7 +26,10 @@ from fedkg.tables import read_bytes
 from fedkg_compiler import compile_rules
 
 INF, NAN = math.inf, math.nan
-HEAD = "timeline step 1 min\nsignal valve in boolean\nsignal pump in boolean\nsignal p in bar span 0 .. 50\noutput risk in probability\n"
+HEAD = (
+    "timeline step 1 min\nsignal valve in boolean\nsignal pump in boolean\nsignal p in bar span 0"
+    " .. 50\noutput risk in probability\n"
+)
 NAMES = ("valve", "pump", "p")
 X, Y = columns(NAMES), probability("risk")
 ON = (

@@ -134,19 +134,22 @@ def test_keyed_tables_against_pandas_shift(
     """Rows of several machines share a table: the earlier value is that of the same machine."""
     random = np.random.default_rng(100 + seed)
     machines, limits = ["M1", "M2", "M3"], [1.0, 2.0, 3.0]
-    prefix = "@prefix plant: <https://example.org/plant#> .\n@prefix fkg: <https://w3id.org/fedkg/ns#> .\n"
+    prefix = (
+        "@prefix plant: <https://example.org/plant#> .\n@prefix fkg:"
+        " <https://w3id.org/fedkg/ns#> .\n"
+    )
     graph = prefix + "".join(
-        f'plant:{name} a plant:Mill ; plant:rise {rise} ; plant:wait {back} ; fkg:keyColumn "machine" .\n'
+        f"plant:{name} a plant:Mill ; plant:rise {rise} ; plant:wait {back} ; fkg:keyColumn"
+        ' "machine" .\n'
         for name, rise, back in zip(machines, limits, (1, 2, 4), strict=True)
     )
     (tmp_path / "plant.ttl").write_text(graph)
     rules, table = tmp_path / "r.fkg", tmp_path / "t.csv"
     rules.write_text(
-        "use plant\nprefix plant: <https://example.org/plant#>\n"
-        'timeline time column "t" step 5 min\n'
-        'signal temp(?m) in degC column "T"\n'
-        "rule rise for ?m, ?most, ?back where { ?m a plant:Mill ; plant:rise ?most ; plant:wait ?back }\n"
-        "  require temp(?m) - temp(?m) ?back ago <= ?most * 1 K\n"
+        'use plant\nprefix plant: <https://example.org/plant#>\ntimeline time column "t" step 5'
+        ' min\nsignal temp(?m) in degC column "T"\nrule rise for ?m, ?most, ?back where { ?m a'
+        " plant:Mill ; plant:rise ?most ; plant:wait ?back }\n  require temp(?m) - temp(?m) ?back"
+        " ago <= ?most * 1 K\n"
     )
     rows = [
         {"t": pd.Timestamp("2024-03-09") + step * STEP, "machine": name, "T": value}
@@ -167,11 +170,11 @@ def test_a_lag_of_members_is_that_of_each(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "tanks.ttl").write_text(
-        "@prefix plant: <https://example.org/plant#> .\n@prefix sosa: <http://www.w3.org/ns/sosa/> .\n"
-        "@prefix fkg: <https://w3id.org/fedkg/ns#> .\nplant:flow a sosa:ObservableProperty .\n"
-        'plant:f1 sosa:observes plant:flow ; sosa:isHostedBy plant:p1 ; fkg:column "F1" .\n'
-        'plant:f2 sosa:observes plant:flow ; sosa:isHostedBy plant:p2 ; fkg:column "F2" .\n'
-        "plant:p1 plant:into plant:tank . plant:p2 plant:into plant:tank .\n"
+        "@prefix plant: <https://example.org/plant#> .\n@prefix sosa: <http://www.w3.org/ns/sosa/>"
+        " .\n@prefix fkg: <https://w3id.org/fedkg/ns#> .\nplant:flow a sosa:ObservableProperty"
+        ' .\nplant:f1 sosa:observes plant:flow ; sosa:isHostedBy plant:p1 ; fkg:column "F1"'
+        ' .\nplant:f2 sosa:observes plant:flow ; sosa:isHostedBy plant:p2 ; fkg:column "F2"'
+        " .\nplant:p1 plant:into plant:tank . plant:p2 plant:into plant:tank .\n"
     )
     rules, table = tmp_path / "r.fkg", tmp_path / "t.csv"
     over = "over ?p where { ?p plant:into plant:tank }"

@@ -272,8 +272,10 @@ def test_sums_and_counts_are_reported_in_words() -> None:
     made = pack(["flow"], [sum_limit(10)])
     row = np.array([[5.0, 6.0, np.nan, np.nan]])
     assert readings_text(made, made.banks[0], 0, row) == "sum of torque or wear over 2 members 11"
-    assert example(made, made.banks[0], 0, row, "row 2") == (
-        "row 2: sum of torque or wear over 2 members 11. Wanted: sum of torque or wear over 2 members at most 10."
+    assert (
+        example(made, made.banks[0], 0, row, "row 2")
+        == "row 2: sum of torque or wear over 2 members 11. Wanted: sum of torque or wear over 2"
+        " members at most 10."
     )
     counted = replace(sum_limit(10), skeleton=AtLeast(count=None, members=0, arg=LOW))
     assert (
@@ -296,6 +298,7 @@ def test_a_broken_rule_over_time_shows_what_stands_at_the_step() -> None:
     worst = found.rules[0].worst
     assert worst is not None
     assert worst.read == "torque 3 N.m" if worst.row == 3 else worst.read.startswith("torque")
-    assert example(made, rises, 0, np.array([[1.0, 1.0, 0.0, 0.0]]), "row 1") == (
-        "row 1: torque 1 N.m. Wanted: always within 10 min (if torque <= 10 then torque <= 10)."
+    assert (
+        example(made, rises, 0, np.array([[1.0, 1.0, 0.0, 0.0]]), "row 1")
+        == "row 1: torque 1 N.m. Wanted: always within 10 min (if torque <= 10 then torque <= 10)."
     )

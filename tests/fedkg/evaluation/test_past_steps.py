@@ -108,6 +108,9 @@ def test_a_gap_of_years_and_a_long_window_are_rejected_in_words() -> None:
 
 
 def test_a_step_too_small_to_count_is_rejected() -> None:
-    text = 'timeline time column "Time" step 1e-300 s\nsignal x in bar\nrule r require next (x <= 3 bar)\n'
+    text = (
+        'timeline time column "Time" step 1e-300 s\nsignal x in bar\nrule r require next (x <= 3'
+        " bar)\n"
+    )
     with pytest.raises(TableError, match="steps of"):
         evaluate(pack_of(text), read_bytes(b"Time,x\n2020-01-01,1\n2024-01-01,2\n", "t.csv"))

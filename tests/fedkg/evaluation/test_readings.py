@@ -37,7 +37,10 @@ def test_columns_of_every_type() -> None:
     np.testing.assert_array_equal(readings.base[:, 2], [0, 1, -2, 2, nan])
     np.testing.assert_array_equal(readings.base[:, 3], [1, 0, nan, nan, 1])
     np.testing.assert_array_equal(readings.base[:, 4], [0, 1, nan, nan, 0])
-    said = "column `grade` holds `Z`, in row 3 (line 4), which is no class of its label (`A` and `B`): taken as unknown in 1 row"
+    said = (
+        "column `grade` holds `Z`, in row 3 (line 4), which is no class of its label (`A` and `B`):"
+        " taken as unknown in 1 row"
+    )
     assert readings.notes == (said,)
 
 
@@ -118,7 +121,10 @@ def test_a_key_column_in_another_tongue_is_detected() -> None:
     )
     notes = table_values(contract, read_bytes(b"m,x\nM07,1\nM08,2\n", "t.csv")).notes
     assert notes == (
-        "no text in column `m` (`M07` and `M08`) is one that the rules know (`M-07` and `M-08`); did you mean `M-07` by `M07`?",
+        (
+            "no text in column `m` (`M07` and `M08`) is one that the rules know (`M-07` and"
+            " `M-08`); did you mean `M-07` by `M07`?"
+        ),
     )
 
 

@@ -32,7 +32,10 @@ SHAPES = """@prefix sh: <http://www.w3.org/ns/shacl#> .
 @prefix plant: <https://example.org/plant#> .
 """
 
-TABLE = b"pump,p [bar],T in C,state\nP1,5,20,on\nP1,9.5,20,off\nP2,8,20,on\nP2,9.5,,\nP3,12,20,on\nP1,,20,stuck\n"
+TABLE = (
+    b"pump,p [bar],T in"
+    b" C,state\nP1,5,20,on\nP1,9.5,20,off\nP2,8,20,on\nP2,9.5,,\nP3,12,20,on\nP1,,20,stuck\n"
+)
 
 
 def evaluate_shape(tmp_path: Path, shape: str, *, rows: bool = False) -> Evaluation:
@@ -51,7 +54,8 @@ def counts(result: Evaluation) -> tuple[int, int, int, int]:
 def test_a_value_that_must_be_there_and_be_on_is_asked_once(tmp_path: Path) -> None:
     result = evaluate_shape(
         tmp_path,
-        'plant:H a sh:NodeShape ; sh:targetNode plant:P1 ; sh:property [ sh:path plant:state ; sh:hasValue "on" ] .',
+        "plant:H a sh:NodeShape ; sh:targetNode plant:P1 ; sh:property [ sh:path plant:state ;"
+        ' sh:hasValue "on" ] .',
     )
     assert counts(result) == (2, 1, 2, 0)
     assert result.violation_rate == pytest.approx(2 / 3)
@@ -71,7 +75,10 @@ def test_a_value_that_must_be_there_and_be_on_is_asked_once(tmp_path: Path) -> N
 
 
 def test_two_focus_nodes_are_two_things(tmp_path: Path) -> None:
-    shape = 'plant:H a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:state ; sh:hasValue "on" ] .'
+    shape = (
+        "plant:H a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:state ;"
+        ' sh:hasValue "on" ] .'
+    )
     result = evaluate_shape(tmp_path, shape)
     assert counts(result) == (4, 2, 3, 0)  # the empty cell of P2 is not a value
     assert result.rules[0].bound_to == 2
@@ -79,7 +86,10 @@ def test_two_focus_nodes_are_two_things(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_table_row_that_is_its_entity_counts_once(tmp_path: Path) -> None:
-    shape = "plant:H a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:pressure ; sh:maxInclusive 9 ] ."
+    shape = (
+        "plant:H a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:pressure"
+        " ; sh:maxInclusive 9 ] ."
+    )
     result = evaluate_shape(tmp_path, shape, rows=True)
     assert counts(result) == (3, 2, 3, 1)  # six table rows
     assert result.rules[0].bound_to == 1

@@ -77,7 +77,8 @@ def test_an_empty_time_is_called_empty() -> None:
     (note,) = found.notes
     assert (
         note
-        == "2 times in `Zeit` cannot be read (first: an empty cell, row 2 (line 3)): unknown for rules over time"
+        == "2 times in `Zeit` cannot be read (first: an empty cell, row 2 (line 3)): unknown for"
+        " rules over time"
     )
 
 

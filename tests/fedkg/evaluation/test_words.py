@@ -49,16 +49,17 @@ def values(torque: float, wear: float, said: float, raised: float = math.nan) ->
 
 def test_a_guard_is_reported_with_its_numbers(pack):
     text = example(pack, pack.banks[0], 2, values(57.3, 200.0, 0.271), "row 812")
-    assert text == (
-        "M3, row 812: torque 57.3 N.m, wear 200 min; predicted failure 0.27. "
+    assert (
+        text == "M3, row 812: torque 57.3 N.m, wear 200 min; predicted failure 0.27. "
         "Wanted: failure at least 0.5, because torque × wear is 11460, above 11000."
     )
 
 
 def test_a_rise_is_told_as_one(pack):
     text = example(pack, pack.banks[1], 0, values(40.0, 100.0, 0.5, 0.4), "row 1")
-    assert text == (
-        "M1, row 1: wear 100 min; predicted failure 0.50, and 0.40 at wear 113 min. Wanted: failure no lower when wear is raised by 13 min."
+    assert (
+        text == "M1, row 1: wear 100 min; predicted failure 0.50, and 0.40 at wear 113 min. Wanted:"
+        " failure no lower when wear is raised by 13 min."
     )
 
 

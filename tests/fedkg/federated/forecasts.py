@@ -103,10 +103,14 @@ def task(
 def ranges(per: str = "client", windows: int = 3) -> fedkg.Pack:
     """Rules that find the range of x in windows of two steps."""
     found = "".join(
-        f"infer range_{i} per {per} find ?low, ?high in operational_range(x, ?low, ?high, {2 * i}, {2 * i + 1})\n"
+        f"infer range_{i} per {per} find ?low, ?high in operational_range(x, ?low, ?high, {2 * i},"
+        f" {2 * i + 1})\n"
         for i in range(windows)
     )
-    head = "timeline step 1 h ends clip\nsignal x in % span -100 .. 100\nuse rules templates.operational_range\n"
+    head = (
+        "timeline step 1 h ends clip\nsignal x in % span -100 .. 100\nuse rules"
+        " templates.operational_range\n"
+    )
     return fedkg.compile(text=head + found)
 
 

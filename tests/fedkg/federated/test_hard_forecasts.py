@@ -138,7 +138,10 @@ def test_with_strict_ends_what_may_still_come_true_moves_nothing(
 
 @pytest.mark.filterwarnings("ignore::fedkg.authoring.RuleWarning")
 def test_a_window_without_an_end_beyond_the_trace_is_open() -> None:
-    rule = "rule soon hard require always [0 h, 1 h] (eventually x <= 2 bar)\nrule y require y <= 9 bar"
+    rule = (
+        "rule soon hard require always [0 h, 1 h] (eventually x <= 2 bar)\nrule y require y <="
+        " 9 bar"
+    )
     pack = fedkg.compile(text=HEAD.format(ends="") + rule)
     layout = fedkg.columns(["x", "y"])
     model = with_hard_rules(Given(), pack, layout, STEPS)

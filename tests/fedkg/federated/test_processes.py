@@ -306,7 +306,8 @@ def test_auto_measures_processes_where_they_promise_to_save_enough(
     choice = auto.choose(job, state, WorkerPool(2))
     assert (choice.executor, choice.chunk) == ("processes", measured[0])
     assert choice.reason.startswith(
-        f"processes with stacks of {measured[0]}: 100 s a round by the first steps, against stacks of 40"
+        f"processes with stacks of {measured[0]}: 100 s a round by the first steps, against stacks"
+        " of 40"
     )
     assert (
         auto.choose(job, state, WorkerPool(2)).executor == "stacked"
@@ -333,7 +334,10 @@ def test_processes_take_the_stacks_that_are_best_in_one(monkeypatch: pytest.Monk
         executor="processes",
         chunk=4,
         threads=1,
-        reason="2 processes, as the job says, with stacks of 4, the best in one process by the first steps",
+        reason=(
+            "2 processes, as the job says, with stacks of 4, the best in one process by the first"
+            " steps"
+        ),
     )
 
 

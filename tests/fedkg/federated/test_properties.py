@@ -327,7 +327,10 @@ def step(dtype: torch.dtype = torch.float64) -> Step:
 
 def test_the_teachers_term() -> None:
     """L_p by hand: with 0 <= x <= 2 the trace (-1, 1, 3) has distance 2, on average 2 / 3."""
-    text = "timeline step 1 h ends clip\nsignal x in % span -9 .. 9\nuse rules templates.operational_range\n"
+    text = (
+        "timeline step 1 h ends clip\nsignal x in % span -9 .. 9\nuse rules"
+        " templates.operational_range\n"
+    )
     small = fedkg.compile(
         text=text
         + "infer r per client find ?low, ?high in operational_range(x, ?low, ?high, 0, 2)\n"

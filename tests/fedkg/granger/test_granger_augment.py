@@ -254,7 +254,9 @@ def test_losses_that_have_grown_are_rejected() -> None:
     wild = replace(learnt, causes=1e3 * np.ones_like(learnt.causes))
     with pytest.raises(
         FedkgError,
-        match=r"the learning diverges slowly: the losses of site 0 are .* times their initial value",
+        match=(
+            r"the learning diverges slowly: the losses of site 0 are .* times their initial value"
+        ),
     ):
         reject_divergence(Learning(), series, wild)
     worse = replace(learnt, causes=np.ones_like(learnt.causes))

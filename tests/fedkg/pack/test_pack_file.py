@@ -79,7 +79,10 @@ def test_saved_packs_load(tmp_path: Path) -> None:
 
 
 def test_another_process_writes_the_same_bytes() -> None:
-    script = "import sys; from strategies import guarded; sys.stdout.buffer.write(guarded(45.0).to_bytes())"
+    script = (
+        "import sys; from strategies import guarded;"
+        " sys.stdout.buffer.write(guarded(45.0).to_bytes())"
+    )
     runs = [
         subprocess.run(
             [sys.executable, "-c", script],

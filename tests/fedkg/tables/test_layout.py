@@ -15,7 +15,10 @@ from fedkg.tables import read_bytes, read_table
 
 
 def test_lines_before_the_header_and_closing_lines_are_left_out_and_said() -> None:
-    text = "Bericht;;\nWerk Graz\n\nZeit;Druck [bar];Temp\n2024-01-01 00:00;1,5;20\n2024-01-01 00:01;1,7;21\n"
+    text = (
+        "Bericht;;\nWerk Graz\n\nZeit;Druck [bar];Temp\n2024-01-01 00:00;1,5;20\n2024-01-01"
+        " 00:01;1,7;21\n"
+    )
     text += "\nSumme;3,2;41\nEnde des Berichts\n"
     table = read_bytes(text.encode(), "b.csv")
     assert table.headers == ("Zeit", "Druck [bar]", "Temp")

@@ -149,7 +149,7 @@ def stems(text: str) -> tuple[str, ...]:
     pieces = [piece.lower() for piece in _PIECES.findall(_OWNED.sub("", text))]
     words = [word for piece in pieces for word in _LONG.get(piece, piece).split()]
     kept = [word for word in words if word not in _STOP]
-    return tuple(stem(word) for word in (kept or words))
+    return tuple(stem(word) for word in kept or words)
 
 
 def _groups() -> dict[str, str]:

@@ -18,7 +18,10 @@ _RUNS = {
         "HasChild Organizes HasEventSource "
         "HasModellingRule HasEncoding HasDescription HasTypeDefinition GeneratesEvent"
     ),
-    44: "Aggregates HasSubtype HasProperty HasComponent HasNotifier HasOrderedComponent Decimal FromState ToState HasCause HasEffect",
+    44: (
+        "Aggregates HasSubtype HasProperty HasComponent HasNotifier HasOrderedComponent Decimal"
+        " FromState ToState HasCause HasEffect"
+    ),
     61: "FolderType BaseVariableType BaseDataVariableType",
     290: "Duration NumericRange Time Date UtcTime LocaleId Argument",
 }

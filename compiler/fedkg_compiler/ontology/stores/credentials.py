@@ -81,11 +81,14 @@ def _from_file(address: str, path: str) -> tuple[str, str] | None:
         case {"header": str(name), "value": str(value)}:
             return name, value
         case _:
-            advice = 'write `"https://host/path" = "Bearer ..."` or `= { header = "X-API-Key", value = "..." }`'
+            advice = (
+                'write `"https://host/path" = "Bearer ..."` or `= { header = "X-API-Key", value ='
+                ' "..." }`'
+            )
             raise StoreProblem(
                 "FKG142",
                 f"the entry for this endpoint in {path} is neither a text nor a header "
-                f"with a value",
+                "with a value",
                 help=advice,
             )
 

@@ -49,7 +49,10 @@ def time_behind(at: ParseFailure) -> Explanation | None:
         if found is not None and _is_time(found["time"]):
             word, time = " ".join(found["word"].split()), " ".join(found["time"].split())
             hints = {
-                "after": f"{_BEFORE}: `always [{time}, {time}] ...` (then), `always [{time}, end] ...` (from then on)",
+                "after": (
+                    f"{_BEFORE}: `always [{time}, {time}] ...` (then), `always [{time}, end] ...`"
+                    " (from then on)"
+                ),
                 "before": f"{_BEFORE}: `eventually within {time} ...`",
                 "at least": _lasting(at, time),
                 "at most": f"{_BEFORE}: `not (always within {time} ...)`",
@@ -76,9 +79,18 @@ def time_as_condition(at: ParseFailure) -> Explanation | None:
     time, start = " ".join(words[1:]), at.before[-2].start_pos
     window = f"[0 {words[2]}, {time}]"
     hints = {
-        "until": f"for the next {time}: `always within {time} ...`; until something happens within them: `... until {window} ...`",
-        "since": f"for the last {time}: `historically within {time} ...`; since something that happened in them: `... since {window} ...`",
-        "after": f"from then on: `always [{time}, end] ...`; `only after` names what must have happened before",
+        "until": (
+            f"for the next {time}: `always within {time} ...`; until something happens within them:"
+            f" `... until {window} ...`"
+        ),
+        "since": (
+            f"for the last {time}: `historically within {time} ...`; since something that happened"
+            f" in them: `... since {window} ...`"
+        ),
+        "after": (
+            f"from then on: `always [{time}, end] ...`; `only after` names what must have happened"
+            " before"
+        ),
     }
     return Explanation(
         "FKG017",
@@ -96,7 +108,10 @@ def within_behind(at: ParseFailure) -> Explanation | None:
         return None
     time = f"{found['number']} {found['unit']}" if found["unit"] else ""
     if time and _is_time(time):
-        hint = f"{_BEFORE}: `eventually within {time} ...` (at some time), `always within {time} ...` (all the time)"
+        hint = (
+            f"{_BEFORE}: `eventually within {time} ...` (at some time), `always within {time} ...`"
+            " (all the time)"
+        )
         return Explanation("FKG017", "`within` comes after the condition", hint)
     if "CMP" in at.accepts and not at.allows("+/-"):
         return Explanation("FKG017", "`within` expects a time", _BAND)
@@ -116,10 +131,16 @@ def within_nothing(at: ParseFailure) -> Explanation | None:
         and _COMPARES.match(at.bad)
     ):
         start = at.before[-2].start_pos
-        hint = f"write how long: within 10 min {last} {at.bad} ...; or leave `within` out: at every step from here on"
+        hint = (
+            f"write how long: within 10 min {last} {at.bad} ...; or leave `within` out: at every"
+            " step from here on"
+        )
         return Explanation("FKG017", "`within` has no time", hint, start, start + len("within"))
     if last is not None and str(last) == "within" and at.bad == "-":
-        hint = "write it without the sign: `eventually within 5 min ...`; for the time before: `once within 5 min ...`"
+        hint = (
+            "write it without the sign: `eventually within 5 min ...`; for the time before: `once"
+            " within 5 min ...`"
+        )
         return Explanation("FKG017", "the time behind `within` is not negative", hint)
     return None
 
@@ -186,7 +207,10 @@ def signal_as_unit(at: ParseFailure) -> Explanation | None:
     ):
         return None
     number, start = str(at.before[-2]), last.start_pos
-    hint = f"write the unit of the time: within {number} min {last} ...; write a bare number of steps in brackets: [0, {number}] {last} ..."
+    hint = (
+        f"write the unit of the time: within {number} min {last} ...; write a bare number of steps"
+        f" in brackets: [0, {number}] {last} ..."
+    )
     return Explanation(
         "FKG017",
         f"`{last}` is read as the unit of {number}, but it is not a unit of time",
@@ -218,7 +242,10 @@ def _lasting(at: ParseFailure, time: str) -> str:
     """Return how to write that a condition lasts for a time."""
     if at.has("if") and not at.has("then"):
         return f"{_BEFORE}: `if (historically within {time} ...) then ...`"
-    return f"{_BEFORE}: `always within {time} ...` for the next {time}, `historically within {time} ...` for the last"
+    return (
+        f"{_BEFORE}: `always within {time} ...` for the next {time}, `historically within {time}"
+        " ...` for the last"
+    )
 
 
 def _is_time(text: str) -> bool:

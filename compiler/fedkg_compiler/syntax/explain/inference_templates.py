@@ -54,7 +54,10 @@ def template_of_inference(at: ParseFailure) -> Explanation | None:
         return Explanation(
             "FKG055", "`follows` is one word too many", hint, start, word, ((start, word + 1, ""),)
         )
-    hint = f"declare it on a separate line: {_declared(written, variables)}; then write here: in {call}"
+    hint = (
+        f"declare it on a separate line: {_declared(written, variables)}; then write here: in"
+        f" {call}"
+    )
     return Explanation(
         "FKG055", "this is a formula; the name of a declared template is expected", hint, start, end
     )

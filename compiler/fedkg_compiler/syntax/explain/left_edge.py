@@ -77,7 +77,10 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
     elif word == "knowledge":
         hint = "write: range knowledge NAME of ..., or: predict knowledge NAME of ..."
     elif word == "require":
-        hint = "give the rule its name: rule NAME require ...; or indent the line to continue the rule above"
+        hint = (
+            "give the rule its name: rule NAME require ...; or indent the line to continue the rule"
+            " above"
+        )
     elif word in _OPTION_WORDS:
         hint = "indent the line to continue the statement above"
     elif word.casefold() in ("select", "ask", "construct", "base"):
@@ -87,7 +90,10 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
     elif re.match(r"[^\n]*(<=|>=|==|[<>≤≥])", chunk.text[start:]):
         hint = "put the condition into a rule: rule NAME require ..."
     else:
-        hint = "a statement begins with rule, signal, output, use or the like; indent the line to continue the statement above"
+        hint = (
+            "a statement begins with rule, signal, output, use or the like; indent the line to"
+            " continue the statement above"
+        )
     edit = (
         Edit(span=span, was=word, text=near)
         if near and is_typo(word, near, STATEMENT_WORDS)

@@ -44,7 +44,10 @@ def class_list(at: ParseFailure) -> Explanation | None:
             )
         if str(last) == "class" and two.type == "IN":
             start = last.start_pos
-            hint = "a list names classes: grade in A, B; members of a class of the graph: for ?p in class T"
+            hint = (
+                "a list names classes: grade in A, B; members of a class of the graph: for ?p in"
+                " class T"
+            )
             return Explanation(
                 "FKG051", "`in class` cannot be used in a condition", hint, start, start + len(last)
             )

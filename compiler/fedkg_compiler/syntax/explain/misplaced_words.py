@@ -33,7 +33,10 @@ _AFTER_VALUE = (
     "allow",
 )
 _BEFORE_CONDITION = (*PREFIX_WORDS, "not")
-_WITHIN = "write the time after the word that it belongs to: `eventually within 2 h ...` or `only after ... within 2 h`"
+_WITHIN = (
+    "write the time after the word that it belongs to: `eventually within 2 h ...` or `only after"
+    " ... within 2 h`"
+)
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 _COMPARES = re.compile(r"[^\n]*?(<=?|>=?|==|!=|[≤≥≠]|\bis\b|\bnever\b)")
 
@@ -190,7 +193,10 @@ def falling_feature(at: ParseFailure) -> Explanation | None:
                 "`as` takes one signal",
                 "declare the quantity as a separate signal, or name one signal",
             )
-        hint = "the feature always rises: reverse the first word instead (`never rises` for `never falls`)"
+        hint = (
+            "the feature always rises: reverse the first word instead (`never rises` for `never"
+            " falls`)"
+        )
         return Explanation("FKG028", "`as` must be followed by `rises`", hint)
     return None
 
@@ -308,7 +314,10 @@ def tolerance_as_within(at: ParseFailure) -> Explanation | None:
     if at.bad != "within":
         return None
     if at.allows("+/-"):
-        hint = "`within` is a time, as in `only after ... within 30 min`; a tolerance is written +/- 0.5 kg/h"
+        hint = (
+            "`within` is a time, as in `only after ... within 30 min`; a tolerance is written +/-"
+            " 0.5 kg/h"
+        )
         return Explanation("FKG017", "`within` is not a tolerance", hint)
     return Explanation("FKG017", "`within` cannot be used here", _WITHIN)
 
@@ -390,7 +399,10 @@ def side_by_side(at: ParseFailure) -> Explanation | None:
             "FKG029", message, f"arguments have commas between them: {left}, {at.bad}"
         )
     if last.type == "NAME" and _WORD.match(at.bad):
-        hint = f"a name is one word: {left}_{at.bad}, or the column in backquotes: `{left} {at.bad}`; two values are joined by +, *, <="
+        hint = (
+            f"a name is one word: {left}_{at.bad}, or the column in backquotes: `{left} {at.bad}`;"
+            " two values are joined by +, *, <="
+        )
         return Explanation("FKG029", message, hint)
     two = (
         "two conditions: and, or"

@@ -184,7 +184,10 @@ def example_values(at: ParseFailure) -> Explanation | None:
                 start,
                 start + len(last),
             )
-        hint = f'all values are numbers, the unit behind the last: 7 unknown 9 bar; or all are classes: A "{at.bad}" unknown'
+        hint = (
+            "all values are numbers, the unit behind the last: 7 unknown 9 bar; or all are"
+            f' classes: A "{at.bad}" unknown'
+        )
         if last.type in ("NAME", "STRING", "UNIT"):
             hint = hint.replace('""', '"').replace('"unknown"', '"7"')
             return Explanation("FKG054", f"`{at.bad}` follows `{last}`", hint)

@@ -119,7 +119,10 @@ def dashed_range(at: ParseFailure) -> Explanation | None:
     start = at.before[-2].start_pos if last.type == "UNIT" else last.start_pos
     number = re.match(r"[–—][0-9.]+", at.rest)
     end = at.start + (number.end() if number else 1)
-    hint = "a range is a chain: 1 bar <= x <= 3 bar; a difference is written with the plain minus: 3 - 1"
+    hint = (
+        "a range is a chain: 1 bar <= x <= 3 bar; a difference is written with the plain minus:"
+        " 3 - 1"
+    )
     return Explanation(
         "FKG024", f"`{at.text[start:end]}` may be a range or a difference", hint, start, end
     )

@@ -42,7 +42,8 @@ _LOW = rf"(?P<low>{_NUMBER})\s*(?P<first>{_UNIT})?"
 _RANGE = re.compile(
     rf"{_VERBS}{_NEVER}(?P<word>between|from|inside|within|in|is|===?|==?|)\s*(?:the\s+range\s+|range\s+)?(?P<bracket>[\[(]?)\s*{_LOW}"
     rf"\s*(?P<join>and\b|to\b|bis\b|\.\.+|…|–|—|-|,|;)"
-    rf"\s*(?P<high>{_NUMBER})(?:\s*(?P<closed>[\])\[]))?(?:[ \t]*(?P<second>{_UNIT}))?(?:\s*(?P<closing>[\])\[]))?"
+    rf"\s*(?P<high>{_NUMBER})(?:\s*(?P<closed>[\])\[]))?(?:["
+    rf" \t]*(?P<second>{_UNIT}))?(?:\s*(?P<closing>[\])\[]))?"
 )
 _THOUSANDS = re.compile(r",\d{3}(?!\d)")
 _VALUE = ("NAME", "UNIT", "NUMBER", "QUOTED", "VAR", "RPAR")

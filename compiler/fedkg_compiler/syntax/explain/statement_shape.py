@@ -374,7 +374,10 @@ def window_without_word(at: ParseFailure) -> Explanation | None:
     """``[0, 2 h]`` without a prefix word, or a header in square brackets."""
     if at.bad != "[":
         return None
-    hint = "a window follows a word such as always: always [0 h, 2 h] ...; write the name of a column in backquotes: `Torque [Nm]`"
+    hint = (
+        "a window follows a word such as always: always [0 h, 2 h] ...; write the name of a column"
+        " in backquotes: `Torque [Nm]`"
+    )
     return Explanation("FKG024", "`[` cannot be used here", hint)
 
 

@@ -131,7 +131,9 @@ def laid(node: Statement) -> StatementParts:
             return _signal(node)
         case Label():
             classes = Clause(
-                text=f"classes {', '.join(literals.class_name(word.text) for word in node.classes)}",
+                text=(
+                    f"classes {', '.join(literals.class_name(word.text) for word in node.classes)}"
+                ),
                 span=_around(node.classes),
             )
             kept = (classes,) if node.classes else ()

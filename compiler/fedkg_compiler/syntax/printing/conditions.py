@@ -98,7 +98,10 @@ def broken(node: Condition, column: int, indent: int, level: int = _FORMULA) -> 
             return _comparison(node, edge)
         case OverMembers():
             words = f"{_how_many(node)} ("
-            return f"{words}{broken(node.arg, column + len(words), indent + 2)}){edge}over ?{node.variable.text} {members(node.source)}"
+            return (
+                f"{words}{broken(node.arg, column + len(words), indent + 2)}){edge}over"
+                f" ?{node.variable.text} {members(node.source)}"
+            )
         case _:
             return whole
 
@@ -131,7 +134,10 @@ def _written(node: Condition) -> str:
             }[node.form]
             return f"{expression(node.subject)} is {'not ' if node.negated else ''}{value}"
         case Membership():
-            return f"{expression(node.subject)} {'not ' if node.negated else ''}in {', '.join(class_name(word.text) for word in node.values)}"
+            return (
+                f"{expression(node.subject)} {'not ' if node.negated else ''}in"
+                f" {', '.join(class_name(word.text) for word in node.values)}"
+            )
         case Monotone():
             group = f" per {name(node.group.text)}" if node.group else ""
             feature = f" as {head(node.feature)} rises" if node.feature else ""
@@ -160,7 +166,10 @@ def _written(node: Condition) -> str:
         case Follows():
             return f"follows {apply(node.call)}"
         case OverMembers():
-            return f"{_how_many(node)} ({condition(node.arg)}) over ?{node.variable.text} {members(node.source)}"
+            return (
+                f"{_how_many(node)} ({condition(node.arg)}) over ?{node.variable.text}"
+                f" {members(node.source)}"
+            )
         case _:
             assert_never(node)
 

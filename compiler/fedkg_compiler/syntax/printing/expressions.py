@@ -47,7 +47,10 @@ def _written(node: Expression) -> tuple[int, str]:
         case Aggregate():
             return (
                 OPERAND,
-                f"{node.function.text} of {_at(node.body, PRODUCT)} over ?{node.variable.text} {members(node.source)}",
+                (
+                    f"{node.function.text} of {_at(node.body, PRODUCT)} over ?{node.variable.text}"
+                    f" {members(node.source)}"
+                ),
             )
         case Operator():
             return node.written(_at)

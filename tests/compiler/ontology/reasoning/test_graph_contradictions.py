@@ -92,7 +92,7 @@ CASES: dict[str, tuple[str, str, int]] = {
     "cls-maxqc1": (
         (
             f"plant:b a plant:C . plant:a plant:p plant:b ; a {A} owl:maxQualifiedCardinality "
-            f"0 ; owl:onClass plant:C ] ."
+            "0 ; owl:onClass plant:C ] ."
         ),
         "plant:a has plant:p to a plant:C",
         6,
@@ -100,7 +100,7 @@ CASES: dict[str, tuple[str, str, int]] = {
     "cls-maxqc2": (
         (
             f"plant:a plant:p plant:b ; a {A} owl:maxQualifiedCardinality 0 ; owl:onClass "
-            f"owl:Thing ] ."
+            "owl:Thing ] ."
         ),
         "plant:a has plant:p, but can have none",
         5,
@@ -188,8 +188,8 @@ def test_the_justification_is_the_least_and_in_the_order_of_the_files(
         head + "plant:Big rdfs:subClassOf plant:Mill .\nplant:Mill owl:disjointWith plant:Robot .\n"
     )
     plant.write_text(
-        head
-        + "plant:a rdfs:label 'A' .\nplant:a a plant:Big .\nplant:a a plant:Robot .\nplant:a plant:p plant:b .\n"
+        head + "plant:a rdfs:label 'A' .\nplant:a a plant:Big .\nplant:a a plant:Robot .\nplant:a"
+        " plant:p plant:b .\n"
     )
     _, problems, _ = load_graph([], {}, [terms, plant], catalog=catalog)
     (found,) = (problem for problem in problems if problem.code == "FKG125")

@@ -136,7 +136,10 @@ def test_xml_is_placed_by_line_too_and_json_by_name() -> None:
   </Pump>
 </rdf:RDF>
 """
-    json = '{"@id": "http://example.org/x",\n "http://example.org/limit": {"@id": "http://example.org/y"}}'
+    json = (
+        '{"@id": "http://example.org/x",\n "http://example.org/limit": {"@id":'
+        ' "http://example.org/y"}}'
+    )
     for text, name, expected in ((xml, "a.rdf", {3, 4}), (json, "a.jsonld", {1, 2})):
         document, problems = read_rdf(text.encode(), file=name)
         assert document is not None, problems

@@ -23,11 +23,17 @@ MILL = """<UAObjectType NodeId="ns=1;i=1" BrowseName="1:MillType"><DisplayName>M
 
 
 def node(sort: str, number: int, name: str, references: str, more: str = "", body: str = "") -> str:
-    return f'<UA{sort} NodeId="ns=1;i={number}" BrowseName="1:{name}" {more}><References>{references}</References>{body}</UA{sort}>'
+    return (
+        f'<UA{sort} NodeId="ns=1;i={number}" BrowseName="1:{name}"'
+        f" {more}><References>{references}</References>{body}</UA{sort}>"
+    )
 
 
 def reference(kind: str, target: str, *, forward: bool = True) -> str:
-    return f'<Reference ReferenceType="{kind}"{"" if forward else """ IsForward="false" """}>{target}</Reference>'
+    return (
+        "<Reference"
+        f' ReferenceType="{kind}"{"" if forward else """ IsForward="false" """}>{target}</Reference>'
+    )
 
 
 def read(nodes: str) -> Document:
@@ -111,8 +117,14 @@ def test_reference_types_become_object_properties_with_inverses() -> None:
 
 
 def test_enumerations_become_individuals_and_structures_have_properties() -> None:
-    enumeration = '<Definition Name="Mode"><Field Name="Off" Value="0"/><Field Name="On now" Value="1"/></Definition>'
-    structure = '<Definition Name="Job"><Field Name="Mode" DataType="ns=1;i=6"/><Field Name="Length" DataType="Double"/></Definition>'
+    enumeration = (
+        '<Definition Name="Mode"><Field Name="Off" Value="0"/><Field Name="On now"'
+        ' Value="1"/></Definition>'
+    )
+    structure = (
+        '<Definition Name="Job"><Field Name="Mode" DataType="ns=1;i=6"/><Field Name="Length"'
+        ' DataType="Double"/></Definition>'
+    )
     said = facts(
         read(
             node(

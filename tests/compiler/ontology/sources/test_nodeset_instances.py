@@ -113,7 +113,10 @@ TYPE_SET = (
         "ns=1;i=30",
         "1:Mode",
         reference("HasSubtype", "i=29", inverse=True),
-        body='    <Definition Name="Mode"><Field Name="Idle" Value="0"/><Field Name="Filling" Value="1"/></Definition>\n',
+        body=(
+            '    <Definition Name="Mode"><Field Name="Idle" Value="0"/><Field Name="Filling"'
+            ' Value="1"/></Definition>\n'
+        ),
     )
     + "</UANodeSet>\n"
 )
@@ -131,8 +134,10 @@ LINE = node(
     reference("Organizes", "i=85", inverse=True),
     reference("HasTypeDefinition", "i=61"),
     reference("Organizes", "ns=1;i=200"),
-    body="    <DisplayName>Line 1</DisplayName>\n    <Description>The line at the "
-    "window.</Description>\n",
+    body=(
+        "    <DisplayName>Line 1</DisplayName>\n    <Description>The line at the "
+        "window.</Description>\n"
+    ),
 )
 
 
@@ -579,8 +584,8 @@ def test_a_type_whose_node_set_is_not_loaded_is_named_with_what_to_load(fedkg: C
     column = PLANT_SET.split("\n")[1].index("https://example.org/machines") + 1
     assert (
         f"plant.xml:2:{column}: info[FKG105]: the import of <https://example.org/machines> is not "
-        "followed, and this file uses its node ns=2;i=1 and 2 more"
-    ) in done.err
+        "followed, and this file uses its node ns=2;i=1 and 2 more" in done.err
+    )
     assert "give its file as a graph" in done.err
     unlisted = PLANT_SET.replace('<RequiredModel ModelUri="https://example.org/machines"/>', "")
     Path("plant.xml").write_text(unlisted, encoding="utf-8")
@@ -839,9 +844,9 @@ def test_two_kinds_of_property_are_reported_in_the_node_set(fedkg: Command) -> N
     line = line_of(Path("plant.xml").read_text(encoding="utf-8"), 'NodeId="ns=1;i=900"')
     assert (
         f"plant.xml:{line}:3: warning[FKG120]: <https://example.org/machines#hasUnit> is "
-        f"declared to be "
-        "an object property and a data property"
-    ) in done.err
+        "declared to be "
+        "an object property and a data property" in done.err
+    )
 
 
 def test_an_added_node_set_has_its_own_namespace_and_its_problems_at_the_user_s_file(

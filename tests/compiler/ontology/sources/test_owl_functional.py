@@ -74,14 +74,20 @@ def canonical(document: Document) -> set[str]:
         ),
         (
             "SubClassOf(:A DataExactCardinality(1 :q))",
-            ':A rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :q ; owl:cardinality "1"^^xsd:nonNegativeInteger ] .',
+            (
+                ":A rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :q ; owl:cardinality"
+                ' "1"^^xsd:nonNegativeInteger ] .'
+            ),
         ),
         (
-            'SubClassOf(:A DataAllValuesFrom(:q DatatypeRestriction(xsd:integer xsd:minInclusive "5"^^xsd:integer)))',
             (
-                ":A rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :q ; "
-                "owl:allValuesFrom [ a rdfs:Datatype ;"
-                ' owl:onDatatype xsd:integer ; owl:withRestrictions ( [ xsd:minInclusive "5"^^xsd:integer ] ) ] ] .'
+                "SubClassOf(:A DataAllValuesFrom(:q DatatypeRestriction(xsd:integer"
+                ' xsd:minInclusive "5"^^xsd:integer)))'
+            ),
+            (
+                ":A rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :q ; owl:allValuesFrom [ a"
+                " rdfs:Datatype ; owl:onDatatype xsd:integer ; owl:withRestrictions ( ["
+                ' xsd:minInclusive "5"^^xsd:integer ] ) ] ] .'
             ),
         ),
         (
@@ -185,7 +191,10 @@ def test_prefixes_and_imports_are_those_of_the_file() -> None:
 @tries(60)
 @given(st.data())
 def test_no_file_makes_the_reader_crash(data: st.DataObject) -> None:
-    text = f'{HEAD}SubClassOf(Annotation(rdfs:comment "a"@en) :A ObjectMaxCardinality(1 :p))\nHasKey(:A (:p) ())\n)'
+    text = (
+        f'{HEAD}SubClassOf(Annotation(rdfs:comment "a"@en) :A ObjectMaxCardinality(1'
+        " :p))\nHasKey(:A (:p) ())\n)"
+    )
     body = bytearray(text.encode())
     for _ in range(data.draw(st.integers(0, 5))):
         at = data.draw(st.integers(0, max(0, len(body) - 1)))

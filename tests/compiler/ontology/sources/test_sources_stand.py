@@ -31,7 +31,10 @@ WHOLE: dict[SourceSyntax, tuple[str, str]] = {
     "xml-schema": ("o.xsd", f'{XSD}<xs:complexType name="Öl"/></xs:schema>'),
     "opcua-nodeset": (
         "o.xml",
-        f'{SET}<NamespaceUris><Uri>http://x.org/o</Uri></NamespaceUris><UAObjectType NodeId="ns=1;i=1" BrowseName="1:Öl"/></UANodeSet>',
+        (
+            f"{SET}<NamespaceUris><Uri>http://x.org/o</Uri></NamespaceUris><UAObjectType"
+            ' NodeId="ns=1;i=1" BrowseName="1:Öl"/></UANodeSet>'
+        ),
     ),
     "owl-functional": (
         "o.ofn",
@@ -269,7 +272,8 @@ def test_forty_five_megabytes_are_read(suffix: str, tmp_path: Path) -> None:
         ".owx": (
             OWX,
             (
-                '<AnnotationAssertion><AnnotationProperty abbreviatedIRI="rdfs:comment"/><IRI>http://x.org/o#A{0}</IRI>'
+                "<AnnotationAssertion><AnnotationProperty"
+                ' abbreviatedIRI="rdfs:comment"/><IRI>http://x.org/o#A{0}</IRI>'
                 "<Literal>{1}</Literal></AnnotationAssertion>\n"
             ),
             "</Ontology>",

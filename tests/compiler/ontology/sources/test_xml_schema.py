@@ -16,7 +16,10 @@ from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, XSD
 
 B2MML = SHARED / "ontologies" / "isa95-b2mml-0700"
 X = "http://x.org/s#"
-HEAD = '<xsd:schema xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns="http://x.org/s" targetNamespace="http://x.org/s">\n'
+HEAD = (
+    '<xsd:schema xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns="http://x.org/s"'
+    ' targetNamespace="http://x.org/s">\n'
+)
 ORG = "https://schema.org/"
 
 
@@ -56,10 +59,12 @@ def restrictions(document: Document, owner: str) -> set[tuple[str, str, str]]:
 
 def test_types_become_classes_and_their_elements_properties() -> None:
     document = read(
-        '<xsd:complexType name="MillType"><xsd:annotation><xsd:documentation>Turns  its\n tool.</xsd:documentation></xsd:annotation>'
-        '<xsd:sequence><xsd:element name="ID" type="xsd:string"/><xsd:element name="Tool" type="ToolType" minOccurs="0"'
-        ' maxOccurs="unbounded"/><xsd:choice><xsd:element name="A" type="ToolType"/></xsd:choice></xsd:sequence>'
-        '<xsd:attribute name="unit" type="xsd:token" use="required"/></xsd:complexType><xsd:complexType name="ToolType"/>'
+        '<xsd:complexType name="MillType"><xsd:annotation><xsd:documentation>Turns  its\n'
+        ' tool.</xsd:documentation></xsd:annotation><xsd:sequence><xsd:element name="ID"'
+        ' type="xsd:string"/><xsd:element name="Tool" type="ToolType" minOccurs="0"'
+        ' maxOccurs="unbounded"/><xsd:choice><xsd:element name="A"'
+        ' type="ToolType"/></xsd:choice></xsd:sequence><xsd:attribute name="unit" type="xsd:token"'
+        ' use="required"/></xsd:complexType><xsd:complexType name="ToolType"/>'
     )
     assert says(document, X + "MillType", RDF + "type", OWL + "Class")
     assert says(document, X + "MillType", RDFS + "comment", "Turns its tool.")
@@ -80,9 +85,10 @@ def test_types_become_classes_and_their_elements_properties() -> None:
 
 def test_a_name_with_several_uses_is_bound_to_its_classes_by_restrictions() -> None:
     document = read(
-        '<xsd:complexType name="A"><xsd:sequence><xsd:element name="V" type="xsd:int"/></xsd:sequence></xsd:complexType>'
-        '<xsd:complexType name="B"><xsd:sequence><xsd:element name="V" type="A" minOccurs="2" maxOccurs="5"/>'
-        "</xsd:sequence></xsd:complexType>"
+        '<xsd:complexType name="A"><xsd:sequence><xsd:element name="V"'
+        ' type="xsd:int"/></xsd:sequence></xsd:complexType><xsd:complexType'
+        ' name="B"><xsd:sequence><xsd:element name="V" type="A" minOccurs="2"'
+        ' maxOccurs="5"/></xsd:sequence></xsd:complexType>'
     )
     assert says(document, X + "hasV", RDF + "type", RDF + "Property")
     for owner, range_ in (("A", XSD + "int"), ("B", X + "A")):
@@ -97,12 +103,15 @@ def test_a_name_with_several_uses_is_bound_to_its_classes_by_restrictions() -> N
 
 def test_extensions_become_subclasses_and_enumerations_individuals() -> None:
     document = read(
-        '<xsd:complexType name="Level1Type"><xsd:simpleContent><xsd:restriction base="CodeType"><xsd:enumeration value="Work Unit"/>'
-        '</xsd:restriction></xsd:simpleContent></xsd:complexType><xsd:complexType name="CodeType"><xsd:simpleContent>'
-        '<xsd:extension base="xsd:token"/></xsd:simpleContent></xsd:complexType>'
-        '<xsd:simpleType name="Mode"><xsd:restriction base="xsd:string"><xsd:enumeration value="on"/></xsd:restriction></xsd:simpleType>'
-        '<xsd:simpleType name="Length"><xsd:restriction base="xsd:decimal"/></xsd:simpleType>'
-        '<xsd:simpleType name="Any"><xsd:union memberTypes="Mode xsd:string"/></xsd:simpleType>'
+        '<xsd:complexType name="Level1Type"><xsd:simpleContent><xsd:restriction'
+        ' base="CodeType"><xsd:enumeration value="Work'
+        ' Unit"/></xsd:restriction></xsd:simpleContent></xsd:complexType><xsd:complexType'
+        ' name="CodeType"><xsd:simpleContent><xsd:extension'
+        ' base="xsd:token"/></xsd:simpleContent></xsd:complexType><xsd:simpleType'
+        ' name="Mode"><xsd:restriction base="xsd:string"><xsd:enumeration'
+        ' value="on"/></xsd:restriction></xsd:simpleType><xsd:simpleType'
+        ' name="Length"><xsd:restriction base="xsd:decimal"/></xsd:simpleType><xsd:simpleType'
+        ' name="Any"><xsd:union memberTypes="Mode xsd:string"/></xsd:simpleType>'
     )
     assert says(document, X + "Level1Type", RDFS + "subClassOf", X + "CodeType")
     assert says(document, X + "Level1Type.Work%20Unit", RDF + "type", X + "Level1Type")
@@ -118,10 +127,11 @@ def test_extensions_become_subclasses_and_enumerations_individuals() -> None:
 
 def test_types_inside_elements_are_named_after_them_and_groups_stand_where_they_are_used() -> None:
     document = read(
-        '<xsd:element name="Order"><xsd:complexType><xsd:sequence><xsd:element name="Line"><xsd:complexType/></xsd:element>'
-        '<xsd:group ref="More" minOccurs="0"/></xsd:sequence></xsd:complexType></xsd:element>'
-        '<xsd:group name="More"><xsd:sequence><xsd:element name="Note" type="xsd:string"/><xsd:group ref="More"/>'
-        "</xsd:sequence></xsd:group>"
+        '<xsd:element name="Order"><xsd:complexType><xsd:sequence><xsd:element'
+        ' name="Line"><xsd:complexType/></xsd:element><xsd:group ref="More"'
+        ' minOccurs="0"/></xsd:sequence></xsd:complexType></xsd:element><xsd:group'
+        ' name="More"><xsd:sequence><xsd:element name="Note" type="xsd:string"/><xsd:group'
+        ' ref="More"/></xsd:sequence></xsd:group>'
     )
     assert says(document, X + "hasOrder", RDFS + "range", X + "Order.type")
     assert says(document, X + "hasLine", RDFS + "range", X + "Order.type.Line")
@@ -131,8 +141,9 @@ def test_types_inside_elements_are_named_after_them_and_groups_stand_where_they_
 def test_included_files_are_read_once_however_they_circle(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     (tmp_path / "a.xsd").write_text(
-        f'{HEAD}<xsd:include schemaLocation="more/b.xsd"/><xsd:import namespace="http://y" schemaLocation="http://y.org/c.xsd"/>\n'
-        '<xsd:include schemaLocation="../outside.xsd"/><xsd:include schemaLocation="gone.xsd"/></xsd:schema>',
+        f'{HEAD}<xsd:include schemaLocation="more/b.xsd"/><xsd:import namespace="http://y"'
+        ' schemaLocation="http://y.org/c.xsd"/>\n<xsd:include'
+        ' schemaLocation="../outside.xsd"/><xsd:include schemaLocation="gone.xsd"/></xsd:schema>',
         encoding="utf-8",
     )
     (tmp_path / "more" / "b.xsd").write_text(
@@ -155,7 +166,10 @@ def test_included_files_are_read_once_however_they_circle(tmp_path: Path) -> Non
 
 
 def test_what_is_defined_twice_is_reported_and_the_first_stands() -> None:
-    body = f'{HEAD}<xsd:simpleType name="A"><xsd:restriction base="xsd:int"/></xsd:simpleType>\n<xsd:complexType name="A"/></xsd:schema>'
+    body = (
+        f'{HEAD}<xsd:simpleType name="A"><xsd:restriction'
+        ' base="xsd:int"/></xsd:simpleType>\n<xsd:complexType name="A"/></xsd:schema>'
+    )
     document, problems = read_rdf(body.encode(), file="s.xsd")
     assert document is not None
     assert [(problem.code, problem.span.line) for problem in problems] == [("FKG119", 3)]
@@ -164,9 +178,10 @@ def test_what_is_defined_twice_is_reported_and_the_first_stands() -> None:
 
 def test_names_that_nothing_defines_are_reported_once_with_the_first_place() -> None:
     body = (
-        '<xsd:complexType name="ToolType"/><xsd:attribute name="a" type="xsd:strin"/>\n'
-        '<xsd:complexType name="B"><xsd:sequence><xsd:element name="x" type="ToolTyp"/><xsd:element ref="gone"/>\n'
-        '<xsd:element name="y" type="ToolTyp"/></xsd:sequence><xsd:attribute ref="xml:lang"/></xsd:complexType>\n'
+        '<xsd:complexType name="ToolType"/><xsd:attribute name="a"'
+        ' type="xsd:strin"/>\n<xsd:complexType name="B"><xsd:sequence><xsd:element name="x"'
+        ' type="ToolTyp"/><xsd:element ref="gone"/>\n<xsd:element name="y"'
+        ' type="ToolTyp"/></xsd:sequence><xsd:attribute ref="xml:lang"/></xsd:complexType>\n'
     )
     document, problems = read_rdf(f"{HEAD}{body}</xsd:schema>".encode(), file="s.xsd")
     assert document is not None
