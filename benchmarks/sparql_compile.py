@@ -1,4 +1,5 @@
-"""Compile 3,000 SPARQL violation queries over a plant of 10,000 entities, and parse them with rdflib.
+"""Compile 3,000 SPARQL violation queries over a plant of 10,000 entities, and parse them with
+rdflib.
 
     python benchmarks/sparql_compile.py [--entities 10000] [--queries 3000] [--repeats 3]
 

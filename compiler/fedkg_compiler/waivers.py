@@ -12,7 +12,9 @@ from fedkg_compiler.syntax.tree import Rule, RuleFile, Waiver
 
 @dataclass(slots=True)
 class _Allowed:
-    """One `allow` of a rule, and what it met: warnings that it suppresses, an error that it cannot."""
+    """One `allow` of a rule, and what it met: warnings that it suppresses, an error that it
+    cannot.
+    """
 
     rule: Rule
     waiver: Waiver

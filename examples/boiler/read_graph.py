@@ -1,16 +1,24 @@
-"""From a published graph of a plant to a prior for the learning of causes: who feeds whom, and whose sensors are whose.
+"""From a published graph of a plant to a prior for the learning of causes: who feeds whom, and
+whose sensors are whose.
 
-    python examples/boiler/read_graph.py GRAPH.json --out FOLDER [--table train1.csv] [--generate 3000]
+    python examples/boiler/read_graph.py GRAPH.json --out FOLDER [--table train1.csv] [--generate
+    3000]
     fedkg run FOLDER/job.yaml
 
-GRAPH.json is in the form of the physical graph that is published with HAI (`graph/boiler/phy_boiler.json` of github.com/icsdataset/hai,
-written as JSON): nodes with an `id` and the tags they read and write (`in_tags`, `out_tags`), links from node to node along which water,
-pressure or heat acts. Nodes without a tag are vessels (tanks, heat exchangers): they are the clients. Every other node is a device, part of
-the vessel that is the fewest links away, of equals the one whose name comes first. A vessel feeds another where links lead there through
+GRAPH.json is in the form of the physical graph that is published with HAI
+(`graph/boiler/phy_boiler.json` of github.com/icsdataset/hai,
+written as JSON): nodes with an `id` and the tags they read and write (`in_tags`, `out_tags`), links
+from node to node along which water,
+pressure or heat acts. Nodes without a tag are vessels (tanks, heat exchangers): they are the
+clients. Every other node is a device, part of
+the vessel that is the fewest links away, of equals the one whose name comes first. A vessel feeds
+another where links lead there through
 devices alone. Tags become columns as HAI names them: DM-PCV01-D is P1_PCV01D.
 
-With --table only columns that it has are used; vessels without any are passed through. With --generate a table is made from the graph, in
-which each vessel drives those that it feeds. Without a graph of your own try `plant.json` beside this file.
+With --table only columns that it has are used; vessels without any are passed through. With
+--generate a table is made from the graph, in
+which each vessel drives those that it feeds. Without a graph of your own try `plant.json` beside
+this file.
 """
 
 from __future__ import annotations
@@ -54,7 +62,10 @@ def _text(path: Path) -> str:
 
 
 def read_plant(path: Path, known: Collection[str] | None = None) -> Plant:
-    """The plant in a graph; `known`: the columns that there are, None: all. Raises SystemExit where the file has another form."""
+    """The plant in a graph; `known`: the columns that there are, None: all.
+
+    Raises SystemExit where the file has another form.
+    """
     try:
         document = json.loads(_text(path))
         tags = {
@@ -147,7 +158,9 @@ def turtle(plant: Plant) -> str:
 
 
 def generated(plant: Plant, steps: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """A column for each tag: every vessel keeps 0.5 of itself and takes 0.45 of those that feed it, in equal shares."""
+    """A column for each tag: every vessel keeps 0.5 of itself and takes 0.45 of those that feed it,
+    in equal shares.
+    """
     stream, names = np.random.default_rng(seed), list(plant.vessels)
     transition = 0.5 * np.eye(len(names))
     for source, target in plant.feeds:
@@ -175,7 +188,9 @@ def job(plant: Plant, table: str) -> str:
 
 
 def main() -> None:
-    """Reads the graph, writes the prior, the job and, where none is given, the table; prints which blocks are learnt."""
+    """Reads the graph, writes the prior, the job and, where none is given, the table; prints which
+    blocks are learnt.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

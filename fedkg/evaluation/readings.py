@@ -231,8 +231,10 @@ def _column(
         if outside > 0.5:
             unit = f" {column.unit}" if column.unit else ""
             return values, [
-                f"{outside:.0%} of column `{header}` lies outside its span {low:g} .. "
-                f"{high:g}{unit}: is the unit right?"
+                (
+                    f"{outside:.0%} of column `{header}` lies outside its span {low:g} .. "
+                    f"{high:g}{unit}: is the unit right?"
+                )
             ]
     return values, []
 

@@ -1,4 +1,6 @@
-"""What of an algorithm value can contradict something else; joints of other kinds are taken to fit."""
+"""What of an algorithm value can contradict something else; joints of other kinds are taken to
+fit.
+"""
 
 from __future__ import annotations
 

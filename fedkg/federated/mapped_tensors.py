@@ -1,4 +1,6 @@
-"""Tensors in memory-mapped files: the operating system keeps as much of them in memory as it can."""
+"""Tensors in memory-mapped files: the operating system keeps as much of them in memory as it
+can.
+"""
 
 from __future__ import annotations
 

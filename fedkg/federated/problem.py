@@ -154,7 +154,9 @@ def gathered(problem: Problem) -> Problem:
 
 
 def _end_to_end(parts: Sequence[Tensor]) -> Tensor:
-    """Rows of all parts: a view where each begins behind the one before in one memory, else a copy."""
+    """Rows of all parts: a view where each begins behind the one before in one memory, else a
+    copy.
+    """
     found = _seen(parts, 0)
     return torch.cat(list(parts)) if found is None else found
 
@@ -168,7 +170,9 @@ def _with_zeros(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _seen(parts: Sequence[Tensor], more: int) -> Tensor | None:
-    """Return all parts and `rows` rows after them as one view, or None if they are not contiguous."""
+    """Return all parts and `rows` rows after them as one view, or None if they are not
+    contiguous.
+    """
     first = parts[0]
     if first.device.type != "cpu":  # each part was moved separately, into separate memory
         return None

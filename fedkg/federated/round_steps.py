@@ -183,7 +183,9 @@ class StartRule(Protocol):
         ...
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """The outcome with what stays at home (private layers) moved from `update` to `remembered`."""
+        """The outcome with what stays at home (private layers) moved from `update` to
+        `remembered`.
+        """
         ...
 
     def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
@@ -243,7 +245,9 @@ class OutputTerm(Protocol):
 
 @runtime_checkable
 class KnownTerm(Protocol):
-    """A term that says what of a minibatch it reads, which clipping sample by sample has to know."""
+    """A term that says what of a minibatch it reads, which clipping sample by sample has to
+    know.
+    """
 
     @property
     def reads(self) -> Literal["parameters", "samples", "client"]:
@@ -298,7 +302,9 @@ class LocalUpdate(Protocol):
         ...
 
     def point(self, variables: Params) -> Params:
-        """Return the model parameters of the variables, [C, ...]; usually the variables themselves."""
+        """Return the model parameters of the variables, [C, ...]; usually the variables
+        themselves.
+        """
         ...
 
     def advance(

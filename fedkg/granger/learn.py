@@ -406,7 +406,9 @@ def drive_stability(series: Series, rates: Rates, m: int) -> float:
 
 
 def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
-    """Return the message for diverging parameters of client m: the responsible rate, and its limit."""
+    """Return the message for diverging parameters of client m: the responsible rate, and its
+    limit.
+    """
     client, causes = stability(series, rates, m), drive_stability(series, rates, m)
     if (
         rates.normalised is not None

@@ -120,7 +120,9 @@ def response(transition: F64, emission: F64, gain: F64, steps: int) -> float:
 
 
 def clip(values: F64, bound: float) -> F64:
-    """A vector or matrix as a whole with a (Frobenius) norm of at most `bound`: G min(1, C / |G|)."""
+    """A vector or matrix as a whole with a (Frobenius) norm of at most `bound`: G min(1, C /
+    |G|).
+    """
     size = float(np.linalg.norm(values))
     return values * min(1.0, bound / size) if size > 0 else values
 

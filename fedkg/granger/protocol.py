@@ -156,7 +156,9 @@ class ServerSide:
         return gradients, loss
 
     def _sizes(self, seen: F64) -> F64:
-        """What a step along the states of a client's drivers is divided by, column by column: [S]."""
+        """What a step along the states of a client's drivers is divided by, column by column:
+        [S].
+        """
         eps = self.rates.normalised
         if eps is None:
             return np.ones_like(seen)

@@ -226,7 +226,9 @@ def p_values(series: Series, *, shifts: int = 99, seed: int = 0, longest: int = 
 
 
 def distinct_shifts(steps: int) -> int:
-    """By how many steps states can be shifted in a circle and be a tenth of it away on both sides."""
+    """By how many steps states can be shifted in a circle and be a tenth of it away on both
+    sides.
+    """
     return max(0, steps - 2 * _nearest(steps))
 
 

@@ -469,7 +469,8 @@ class Coalesce(TermPart):
 class Lag(TermPart):
     """The value of a term some steps earlier in its trace: ``temp 10 min ago``.
 
-    It is unknown where the trace does not reach back that far, and where that step is missing from the trace.
+    It is unknown where the trace does not reach back that far, and where that step is missing from
+    the trace.
 
     Attributes:
         steps: the parameter with the number of steps, a whole number of at least 0.

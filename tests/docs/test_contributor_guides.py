@@ -44,7 +44,10 @@ def _copy(target: Path) -> None:
 
 
 def _apply(diff: str, folder: Path) -> None:
-    """Apply a diff. A hunk without unchanged or removed lines, or one that fits twice, is an error."""
+    """Apply a diff.
+
+    A hunk without unchanged or removed lines, or one that fits twice, is an error.
+    """
     path, hunks = Path(), []
     for line in diff.splitlines():
         if line.startswith("+++ b/"):

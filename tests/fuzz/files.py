@@ -44,7 +44,9 @@ def pack(dice: random.Random) -> bytes:
 
 
 def table(dice: random.Random) -> bytes:
-    """A text table, perhaps gzipped, with too many cells, headers or bytes, or none of the columns that the rules read."""
+    """A text table, perhaps gzipped, with too many cells, headers or bytes, or none of the columns
+    that the rules read.
+    """
     count = dice.randint(10_000, 300_000)
     bodies = [
         b"a,b\n" + b"0,0\n" * 60 * count,

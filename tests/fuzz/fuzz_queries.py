@@ -1,8 +1,10 @@
 # ruff: noqa: E402, E501, PERF401, T201  (a command that prints, with a path of its own and wide tables)
 """Compare generated violation queries with pyoxigraph: `make fuzz`.
 
-Each case is drawn from its seed alone. A batch of `BATCH` cases has one schema, graph and table: a random set of columns `entity.property`
-for the numbers t, f and the texts g, h; 0 to 2 facts of each of low, lim, kind, feeds per entity; `ROWS` rows with gaps. The store sees
+Each case is drawn from its seed alone. A batch of `BATCH` cases has one schema, graph and table: a
+random set of columns `entity.property`
+for the numbers t, f and the texts g, h; 0 to 2 facts of each of low, lim, kind, feeds per entity;
+`ROWS` rows with gaps. The store sees
 the graph with one row written out as triples.
 
 Grammar of queries (each name stands for one of its alternatives)::
@@ -14,7 +16,8 @@ Grammar of queries (each name stands for one of its alternatives)::
               | ?m p:t ?v ; p:g ?g | ?m p:t ?v OPTIONAL { ?m p:g ?g } | ?m p:g ?g ; p:h ?h
     bind      = BIND(number AS ?y) | BIND(text AS ?y)
     extra     = FILTER [NOT] EXISTS { ?m p:f ?z FILTER(condition) } | MINUS { ?m p:f ?z FILTER(?z > 1) } | OPTIONAL { ... }
-    condition = number < number | text = text | BOUND(?a) | condition && condition | condition || condition | !(condition)
+    condition = number < number | text = text | BOUND(?a) | condition && condition | condition ||
+    condition | !(condition)
               | number IN (number, number) | IF(condition, condition, condition)
     number    = constant | ?a | (number + number) | ABS(number) | IF(condition, number, number) | COALESCE(number, number)
     text      = constant | ?g | ?k | IF(condition, text, text) | COALESCE(text, text) | STR(text) | LCASE(text)
@@ -245,7 +248,9 @@ def reason_of(code: str, message: str) -> str:
 
 
 def main(run: Callable[[Iterator[int]], Counts], record: Path) -> int:
-    """Run the recorded seeds, or those that are given; 1 if a case differs or more is refused than recorded."""
+    """Run the recorded seeds, or those that are given; 1 if a case differs or more is refused than
+    recorded.
+    """
     parser = argparse.ArgumentParser(description="Compare generated cases with another engine.")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--batches", type=int, help="how many seeds; default: the recorded ones")

@@ -1,7 +1,9 @@
 """Compare generated shapes with pySHACL: `make fuzz`.
 
-A batch of 12 shapes and two rows of a table is drawn from its seed; the grammar is in ``tests/compiler/shacl/shacl_grammar.py``. A case is one
-shape on both rows: equal if fedkg and pySHACL find the same focus nodes in each, refused if the compiler rejects it with a reason.
+A batch of 12 shapes and two rows of a table is drawn from its seed; the grammar is in
+``tests/compiler/shacl/shacl_grammar.py``. A case is one
+shape on both rows: equal if fedkg and pySHACL find the same focus nodes in each, refused if the
+compiler rejects it with a reason.
 """
 
 from __future__ import annotations

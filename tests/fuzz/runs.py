@@ -1,7 +1,10 @@
-"""Fuzz run folders: damage the files of a finished and of a stopped run, then verify, show and resume it.
+"""Fuzz run folders: damage the files of a finished and of a stopped run, then verify, show and
+resume it.
 
-Every damage must be reported (a `FedkgError` with a help) or repaired so that the folder ends with the same bytes as the undamaged run.
-Anything else is a failure: another exception, an accepted change, two commands that disagree, or more time or memory than allowed.
+Every damage must be reported (a `FedkgError` with a help) or repaired so that the folder ends with
+the same bytes as the undamaged run.
+Anything else is a failure: another exception, an accepted change, two commands that disagree, or
+more time or memory than allowed.
 
     python tests/fuzz/runs.py --seconds 60 --memory 2000 --seed 0
 """
@@ -59,7 +62,9 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def content(folder: Path, *, finished: bool) -> dict[str, Any]:
-    """What must be equal in the end: all bytes of a finished run, of a resumed one all but times and what shows them."""
+    """What must be equal in the end: all bytes of a finished run, of a resumed one all but times
+    and what shows them.
+    """
     found: dict[str, Any] = {}
     for path in files_of(folder):
         name = str(path.relative_to(folder))
@@ -157,7 +162,9 @@ def error_of(call: Callable[[], object]) -> object:
 
 
 def cases(base: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
-    """A finished run, and what it was after each round; with the content that each must end with."""
+    """A finished run, and what it was after each round; with the content that each must end
+    with.
+    """
     rules = base / "rules.fkg"
     rules.write_text(RULES, encoding="utf-8")
     stops: list[Path] = []

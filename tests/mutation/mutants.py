@@ -1,8 +1,12 @@
-"""Mutation tests of the algorithm files: `make mutants`, or `python tests/mutation/mutants.py --help`.
+"""Mutation tests of the algorithm files: `make mutants`, or `python tests/mutation/mutants.py
+--help`.
 
-Each mutant is the package with one small change, made in a copy of the repository. The tests that `mutants.toml`
-names for the file must fail on it. A mutant on which they pass survives: write a test, or explain in
-`mutants.toml` why no test can tell it apart. Tests run in processes forked from one that has loaded PyTorch and the
+Each mutant is the package with one small change, made in a copy of the repository. The tests that
+`mutants.toml`
+names for the file must fail on it. A mutant on which they pass survives: write a test, or explain
+in
+`mutants.toml` why no test can tell it apart. Tests run in processes forked from one that has loaded
+PyTorch and the
 other libraries, and hypothesis does not shrink what it finds.
 """
 
@@ -52,11 +56,14 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 LIBRARIES = ("torch", "numba", "scipy.optimize", "scipy.stats", "pydantic", "pandas")
 """Loaded once for all mutants: they take most of the time of a short test run."""
 UNUSABLE = (3, 4, 5)
-"""Exit codes of pytest that say nothing of the mutant: an internal error, a wrong option, no test."""
+"""Exit codes of pytest that say nothing of the mutant: an internal error, a wrong option, no test.
+"""
 FIRST_LIMIT = 3600.0
 """Seconds that the tests may take on the unchanged code."""
 MARGIN = 60.0
-"""Seconds that a mutant's tests may take beyond three times those of the unchanged code: loops that no longer end."""
+"""Seconds that a mutant's tests may take beyond three times those of the unchanged code: loops that
+no longer end.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +72,8 @@ class Mutant:
 
     Attributes:
         name: says the change; it does not depend on line numbers, so that explanations stay valid.
-        path: of the file in the repository. source: the file with the change. tests: pytest arguments.
+        path: of the file in the repository. source: the file with the change. tests: pytest
+            arguments.
     """
 
     name: str
@@ -114,7 +122,9 @@ def generated(path: str, source: str, tests: tuple[str, ...]) -> Iterator[Mutant
 
 
 def _nodes(node: ast.AST, place: str) -> Iterator[tuple[str, ast.expr | ast.stmt]]:
-    """Statements and expressions in functions, with the function's name; no messages, annotations and docstrings."""
+    """Statements and expressions in functions, with the function's name; no messages, annotations
+    and docstrings.
+    """
     if isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert):
         return
     inside = place

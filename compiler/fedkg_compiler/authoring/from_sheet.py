@@ -79,8 +79,10 @@ def _gaps(limits: Table, columns: LimitColumns) -> tuple[list[str], list[str]]:
         return [], ["No row of the sheet has a tag and a limit"]
     first = limits.where(int(gaps.argmax()))
     return [
-        f"# {int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {first}: what"
-        " is not given does not limit."
+        (
+            f"# {int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {first}: what"
+            " is not given does not limit."
+        )
     ], []
 
 
@@ -193,8 +195,10 @@ def _remarks(
     tags = [text for text in limits.texts(columns.tag) if not is_unknown(text)]
     absent = missing_tags(limits, table)[1]
     lines = [
-        f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are"
-        f" columns of {remark(table_name)}."
+        (
+            f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are"
+            f" columns of {remark(table_name)}."
+        )
     ]
     for tag, close in list(absent.items())[:LISTED]:
         lines.append(

@@ -22,7 +22,9 @@ NEARLY = 1e-9
 
 
 def bind_cause(statement: Cause, sources: Sources, sheets: Sheets) -> CauseRecord | None:
-    """The pairs of clients of a `cause`; None where something in it is wrong, which has been said."""
+    """The pairs of clients of a `cause`; None where something in it is wrong, which has been
+    said.
+    """
     environment = quantify(statement.quantifier, sources, sheets)
     ends = (statement.driver, statement.driven)
     missing = [word for word in ends if word.text not in environment.cells]

@@ -72,7 +72,9 @@ def membership(node: Membership, scope: Scope) -> Formula | None:
 
 
 def probability(node: Apply, scope: Scope) -> Value | None:
-    """``probability(grade, A, B)``: the sum of the classes' scores, which are probabilities then."""
+    """``probability(grade, A, B)``: the sum of the classes' scores, which are probabilities
+    then.
+    """
     subject, *classes = node.args
     assert isinstance(subject, Reference)
     label = scope.names.labels.get(subject.name)

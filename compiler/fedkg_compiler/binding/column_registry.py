@@ -154,7 +154,9 @@ class Book:
         self._told[column] = self._by_sheet[column] = span
 
     def tell_by_header(self, column: int, span: Span) -> None:
-        """Return the unit in brackets after the header of a column without a declared unit, if any."""
+        """Return the unit in brackets after the header of a column without a declared unit, if
+        any.
+        """
         entry = self.columns[column]
         if (
             entry.unit is None

@@ -77,7 +77,9 @@ class Environment:
         return self.where(self.origin[row] if self.origin else row)
 
     def distinct(self) -> Environment:
-        """The environment without rows that repeat an earlier one, as SELECT DISTINCT gives them."""
+        """The environment without rows that repeat an earlier one, as SELECT DISTINCT gives
+        them.
+        """
         first: dict[Hashable, int] = {}
         for i in range(self.rows):
             row = tuple(

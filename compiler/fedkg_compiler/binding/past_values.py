@@ -38,7 +38,9 @@ def past(
 
 
 def history(reading: Reading, book: Book) -> Reading:
-    """The reading with the columns of what was observed instead of those that the model predicts."""
+    """The reading with the columns of what was observed instead of those that the model
+    predicts.
+    """
     if reading.role == "input":
         return reading
     places = tuple(

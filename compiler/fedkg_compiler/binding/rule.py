@@ -176,7 +176,9 @@ def _groups(
     numbers: set[str],
     missing: Sequence[frozenset[str]],
 ) -> list[list[int]]:
-    """The rows that can be bound, together where all units agree and the same values are missing."""
+    """The rows that can be bound, together where all units agree and the same values are
+    missing.
+    """
     cells = [environment.cells[name] for name in sorted(numbers) if name in environment.cells]
     found = sorted(
         (key, reading.places) for key, reading in readings.found.items() if reading is not None

@@ -143,7 +143,9 @@ def _is_variable(series: Series, environment: Environment) -> bool:
 def _with_values(
     statement: Example, environment: Environment, problems: Problems
 ) -> Environment | None:
-    """The row with the numbers that the example gives in place of the graph's: ``low = 10 degC``."""
+    """The row with the numbers that the example gives in place of the graph's: ``low = 10
+    degC``.
+    """
     cells = dict(environment.cells)
     for series in statement.series:
         if not _is_variable(series, environment):

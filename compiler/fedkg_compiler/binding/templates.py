@@ -220,7 +220,9 @@ class _Writer:
                 )
 
     def _name(self, word: Word, use: _Use, advice: str) -> Word | None:
-        """Return the name that replaces a parameter; None if it is not a name or not a parameter."""
+        """Return the name that replaces a parameter; None if it is not a name or not a
+        parameter.
+        """
         arg = use.arguments.get(word.text)
         if arg is None:
             return None
@@ -392,7 +394,9 @@ def _complain_of_cycles(names: Names, problems: Problems) -> None:
 
 
 def _cycle(start: str, calls: Mapping[str, Sequence[Apply]]) -> list[str]:
-    """The shortest way from a template back to itself, both ends included; [] where there is none."""
+    """The shortest way from a template back to itself, both ends included; [] where there is
+    none.
+    """
     waiting, seen = [[start]], {start}
     while waiting:
         path = waiting.pop(0)

@@ -84,7 +84,9 @@ def window_params(window: Window | None, scope: Scope) -> tuple[int, int] | None
 
 
 def steps_back(node: Ago, scope: Scope) -> int | None:
-    """The row parameter with the number of steps by which ``x 10 min ago`` looks back; report and return None if there is none."""
+    """The row parameter with the number of steps by which ``x 10 min ago`` looks back; report and
+    return None if there is none.
+    """
     in_time(node.span, scope)
     if scope.mined:
         scope.problems.error(

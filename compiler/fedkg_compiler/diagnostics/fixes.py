@@ -15,7 +15,9 @@ _Place = tuple[int, int, str]
 
 
 def suggested(span: Span, advice: str) -> Fix | None:
-    """The fix behind a help text, where that is a `Suggestion` and the span is the suspected word, with or without its marks."""
+    """The fix behind a help text, where that is a `Suggestion` and the span is the suspected word,
+    with or without its marks.
+    """
     if not isinstance(advice, Suggestion) or type(span) is not Span or span.line != span.end_line:
         return None
     marks = span.end_column - span.column - len(advice.wrong)
@@ -30,7 +32,8 @@ def suggested(span: Span, advice: str) -> Fix | None:
 
 
 def put_in(text: str, fixes: Iterable[Fix]) -> tuple[str, tuple[Fix, ...]]:
-    """A text with fixes of it put in, and those that were: of fixes that meet the first is taken, one that does not fit the text is not.
+    """A text with fixes of it put in, and those that were: of fixes that meet the first is taken,
+    one that does not fit the text is not.
 
     Lines are what ``\\n`` ends, columns are characters, as in `Span`.
     """
@@ -55,7 +58,9 @@ def put_in(text: str, fixes: Iterable[Fix]) -> tuple[str, tuple[Fix, ...]]:
 
 
 def _locate_edit(edit: Edit, starts: list[int]) -> _Place | None:
-    """Where an edit begins and ends in the text, and what it puts there; None where the text has no such line."""
+    """Where an edit begins and ends in the text, and what it puts there; None where the text has no
+    such line.
+    """
     span = edit.span
     if not 1 <= span.line <= span.end_line <= len(starts):
         return None

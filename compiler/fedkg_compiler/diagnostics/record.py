@@ -33,7 +33,8 @@ class Related:
 class Edit:
     """A stretch of a file, what must stand there (`was`), and what is to stand there instead.
 
-    An empty stretch (it ends where it begins) is a place to put text in. Where something else stands, the edit is not made.
+    An empty stretch (it ends where it begins) is a place to put text in. Where something else
+    stands, the edit is not made.
     """
 
     span: Span
@@ -43,7 +44,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """What mends a problem for certain: edits of one file that do not overlap. Nothing that is only likely is a fix."""
+    """What mends a problem for certain: edits of one file that do not overlap.
+
+    Nothing that is only likely is a fix.
+    """
 
     edits: tuple[Edit, ...]
 
@@ -53,7 +57,8 @@ class Diagnostic:
     """One problem, said once.
 
     Attributes:
-        code: stable, a key of `CODES`. message: one sentence. help: what to do, one sentence, or "". fix: the same for programs,
+        code: stable, a key of `CODES`. message: one sentence. help: what to do, one sentence, or
+            "". fix: the same for programs,
         where it is certain.
     """
 

@@ -21,10 +21,13 @@ def _lines(text: str) -> list[str]:
 
 
 def render(diagnostic: Diagnostic, text: str | None) -> str:
-    """The diagnostic with its source line, the place underlined; without source where `text`, the file's text, is None.
+    """The diagnostic with its source line, the place underlined; without source where `text`, the
+    file's text, is None.
 
-    ``rules.fkg:3:31: error[FKG007]: `m` is separated from the unit `N```, the line, the mark below it, ``= help: ...``.
-    What stands in no file (an option of the command line) has no place. Lines are what ``\\n`` ends, columns are characters, as in
+    ``rules.fkg:3:31: error[FKG007]: `m` is separated from the unit `N```, the line, the mark below
+    it, ``= help: ...``.
+    What stands in no file (an option of the command line) has no place. Lines are what ``\\n``
+    ends, columns are characters, as in
     `Span`. The result has no line end at its end.
     """
     span = diagnostic.span
@@ -49,7 +52,8 @@ def render(diagnostic: Diagnostic, text: str | None) -> str:
 def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
     """The diagnostic as a flat dict of JSON values.
 
-    ``related`` is a list of places, each with its message; ``fix`` a list of places, each with the text to put there, or None.
+    ``related`` is a list of places, each with its message; ``fix`` a list of places, each with the
+    text to put there, or None.
     """
     return {
         "code": diagnostic.code,
@@ -113,7 +117,9 @@ def _excerpt(span: Span, source: list[str] | None, margin: str) -> list[str]:
 
 
 def _marked(line: str, start: int, end: int) -> tuple[str, str]:
-    """A line as it can be shown, and the marks under the characters from `start` to `end`; of a long line the part around them."""
+    """A line as it can be shown, and the marks under the characters from `start` to `end`; of a
+    long line the part around them.
+    """
     before, inside, after = line[:start].ljust(start), line[start:end], line[end:]
     if len(line) > _WIDEST:
         room = _WIDEST // 3
@@ -126,7 +132,9 @@ def _marked(line: str, start: int, end: int) -> tuple[str, str]:
 
 
 def _visible(text: str) -> str:
-    """Control characters as the pictures that Unicode has for them, so that they cannot move the marks."""
+    """Control characters as the pictures that Unicode has for them, so that they cannot move the
+    marks.
+    """
     return "".join(
         chr(0x2400 + ord(letter)) if letter < " " and letter != "\t" else letter for letter in text
     )

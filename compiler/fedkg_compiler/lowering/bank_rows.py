@@ -67,7 +67,9 @@ class Rows:
     def slot(
         self, key: Hashable, columns: NDArray[np.int64], views: NDArray[np.int64], role: Role
     ) -> Slot:
-        """The slot for a reading; the same `key` (what is read, in which view) gives the same slot."""
+        """The slot for a reading; the same `key` (what is read, in which view) gives the same
+        slot.
+        """
         if key not in self._known:
             self._known[key] = Slot(index=len(self.slots), role=role)
             self.slots.append(SlotColumn(columns=columns, views=views, role=role))

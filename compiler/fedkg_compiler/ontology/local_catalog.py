@@ -72,7 +72,8 @@ def add_entry(
     Args:
         name: a name of the catalogue, or a new one. source: a path (a folder: its XML schemas), or
             an http(s) address; only then is anything fetched.
-        sha256: the expected checksum of the file; default: that of the catalogue, if it has one and the
+        sha256: the expected checksum of the file; default: that of the catalogue, if it has one and
+            the
             file is not a user's own. For several files: that of the sorted lines
             ``<sha256>  <name>``, as `sha256sum` writes them.
         home: as for `shelf_folder`.

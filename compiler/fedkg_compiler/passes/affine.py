@@ -67,7 +67,9 @@ ever.
 
 
 def _degree(term: Term, slots: frozenset[int]) -> int:
-    """The degree in `slots` that the term's shape shows: never too low, `MANY` where it shows none."""
+    """The degree in `slots` that the term's shape shows: never too low, `MANY` where it shows
+    none.
+    """
     if isinstance(term, Slot):
         return int(term.index in slots)
     if isinstance(term, Reduce):
@@ -78,7 +80,9 @@ def _degree(term: Term, slots: frozenset[int]) -> int:
 
 
 def _reduction_degree(term: Reduce) -> int:
-    """The degree of a reduction in what its members predict; the slots of its owner are not in it."""
+    """The degree of a reduction in what its members predict; the slots of its owner are not in
+    it.
+    """
     if not reads_output(term):
         return 0
     outputs = frozenset(

@@ -22,7 +22,9 @@ from fedkg_compiler.passes.intervals import interval
 
 
 def direction(formula: Formula, param: int, ranges: Ranges) -> Sign:
-    """The sign of satisfaction in a parameter: +1 where a larger value is never harder to satisfy."""
+    """The sign of satisfaction in a parameter: +1 where a larger value is never harder to
+    satisfy.
+    """
     if isinstance(formula, Compare):
         return _comparison(formula, param, ranges)
     own = formula.param_signs().get(param, 0)

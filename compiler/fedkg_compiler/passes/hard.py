@@ -1,4 +1,6 @@
-"""Which hard rules can become projections: those that are affine in what they read from the model."""
+"""Which hard rules can become projections: those that are affine in what they read from the
+model.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ class Job:
     """Candidates that are wanted.
 
     Attributes:
-        start: values of the place's variables, as in `RowLayout.columns`. row: the row that selects the
+        start: values of the place's variables, as in `RowLayout.columns`. row: the row that selects
+            the
         variables to move, as a position on the board.
         mend: it is violated there, and should be kept; else it should be violated, or apply.
     """

@@ -145,7 +145,9 @@ class RowMaker:
         return np.flatnonzero(~torn)
 
     def _subjects(self, part: Part, wanted: list[str]) -> list[About]:
-        """Return the subject of each row: the entities that the query shows, else those it reads."""
+        """Return the subject of each row: the entities that the query shows, else those it
+        reads.
+        """
         observed = part.frame.branch.observed
         names = wanted or sorted(
             {item.subject.name for item in observed if not isinstance(item.subject, Const)}

@@ -271,7 +271,9 @@ def _is_truth(expr: Expr) -> bool:
 
 
 def _same_truth(left: Expr, right: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
-    """Whether two conditions are both true or both false; with `wanted` False, whether they differ."""
+    """Whether two conditions are both true or both false; with `wanted` False, whether they
+    differ.
+    """
     return any_of(
         all_of(
             [

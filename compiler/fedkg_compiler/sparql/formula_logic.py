@@ -163,7 +163,9 @@ def certainly(formula: Formula) -> Truth:
 
 
 def known_formula(term: Term) -> Truth:
-    """The formula that says whether a term has a value; a division by zero apart, which has none."""
+    """The formula that says whether a term has a value; a division by zero apart, which has
+    none.
+    """
     match term:
         case Slot():
             return Known(slot=term.index)

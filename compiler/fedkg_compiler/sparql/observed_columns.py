@@ -145,7 +145,9 @@ class Observations:
         return Values(at=variable.at, variables=(variable,), rows=rows)
 
     def find_column(self, iri: str, entity: str) -> Where | None:
-        """Return the column of a property of an entity (`entity` "": of the table rows), or None."""
+        """Return the column of a property of an entity (`entity` "": of the table rows), or
+        None.
+        """
         key = iri, entity
         if key not in self._places:
             self._places[key] = self._find(iri, entity)

@@ -149,7 +149,9 @@ class _Options:
 
 
 def _options(text: str, file: str, problems: Problems) -> _Options:
-    """What the leading comments say; the first other comment line is the title where none is given."""
+    """What the leading comments say; the first other comment line is the title where none is
+    given.
+    """
     found, first = _Options(), ""
     start, number = 0, 0
     while start < len(text):

@@ -428,7 +428,9 @@ def _coalesce(term: Coalesce, reading: Reading, guarded: bool) -> Tensor:
 
 
 def _lag(term: Lag, reading: Reading, guarded: bool) -> Tensor:
-    """Each place reads the place so many steps before it in its trace; no gradient goes to places that none reads."""
+    """Each place reads the place so many steps before it in its trace; no gradient goes to places
+    that none reads.
+    """
     assert reading.numbers is not None, "a reading over time has its numbers"
     steps = steps_of(reading)
     back = reading.numbers[term.steps].astype(np.int64)

@@ -4,8 +4,10 @@ parts.
 Numbers say what is missing: positive where violated, up to 0 where satisfied, beyond reach where
 inputs alone decide. The maximum, what is missing of all parts together, becomes
 
-- ``sqrt(sum(m**2))`` over the parts that are violated, when one is: each has its share of the gradient;
-- ``-1 / sqrt(sum(1 / m**2))`` when all are satisfied: less than the narrowest of them has to spare, and never more than 0.
+- ``sqrt(sum(m**2))`` over the parts that are violated, when one is: each has its share of the
+  gradient;
+- ``-1 / sqrt(sum(1 / m**2))`` when all are satisfied: less than the narrowest of them has to spare,
+  and never more than 0.
 
 The minimum is its mirror image. Both keep the sign of the exact extreme, are continuous, never rise
 as a part falls, agree however parts are put in brackets, and give no part a gradient above 1. Of n

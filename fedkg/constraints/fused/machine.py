@@ -397,7 +397,8 @@ def pulled(
             added to value [B]: `given` [R, C] is by what those of a part of the batch are
             multiplied, `weight` [B] what each sample counts, `size` the samples of a part.
         parts: how many numbers of `given` each row has.
-        work: [(2 G + 3 + 2 L) W + L] for L `levels` of `reverse.run_backward`. places: [2 P + G] for
+        work: [(2 G + 3 + 2 L) W + L] for L `levels` of `reverse.run_backward`. places: [2 P + G]
+            for
             pieces of P places.
     """
     constants, width, steps, result = (

@@ -51,7 +51,9 @@ def steps_for(work: Work, clients: Tensor, limit: int | None = None) -> Tensor:
 
 
 def batch_for(work: Work, clients: Tensor) -> int | Tensor:
-    """Samples in a minibatch: one number for all, or those of the clients (int64 [C]), int64 [C]."""
+    """Samples in a minibatch: one number for all, or those of the clients (int64 [C]), int64
+    [C].
+    """
     paces = _paces(work)
     return work.settings.batch if paces is None else paces.batch.to(clients.device)[clients]
 

@@ -166,7 +166,9 @@ def _measure_processes(
     stacks: list[_Estimate],
     best: _Estimate,
 ) -> tuple[list[_Estimate], str]:
-    """What worker processes need where they may be worth it, and else why they were not measured."""
+    """What worker processes need where they may be worth it, and else why they were not
+    measured.
+    """
     settings, most = work.settings, _shared(work, state, clients, crew.size)
     fit = [each for each in stacks if each.chunk <= most] or [_stacked(work, state, clients, most)]
     promised = min(fit, key=lambda each: each.seconds)

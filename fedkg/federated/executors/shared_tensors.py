@@ -86,7 +86,9 @@ class Room:
         return plan
 
     def read(self, plan: Plan) -> Params:
-        """What another process wrote and told the plan of; views, which hold until it writes again."""
+        """What another process wrote and told the plan of; views, which hold until it writes
+        again.
+        """
         end = max((place.end for place in plan.values()), default=0)
         if end > len(self._bytes):
             self._bytes = mapped(self._path, self._path.stat().st_size)

@@ -119,7 +119,9 @@ class PackScorer:
 
 
 def _without_columns(rules: ConstraintModule, inactive: Mapping[str, str]) -> dict[str, str]:
-    """The reasons by the name of a rule; if a category is missing, with the header of its column."""
+    """The reasons by the name of a rule; if a category is missing, with the header of its
+    column.
+    """
     reasons = dict(inactive)
     for (column, _), needing in rules.plan.needs.items():
         if column >= 0 and rules.pack.manifest.contract.columns[column].type == "category":

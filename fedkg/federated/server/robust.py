@@ -36,7 +36,9 @@ class Kept:
     groups: tuple[Tensor, ...] = ()
 
     def joined(self, updates: Params, groups: Tensor) -> Kept:
-        """These and one more stack, copied: what an executor hands on holds until its next stack."""
+        """These and one more stack, copied: what an executor hands on holds until its next
+        stack.
+        """
         updates = {name: value.clone() for name, value in updates.items()}
         return Kept(
             models=self.models,

@@ -130,7 +130,9 @@ class ByProperty:
 
 
 def losses(work: Work, state: ServerState, clients: Tensor, inferred: Inferred) -> Tensor:
-    """L_p(phi_i^s, predictions of cluster j on D_i^s) for each cluster and client, float64 [k, K]."""
+    """L_p(phi_i^s, predictions of cluster j on D_i^s) for each cluster and client, float64 [k,
+    K].
+    """
     shared, sample = inferred.shared, inferred.sample
     places = clients.tolist()
     x = torch.cat([shared.x[place] for place in places])

@@ -112,7 +112,9 @@ class Properties:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Which of the expert's rules are not part of the formulas, and why, in one sentence each."""
+        """Which of the expert's rules are not part of the formulas, and why, in one sentence
+        each.
+        """
         found = [
             f"the teacher does not include the rule {one.name}: {one.reason}"
             for one in self._unreadable
@@ -192,7 +194,9 @@ class Properties:
         )
 
     def _group(self, members: list[int], used: tuple[int, ...], rules: tuple[int, ...]) -> _Alike:
-        """Raises SetError: no trace satisfies the inferences and rules together, for some client."""
+        """Raises SetError: no trace satisfies the inferences and rules together, for some
+        client.
+        """
         conditions = [self.pack.conditions[self.inferences[place].condition] for place in used]
         banks = [*conditions, *(self._rules[place].bank for place in rules)]
         numbers = torch.from_numpy(np.concatenate([bank.params[:1] for bank in banks], 1))

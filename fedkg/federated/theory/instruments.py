@@ -105,7 +105,8 @@ class Theta:
     """theta: the share of models near the last one that satisfy all rules.
 
     Attributes:
-        share: of the drawn models, with its Wilson 95 % `interval`. draws: how many of them some rule
+        share: of the drawn models, with its Wilson 95 % `interval`. draws: how many of them some
+            rule
             judges. radius: of the Gaussian they are drawn from, the root
             of its expected squared distance from the last model.
     """
@@ -295,7 +296,9 @@ def _variance(work: Work, params: Params, number: int) -> float:
 
 
 def _is_valid(scorer: Scorer, options: ScoreOptions, params: Params) -> bool | None:
-    """Return whether a model satisfies all rules that the probe evaluates; None if it evaluates none."""
+    """Return whether a model satisfies all rules that the probe evaluates; None if it evaluates
+    none.
+    """
     verdict = float(_verdicts(scorer, options, _stacked(params))[0])
     return None if math.isnan(verdict) else verdict > 0
 

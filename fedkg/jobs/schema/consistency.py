@@ -15,7 +15,9 @@ IMAGES = ("mnist", "fashion-mnist", "cifar-10")
 
 
 def find_inconsistencies(job: Job, algorithm: Algorithm) -> tuple[Contradiction, ...]:
-    """All contradictions in a trial other than those within its algorithm (`fedkg.compatibility`)."""
+    """All contradictions in a trial other than those within its algorithm
+    (`fedkg.compatibility`).
+    """
     return tuple(
         Contradiction(reason, instead)
         for reason, instead in (

@@ -181,7 +181,8 @@ def parse_yaml(text: str, name: str) -> Document:
     class Loader(yaml.SafeLoader):
         """Rejects duplicate keys in a mapping; YAML itself would silently use the last value.
 
-        It counts fields and levels while it reads, because a few aliases can expand to millions of fields.
+        It counts fields and levels while it reads, because a few aliases can expand to millions of
+        fields.
         """
 
         def __init__(self, stream: str) -> None:

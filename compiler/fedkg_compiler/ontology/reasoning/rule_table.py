@@ -2,18 +2,23 @@
 line, under their names there.
 
 A line is ``name  premise . premise . ?a != ?b => conclusion . conclusion``; ``false`` is a contradiction. Words without ``?`` are those of
-`owl_vocabulary.py`. Rules over lists are written with their cells, so that every rule has a fixed number of premises.
+`owl_vocabulary.py`. Rules over lists are written with their cells, so that every rule has a fixed
+number of premises.
 
 Departures:
 
-- left out, because they say the same of everything: eq-ref, prp-ap, cls-thing, cls-nothing1, scm-cls, scm-op, scm-dp, dt-type1;
-- covered by others: prp-eqp1, prp-eqp2 and cax-eqc1, cax-eqc2 (scm-eqp1, scm-eqc1 with prp-spo1, cax-sco), cls-int2 (scm-int), cls-uni
+- left out, because they say the same of everything: eq-ref, prp-ap, cls-thing, cls-nothing1,
+  scm-cls, scm-op, scm-dp, dt-type1;
+- covered by others: prp-eqp1, prp-eqp2 and cax-eqc1, cax-eqc2 (scm-eqp1, scm-eqc1 with prp-spo1,
+  cax-sco), cls-int2 (scm-int), cls-uni
   (scm-uni);
-- literals are never subjects: no type is written of them (dt-type2), and equal ones are not written as such (dt-eq). Two that would have
+- literals are never subjects: no type is written of them (dt-type2), and equal ones are not written
+  as such (dt-eq). Two that would have
   to be one and have different values are a contradiction (dt-diff); dt-not-type is left to who
       reads literals;
 - no class or property is written below itself;
-- units of QUDT are never made one: it says owl:sameAs of units of one magnitude (N.m and J), which are two to rules about quantities.
+- units of QUDT are never made one: it says owl:sameAs of units of one magnitude (N.m and J), which
+  are two to rules about quantities.
 """
 
 from __future__ import annotations

@@ -68,7 +68,9 @@ def time_behind(at: ParseFailure) -> Explanation | None:
 
 
 def time_as_condition(at: ParseFailure) -> Explanation | None:
-    """``x <= 5 bar until 10 min``, ``x <= 5 bar since 10 min``: a time where a condition belongs."""
+    """``x <= 5 bar until 10 min``, ``x <= 5 bar since 10 min``: a time where a condition
+    belongs.
+    """
     words = [str(token) for token in at.before[-3:]]
     if (
         len(words) < 3
@@ -102,7 +104,9 @@ def time_as_condition(at: ParseFailure) -> Explanation | None:
 
 
 def within_behind(at: ParseFailure) -> Explanation | None:
-    """``x <= 5 bar within 10 min``: a time after its condition; ``pressure within 10 bar``: a band."""
+    """``x <= 5 bar within 10 min``: a time after its condition; ``pressure within 10 bar``: a
+    band.
+    """
     found = _WITHIN.match(at.rest)
     if found is None:
         return None

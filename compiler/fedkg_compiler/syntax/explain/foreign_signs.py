@@ -155,7 +155,9 @@ def quoted_number(at: ParseFailure) -> Explanation | None:
 
 
 def torn_sign(at: ParseFailure) -> Explanation | None:
-    """``->``, ``<>``, ``< =``, ``===``: the first half of a foreign operator is valid on its own."""
+    """``->``, ``<>``, ``< =``, ``===``: the first half of a foreign operator is valid on its
+    own.
+    """
     if at.last is None or not at.rest:
         return None
     whole = f"{at.last}{at.rest[:1]}"

@@ -1,4 +1,6 @@
-"""Mistakes in lists of classes, in templates that a rule follows, and in conditions over members."""
+"""Mistakes in lists of classes, in templates that a rule follows, and in conditions over
+members.
+"""
 
 from __future__ import annotations
 
@@ -143,7 +145,9 @@ def follows_call(at: ParseFailure) -> Explanation | None:
 
 
 def over_members(at: ParseFailure) -> Explanation | None:
-    """``all of x >= 1 over ...``, ``all (x >= 1)``, ``at most 2 of``, ``over ?p`` without a source."""
+    """``all of x >= 1 over ...``, ``all (x >= 1)``, ``at most 2 of``, ``over ?p`` without a
+    source.
+    """
     last = at.last
     if last is None:
         return None

@@ -65,7 +65,9 @@ class OverMembers(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monotone(Tree):
-    """``x never falls [per group] [as feature rises]``; `group` names a signal, or a table header."""
+    """``x never falls [per group] [as feature rises]``; `group` names a signal, or a table
+    header.
+    """
 
     subject: Expression
     direction: Literal["falls", "rises"]

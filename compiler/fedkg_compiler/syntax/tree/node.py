@@ -76,7 +76,9 @@ class Word(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermName(Tree):
-    """A name of the graph: ``plant:Pump`` (pname), ``<https://...>`` (iri), ``CuttingTool`` (name)."""
+    """A name of the graph: ``plant:Pump`` (pname), ``<https://...>`` (iri), ``CuttingTool``
+    (name).
+    """
 
     text: str
     form: Literal["pname", "iri", "name"]

@@ -69,7 +69,9 @@ class Label(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiver(Tree):
-    """``allow FKG503 because "it is an alarm"``: a rule's warnings of this code are not reported."""
+    """``allow FKG503 because "it is an alarm"``: a rule's warnings of this code are not
+    reported.
+    """
 
     code: Word
     reason: Word
@@ -77,7 +79,9 @@ class Waiver(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Tree):
-    """A rule; `kind` and `weight` keep their place for messages; `text` is the statement's source."""
+    """A rule; `kind` and `weight` keep their place for messages; `text` is the statement's
+    source.
+    """
 
     name: Word
     formula: Condition
@@ -134,7 +138,9 @@ class DecisionTable(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierModel(Tree):
-    """``from model "grade.safetensors"``: the predictions are those of a model that was exported."""
+    """``from model "grade.safetensors"``: the predictions are those of a model that was
+    exported.
+    """
 
     path: Word
 
