@@ -44,13 +44,13 @@ def response(one: Client, steps: int) -> float:
     )
 
 
-@tries(40)
+@pytest.mark.parametrize("together", [False, True])
+@tries(20)
 @given(
     seed=st.integers(0, 2**31),
     sizes=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=2, max_size=4),
     lags=st.integers(1, 3),
     normalised=st.sampled_from([None, 0.5]),
-    together=st.booleans(),
     ridge=st.sampled_from([0.0, 0.1]),
     covered=st.booleans(),
 )

@@ -81,8 +81,7 @@ def fedprox(draw: st.DrawFn, job: DrawnJob) -> Case:
     )
 
 
-def fedopt(draw: st.DrawFn, job: DrawnJob) -> Case:
-    kind = draw(st.sampled_from(["adam", "yogi", "adagrad"]))
+def fedopt(kind: str, draw: st.DrawFn, job: DrawnJob) -> Case:
     options = {"rate": 0.1, "beta1": draw(st.sampled_from([0.0, 0.9])), "tau": 0.01}
     section = options if kind == "adagrad" else {**options, "beta2": 0.9}
     return Case(
@@ -311,7 +310,9 @@ ALL = {"whole": True, "own": False}
 CASES: dict[str, tuple[Make, dict[str, Any]]] = {
     "FedAvg": (fedavg, {}),
     "FedProx": (fedprox, {}),
-    "adaptive server steps": (fedopt, {}),
+    "adaptive steps of Adam": (partial(fedopt, "adam"), {}),
+    "adaptive steps of Yogi": (partial(fedopt, "yogi"), {}),
+    "adaptive steps of Adagrad": (partial(fedopt, "adagrad"), {}),
     "SCAFFOLD": (scaffold, {}),
     "Scaffnew": (scaffnew, {**ALL, "counted_steps": True}),
     "FedRep": (fedrep, {"deep": True}),
