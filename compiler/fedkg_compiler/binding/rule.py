@@ -108,11 +108,24 @@ def bind_rule(
         part = bind_part(
             rule, formula, environment.take(rows), readings.take(rows), sources, permits=permits
         )
-        assert part is not None or problems.failed, (
-            f"the rule `{tree.name.text}` would be left out without a word"
-        )
         if part is not None:
             bound.append(part)
+        elif rule.file.file in sources.names.library:
+            # A note (FKG542) tells which member has no column. Other entities keep the rule.
+            alone = (
+                bind_part(
+                    rule,
+                    formula,
+                    environment.take([row]),
+                    readings.take([row]),
+                    sources,
+                    permits=permits,
+                )
+                for row in rows
+            )
+            bound += [part for part in alone if part is not None]
+        else:
+            assert problems.failed, f"the rule `{tree.name.text}` would be left out without a word"
     if any(not part.rows.slots_read() for part in bound):
         message = f"the rule `{tree.name.text}` reads no signal"
         problems.error(
