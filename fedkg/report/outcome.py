@@ -200,7 +200,7 @@ def _not_trained_on_rules(records: RunRecords, results: Sequence[Result]) -> str
     ):
         return ""
     return (
-        "Training did not include the rules: the server only weighs sites by them. "
+        "Training did not include the rules. "
         "Set `training.penalty` to add the rules to the sites' loss."
     )
 
