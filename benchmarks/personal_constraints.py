@@ -39,11 +39,11 @@ from fedkg.federated import (
     initial_state,
     train,
 )
-from fedkg.federated.agents.agent_sets import AgentSets, sets_of
-from fedkg.federated.agents.certificates import measured
-from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.algorithms import fedprox, scaffold
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
+from fedkg.federated.pcfedavg.agent_sets import AgentSets, sets_of
+from fedkg.federated.pcfedavg.convergence_bounds import measured
+from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
 from fedkg.models import MLP, Params
 from fedkg.projection import L1Ball
 

@@ -32,7 +32,7 @@ def pytest_configure() -> None:
     """Register the fake device early: torch lists the kinds of devices at its first
     differentiation.
     """
-    import second_device  # noqa: F401
+    import simulated_device  # noqa: F401
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def elsewhere(request: pytest.FixtureRequest) -> Iterator[torch.device]:
     """A device other than the CPU: the fake one, and an accelerator if there is one."""
     import torch
-    from second_device import FAR, second_device
+    from simulated_device import FAR, second_device
 
     if request.param == "cuda":
         if not torch.cuda.is_available():

@@ -40,7 +40,7 @@ from fedkg.pack import (
     Term,
     Until,
 )
-from fedkg.pack.numeric.powers import is_multiplication, multiplied
+from fedkg.pack.numeric.reproducible_powers import is_multiplication, multiplied
 from fedkg.pack.terms import Lag
 
 Verdict = tuple[float, float, bool | None]

@@ -15,7 +15,7 @@ import typer
 from typer.main import get_command
 
 from fedkg._internal.safe_text import escape_hidden
-from fedkg._internal.warning_notes import show_warnings_as_notes
+from fedkg._internal.warning_display import show_warnings_as_notes
 from fedkg.authoring import CompileError
 from fedkg.cli import (
     check,
@@ -25,12 +25,12 @@ from fedkg.cli import (
     evaluate,
     explain,
     fmt,
-    graph,
+    graph_store,
     inspect_pack,
     new,
     ontology,
     reproduce,
-    run_examples,
+    rule_examples,
     run_job,
     status,
     suggest,
@@ -43,7 +43,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "new": new.new,
     "check": check.check,
     "fmt": fmt.fmt,
-    "test": run_examples.run_examples,
+    "test": rule_examples.run_examples,
     "eval": evaluate.evaluate,
     "compile": compile_rules.compile_rules,
     "inspect": inspect_pack.inspect,
@@ -59,7 +59,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 COMMAND_GROUPS: dict[str, tuple[typer.Typer, str]] = {
     "ontology": (ontology.app, "Manage the ontologies that rules use: list, show, add, remove."),
-    "graph": (graph.app, "Manage graphs on disk that are too large to read each time: load, show."),
+    "graph": (
+        graph_store.app,
+        "Manage graphs on disk that are too large to read each time: load, show.",
+    ),
     "data": (data.app, "Write the example table that the examples train on."),
 }
 """Groups of commands with the line that `fedkg --help` shows."""

@@ -21,9 +21,9 @@ from fedkg.constraints.batch_structure import BatchStructure, bank_loops
 from fedkg.constraints.engine.banks import CHUNK, BankTensors, largest_number
 from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.hoist import Extreme, with_extremes
 from fedkg.constraints.engine.penalty import HINGE, PenaltyForm, penalties
-from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.soft import soft_least, soft_robustness
 from fedkg.constraints.engine.traces import Lined, Traces, again, line_up
 from fedkg.constraints.engine.values import Values, with_values

@@ -19,6 +19,8 @@ from fedkg.federated.round_steps import (
     Differentiation,
     GroupingRule,
     LocalUpdate,
+    NothingAfter,
+    NothingBefore,
     PrivacyRule,
     SamplingRule,
     ServerStep,
@@ -26,9 +28,7 @@ from fedkg.federated.round_steps import (
     Term,
     WeightingRule,
 )
-from fedkg.federated.server.after_round import NothingAfter
 from fedkg.federated.server.aggregate import WeightedMean
-from fedkg.federated.server.before_round import NothingBefore
 from fedkg.federated.server.grouping import AsStarted
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.sampling import UniformSampling

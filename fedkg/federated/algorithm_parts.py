@@ -12,15 +12,14 @@ from fedkg.compatibility import (
     format_contradictions,
 )
 from fedkg.errors import JobError
-from fedkg.federated.agents.block_steps import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.optimisers import SGD, PrivateFirst
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.start_points import BestModel, OwnModel, PrivateLayers
 from fedkg.federated.client.variates import ControlVariates, ProxSkip
+from fedkg.federated.pcfedavg.block_steps import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
 from fedkg.federated.privacy.update_noise import NoPrivacy
-from fedkg.federated.round_steps import AggregationRule, KnownTerm, LocalUpdate
-from fedkg.federated.server.after_round import NothingAfter
+from fedkg.federated.round_steps import AggregationRule, KnownTerm, LocalUpdate, NothingAfter
 from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedkg.models.noise import fold, mix, root
+from fedkg.models.random_streams import fold, mix, root
 
 COHORT, ORDER, DROPOUT, PRIVACY, MODEL, SERVER = range(6)
 """The purposes of random numbers; each has a separate stream."""

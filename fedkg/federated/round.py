@@ -34,7 +34,7 @@ from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisf
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params
-from fedkg.models.noise import root
+from fedkg.models.random_streams import root
 from fedkg.violation_zones import classify_rate
 
 NO_CASE = "no probe row has its key or meets its condition"

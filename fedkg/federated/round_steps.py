@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from fedkg.models.model_protocols import DifferentiatedModel, Gradient, Model, Params
-from fedkg.models.noise import Noise
+from fedkg.models.random_streams import Noise
 
 if TYPE_CHECKING:
     from fedkg.federated.client.losses import Loss
@@ -161,6 +161,15 @@ class BeforeRound(Protocol):
         It is called with the whole cohort, whatever the stacks are that train it later.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class NothingBefore:
+    """The default of `BeforeRound`: the round begins with the state as it is."""
+
+    def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
+        """See `BeforeRound.apply`."""
+        return state
 
 
 class StartRule(Protocol):
@@ -440,3 +449,12 @@ class AfterRound(Protocol):
     def apply(self, work: Work, state: ServerState, record: RoundRecord) -> ServerState:
         """The state with which the next round begins."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class NothingAfter:
+    """The default of `AfterRound`: the next round begins as this one ended."""
+
+    def apply(self, work: Work, state: ServerState, record: RoundRecord) -> ServerState:
+        """See `AfterRound.apply`."""
+        return state

@@ -7,27 +7,27 @@ from typing import assert_never
 
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, ScoreOptions
-from fedkg.federated.agents.agent_sets import AgentSets
-from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
-from fedkg.federated.agents.round_numbers import Equally
 from fedkg.federated.algorithms import pcfedavg
 from fedkg.federated.client.optimisers import SGD, Adam, PrivateFirst
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.start_points import BestModel, GlobalStart, OwnModel, PrivateLayers
 from fedkg.federated.client.variates import ControlVariates, ProxSkip
+from fedkg.federated.pcfedavg.agent_sets import AgentSets
+from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
+from fedkg.federated.pcfedavg.round_numbers import Equally
 from fedkg.federated.round_steps import (
     AfterRound,
     AggregationRule,
     BeforeRound,
     LocalUpdate,
+    NothingAfter,
+    NothingBefore,
     ServerStep,
     StartRule,
     Term,
     WeightingRule,
 )
-from fedkg.federated.server.after_round import NothingAfter
 from fedkg.federated.server.aggregate import WeightedMean
-from fedkg.federated.server.before_round import NothingBefore
 from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighting import BySamples, ByValidity

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from fedkg.federated.agents.agent_sets import AgentSets, kept_sets
-from fedkg.federated.agents.certificates import ZERO
+from fedkg.federated.pcfedavg.agent_sets import AgentSets, kept_sets
+from fedkg.federated.pcfedavg.convergence_bounds import ZERO
 from fedkg.jobs.folder import Row
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.models import Params

@@ -10,9 +10,9 @@ import torch
 
 from fedkg.errors import JobError
 from fedkg.federated import RoundRecord, ServerState, initial_state
-from fedkg.federated.agents.certified_bounds import promised
 from fedkg.federated.client.client_settings import steps_for
 from fedkg.federated.executors import Work
+from fedkg.federated.pcfedavg.bound_comparison import promised
 from fedkg.federated.problem import pool
 from fedkg.federated.server.scoring import ScoreOptions
 from fedkg.federated.theory.instruments import sight, theta

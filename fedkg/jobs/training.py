@@ -33,12 +33,12 @@ from fedkg.federated import (
     initial_state,
     train,
 )
-from fedkg.federated.agents.round_numbers import StepWarning
 from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.evaluation import best_threshold, detection
 from fedkg.federated.executors import Ranks, Work, WorkerPool
 from fedkg.federated.model.constrained_outputs import Projected
 from fedkg.federated.on_device import device_named, on_device
+from fedkg.federated.pcfedavg.round_numbers import StepWarning
 from fedkg.federated.problem import pool
 from fedkg.federated.settings import MIB, Own
 from fedkg.federated.temporal.hard_forecasts import HardForecasts

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.evaluation import compare_margin, evaluate
-from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.mining.first_step import Atom, Leaf
 from fedkg.pack.formulas import And, Compare, Formula
 from fedkg.pack.inference import Inference

@@ -24,7 +24,7 @@ from torch import Tensor
 from fedkg._internal.threads import library_threads
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.evaluation import reported
-from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import Reach, reach
 from fedkg.errors import KnowledgeError
 from fedkg.mining import formula_kernel

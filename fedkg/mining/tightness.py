@@ -18,7 +18,7 @@ from torch import Tensor
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.compound import steps_of, windows_of
 from fedkg.constraints.engine.evaluation import compare_margin, evaluate
-from fedkg.constraints.engine.reading import Reading, Steps
+from fedkg.constraints.engine.evaluation_inputs import Reading, Steps
 from fedkg.constraints.engine.windows import ROBUSTNESS, over_window, until
 from fedkg.errors import KnowledgeError
 from fedkg.mining.mining_arguments import check_inference, check_traces

@@ -16,7 +16,7 @@ from fedkg.models.model_protocols import (
     match_parameters,
     predict,
 )
-from fedkg.models.noise import Noise
+from fedkg.models.random_streams import Noise
 from fedkg.models.recurrent import Recurrent
 from fedkg.models.tabnet import TabNet
 from fedkg.models.torch_module import TorchModule, load_torch_module

@@ -25,7 +25,7 @@ from fedkg.models.layers import (
     start_affine,
 )
 from fedkg.models.model_protocols import Params
-from fedkg.models.noise import Noise, fold, root
+from fedkg.models.random_streams import Noise, fold, root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.models.layers import dense, start_affine, uniform_start
 from fedkg.models.model_protocols import Params
-from fedkg.models.noise import fold
+from fedkg.models.random_streams import fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedkg.models.model_protocols import Params
-from fedkg.models.noise import Noise, fold, uniform
+from fedkg.models.random_streams import Noise, fold, uniform
 
 INIT = 0x696E6974
 """The word under which models derive the random numbers of initial parameters from a seed."""

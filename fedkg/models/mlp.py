@@ -18,7 +18,7 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.models.layers import INIT, dense, start_affine
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, SampleGradients
-from fedkg.models.noise import Noise, fold, root
+from fedkg.models.random_streams import Noise, fold, root
 from fedkg.models.sample_gradients import AffineSampleGradients
 
 

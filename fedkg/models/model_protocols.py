@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.models.noise import Noise
+from fedkg.models.random_streams import Noise
 
 Params = dict[str, Tensor]
 """Tensors by parameter name; in a stack, the first dimension is the client."""

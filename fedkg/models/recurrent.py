@@ -24,7 +24,7 @@ from fedkg.errors import JobError
 from fedkg.models.batched_products import affine, outer_sums
 from fedkg.models.layers import INIT, broadcast_samples, dense, start_affine, uniform_start
 from fedkg.models.model_protocols import Gradient, Params, SampleGradients
-from fedkg.models.noise import Noise, fold, root
+from fedkg.models.random_streams import Noise, fold, root
 from fedkg.models.recurrent_cells import CELLS, CellTrace
 from fedkg.models.sample_gradients import StepwiseSampleGradients
 

@@ -22,7 +22,7 @@ from fedkg.errors import JobError
 from fedkg.models.graph_convolution import KnowledgeGraph, convolve_nodes, start_convolutions
 from fedkg.models.layers import INIT, broadcast_samples, dense, normalise, start_affine, start_norm
 from fedkg.models.model_protocols import Params
-from fedkg.models.noise import Noise, fold, root
+from fedkg.models.random_streams import Noise, fold, root
 
 _ROOT_HALF = math.sqrt(0.5)
 _BLOCKS = 2

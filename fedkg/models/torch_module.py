@@ -22,7 +22,7 @@ from typing_extensions import override
 from fedkg.errors import JobError
 from fedkg.models.layers import broadcast_samples
 from fedkg.models.model_protocols import Params, match_parameters
-from fedkg.models.noise import Noise, fold, keep_mask
+from fedkg.models.random_streams import Noise, fold, keep_mask
 
 _KEY: ContextVar[Tensor] = ContextVar("key of the current client and step")
 

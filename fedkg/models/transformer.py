@@ -26,7 +26,7 @@ from fedkg.models.layers import (
     uniform_start,
 )
 from fedkg.models.model_protocols import Params
-from fedkg.models.noise import Noise, fold, root
+from fedkg.models.random_streams import Noise, fold, root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

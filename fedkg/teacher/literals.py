@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.evaluation import compare_margin, evaluate_term
-from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.errors import SetError
 from fedkg.pack.formulas import Compare
 from fedkg.pack.linear import linear_in_slots, reads_slots

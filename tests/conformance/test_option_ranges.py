@@ -13,8 +13,8 @@ import pytest
 
 from fedkg.errors import JobError
 from fedkg.federated import algorithms as product
-from fedkg.federated.agents.penalty import PenaltySchedule
 from fedkg.federated.client.optimisers import SGD, Adam
+from fedkg.federated.pcfedavg.penalty import PenaltySchedule
 from fedkg.federated.server.optimisers import AdaptiveStep
 
 LEAST = 5e-324

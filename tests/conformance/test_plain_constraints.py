@@ -35,9 +35,9 @@ from fedkg.constraints import ConstraintModule
 from fedkg.errors import JobError
 from fedkg.federated import WorkerPool, train
 from fedkg.federated import algorithms as product
-from fedkg.federated.agents.agent_sets import AgentSets, sets_of
-from fedkg.federated.agents.averaged_model import averaged
-from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
+from fedkg.federated.pcfedavg.agent_sets import AgentSets, sets_of
+from fedkg.federated.pcfedavg.averaged_model import averaged
+from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.projection import Box, L1Ball, L2Ball, LInfBall, ProjectionSet
 
@@ -255,7 +255,7 @@ def both_sets(
     constrained=st.booleans(),
 )
 @FEW
-@pytest.mark.filterwarnings("ignore::fedkg.federated.agents.round_numbers.StepWarning")
+@pytest.mark.filterwarnings("ignore::fedkg.federated.pcfedavg.round_numbers.StepWarning")
 def test_pcfedavg(
     federation: Federation,
     each: list[tuple[str, float]],

@@ -13,10 +13,10 @@ import numpy as np
 import plain_loops
 import pytest
 from command import Command, call
+from generated_jobs import DrawnJob, Finished, drawn_jobs, run_drawn
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from plain_federation import Array, Federation, Round
-from plain_job import DrawnJob, Finished, drawn_jobs, run_drawn
 from tries import tries
 
 FEW = settings(

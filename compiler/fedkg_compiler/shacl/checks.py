@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rdflib import RDF, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
-from fedkg_compiler.shacl import patterns
+from fedkg_compiler.shacl import bounded_regex
 from fedkg_compiler.shacl.logic import Refused
 from fedkg_compiler.shacl.model import Constraint
 from fedkg_compiler.shacl.read import SH
@@ -64,7 +64,7 @@ def fixed(constraint: Constraint, value: Node) -> bool:
         case "maxLength":
             return not isinstance(value, BNode) and len(str(value)) <= int(str(argument))
         case "pattern":
-            return not isinstance(value, BNode) and patterns.matches(
+            return not isinstance(value, BNode) and bounded_regex.matches(
                 str(argument), constraint.flags, str(value)
             )
         case "languageIn":

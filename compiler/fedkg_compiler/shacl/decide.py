@@ -17,8 +17,8 @@ from typing_extensions import override
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.ontology.select_results import asks_service
 from fedkg_compiler.ontology.standard import FKG
+from fedkg_compiler.shacl.bounded_regex import bounded_pyshacl
 from fedkg_compiler.shacl.model import Constraint, Shape, ShapesFile
-from fedkg_compiler.shacl.patterns import bounded_pyshacl
 from fedkg_compiler.shacl.read import SH
 
 _SKOLEM = "urn:fedkg:shape:"

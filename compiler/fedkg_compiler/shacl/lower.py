@@ -39,7 +39,6 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.passes.scales import set_scales
-from fedkg_compiler.shacl.guards import NumberKnown
 from fedkg_compiler.shacl.logic import (
     All,
     Any,
@@ -55,6 +54,7 @@ from fedkg_compiler.shacl.logic import (
     Refused,
     Whole,
 )
+from fedkg_compiler.shacl.presence_guards import NumberKnown
 
 Code = tuple[object, ...]
 """A formula without its columns and numbers, as nested tuples: equal codes are one skeleton."""

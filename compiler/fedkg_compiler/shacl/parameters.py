@@ -9,7 +9,7 @@ import re
 from rdflib import RDF, Graph, Literal, URIRef
 from rdflib.term import Node
 
-from fedkg_compiler.shacl import patterns
+from fedkg_compiler.shacl import bounded_regex
 
 SPACE = "http://www.w3.org/ns/shacl#"
 _COUNTS = frozenset(
@@ -113,7 +113,7 @@ def what_is_wrong(name: str, value: Node) -> str:
     if name == "pattern":
         wrong = "which is not a regular expression"
         if isinstance(value, Literal):
-            wrong = patterns.what_is_wrong(str(value))
+            wrong = bounded_regex.what_is_wrong(str(value))
         return f"{shown}, {wrong}" if wrong else ""
     return ""
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan, MemberPlan
 from fedkg.constraints.engine.constants import constant
+from fedkg.constraints.engine.evaluation_inputs import Members, Reading
 from fedkg.constraints.engine.hoist import OverExtreme, place_of
-from fedkg.constraints.engine.reading import Members, Reading
 from fedkg.constraints.engine.shield import shield
 from fedkg.constraints.engine.traces import Lined
 from fedkg.constraints.selection import runs

@@ -25,9 +25,9 @@ from torch import Tensor
 
 from fedkg.constraints.engine.compound import compound, over_members, steps_of
 from fedkg.constraints.engine.constants import being_traced, constant
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.extremes import lower, soft_extreme, upper
 from fedkg.constraints.engine.input_formula import InputFormula
-from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.roots import root
 from fedkg.constraints.engine.sets import reduce_members
 from fedkg.constraints.engine.shield import shield
@@ -36,7 +36,7 @@ from fedkg.constraints.engine.unknown import marked, strict_step, unmarked
 from fedkg.constraints.engine.windows import ROBUSTNESS, Truth, settle
 from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Known, Not, Or
 from fedkg.pack.node import TermPart
-from fedkg.pack.numeric.powers import is_multiplication, multiplied
+from fedkg.pack.numeric.reproducible_powers import is_multiplication, multiplied
 from fedkg.pack.terms import (
     VARIADIC,
     Call,

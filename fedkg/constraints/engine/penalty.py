@@ -32,8 +32,8 @@ from fedkg.constraints.engine.evaluation import (
     mirrored,
     smooth_extreme,
 )
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.norms import norm_of
-from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.shield import shield
 from fedkg.constraints.engine.structure import (
     reads_inputs_alone_somewhere,

@@ -12,7 +12,7 @@ from functools import lru_cache
 from fedkg.pack import walk
 from fedkg.pack.formulas import And, AtLeast, Compare, Formula, Implies
 from fedkg.pack.node import FormulaPart
-from fedkg.pack.numeric.powers import is_multiplication
+from fedkg.pack.numeric.reproducible_powers import is_multiplication
 from fedkg.pack.terms import (
     Call,
     Choose,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fedkg.constraints.engine.reading import Steps
+from fedkg.constraints.engine.evaluation_inputs import Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

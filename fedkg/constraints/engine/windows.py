@@ -23,10 +23,10 @@ from torch import Tensor
 
 from fedkg.constraints.engine import fused_reduction
 from fedkg.constraints.engine.constants import being_traced, constant
+from fedkg.constraints.engine.evaluation_inputs import Steps, steps_on
 from fedkg.constraints.engine.extremes import soft_extreme
 from fedkg.constraints.engine.norm_until import norm_until
 from fedkg.constraints.engine.norms import norm_from_sums, norm_of, weighed
-from fedkg.constraints.engine.reading import Steps, steps_on
 from fedkg.constraints.engine.sliding import clamped, extreme, growth, until_within
 from fedkg.constraints.engine.unknown import between
 

@@ -13,7 +13,7 @@ import numpy as np
 from fedkg.constraints.fused.program import BOUNDLESS, NAN_TOO, OTHER, NotFused, Op, Program, Window
 from fedkg.pack.formulas import CategoryIs, ClassIn, Compare, Known
 from fedkg.pack.node import Node
-from fedkg.pack.numeric.powers import is_multiplication
+from fedkg.pack.numeric.reproducible_powers import is_multiplication
 from fedkg.pack.terms import (
     Call,
     Choose,

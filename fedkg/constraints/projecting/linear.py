@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
-from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.structure import reads_output, term_reads_output
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Not, Or
 from fedkg.pack.terms import Negate, Param, Power, Product, Quotient, Slot, Sum, Term

@@ -19,7 +19,7 @@ from torch import Tensor
 from fedkg.constraints.binding.numbers import InputNumbers, percent
 from fedkg.constraints.binding.plan import BankPlan, Plan
 from fedkg.constraints.engine.banks import BankTensors
-from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.projecting.coefficients import Sums
 from fedkg.constraints.projecting.joint import sums_projected
 from fedkg.constraints.projecting.linear import (

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.input_formula import InputFormula
-from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.structure import largest
 from fedkg.constraints.specialised.clients import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.folding import Folded

@@ -9,9 +9,7 @@ from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client.start_points import PrivateLayers
-from fedkg.federated.round_steps import StartRule
-from fedkg.federated.server.after_round import NothingAfter
-from fedkg.federated.server.before_round import NothingBefore
+from fedkg.federated.round_steps import NothingAfter, NothingBefore, StartRule
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import Assignment, ByProperty, ClusterStart
 from fedkg.federated.temporal.shared_samples import Inferred

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from fedkg.errors import JobError
-from fedkg.federated.agents.agent_sets import AgentSets
-from fedkg.federated.agents.averaged_model import AddAndAverage
-from fedkg.federated.agents.block_steps import (
+from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.pcfedavg.agent_sets import AgentSets
+from fedkg.federated.pcfedavg.averaged_model import AddAndAverage
+from fedkg.federated.pcfedavg.block_steps import (
     AllBlocks,
     AllBlockSteps,
     BlockMean,
@@ -19,9 +20,8 @@ from fedkg.federated.agents.block_steps import (
     TwoVectorMean,
     TwoVectorSteps,
 )
-from fedkg.federated.agents.penalty import PenaltySchedule
-from fedkg.federated.agents.round_numbers import Equally, RoundNumbers
-from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.pcfedavg.penalty import PenaltySchedule
+from fedkg.federated.pcfedavg.round_numbers import Equally, RoundNumbers
 
 
 def pcfedavg(

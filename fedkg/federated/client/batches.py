@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedkg.federated.randomness import permutations
 from fedkg.federated.settings import Settings
-from fedkg.models.noise import above_zero, fold
+from fedkg.models.random_streams import above_zero, fold
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -79,7 +79,7 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
             f"settings for a client that is not there: {stranger}",
             expected=f"such as {near}" if near else ", ".join(names[:5]),
         )
-    from fedkg.federated.agents.block_steps import AllBlockSteps, TwoVectorSteps
+    from fedkg.federated.pcfedavg.block_steps import AllBlockSteps, TwoVectorSteps
 
     against = {
         "all samples are in one place: clients do not train separately": algorithm.pooled,

@@ -18,7 +18,7 @@ from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.round_steps import Setting, Step
 from fedkg.federated.state import ServerState
-from fedkg.models.noise import Noise
+from fedkg.models.random_streams import Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,9 +25,9 @@ from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.round_steps import Outcome, Setting, Step
 from fedkg.federated.state import ServerState
-from fedkg.models.footprint import footprint
 from fedkg.models.model_protocols import DifferentiatedModel, Params
-from fedkg.models.noise import Noise
+from fedkg.models.random_streams import Noise
+from fedkg.models.training_memory import footprint
 
 GATHERED = 1 << 20
 """Numbers of the pool's rows that are gathered at once: enough to hide the calls, few enough to

@@ -17,7 +17,7 @@ from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import JobError, KnowledgeError
 from fedkg.knowledge.injection_formulas import NOTHING, range_log_softmax
 from fedkg.models.model_protocols import Model, Params, PartitionedModel
-from fedkg.models.noise import Noise
+from fedkg.models.random_streams import Noise
 
 CERTAIN = 800.0
 """Logit of an answer that rules make certain: its probability is 0 or 1 to the last bit, and its

@@ -17,7 +17,7 @@ from torch.nn import functional
 from fedkg.errors import KnowledgeError
 from fedkg.federated.model.constrained_outputs import CERTAIN, Informed
 from fedkg.models.model_protocols import Model, Params, PartitionedModel
-from fedkg.models.noise import Noise
+from fedkg.models.random_streams import Noise
 
 UNKNOWN = 1e30
 """What a column says where nothing is known; a number of this size or more, whatever its sign."""

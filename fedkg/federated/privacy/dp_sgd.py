@@ -21,7 +21,7 @@ from fedkg.errors import JobError
 from fedkg.federated.round_steps import KnownTerm, OutputTerm, SlopedTerm, Step, Term
 from fedkg.models.loops.normal_kernels import SITE
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, SampleDifferentiatedModel
-from fedkg.models.noise import Noise, fold, normal
+from fedkg.models.random_streams import Noise, fold, normal
 
 WRITTEN_OUT = 1 << 22
 """Numbers of samples' gradients that are written out at once, for models without a closed form."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedkg.federated.client_numbers import per_client
 from fedkg.models.model_protocols import Params
-from fedkg.models.noise import normal
+from fedkg.models.random_streams import normal
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from fedkg.constraints.scorer import Probe
 from fedkg.federated.on_device import on_device
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.models.batched_products import has_compiled_loops
-from fedkg.models.footprint import Footprint, footprint
 from fedkg.models.mlp import MLP
 from fedkg.models.model_protocols import Model, Params
+from fedkg.models.training_memory import Footprint, footprint
 
 SINGLE_ROWS = "it compares rows, and probe rows are independent"
 """Why a rule about several rows or steps is not evaluated on a probe."""

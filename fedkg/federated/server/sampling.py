@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.randomness import COHORT, cohort
-from fedkg.models.noise import fold, root, uniform
+from fedkg.models.random_streams import fold, root, uniform
 
 
 @dataclass(frozen=True, slots=True)

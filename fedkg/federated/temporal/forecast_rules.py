@@ -24,8 +24,8 @@ from fedkg.federated.round_steps import Step
 from fedkg.federated.server.pack_scorer import scored_rows
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.federated.temporal.properties import as_traces
-from fedkg.models.footprint import footprint
 from fedkg.models.model_protocols import Model, Params
+from fedkg.models.training_memory import footprint
 from fedkg.pack import Pack
 
 MEMORY = 256 << 20

@@ -17,7 +17,7 @@ from fedkg.federated.temporal.expert_rules import expert_rules, in_model_units, 
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.mining.trace_channels import layout_positions
 from fedkg.models.model_protocols import Model, Params, PartitionedModel
-from fedkg.models.noise import Noise
+from fedkg.models.random_streams import Noise
 from fedkg.pack import Pack
 from fedkg.teacher import Teacher
 

@@ -18,7 +18,7 @@ from fedkg.federated.problem import Clients
 from fedkg.federated.randomness import ORDER, client_keys, permutations
 from fedkg.federated.temporal.properties import Properties, as_traces, mined
 from fedkg.mining import Pick, least, private
-from fedkg.models.noise import root
+from fedkg.models.random_streams import root
 from fedkg.pack import Pack
 
 MINED = 0x6D696E6564

@@ -1,7 +1,7 @@
 """Counted random orders: the cohort of a population, and the samples of a client at each of its
 steps.
 
-The random numbers come from streams (see `fedkg.models.noise`), so a client's order does not depend
+The random numbers come from streams (see `fedkg.models.random_streams`), so a client's order does not depend
 on the other clients. They are sorted by their highest bits first, after which random numbers are
 almost sorted.
 

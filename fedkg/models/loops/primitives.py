@@ -288,7 +288,7 @@ def _mixed(single: bool) -> str:
 
 
 mixed = LLVMFunction("mixed", ("int",), "int", _mixed, _nothing)
-"""A scrambled word, see `fedkg.models.noise.mix`."""
+"""A scrambled word, see `fedkg.models.random_streams.mix`."""
 
 
 def _unmixed(single: bool) -> str:
@@ -326,7 +326,7 @@ def _of_number(single: bool) -> tuple[str, ...]:
 
 
 number = LLVMFunction("number", ("int", "int"), "int", _number_of, _of_number)
-"""Number `place` of the stream `key` (see `fedkg.models.noise`), and the key of its sub-stream."""
+"""Number `place` of the stream `key` (see `fedkg.models.random_streams`), and the key of its sub-stream."""
 
 
 def _sixteen(single: bool) -> str:

@@ -12,7 +12,7 @@ import torch
 from federations import classes
 
 from fedkg.federated import ALGORITHMS, Algorithm, Clients, Problem, Settings
-from fedkg.federated.agents.agent_sets import sets_of
+from fedkg.federated.pcfedavg.agent_sets import sets_of
 from fedkg.projection import L1Ball
 
 SIZES = (14, 9, 22, 5, 17)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import fedkg
 from fedkg.errors import JobError, SetError
 from fedkg.federated import Settings, fedavg, train
-from fedkg.federated.agents.agent_sets import AgentSets, SetPart, kept_sets, sets_of
-from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
+from fedkg.federated.pcfedavg.agent_sets import AgentSets, SetPart, kept_sets, sets_of
+from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.round_steps import Step
 from fedkg.models import Params
 from fedkg.projection import (

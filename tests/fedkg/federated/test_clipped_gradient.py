@@ -22,7 +22,7 @@ from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.federated.round_steps import Step
 from fedkg.models import MLP
 from fedkg.models.model_protocols import Gradient, OuterProduct, SampleDifferentiatedModel
-from fedkg.models.noise import Noise, fold, root
+from fedkg.models.random_streams import Noise, fold, root
 from fedkg.models.recurrent import Recurrent
 from fedkg.models.sample_gradients import AffineSampleGradients, StepwiseSampleGradients
 

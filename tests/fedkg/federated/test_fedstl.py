@@ -26,10 +26,10 @@ from fedkg.federated import (
     to_tensors,
     train,
 )
-from fedkg.federated.agents.agent_sets import sets_of
-from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.algorithms.fedstl import fedstl
 from fedkg.federated.executors import Stacked, Work
+from fedkg.federated.pcfedavg.agent_sets import sets_of
+from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import ORDER, client_keys, permutations
 from fedkg.federated.server.optimisers import AdaptiveStep

@@ -15,11 +15,11 @@ from federations import classes
 from quadratics import quadratics, random_task, slope, solution
 
 from fedkg.federated import Problem, RoundRecord, Settings, fedavg, initial_state, train
-from fedkg.federated.agents.agent_sets import sets_of
-from fedkg.federated.agents.certificates import certificate, gap, smoothness, step_size
-from fedkg.federated.agents.certified_bounds import promised
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
 from fedkg.federated.executors import Work
+from fedkg.federated.pcfedavg.agent_sets import sets_of
+from fedkg.federated.pcfedavg.bound_comparison import promised
+from fedkg.federated.pcfedavg.convergence_bounds import certificate, gap, smoothness, step_size
 from fedkg.federated.problem import pool
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions
 from fedkg.federated.theory import estimators

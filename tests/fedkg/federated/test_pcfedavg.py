@@ -32,10 +32,14 @@ from fedkg.federated import (
     to_tensors,
     train,
 )
-from fedkg.federated.agents.agent_sets import AgentSets, sets_of
-from fedkg.federated.agents.averaged_model import averaged
-from fedkg.federated.agents.block_steps import MEAN, OWN, OwnAndMean
-from fedkg.federated.agents.certificates import (
+from fedkg.federated.algorithms.pcfedavg import pcfedavg
+from fedkg.federated.client.optimisers import SGD
+from fedkg.federated.executors import Sequential, Stacked, Work
+from fedkg.federated.pcfedavg.agent_sets import AgentSets, sets_of
+from fedkg.federated.pcfedavg.averaged_model import averaged
+from fedkg.federated.pcfedavg.block_steps import MEAN, OWN, OwnAndMean
+from fedkg.federated.pcfedavg.bound_comparison import promised
+from fedkg.federated.pcfedavg.convergence_bounds import (
     certificate,
     gap,
     limit_infeasibility,
@@ -43,12 +47,8 @@ from fedkg.federated.agents.certificates import (
     smoothness,
     step_size,
 )
-from fedkg.federated.agents.certified_bounds import promised
-from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
-from fedkg.federated.agents.round_numbers import StepWarning
-from fedkg.federated.algorithms.pcfedavg import pcfedavg
-from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.executors import Sequential, Stacked, Work
+from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
+from fedkg.federated.pcfedavg.round_numbers import StepWarning
 from fedkg.federated.problem import pool
 from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.projection import Box, L1Ball

@@ -24,7 +24,7 @@ from fedkg.federated import (
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
 from fedkg.federated.state import ServerState
 from fedkg.models import Noise
-from fedkg.models.noise import fold, root
+from fedkg.models.random_streams import fold, root
 
 SIZES = (12, 31, 5, 20)
 

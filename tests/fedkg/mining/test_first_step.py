@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import fedkg
-from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import trace_values
 from fedkg.mining.first_step import Steps, evaluate_first_step
 from fedkg.mining.parameter_levels import robustness_of

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import trace_values
 from fedkg.mining import formula_kernel
 from fedkg.mining.first_step import Steps, evaluate_first_step

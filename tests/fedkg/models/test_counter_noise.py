@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedkg.models.noise import GOLDEN, Noise, fold, keep_mask, mix, root, uniform
-from fedkg.models.noise_kernels import streams
+from fedkg.models.random_stream_kernels import streams
+from fedkg.models.random_streams import GOLDEN, Noise, fold, keep_mask, mix, root, uniform
 
 MASK = (1 << 64) - 1
 

@@ -5,7 +5,7 @@ import torch
 
 from fedkg.errors import JobError
 from fedkg.models import MLP, DifferentiatedModel, Noise, OuterProduct, Params, predict
-from fedkg.models.noise import fold, root
+from fedkg.models.random_streams import fold, root
 
 
 def stack(model: MLP, count: int) -> Params:

@@ -20,7 +20,7 @@ from fedkg.models import (
     match_parameters,
     predict,
 )
-from fedkg.models.noise import fold, root
+from fedkg.models.random_streams import fold, root
 
 every_model = pytest.mark.parametrize("name", sorted(EXAMPLES))
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedkg.models.loops import normal_numbers
 from fedkg.models.loops.normal_kernels import logarithm
-from fedkg.models.noise import above_zero, fold, normal, root
+from fedkg.models.random_streams import above_zero, fold, normal, root
 from fedkg.native.language import Floats, loop
 from fedkg.native.library import Library
 

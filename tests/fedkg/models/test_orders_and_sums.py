@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedkg.federated.client.batches import by_tensors, plan
 from fedkg.federated.randomness import COHORT, ORDER, client_keys, cohort
 from fedkg.models.loops.client_sums import add_to, sums
-from fedkg.models.noise import fold, root
+from fedkg.models.random_streams import fold, root
 
 
 @settings(max_examples=40)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from fedkg.errors import JobError
 from fedkg.federated import Clients, CrossEntropy, Problem, Settings, fedavg, train
 from fedkg.models import MLP, Noise, TorchModule, load_torch_module, predict
-from fedkg.models.noise import fold, root
+from fedkg.models.random_streams import fold, root
 
 
 def dense() -> nn.Module:

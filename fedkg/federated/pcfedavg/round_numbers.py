@@ -13,9 +13,9 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import JobError
-from fedkg.federated.agents.certificates import doubts, smoothness, step_size
-from fedkg.federated.agents.penalty import PenaltySchedule
 from fedkg.federated.client.batches import steps_of
+from fedkg.federated.pcfedavg.convergence_bounds import doubts, smoothness, step_size
+from fedkg.federated.pcfedavg.penalty import PenaltySchedule
 from fedkg.federated.server.weighting import BySamples
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState

@@ -15,12 +15,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.federated.agents.averaged_model import averaged
-from fedkg.federated.agents.block_steps import AllBlockSteps, TwoVectorSteps
-from fedkg.federated.agents.certificates import certificate, gap, limit_infeasibility, measured
-from fedkg.federated.agents.round_numbers import RoundNumbers
 from fedkg.federated.client.client_settings import batch_for, steps_for
 from fedkg.federated.executors.protocol import Work
+from fedkg.federated.pcfedavg.averaged_model import averaged
+from fedkg.federated.pcfedavg.block_steps import AllBlockSteps, TwoVectorSteps
+from fedkg.federated.pcfedavg.convergence_bounds import (
+    certificate,
+    gap,
+    limit_infeasibility,
+    measured,
+)
+from fedkg.federated.pcfedavg.round_numbers import RoundNumbers
 from fedkg.federated.state import ServerState
 from fedkg.federated.theory.instruments import client_gradients
 from fedkg.models.model_protocols import Params

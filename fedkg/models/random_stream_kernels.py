@@ -1,4 +1,4 @@
-"""The streams of `fedkg.models.noise` as a compiled loop: one pass over memory instead of a dozen
+"""The streams of `fedkg.models.random_streams` as a compiled loop: one pass over memory instead of a dozen
 tensor operations.
 
 Letters: C keys, M numbers of each stream.

@@ -88,7 +88,7 @@ def above_zero(keys: Tensor, count: int) -> Tensor:
     each.
     """
     if keys.device.type == "cpu":
-        from fedkg.models.noise_kernels import fractions
+        from fedkg.models.random_stream_kernels import fractions
 
         return fractions(keys, count)
     bits = fold(keys.unsqueeze(1), torch.arange(count, device=keys.device))
@@ -157,6 +157,6 @@ class Noise:
         keys, count = self.at(site), shape[1] * shape[2]
         if keys.device.type != "cpu":
             return keep_mask(keys.unsqueeze(1), count, rate).view(shape)
-        from fedkg.models.noise_kernels import streams
+        from fedkg.models.random_stream_kernels import streams
 
         return _mask_of_words(streams(keys, (count + 3) // 4), count, rate).view(shape)

@@ -13,7 +13,7 @@ from typing import Literal
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.agents.agent_sets import AgentSets
+from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.round_steps import OfClients, Step
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.federated.agents.agent_sets import AgentSets
+from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.models.model_protocols import Params
 
 ZERO = 1e-4

@@ -11,7 +11,7 @@ from torch import Tensor
 from fedkg.models.loops import primitives
 from fedkg.models.loops.matrix_products import multiply, shifted
 from fedkg.models.loops.primitives import exponential, fused, greater, number, sixteen
-from fedkg.models.noise import fold, keep_mask
+from fedkg.models.random_streams import fold, keep_mask
 from fedkg.native.language import Floats, Ints, loop
 from fedkg.native.library import Library
 

@@ -24,9 +24,9 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.federated.agents.agent_sets import AgentSets
 from fedkg.federated.client.optimisers import change
 from fedkg.federated.client_numbers import per_client
+from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.round_steps import Outcome, Setting, StartPoint
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params
