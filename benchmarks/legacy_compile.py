@@ -118,7 +118,7 @@ def add_official(bench: Bench, folder: Path) -> list[Path]:
     files = [folder / file for file in OFFICIAL.values()]
     if not all(file.is_file() for file in files):
         print(
-            f"no official ontologies in {folder}: using the modules that ship instead; name their"
+            "no official ontologies: using the modules that ship instead; name their"
             " folder with --ontologies"
         )
         return []

@@ -54,7 +54,7 @@ QUICK: dict[str, str] = {
     "graph_store": "--triples 100000",
     "keyed_rows": "--repeats 5",
     "legacy_compile": "--entities 2000 --queries 300 --growth 12500",
-    "linear_layer": "--repeats 3 --sizes 20 30 100 1000 --patience 20",
+    "linear_rule_projection": "--repeats 3 --sizes 20 30 100 1000 --patience 20",
     "logic_tensor_networks": "--repeats 3",
     "mining": "--repeats 3 --searched 2",
     "ontology_closure": "--turns 2 --machines 20000 --patience 20 --most 50",
@@ -66,7 +66,7 @@ QUICK: dict[str, str] = {
     "shacl_validation": "--nodes 20000 --pyshacl-nodes 2000",
     "sparql_compile": "--entities 2000 --queries 300",
     "specialise": "--repeats 9",
-    "teacher": "--repeats 3",
+    "nearest_trace": "--repeats 3",
     "temporal_robustness": "--repeats 3",
 }
 """Arguments of each benchmark with few turns: about 15 minutes in all on two quiet cores."""
@@ -86,7 +86,7 @@ SMOKE: dict[str, str] = {
     "graph_store": "--triples 10000 --repeats 1",
     "keyed_rows": "--rows 60 --machines 6 --batch 64 --repeats 2",
     "legacy_compile": "--entities 200 --queries 60 --repeats 1 --growth 200",
-    "linear_layer": "--batch 64 --repeats 1 --patience 40",
+    "linear_rule_projection": "--batch 64 --repeats 1 --patience 40",
     "logic_tensor_networks": "--rules 60 --batch 128 --repeats 1",
     "mining": "--clients 20 --repeats 1 --searched 1",
     "ontology_closure": "--turns 1 --machines 500 --small 40 --patience 20 --most 15",
@@ -98,7 +98,7 @@ SMOKE: dict[str, str] = {
     "shacl_validation": "--nodes 500 --repeats 1 --pyshacl-nodes 50",
     "sparql_compile": "--entities 200 --queries 60 --repeats 1",
     "specialise": "--rows 120 --probe 64 --clients 5 --repeats 2",
-    "teacher": "--traces 200 --repeats 1 --programs 1",
+    "nearest_trace": "--traces 200 --repeats 1 --programs 1",
     "temporal_robustness": "--repeats 1 --rows 60",
 }
 """Arguments that make each benchmark tiny."""

@@ -38,12 +38,12 @@ def find_environments(
         home = base / name
         python, unfinished = home / "bin" / "python", home / "unfinished"
         if not python.exists() or unfinished.exists():
-            print(f"making the environment of {name} in {home}", file=sys.stderr)
+            print(f"making the environment of {name}", file=sys.stderr)
             listed = requirements / f"requirements-{name}.txt"
             try:
                 subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
                 unfinished.touch()
-                install = [str(python), "-m", "pip", "install", "--quiet", "-r", str(listed)]
+                install = [str(python), "-m", "pip", "install", "-qq", "-r", str(listed)]
                 subprocess.run(install, check=True)
                 unfinished.unlink()
             except (OSError, subprocess.CalledProcessError):

@@ -91,9 +91,15 @@ def test_a_peer_that_crashes_after_a_result_has_failed() -> None:
             peer.ask(True)
 
 
-def run_linear_layer(path: str) -> subprocess.CompletedProcess[str]:
+def run_linear_rules(path: str) -> subprocess.CompletedProcess[str]:
     """The benchmark of linear rules on two tiny families, with `path` before other modules."""
-    command = [sys.executable, str(BENCHMARKS / "linear_layer.py"), "--batch", "8", "--repeats"]
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "linear_rule_projection.py"),
+        "--batch",
+        "8",
+        "--repeats",
+    ]
     return subprocess.run(
         [*command, "1", "--sizes", "20", "30"],
         capture_output=True,
@@ -108,7 +114,7 @@ def test_the_linear_layer_names_the_failure_of_its_peer(tmp_path: Path) -> None:
     package.mkdir()
     (package / "__init__.py").write_text("", encoding="utf-8")
     (package / "shield_layer.py").write_text("raise ValueError('no layer')", encoding="utf-8")
-    done = run_linear_layer(str(tmp_path))
+    done = run_linear_rules(str(tmp_path))
     assert "PiShield failed: ValueError: no layer with 20 rules" in done.stdout
     assert "with 20 rules, so 30 are not tried" in done.stdout
     assert "does not finish" not in done.stdout
@@ -121,7 +127,7 @@ def test_the_linear_layer_names_the_failure_of_its_peer(tmp_path: Path) -> None:
     importlib.util.find_spec("pishield") is not None, reason="the peer is installed"
 )
 def test_the_linear_layer_names_the_package_that_its_peer_needs() -> None:
-    rows = json.loads(run_linear_layer("").stdout.splitlines()[-1])
+    rows = json.loads(run_linear_rules("").stdout.splitlines()[-1])
     assert [row["reason"] for row in rows[:4]] == [
         "not run: needs pishield (pip install 'fedkg[bench]')"
     ] * 4

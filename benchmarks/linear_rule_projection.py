@@ -1,6 +1,6 @@
 """Linear rules over 50 outputs as a layer behind a model, against PiShield.
 
-    python benchmarks/linear_layer.py [--batch 1024] [--repeats 5] [--patience 40]
+    python benchmarks/linear_rule_projection.py [--batch 1024] [--repeats 5] [--patience 40]
         [--sizes 20 30 ...]
 
 Compares the time, and how many answers violate a rule afterwards. A family is a random set of rules

@@ -1,6 +1,6 @@
 """The nearest trace that satisfies a response (template 5), for 10,000 traces of 40 steps.
 
-    python benchmarks/teacher.py [--traces 10000] [--steps 40] [--repeats 5] [--programs 3]
+    python benchmarks/nearest_trace.py [--traces 10000] [--steps 40] [--repeats 5] [--programs 3]
 
 The response is required at every step from which the trace has its whole window. A response that is
 allowed from the next step on has as many states as its window has steps. One that is only allowed
