@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
@@ -115,6 +116,7 @@ def folders(draw: st.DrawFn) -> dict[str, str]:
     return files
 
 
+@pytest.mark.slow
 @tries(20)
 @given(files=folders(), data=st.data())
 def test_files_in_any_order_give_the_same_bytes(files: dict[str, str], data: st.DataObject) -> None:

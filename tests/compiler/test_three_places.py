@@ -98,6 +98,7 @@ def plants(draw: st.DrawFn) -> str:
     return HEAD + "\n".join(draw(st.permutations(said))) + "\n"
 
 
+@pytest.mark.slow
 @needs_oxigraph
 @given(text=plants())
 @settings(

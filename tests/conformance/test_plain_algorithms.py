@@ -23,7 +23,7 @@ from fedkg.federated.temporal.clusters import CLUSTER
 from fedkg.federated.temporal.shared_samples import inferred
 
 FEW = settings(
-    tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    tries(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

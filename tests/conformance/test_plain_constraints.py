@@ -42,7 +42,7 @@ from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.projection import Box, L1Ball, L2Ball, LInfBall, ProjectionSet
 
 FEW = settings(
-    tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    tries(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

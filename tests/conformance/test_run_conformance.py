@@ -20,7 +20,7 @@ from plain_federation import Array, Federation, Round
 from tries import tries
 
 FEW = settings(
-    tries(8),
+    tries(6),
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],  # shrinking a job takes minutes

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_hostile_files_are_rejected_within_the_budgets() -> None:
     fuzzer = Path(__file__).with_name("files.py")
     done = subprocess.run(

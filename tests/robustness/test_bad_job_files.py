@@ -281,6 +281,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_run_folder_with_any_file_damaged_goes_on_to_the_same_end_or_says_why_not() -> None:
     run_job("job.yaml", out="whole")
     whole = Path("whole/results.json").read_bytes()

@@ -85,8 +85,10 @@ def same(one: Tensor, other: Tensor) -> bool:
 
 
 def check(report: ConstraintReport, plain: ConstraintReport, answers: Tensor) -> None:
-    for name in ("robustness", "smooth_robustness", "penalties"):
+    for name in ("robustness", "smooth_robustness"):
         assert same(getattr(report, name), getattr(plain, name)), name
+    # The last bit of an exponential depends on where torch finds the number in memory.
+    assert torch.allclose(report.penalties, plain.penalties, rtol=1e-12, atol=0, equal_nan=True)
     for name in (
         "satisfied",
         "violated",

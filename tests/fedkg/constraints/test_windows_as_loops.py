@@ -263,6 +263,7 @@ def evaluate_module(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["strict", "clip"])
 @pytest.mark.parametrize(
     ("shape", "longest", "written_out"),

@@ -408,6 +408,7 @@ def test_infeasibility_for_large_penalties() -> None:
     assert np.sqrt(agents(strengths).distance2(last).sum()) == pytest.approx(limit, rel=0.05)
 
 
+@pytest.mark.slow
 def test_11_unequal_strengths_need_the_cross_term() -> None:
     """Acceptance test 11: `train` ends near the solution.
 

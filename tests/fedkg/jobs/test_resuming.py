@@ -127,6 +127,7 @@ def killed(job: Path, out: Path, moment: int, part: float) -> int:
     ).returncode
 
 
+@pytest.mark.slow
 def test_kill_9_at_any_moment_resumes_to_the_bit(job_fields, tmp_path):
     whole = figures(run_job(job_fields, out=tmp_path / "whole").folder)
     job = tmp_path / "job.yaml"
