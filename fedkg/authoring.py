@@ -276,7 +276,7 @@ def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
     """Explain a rule of a pack, as `explain_rule` does. Raises UsageError for an unknown rule or
     entity.
     """
-    from fedkg.evaluation.replay import replay
+    from fedkg.evaluation.witness_verdict import replay
 
     with needs_compiler("explaining rules"):
         from fedkg_compiler.reason.describe import describe

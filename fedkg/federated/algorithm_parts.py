@@ -20,9 +20,9 @@ from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.pcfedavg.block_steps import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
 from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.round_steps import AggregationRule, KnownTerm, LocalUpdate, NothingAfter
-from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart

@@ -21,8 +21,8 @@ from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client.start_points import GlobalStart
 from fedkg.federated.client_numbers import per_client
 from fedkg.federated.client_rows import ClientRows, changed
-from fedkg.federated.executors.joined_stacks import by_client, join_small_stacks
 from fedkg.federated.executors.protocol import Executor, Updates, Work
+from fedkg.federated.executors.update_stacks import by_client, join_small_stacks
 from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, client_keys, server_seed

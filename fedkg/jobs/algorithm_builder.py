@@ -27,9 +27,9 @@ from fedkg.federated.round_steps import (
     Term,
     WeightingRule,
 )
-from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import BySamples, ByValidity
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart

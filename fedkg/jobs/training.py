@@ -34,8 +34,8 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.client.constraint_penalty import ConstraintPenalty
-from fedkg.federated.evaluation import best_threshold, detection
 from fedkg.federated.executors import Ranks, Work, WorkerPool
+from fedkg.federated.metrics import best_threshold, detection
 from fedkg.federated.model.constrained_outputs import Projected
 from fedkg.federated.on_device import device_named, on_device
 from fedkg.federated.pcfedavg.round_numbers import StepWarning

@@ -32,7 +32,7 @@ class ConditionVerdict:
 
 
 class Conditions(Protocol):
-    """Input of clauses and networks for B samples: from an array, or in `tensor_knowledge` from
+    """Input of clauses and networks for B samples: from an array, or in `knowledge_modules` from
     tensors.
     """
 

@@ -24,6 +24,7 @@ from fedkg.knowledge.injection_formulas import (
     injected_probabilities,
     most_probable_class,
 )
+from fedkg.knowledge.knowledge_modules import PredictionKnowledge, RangeKnowledge
 from fedkg.knowledge.reconciliation import (
     Policy,
     SampleKnowledge,
@@ -34,7 +35,6 @@ from fedkg.knowledge.reconciliation import (
     ruled_out,
     with_class,
 )
-from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
 Range = RangeKnowledge | Callable[[Tensor], Tensor]
 Prediction = PredictionKnowledge | Callable[[Tensor], Tensor]

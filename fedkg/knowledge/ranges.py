@@ -12,7 +12,7 @@ import numpy as np
 
 from fedkg.constraints.meaning.timing import Timing
 from fedkg.knowledge.clause_conditions import ArrayConditions, Bool, Conditions, Float
-from fedkg.knowledge.network import run_network
+from fedkg.knowledge.neural_network import run_network
 from fedkg.pack import Pack
 from fedkg.pack.knowledge import Clause, KnowledgeModel
 

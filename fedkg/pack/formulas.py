@@ -51,7 +51,14 @@ from fedkg.pack.contract import TRUTHS
 from fedkg.pack.node import FormulaPart, MembersIndex, ParamIndex, Reach, Sign, SlotIndex, Wanted
 from fedkg.pack.numeric.members import at_least
 from fedkg.pack.numeric.scope import Scope
-from fedkg.pack.numeric.verdicts import Float, Verdict, are_whole, either, finite, opposite
+from fedkg.pack.numeric.three_valued_logic import (
+    Float,
+    Verdict,
+    are_whole,
+    either,
+    finite,
+    opposite,
+)
 from fedkg.pack.numeric.windows import initially, temporal, until
 from fedkg.pack.terms import Term
 from fedkg.pack.writing import OPEN, SUM, Writer

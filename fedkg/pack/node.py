@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg.pack.numeric.scope import Scope
-from fedkg.pack.numeric.verdicts import Float, Verdict
+from fedkg.pack.numeric.three_valued_logic import Float, Verdict
 
 if TYPE_CHECKING:
     from fedkg.pack.contract import Column

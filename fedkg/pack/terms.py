@@ -23,7 +23,7 @@ from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg.pack.numeric.members import reduce_members
 from fedkg.pack.numeric.reproducible_powers import is_multiplication, multiplied
 from fedkg.pack.numeric.scope import Scope
-from fedkg.pack.numeric.verdicts import Float, are_whole, finite
+from fedkg.pack.numeric.three_valued_logic import Float, are_whole, finite
 from fedkg.pack.writing import ATOM, OPEN, POWER, PRODUCT, SIGN, SUM, Writer, number_text
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedkg.pack import And, AtLeast, CategoryIs, Compare, Formula, Implies, Known, Not, Or
 from fedkg.pack.numeric.intervals import Interval, Ranges
-from fedkg.pack.numeric.verdicts import Bool
+from fedkg.pack.numeric.three_valued_logic import Bool
 from fedkg_compiler.passes.intervals import interval
 from fedkg_compiler.reason.bounds import CLOSE, Float, Int
 from fedkg_compiler.reason.truth import Truth

@@ -40,7 +40,7 @@ from fedkg.pack import (
     Term,
 )
 from fedkg.pack.numeric.intervals import Interval, outwards, product, quotient
-from fedkg.pack.numeric.verdicts import Bool
+from fedkg.pack.numeric.three_valued_logic import Bool
 from fedkg_compiler.passes.intervals import Seen, interval
 from fedkg_compiler.reason.bounds import CLOSE, Float, Int
 from fedkg_compiler.reason.certain import Sides

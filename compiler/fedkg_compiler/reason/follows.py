@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedkg.pack import Call, ClassIn, Formula, Power
-from fedkg.pack.numeric.verdicts import Bool
+from fedkg.pack.numeric.three_valued_logic import Bool
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.reason.bounds import Ends, ends_of
 from fedkg_compiler.reason.certain import Sides, certain

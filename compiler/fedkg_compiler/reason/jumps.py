@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedkg.pack import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
-from fedkg.pack.numeric.verdicts import Bool, Float
+from fedkg.pack.numeric.three_valued_logic import Bool, Float
 from fedkg.pack.walk import ROWS, indices
 from fedkg_compiler.reason.bounds import Int
 from fedkg_compiler.reason.row_layout import Reads, RowLayout

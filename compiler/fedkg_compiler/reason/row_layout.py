@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedkg.pack import Formula
-from fedkg.pack.numeric.verdicts import Bool, Float
+from fedkg.pack.numeric.three_valued_logic import Bool, Float
 from fedkg.pack.walk import ROWS
 from fedkg_compiler.reason.bounds import Bounds, Int
 from fedkg_compiler.reason.rows import Keys, RowTable

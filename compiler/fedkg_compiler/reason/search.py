@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from fedkg.pack import Call, Formula, Power
-from fedkg.pack.numeric.verdicts import Bool, Float
+from fedkg.pack.numeric.three_valued_logic import Bool, Float
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.reason.bounds import CLOSE, Bounds, Int
 from fedkg_compiler.reason.budget import Budget

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedkg.pack.numeric.verdicts import Bool, Float
+from fedkg.pack.numeric.three_valued_logic import Bool, Float
 from fedkg_compiler.reason.bounds import Bounds, Int
 from fedkg_compiler.reason.jumps import Job, propose
 from fedkg_compiler.reason.row_layout import RowLayout

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Compare, Formula
 from fedkg.pack.numeric.grid import Grid
-from fedkg.pack.numeric.verdicts import Bool, Float, Verdict, finite
+from fedkg.pack.numeric.three_valued_logic import Bool, Float, Verdict, finite
 
 Truth = tuple[Bool, Bool]
 """Where a formula holds, and where it fails: bool [P, M] each, never both; neither where it is

@@ -16,7 +16,7 @@ from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.sparql import condition_formulas, member_sets
 from fedkg_compiler.sparql.answer_frames import Answer, Frame, Ids, column_of
-from fedkg_compiler.sparql.branches import Reduced
+from fedkg_compiler.sparql.branch_tree import Reduced
 from fedkg_compiler.sparql.formula_logic import (
     Truth,
     all_of,

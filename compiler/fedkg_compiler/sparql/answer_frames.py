@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkg_compiler.binding.name_readings import Key, Place
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_terms import Iri, Literal
-from fedkg_compiler.sparql.branches import Branch, Observed
+from fedkg_compiler.sparql.branch_tree import Branch, Observed
 from fedkg_compiler.sparql.observed_columns import Observations
 from fedkg_compiler.sparql.query_text import QueryText
 from fedkg_compiler.sparql.query_tree import Const, Expr, Var

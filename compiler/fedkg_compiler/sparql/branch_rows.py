@@ -22,7 +22,7 @@ from fedkg_compiler.ontology.graph_terms import Iri, Literal, local_name
 from fedkg_compiler.passes.hard import bent_comparisons
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.sparql.answer_frames import Answer, Batch, Frame, Ids, node_values
-from fedkg_compiler.sparql.branches import Branch
+from fedkg_compiler.sparql.branch_tree import Branch
 from fedkg_compiler.sparql.formula_logic import opposite
 from fedkg_compiler.sparql.formula_parts import Part, partition
 from fedkg_compiler.sparql.graph_answers import make_frame

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import count
 from typing import assert_never
 
-from fedkg_compiler.sparql.branches import (
+from fedkg_compiler.sparql.branch_tree import (
     Branch,
     Never,
     Observed,

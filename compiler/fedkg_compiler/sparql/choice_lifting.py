@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fedkg_compiler.sparql.branches import is_static
+from fedkg_compiler.sparql.branch_tree import is_static
 from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import Const, Expr, Op, Var
 

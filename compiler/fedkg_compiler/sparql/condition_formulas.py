@@ -17,7 +17,7 @@ from fedkg_compiler.binding.compare import HOLDS, MIRRORED, compare, truth_compa
 from fedkg_compiler.ontology.graph_terms import Literal, local_name
 from fedkg_compiler.ontology.standard import XSD
 from fedkg_compiler.sparql import aggregates, member_sets
-from fedkg_compiler.sparql.branches import Never, Reduced, Seen, Within, is_static
+from fedkg_compiler.sparql.branch_tree import Never, Reduced, Seen, Within, is_static
 from fedkg_compiler.sparql.choice_lifting import TRUTHS
 from fedkg_compiler.sparql.formula_logic import (
     Truth,

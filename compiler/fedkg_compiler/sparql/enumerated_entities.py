@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedkg_compiler.sparql.branches import Branch
+from fedkg_compiler.sparql.branch_tree import Branch
 from fedkg_compiler.sparql.observed_columns import Observations
 from fedkg_compiler.sparql.query_tree import Const, Part, Var
 from fedkg_compiler.sparql.variable_scope import Names, certain, in_scope

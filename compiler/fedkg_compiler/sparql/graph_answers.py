@@ -21,7 +21,7 @@ from fedkg_compiler.sparql.answer_frames import (
     column_of,
     node_values,
 )
-from fedkg_compiler.sparql.branches import (
+from fedkg_compiler.sparql.branch_tree import (
     Branch,
     Observed,
     Reduced,

@@ -11,7 +11,7 @@ from fedkg_compiler.binding.column_facts import Spoken, facts_of_column
 from fedkg_compiler.ontology.graph import Graph, Resource
 from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.sparql.branch_splitter import Splitter
-from fedkg_compiler.sparql.branches import Branch, Reduced, Within
+from fedkg_compiler.sparql.branch_tree import Branch, Reduced, Within
 from fedkg_compiler.sparql.enumerated_entities import enumerated
 from fedkg_compiler.sparql.observed_columns import Observations
 from fedkg_compiler.sparql.query_forms import Reader

@@ -12,7 +12,7 @@ from fedkg.pack import AtLeast, Formula, Known
 from fedkg_compiler.binding.compare import compare
 from fedkg_compiler.sparql import condition_formulas
 from fedkg_compiler.sparql.answer_frames import Frame, Ids
-from fedkg_compiler.sparql.branches import Branch, Seen, Within
+from fedkg_compiler.sparql.branch_tree import Branch, Seen, Within
 from fedkg_compiler.sparql.formula_logic import Truth, all_of, any_of, strict_slots
 from fedkg_compiler.sparql.formula_parts import Part, partition
 from fedkg_compiler.sparql.part_readings import Lowering, slot_of

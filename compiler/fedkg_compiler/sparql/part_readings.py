@@ -18,7 +18,7 @@ from fedkg_compiler.binding.column_registry import BookColumn
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.ontology.standard import XSD
 from fedkg_compiler.sparql.answer_frames import Answer, node_values
-from fedkg_compiler.sparql.branches import Seen
+from fedkg_compiler.sparql.branch_tree import Seen
 from fedkg_compiler.sparql.formula_logic import Truth
 from fedkg_compiler.sparql.formula_parts import Part
 from fedkg_compiler.sparql.numeric_terms import Number, spoken

@@ -15,7 +15,7 @@ from fedkg_compiler.ontology.vocabulary import Vocabulary
 from fedkg_compiler.sparql.answer_frames import Batch
 from fedkg_compiler.sparql.branch_rows import Found, RowMaker, solutions
 from fedkg_compiler.sparql.branch_splitter import Splitter
-from fedkg_compiler.sparql.branches import Branch
+from fedkg_compiler.sparql.branch_tree import Branch
 from fedkg_compiler.sparql.observed_columns import Observations
 from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
 from fedkg_compiler.sparql.query_tree import Const, Part, Query, SubSelect, walk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
-from fedkg_compiler.sparql.branches import (
+from fedkg_compiler.sparql.branch_tree import (
     Branch,
     Gathered,
     Never,

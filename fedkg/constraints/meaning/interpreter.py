@@ -18,7 +18,15 @@ from fedkg.constraints.meaning.timing import Timing, grids
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.formulas import Implies, Initially
 from fedkg.pack.numeric.grid import Grid
-from fedkg.pack.numeric.verdicts import Bool, Float, Verdict, atom, either, finite, opposite
+from fedkg.pack.numeric.three_valued_logic import (
+    Bool,
+    Float,
+    Verdict,
+    atom,
+    either,
+    finite,
+    opposite,
+)
 from fedkg.pack.walk import everywhere, is_temporal
 
 BUDGET = 4_000_000

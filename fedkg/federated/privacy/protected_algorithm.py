@@ -21,9 +21,9 @@ from fedkg.federated.privacy.budget import Budget, Unit, planned
 from fedkg.federated.privacy.dp_sgd import ClippedGradient, parted
 from fedkg.federated.privacy.update_noise import ClippedClients
 from fedkg.federated.round_steps import OnAllInvalid, WeightingRule
-from fedkg.federated.server.aggregate import Sums, WeightedMean
 from fedkg.federated.server.sampling import PoissonSampling
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
+from fedkg.federated.server.weighted_mean import Sums, WeightedMean
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.used_inferences import used_properties
 from fedkg.models.model_protocols import Params

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from fedkg.federated.evaluation import rounds_to, rounds_to_own_share
+from fedkg.federated.metrics import rounds_to, rounds_to_own_share
 from fedkg.jobs.comparison.mean_interval import mean_interval
 from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
 from fedkg.jobs.comparison.site_spread import spread_over_sites

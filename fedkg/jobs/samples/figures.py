@@ -13,7 +13,7 @@ from torch import Tensor
 from fedkg.data.sets import StandardisedDataSet
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.client.losses import KnownSquaredError, Loss
-from fedkg.federated.evaluation import Detection, accuracy, detection
+from fedkg.federated.metrics import Detection, accuracy, detection
 from fedkg.jobs.measure import MEASURES, f1_of_constant_alarm
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.samples import Index

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from fedkg.data.partition import positions_by_owner
 from fedkg.federated import Algorithm, Clients, Problem, Settings
-from fedkg.federated.evaluation import best_threshold
 from fedkg.federated.executors import Work
+from fedkg.federated.metrics import best_threshold
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.problem import pool
 from fedkg.federated.temporal.forecast_scores import Kept

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack.numeric.verdicts import Float, Verdict, finite
+from fedkg.pack.numeric.three_valued_logic import Float, Verdict, finite
 
 
 def reduce_members(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack.numeric.grid import Grid
-from fedkg.pack.numeric.verdicts import Float, Verdict
+from fedkg.pack.numeric.three_valued_logic import Float, Verdict
 
 
 class Scope(Protocol):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack.numeric.grid import Grid
-from fedkg.pack.numeric.verdicts import Float, Verdict, opposite
+from fedkg.pack.numeric.three_valued_logic import Float, Verdict, opposite
 
 Values = NDArray[Any]
 """float64 or bool."""

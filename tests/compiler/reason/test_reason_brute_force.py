@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.evaluation.replay import replay
+from fedkg.evaluation.witness_verdict import replay
 from fedkg.pack import (
     SECTIONS,
     And,

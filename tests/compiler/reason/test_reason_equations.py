@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_reason_bent import bank_and_row, compiled, confirm
 
-from fedkg.evaluation.replay import replay
+from fedkg.evaluation.witness_verdict import replay
 from fedkg_compiler.reason import reason
 from fedkg_compiler.reason.bounds import find_bounds
 from fedkg_compiler.reason.budget import Budget

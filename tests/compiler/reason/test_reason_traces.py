@@ -15,7 +15,7 @@ from tries import tries
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.constraints.meaning.timing import Timing
-from fedkg.evaluation.replay import replay
+from fedkg.evaluation.witness_verdict import replay
 from fedkg.pack import (
     SECTIONS,
     And,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedkg.evaluation.replay import replay
+from fedkg.evaluation.witness_verdict import replay
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.reason import Verdict, reason

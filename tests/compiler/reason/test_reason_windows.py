@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_reason_traces import FORMULAS, WINDOWS, compiled, on_the_traces, pack_of
 from tries import tries
 
-from fedkg.evaluation.replay import replay
+from fedkg.evaluation.witness_verdict import replay
 from fedkg.pack import Pack
 from fedkg_compiler.reason.difference import RuleDifference, differences
 

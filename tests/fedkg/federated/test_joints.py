@@ -26,9 +26,9 @@ from fedkg.federated.client.optimisers import Adam
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.start_points import BestModel, PrivateLayers
 from fedkg.federated.executors import Work
-from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
 from fedkg.federated.server.robust import TrimmedMean
+from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.models import Params
 

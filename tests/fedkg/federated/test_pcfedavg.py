@@ -50,7 +50,7 @@ from fedkg.federated.pcfedavg.convergence_bounds import (
 from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.pcfedavg.round_numbers import StepWarning
 from fedkg.federated.problem import pool
-from fedkg.federated.server.aggregate import WeightedMean
+from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.projection import Box, L1Ball
 
 FORMS: tuple[Literal["two", "all"], ...] = ("two", "all")

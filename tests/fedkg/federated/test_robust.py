@@ -16,9 +16,9 @@ from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Problem, Settings, fedavg, initial_state, train
 from fedkg.federated.algorithms import fltrust, ifca, krum, median, multi_krum, trimmed_mean
 from fedkg.federated.round_steps import AggregationRule
-from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server.weighted_mean import WeightedMean
 
 F64 = torch.float64
 

@@ -10,7 +10,7 @@ import torch
 import yaml
 
 from fedkg.data.sets import DataSet, StandardisedDataSet, standardise
-from fedkg.federated.evaluation import detection
+from fedkg.federated.metrics import detection
 from fedkg.jobs import run_job
 from fedkg.jobs.comparison.noise_diagnosis import (
     ProtectedTrial,

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import native_loops as loops
 import numpy as np
 import pytest
+import sample_functions as loops
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,9 +6,9 @@ import os
 import time
 from pathlib import Path
 
-import native_loops as loops
 import numpy as np
 import pytest
+import sample_functions as loops
 
 from fedkg.native import library
 from fedkg.native.library import Library

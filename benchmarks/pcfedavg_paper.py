@@ -1,6 +1,6 @@
 """PC-FedAvg against FedAvg, FedProx and SCAFFOLD with penalties.
 
-    python benchmarks/personal_constraints.py [--mnist FOLDER] [--rounds 100] [--agents 5]
+    python benchmarks/pcfedavg_paper.py [--mnist FOLDER] [--rounds 100] [--agents 5]
         [--samples 1000]
 
 Softmax regression of digits, with a different L1 ball for each agent: the experiment of Ebrahimi,

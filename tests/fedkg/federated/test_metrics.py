@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedkg.errors import JobError
-from fedkg.federated.evaluation import (
+from fedkg.federated.metrics import (
     accuracy,
     best_threshold,
     detection,
