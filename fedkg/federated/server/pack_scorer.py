@@ -44,7 +44,8 @@ class PackScorer:
             for a probability, ``fedkg.logit``.
         rules: the pack over the layout of the model's inputs and outputs.
         x: probe rows [P, F], unlabelled; converted to the parameters' type.
-        keys, previous: of the probe rows, as in `ConstraintModule.forward`.
+        keys: of the probe rows, as in `ConstraintModule.forward`.
+        previous: the rows before them, as in `ConstraintModule.forward`.
     """
 
     def __init__(
