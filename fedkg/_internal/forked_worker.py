@@ -42,7 +42,7 @@ class ForkedWorker:
 
     def __init__(self, answer: Callable[[Any], Any]) -> None:
         self._answer = answer
-        self._pid = 0
+        self._pid = self._parent = 0
         self._questions = self._answers = -1
 
     def ask(self, question: Any, what: str, *, name: str = "query") -> Any:
@@ -57,7 +57,7 @@ class ForkedWorker:
         """
         if sys.platform != "linux":
             return self._answer(question)
-        if not self._pid:
+        if not self._pid or self._parent != os.getpid():
             self._start()
         try:
             _send(self._questions, (limit(name), limit("memory"), question))
@@ -73,7 +73,7 @@ class ForkedWorker:
 
     def close(self) -> None:
         """End the copy; another question starts a new one."""
-        if self._pid:
+        if self._pid and self._parent == os.getpid():  # other copies of this process share it
             os.kill(self._pid, signal.SIGKILL)
             self._wait()
 
@@ -86,6 +86,7 @@ class ForkedWorker:
             warnings.simplefilter(
                 "ignore", DeprecationWarning
             )  # other threads do not exist in the copy
+            self._parent = os.getpid()
             self._pid = os.fork()
         if not self._pid:
             os.close(self._questions)

@@ -61,7 +61,7 @@ class Entities:
         self._sizes: dict[str, int] = {}
 
     def watch(self, parser: expat.XMLParserType) -> None:
-        """Be told of all that the document type of a file declares."""
+        """Watch what the document type of a file declares."""
         parser.EntityDeclHandler = self.declared
         parser.AttlistDeclHandler = self.defaulted
         parser.EndDoctypeDeclHandler = self.used
@@ -164,7 +164,7 @@ class _Reader:
             self.stop(
                 "FKG103",
                 f"there are more than {MOST_NAMES:,} attributes or prefixes at this element",
-                "no RDF needs so many",
+                "split the element, or declare fewer prefixes",
             )
         if self.depth == 1 and name != _RDF_ROOT and not _may_be_rdf(name):
             space, _, local = name.rpartition(" ")
