@@ -111,7 +111,7 @@ def bind_rule(
         if part is not None:
             bound.append(part)
         elif rule.file.file in sources.names.library:
-            # A note (FKG542) tells which member has no column. Other entities keep the rule.
+            # A note (FKG542) names members without a column. The rule holds for the other entities.
             alone = (
                 bind_part(
                     rule,
