@@ -63,7 +63,7 @@ DEFAULTS = {
 }
 """Every limit by name.
 
-`workbook`: reading 64 MB takes half a minute. CSV and Parquet are read a hundred times faster.
+`workbook`: openpyxl makes an object of every cell. Larger tables are better kept as CSV or Parquet.
 `rules`, `statements`: ten thousand rules compile in about six seconds. Put longer lists in a sheet.
 `graph`, `triples`: the largest ontologies have 45 MB. Larger graphs take several GB of memory.
 `seconds`: a graph of 64 MB takes up to a minute on a slow core.
