@@ -304,11 +304,9 @@ def group_by_field(errors: Sequence[ErrorDetails]) -> dict[str, list[ErrorDetail
         found.setdefault(
             ".".join(str(part) for part in error["loc"] if not _is_branch(part)), []
         ).append(error)
-    return {
-        field: own
-        for field, own in found.items()
-        if not any(inner.startswith(f"{field}.") for inner in found)
-    }
+    # The sections around every field; looking for a prefix per field would take quadratic time.
+    around = {field[:dot] for field in found for dot, letter in enumerate(field) if letter == "."}
+    return {field: own for field, own in found.items() if field not in around}
 
 
 def _line(field: str, where: Mapping[tuple[str, ...], str]) -> str:
