@@ -11,7 +11,7 @@ import typer
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
 
 if TYPE_CHECKING:
-    from fedkg.evaluation.examples import ExampleResult
+    from fedkg.evaluation.example_runner import ExampleResult
 
 
 def run_examples(

@@ -34,20 +34,20 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.client.constraint_penalty import ConstraintPenalty
+from fedkg.federated.device_transfer import device_named, on_device
 from fedkg.federated.executors import Ranks, Work, WorkerPool
 from fedkg.federated.metrics import best_threshold, detection
 from fedkg.federated.model.constrained_outputs import Projected
-from fedkg.federated.on_device import device_named, on_device
-from fedkg.federated.pcfedavg.round_numbers import StepWarning
+from fedkg.federated.pcfedavg.round_step_sizes import StepWarning
 from fedkg.federated.problem import pool
 from fedkg.federated.settings import MIB, Own
-from fedkg.federated.temporal.hard_forecasts import HardForecasts
+from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.experiment import Trial
 from fedkg.jobs.folder import NOTE_SEPARATOR
+from fedkg.jobs.job_privacy import protect_algorithm, trial_seed
 from fedkg.jobs.model_builder import build_model, head_parameters
-from fedkg.jobs.protection import protect_algorithm, trial_seed
-from fedkg.jobs.samples.figures import alarm_precision, mean_figures
+from fedkg.jobs.samples.task_metrics import alarm_precision, mean_figures
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.set_distances import trial_sets
 from fedkg.jobs.site_models import DeployedModels

@@ -16,7 +16,7 @@ from rdflib.term import Node
 from fedkg.limits import limit
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.rdf_reader import read_file
-from fedkg_compiler.ontology.standard import FKG
+from fedkg_compiler.ontology.standard_vocabularies import FKG
 from fedkg_compiler.shacl.model import (
     Alternative,
     Constraint,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from fedkg_compiler.syntax.parse_table import Production, Table, table
 from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
-from fedkg_compiler.syntax.table import Production, Table, table
 
 END = "$END"
 """The terminal at the end of a statement."""

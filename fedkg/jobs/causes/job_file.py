@@ -11,8 +11,8 @@ from pydantic_core import ErrorDetails
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import JobError
-from fedkg.jobs.schema.addresses import is_address
 from fedkg.jobs.schema.causal_learning import Learning
+from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job_reader import (
     field_lines,
     format_field_errors,

@@ -26,7 +26,7 @@ from fedkg.data.sets import (
 from fedkg.data.sets.time_range import time_range_of
 from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.errors import JobError
-from fedkg.granger.augment import OURS
+from fedkg.granger.augmented_state_channels import OURS
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import sha256_of

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import JobError, MissingExtra, UsageError
-from fedkg.jobs.schema.addresses import is_address
+from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
 from fedkg.limits import read_file, require_within_limit

@@ -21,8 +21,8 @@ from fedkg.data import Frame, concatenate
 from fedkg.errors import JobError
 from fedkg.evaluation import evaluate, table_values
 from fedkg.evaluation.row_explanation import example
-from fedkg.evaluation.steps import table_timing
 from fedkg.evaluation.tally import least_margin
+from fedkg.evaluation.trace_steps import table_timing
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.jobs.tables.table_data import ROW_COLUMN, SITE_COLUMN, WHOLE_TABLE, TableData
 from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_ROW, NO_TEST_ROW, UNBOUND

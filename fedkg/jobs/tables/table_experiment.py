@@ -8,8 +8,8 @@ from typing import Any
 
 from fedkg.constraints import ConstraintModule
 from fedkg.federated import Algorithm, Problem, Scorer, Settings
+from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of, f1_of_constant_alarm
 from fedkg.jobs.folder import Row
-from fedkg.jobs.measure import MEASURES, Measure, event_of, f1_of_constant_alarm
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.set_distances import set_distance_rows, trial_sets

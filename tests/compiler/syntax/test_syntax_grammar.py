@@ -11,10 +11,10 @@ import sys
 import lark
 import pytest
 
-from fedkg_compiler.syntax.grammar import STATEMENT_WORDS, keywords
+from fedkg_compiler.syntax.keywords import STATEMENT_WORDS, keywords
 from fedkg_compiler.syntax.lalr import Automaton
-from fedkg_compiler.syntax.make_table import build_parser
-from fedkg_compiler.syntax.table import grammar_text, table
+from fedkg_compiler.syntax.parse_table import grammar_text, table
+from fedkg_compiler.syntax.parse_table_generator import build_parser
 
 
 def debug_log(grammar: str) -> str:
