@@ -80,7 +80,7 @@ def test_the_parser_is_little_work_to_build(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_rules_are_parsed_without_lark() -> None:
     code = (
-        "import sys; from fedkg_compiler.syntax import parse, table as t;assert"
+        "import sys; from fedkg_compiler.syntax import parse, parse_table as t;assert"
         " t.table.cache_info().currsize == 0;assert parse('rule a require x <= 1', 'a.fkg')[1] =="
         " () and parse('rule a require x <=', 'a.fkg')[1] != ();assert not {'lark', 'interegular',"
         " 'rdflib', 'pint'} & {*sys.modules}"
