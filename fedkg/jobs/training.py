@@ -305,12 +305,24 @@ def note_missing_sets(config: TrialConfig, pack: Pack) -> tuple[str, ...]:
     )
 
 
-def note_projection(model: Model) -> tuple[str, ...]:
-    """A note on which rules the outputs are projected onto, and which not or only in part."""
+def note_projection(model: Model, pack: Pack) -> tuple[str, ...]:
+    """A note on which rules the outputs are projected onto, and which not or only in part.
+
+    SCFA's hard flags change weights and not answers (specification section 3.1), so rows are
+    projected only if the job asks for it, and the user learns which hard rules answers may violate.
+    """
     if isinstance(model, HardForecasts):
         return (f"every forecast satisfies every hard rule: {', '.join(model.names)}",)
     if not isinstance(model, Projected):
-        return ()
+        hard = [rule.name for rule in pack.manifest.rules if rule.hard and rule.output]
+        return (
+            (
+                f"answers may violate the hard rules {', '.join(hard)}; "
+                "`training.projection: true` enforces those that are linear",
+            )
+            if hard
+            else ()
+        )
     free = model.rules.not_projected
     projected = [
         rule.name

@@ -239,7 +239,7 @@ class SampleExperiment:
             edges=read.edges,
             notes=(
                 *note_missing_sets(config, self.pack),
-                *note_projection(model),
+                *note_projection(model, self.pack),
                 *(found.own.notes if found is not None and section.grouping.fedstl else ()),
                 *read.notes,
                 *noted,

@@ -65,7 +65,8 @@ class TableTrial:
     @property
     def notes(self) -> tuple[str, ...]:
         """See `Course.said`."""
-        return (*note_missing_sets(self.config, self.prepared.pack), *note_projection(self.model))
+        pack = self.prepared.pack
+        return (*note_missing_sets(self.config, pack), *note_projection(self.model, pack))
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
         """See `Trial.figures`: F1, precision, recall and cross entropy at the job's threshold."""
