@@ -317,8 +317,10 @@ def note_projection(model: Model, pack: Pack) -> tuple[str, ...]:
         hard = [rule.name for rule in pack.manifest.rules if rule.hard and rule.output]
         return (
             (
-                f"answers may violate the hard rules {', '.join(hard)}; "
-                "`training.projection: true` enforces those that are linear",
+                (
+                    f"answers may violate the hard rules {', '.join(hard)}; "
+                    "`training.projection: true` enforces those that are linear"
+                ),
             )
             if hard
             else ()
