@@ -53,7 +53,6 @@ def augment_samples(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> A
     section = job.augment
     if section.by == "none":
         return AugmentedSamples(samples=samples)
-    assert samples.uncut_rows is not None, "read_samples keeps them if a trial needs states"
     assert job.data.window is not None, "looked at before"
     records, firsts = _records(samples, samples.uncut_rows)
     found = filtered(records, section.states, past=section.past)

@@ -25,12 +25,12 @@ from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
 from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
+from fedkg.jobs.data_checks import check_data_set
 from fedkg.jobs.folder import Row
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed, protect_algorithm
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.samples.causal_state_inputs import AugmentedSamples, augment_samples
-from fedkg.jobs.samples.data_checks import check_data
 from fedkg.jobs.samples.inputs import ModelInputs, build_inputs
 from fedkg.jobs.samples.knowledge_inputs import (
     category_codes,
@@ -181,7 +181,7 @@ class SampleExperiment:
 
     def checks(self, config: TrialConfig) -> list[Row]:
         """See `Ground.checks`."""
-        return check_data(self.pack, self.samples.source)
+        return check_data_set(self.pack, self.samples.uncut_rows, self.job)
 
     def build_trial(self, config: TrialConfig) -> SampleTrial:
         """See `Ground.course`."""

@@ -60,15 +60,15 @@ class Samples:
         scaled: the samples as models read them.
         use: int8 [N]: `TRAIN`, `TEST`, `SERVER` or `UNUSED`.
         files: path and SHA-256 of every file that was read.
-        uncut_rows: the rows before cutting windows, if a trial reads states of the series; else
-            None.
+        uncut_rows: the data before windows are cut; rules about the data are checked on it, and
+            trials read states of its series.
     """
 
     source: DataSet
     scaled: StandardisedDataSet
     use: NDArray[np.int8]
+    uncut_rows: DataSet
     files: tuple[tuple[str, str], ...]
-    uncut_rows: DataSet | None = None
 
     def rows(self, use: int) -> Index:
         """Positions of the samples for one use."""
@@ -133,13 +133,8 @@ def read_samples(job: Job, pack: Pack) -> Samples:
         else ()
     )
     data = replace(data, test=(use == TEST) | (use == UNUSED), notes=(*data.notes, *notes))
-    before = rows if _augments(job) else None
     return Samples(
-        source=data,
-        scaled=standardise(data),
-        use=use,
-        files=_files(job.data.path),
-        uncut_rows=before,
+        source=data, scaled=standardise(data), use=use, files=_files(job.data.path), uncut_rows=rows
     )
 
 

@@ -22,6 +22,9 @@ from fedkg.pack import Bank, Pack, is_temporal
 
 Index = NDArray[np.int64]
 
+ROW_COLUMN = "(row)"
+"""Column with the row number in the source table, from 1."""
+
 SITE_COLUMN = "(site)"
 """Column with the site of a row's source table."""
 

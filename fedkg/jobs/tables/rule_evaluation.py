@@ -5,7 +5,6 @@ Letters: V views of the rows, N rows, C columns of the contract.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,25 +16,27 @@ from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, Timing, columns, evaluate_bank, logit
 from fedkg.constraints.engine.structure import reads_output
-from fedkg.data import Frame, concatenate
+from fedkg.data import Frame
 from fedkg.errors import JobError
-from fedkg.evaluation import evaluate, table_values
+from fedkg.evaluation import table_values
 from fedkg.evaluation.row_explanation import example
 from fedkg.evaluation.tally import least_margin
 from fedkg.evaluation.trace_steps import steps_before
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.federated.server.trace_scorer import TraceScorer
+from fedkg.jobs.data_checks import row_name
 from fedkg.jobs.tables.row_order import (
+    ROW_COLUMN,
     SITE_COLUMN,
     compares_rows,
     consecutive_traces,
     horizon_of,
     row_timing,
 )
-from fedkg.jobs.tables.table_data import ROW_COLUMN, WHOLE_TABLE, TableData
-from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_ROW, NO_TEST_ROW, UNBOUND
+from fedkg.jobs.tables.table_data import WHOLE_TABLE, TableData
+from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_TEST_ROW, UNBOUND
 from fedkg.models import Model, Params
-from fedkg.pack import Bank, Implies, Pack, is_temporal
+from fedkg.pack import Bank, Implies
 
 
 def constraint_module(prepared: TableData) -> ConstraintModule:
@@ -305,20 +306,7 @@ def _example(prepared: TableData, answers: Sequence[NDArray[np.float64]], count:
         prepared.pack.banks[b],
         row,
         answers[which][:, at],
-        place=_row_name(prepared.test, at),
-    )
-
-
-def _row_name(frame: Frame, at: int) -> str:
-    """The position of a row in its source table, with the site if sites have tables:
-
-    "site graz, row 19".
-    """
-    number = int(frame.numbers(ROW_COLUMN)[at]) if ROW_COLUMN in frame.columns else at + 1
-    return (
-        f"site {frame.columns[SITE_COLUMN][at]}, row {number}"
-        if SITE_COLUMN in frame.columns
-        else f"row {number}"
+        place=row_name(prepared.test, at),
     )
 
 
@@ -349,59 +337,3 @@ def intact_frames(prepared: TableData, sites: Sequence[Frame]) -> list[Frame]:
 def _of_site(frame: Frame, site: str) -> Frame:
     """The rows from a site's table."""
     return frame.take(np.array(frame.texts(SITE_COLUMN), dtype=object) == site)
-
-
-def _concatenate_frames(pack: Pack, frames: Sequence[Frame]) -> list[Frame]:
-    """The same rows in as few tables as possible, because each evaluation has a fixed cost.
-
-    Tables stay separate if rules compare rows, or if their columns differ.
-    """
-    over_time = any(is_temporal(bank.skeleton) for bank in pack.banks)
-    if over_time or any(view.steps for view in pack.manifest.contract.views):
-        return list(frames)
-    alike: dict[tuple[object, ...], list[Frame]] = {}
-    for frame in frames:
-        columns = ((header, cells.dtype) for header, cells in frame.columns.items())
-        alike.setdefault((frame.name, *columns), []).append(frame)
-    return [concatenate(group, group[0].name) for group in alike.values()]
-
-
-def check_tables(prepared: TableData, frames: Sequence[Frame]) -> list[dict[str, Any]]:
-    """Rows of `checks.csv`: every rule over inputs alone, on all rows, in float64.
-
-    `Any`: texts and numbers.
-    """
-    counts: Counter[tuple[str, str]] = Counter()
-    worst: dict[str, tuple[bool, float, str]] = {}
-    for frame in _concatenate_frames(prepared.pack, frames):
-        for result in evaluate(prepared.pack, frame.table(), missing="skip").rules:
-            if result.output:
-                continue
-            counts[result.rule, "violated"] += result.violated
-            counts[result.rule, "known"] += result.violated + result.satisfied
-            found = result.worst
-            if result.violated and found is not None:
-                measured = bool(np.isfinite(found.robustness))
-                by = found.read or f"violation {abs(found.robustness):.4g} {found.unit}".strip()
-                entity = f"{found.entity}, " if found.entity else ""
-                text = f"{entity}{_row_name(frame, found.row - 1)}: {by}"
-                worst[result.rule] = min(
-                    worst.get(result.rule, (True, np.inf, "")),
-                    (not measured, found.robustness, text),
-                )
-    return [
-        {
-            "rule": record.name,
-            "title": record.title,
-            "kind": record.kind,
-            "violated": counts[record.name, "violated"],
-            "evaluations": counts[record.name, "known"],
-            "rate": counts[record.name, "violated"] / counts[record.name, "known"]
-            if counts[record.name, "known"]
-            else None,
-            "reason": "" if counts[record.name, "known"] else NO_ROW,
-            "example": worst.get(record.name, (True, 0.0, ""))[2],
-        }
-        for record in prepared.pack.manifest.rules
-        if not record.output
-    ]

@@ -30,6 +30,7 @@ from fedkg.errors import JobError
 from fedkg.jobs.schema.job import Corruption, Job
 from fedkg.jobs.source_tables import SourceTables, feature_headers, read_tables
 from fedkg.jobs.tables.row_order import (
+    ROW_COLUMN,
     SITE_COLUMN,
     compares_rows,
     hold_out_in_order,
@@ -121,9 +122,6 @@ class TableData:
         """Labels 0 or 1, float32 [N]."""
         return torch.from_numpy(binary_labels(frame, self.job.data.label)).to(torch.float32)
 
-
-ROW_COLUMN = "(row)"
-"""Column with the row number in the source table, from 1."""
 
 WHOLE_TABLE = ""
 """Key of `TableData.train` for one table that is split among the sites."""
