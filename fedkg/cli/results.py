@@ -24,7 +24,7 @@ def _legend(measure: Measure, shown: Container[str], event: str) -> str:
         ("found", f"{plural_event(event)} found"),
         ("right", "alarms that are right"),
         ("target", "first round to reach it"),
-        ("violations", "share of the rules that the worst site's model violates, with the zone"),
+        ("violations", "share of rules with a violation at the worst site (paper zone)"),
         ("sent", "bytes to and from all sites"),
     )
     return (

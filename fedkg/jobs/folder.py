@@ -71,6 +71,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "sites.csv": (
         *("trial", "client", "samples", "test_rows", "positives"),
         *("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss", "violation"),
+        *("violated", "evaluations"),
     ),
     "rules.csv": (
         "trial",
@@ -80,6 +81,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "rate",
         "bound_rows",
         "violated",
+        "evaluations",
         "applied",
         "not_evaluated",
         "reason",

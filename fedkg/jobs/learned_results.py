@@ -176,7 +176,7 @@ def _model_evidence(rows: Sequence[Mapping[str, str]]) -> Iterator[RuleEvidence]
             kind=row["kind"],
             about="model",
             training=row["trial"],
-            applied=int(row["applied"] or 0),
+            applied=int(row["evaluations"] or 0) if row["rate"] else 0,
             violated=int(row["violated"] or 0),
             not_evaluated=_partly(row),
             example=row["example"],

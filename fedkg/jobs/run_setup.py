@@ -27,6 +27,7 @@ from fedkg.jobs.folder import (
     PACK,
     SPLIT,
     TRIALS,
+    Row,
     RunFolder,
     json_text,
     table_text,
@@ -61,14 +62,19 @@ def write_initial_files(
 
     Args:
         fetched: content of SPARQL endpoints; see `fedkg.graphs.EndpointFetch`. `Any`: JSON.
+
+    Raises:
+        JobError: no site can evaluate a hard rule, and the job does not accept that.
     """
+    checks = experiment.checks(configs[0])
+    require_hard_rules(experiment, configs[0], checks)
     body = pack_bytes(experiment.pack)
     folder.write_bytes(PACK, body)
     folder.write_json(SPLIT, experiment.splits(configs))
     folder.write_json(TRIALS, [_trial_entry(config) for config in configs])
     for name in ("rounds.csv", "clients.csv", *FINAL_TABLES):
         folder.rewrite(name, [])
-    folder.rewrite("checks.csv", experiment.checks(configs[0]))
+    folder.rewrite("checks.csv", checks)
     document = job.model_dump(mode="json")
     checksum = _keyed_checksum(_new_key(folder)) if job.privacy is not None else str
     folder.write_text(JOB, _job_text(document))
@@ -90,6 +96,45 @@ def write_initial_files(
             "event": experiment.measure.event,
         },
     )
+
+
+def require_hard_rules(experiment: Experiment, config: TrialConfig, checks: Sequence[Row]) -> None:
+    """Stop a run before training if its data cannot evaluate a hard rule.
+
+    A hard rule must hold, so a run that never evaluates it must not look as if it held.
+
+    Args:
+        checks: the rows of `checks.csv`.
+
+    Raises:
+        JobError: such a rule, unless `evaluation.accept_unevaluated` names it.
+    """
+    hard = {rule.name: rule.output for rule in experiment.pack.manifest.rules if rule.hard}
+    hard = {
+        name: about_output
+        for name, about_output in hard.items()
+        if name not in experiment.job.evaluation.accept_unevaluated
+    }
+    reasons = {
+        row["rule"]: row["reason"] for row in checks if row["rule"] in hard and row["rate"] is None
+    }
+    if any(hard.values()):
+        scorer = experiment.build_trial(config).problem.scorer
+        if scorer is not None:
+            rows = scorer.rows
+            reason_of = zip(rows.names, rows.reasons, strict=True) if rows.reasons else ()
+            found: dict[str, list[str]] = {}
+            for name, reason in reason_of:
+                found.setdefault(name.partition("[")[0], []).append(reason)
+            reasons |= {name: own[0] for name, own in found.items() if name in hard and all(own)}
+    if reasons:
+        name, reason = next(iter(reasons.items()))
+        more = f" (and {len(reasons) - 1} more hard rules)" if len(reasons) > 1 else ""
+        raise JobError(
+            f"no site can evaluate the hard rule `{name}`{more}: {reason}",
+            help="give the sites data that the rule is about, or accept it: "
+            f"evaluation.accept_unevaluated: [{', '.join(reasons)}]",
+        )
 
 
 def _job_text(document: Mapping[str, Any]) -> str:

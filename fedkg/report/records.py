@@ -161,6 +161,8 @@ class SiteRow(Figures):
     test_rows: float = math.nan
     positives: float = math.nan
     violation: float = math.nan
+    violated: float = math.nan
+    evaluations: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +175,8 @@ class RuleRow:
     kind: str = ""
     rate: float = math.nan
     bound_rows: int = 0
+    violated: int = 0
+    evaluations: int = 0
     not_evaluated: int = 0
     reason: str = ""
     example: str = ""

@@ -125,12 +125,16 @@ def _violated(
 ) -> dict[str, Any]:
     bars = []
     for key in names:
-        rate = mean(row.rate for row in rows if algorithm[row.trial] == key)
+        own = [row for row in rows if algorithm[row.trial] == key]
+        rate = mean(row.rate for row in own)
         if not math.isnan(rate):
             width = max(round(rate * 100, 1), 0.6 if rate else 0)
-            bars.append(
-                {"name": names[key], "text": f"{rate:.1%}", "width": width, "colour": colour[key]}
+            violated, evaluated = (
+                sum(row.violated for row in own),
+                sum(row.evaluations for row in own),
             )
+            text = f"{rate:.1%} ({violated:,} of {evaluated:,})"
+            bars.append({"name": names[key], "text": text, "width": width, "colour": colour[key]})
     shown = max((row for row in rows if row.example), key=lambda row: row.rate, default=None)
     first = rows[0]
     return {

@@ -120,7 +120,13 @@ def _line(
         value, broken = (
             mean(getattr(row, name) for row in own) for name in (measure.name, "violation")
         )
-        cells += _pair(value, broken, measure)[: 2 if ruled else 1]
+        pair = _pair(value, broken, measure)
+        if not math.isnan(broken):
+            violated, evaluated = (
+                sum(getattr(row, name) for row in own) for name in ("violated", "evaluations")
+            )
+            pair[1] += f" ({violated:,.0f} of {evaluated:,.0f})"
+        cells += pair[: 2 if ruled else 1]
     return {"site": site, "cells": cells}
 
 

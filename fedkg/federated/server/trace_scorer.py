@@ -3,8 +3,8 @@
 Rows of a probe are independent, so rules over time, monotone rules and rules about the row before
 need consecutive rows. Everything else stays with `PackScorer`.
 
-Letters: C clients of a stack, W traces, T steps of each, F features, H outputs, R constraints of
-the pack, M of them that touch an output.
+Letters: C clients of a stack, W traces, T steps of each, F features, V runs of the model, H
+outputs, R constraints of the pack, M of them that touch an output.
 """
 
 from __future__ import annotations
@@ -96,14 +96,15 @@ class TraceScorer:
         traces, steps = x.shape[:2]
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConstraintWarning)
-            answers = self._model.apply(params, x.flatten(0, 1))
+            views = self._rules.views(x, keys=self._keys)
+            answers = self._model.apply(params, views.flatten(0, 2))
             clients = answers.shape[0]
-            answers = answers.view(clients * traces, steps, -1)
-            lost = ~torch.isfinite(answers).all(2)
+            answers = answers.reshape(clients, len(views), traces, steps, -1).transpose(0, 1)
+            answers = answers.reshape(len(views), clients * traces, steps, -1)
+            lost = ~torch.isfinite(answers).all(3).all(0)
             keys = None if self._keys is None else _repeat_keys(self._keys, clients)
-            report = self._rules(
-                x.repeat(clients, 1, 1), torch.nan_to_num(answers), keys=keys
-            ).at_steps
+            known_answers = torch.nan_to_num(answers if len(views) > 1 else answers[0])
+            report = self._rules(x.repeat(clients, 1, 1), known_answers, keys=keys).at_steps
             chosen = self._scored[self._on_traces]
             # A lost answer leaves no verdict open in a client's favour.
             broken = lost.any(1)[:, None, None] & report.applicable[..., chosen]

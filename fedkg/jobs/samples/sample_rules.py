@@ -47,11 +47,13 @@ class Verdicts:
 
     Attributes:
         violated: whether the sample violates the constraint.
-        applied: whether the constraint applies and is known.
+        evaluated: whether it has a verdict: satisfied or violated.
+        applied: whether it has one and meets the constraint's condition.
         margin: in units of the rule.
     """
 
     violated: Tensor
+    evaluated: Tensor
     applied: Tensor
     margin: Tensor
 
@@ -117,21 +119,26 @@ class SampleRules:
                 if self.forecasts is not None:
                     answers = model.apply(stack, piece)[0]
                     violated, applied = judged_forecasts(self.forecasts, answers, piece)
-                    parts.append(
-                        (
-                            violated,
-                            applied,
-                            self.forecasts.report(torch.nan_to_num(answers), piece).robustness,
-                        )
-                    )
+                    report = self.forecasts.report(torch.nan_to_num(answers), piece)
+                    evaluated = report.satisfied | violated
+                    parts.append((violated, evaluated, applied, report.robustness))
                     continue
                 assert self.rows is not None, "called only if there are rules"
                 report = self.rows(
                     piece, lambda rows: model.apply(stack, rows)[0], keys=self.codes_at(places)
                 )
-                parts.append((report.violated, report.fired & ~report.unknown, report.robustness))
-        violated, applied, margin = (torch.cat([part[k] for part in parts]) for k in range(3))
-        return Verdicts(violated=violated, applied=applied, margin=margin)
+                parts.append(
+                    (
+                        report.violated,
+                        report.satisfied | report.violated,
+                        report.fired & ~report.unknown,
+                        report.robustness,
+                    )
+                )
+        violated, evaluated, applied, margin = (
+            torch.cat([part[k] for part in parts]) for k in range(4)
+        )
+        return Verdicts(violated=violated, evaluated=evaluated, applied=applied, margin=margin)
 
 
 def build_sample_rules(
@@ -305,6 +312,7 @@ def rule_rows(
         if not record.output:
             continue
         violated = sum(int(one.violated[:, columns_of].sum()) for one, _ in verdicts)
+        evaluations = sum(int(one.evaluated[:, columns_of].sum()) for one, _ in verdicts)
         applied = sum(int(one.applied[:, columns_of].sum()) for one, _ in verdicts)
         met = torch.stack([one.applied[:, columns_of].any(0) for one, _ in verdicts]).any(0)
         line: dict[str, Any] = {
@@ -314,9 +322,10 @@ def rule_rows(
             "kind": record.kind,
         }
         line |= {
-            "rate": violated / applied if applied else None,
+            "rate": violated / evaluations if applied else None,
             "bound_rows": len(columns_of),
             "violated": violated,
+            "evaluations": evaluations,
             "applied": applied,
         }
         line |= {

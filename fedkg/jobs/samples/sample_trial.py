@@ -96,15 +96,15 @@ class SampleTrial:
             sizes, together = [len(rows) for rows in own], np.concatenate(own)
             threshold = self._threshold(params) if len(together) else math.nan
             answers = torch.split(self._answers(params, together), sizes)
-            rates: Sequence[float | None] = [None] * len(own)
+            counts: Sequence[tuple[int, int]] = [(0, 0)] * len(own)
             if self.rules.module is not None and len(together):
                 index = torch.from_numpy(together)
                 found = self.rules.verdicts(self.problem.model, params, self.inputs, index)
                 verdicts.append((found, index))
-                rates = _violation_rates(found, sizes)
+                counts = _site_counts(found, sizes)
             sites += [
-                self._site(site, rows, one, threshold, rate)
-                for site, rows, one, rate in zip(members, own, answers, rates, strict=True)
+                self._site(site, rows, one, threshold, *count)
+                for site, rows, one, count in zip(members, own, answers, counts, strict=True)
             ]
         return {
             "rules.csv": rule_rows(self.rules, verdicts, self.samples.source, self.config.id),
@@ -179,7 +179,13 @@ class SampleTrial:
         return predict_at(self.problem.model, params, self.inputs, rows)
 
     def _site(
-        self, site: int, rows: Index, answers: Tensor, threshold: float, violation: float | None
+        self,
+        site: int,
+        rows: Index,
+        answers: Tensor,
+        threshold: float,
+        violated: int,
+        evaluations: int,
     ) -> Row:
         targets = self._targets(rows)
         figures = compute_figures(self.samples.scaled, answers, targets, threshold)
@@ -199,7 +205,9 @@ class SampleTrial:
             "test_rows": len(rows),
             "positives": positives,
             **{name: value for name, value in figures.items() if name != "threshold"},
-            "violation": violation,
+            "violation": violated / evaluations if evaluations else None,
+            "violated": violated,
+            "evaluations": evaluations,
         }
 
     def _forecasts(self, state: Any) -> list[Row]:
@@ -238,17 +246,17 @@ class SampleTrial:
         ]
 
 
-def _violation_rates(found: Verdicts, sizes: Sequence[int]) -> list[float | None]:
-    """The violation rate of each site; None if no rule applies.
+def _site_counts(found: Verdicts, sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Violated and evaluated cases of each site.
 
     Args:
         found: verdicts on the samples of all sites, one site after the other.
     """
-    broken, applied = (
+    violated, evaluations = (
         [int(part.sum()) for part in torch.split(verdicts.sum(1), list(sizes))]
-        for verdicts in (found.violated, found.applied)
+        for verdicts in (found.violated, found.evaluated)
     )
-    return [one / count if count else None for one, count in zip(broken, applied, strict=True)]
+    return list(zip(violated, evaluations, strict=True))
 
 
 def _spread(kept: Kept) -> dict[str, float]:

@@ -163,6 +163,13 @@ class Evaluation(Section):
             "forecast; empty: no target."
         ),
     )
+    accept_unevaluated: tuple[str, ...] = Field(
+        default=(),
+        description=(
+            "Hard rules that may stay without evaluation. A run stops before training if its data "
+            "cannot evaluate any other hard rule."
+        ),
+    )
     local_baseline: bool = Field(
         default=True,
         description=(

@@ -143,17 +143,17 @@ class RowTally:
 
     Attributes:
         violated: bound rows that the test row violates.
-        applied: bound rows that apply to it.
+        evaluations: bound rows with a verdict on it, satisfied or violated, as `fedkg eval` counts.
     """
 
     violated: NDArray[np.int64]
-    applied: NDArray[np.int64]
+    evaluations: NDArray[np.int64]
 
 
 def empty_tally(models: int, rows: int) -> RowTally:
     """A tally of zeros."""
     return RowTally(
-        violated=np.zeros((models, rows), np.int64), applied=np.zeros((models, rows), np.int64)
+        violated=np.zeros((models, rows), np.int64), evaluations=np.zeros((models, rows), np.int64)
     )
 
 
@@ -163,6 +163,7 @@ class _RuleCount:
 
     bound: int = 0
     violated: int = 0
+    evaluations: int = 0
     applied: int = 0
     not_evaluated: int = 0
     worst: tuple[bool, float, int, int, int, int] | None = (
@@ -184,8 +185,9 @@ def rule_table(
 
     `Any`: texts and numbers.
 
-    The rate is violated / applied, over pairs of a bound row and a test row with matching keys and
-    a satisfied condition. The interpreter evaluates in float64, because limits lie exactly on
+    The rate is violated / evaluations, over pairs of a bound row and a test row with a verdict, as
+    `fedkg eval` counts them; `applied` of them meet the condition of an `if ... then`. A rule with
+    a condition that no test row meets has no rate. The interpreter evaluates in float64, because limits lie exactly on
     decimal data. Counts are added to `tally`. Rules that compare rows are evaluated where the test
     rows are consecutive (`TableData.ordered`), as `fedkg eval` does with the predictions as the
     output's column, and not where they are a random sample.
@@ -209,9 +211,10 @@ def rule_table(
             "rule": record.name,
             "title": record.title,
             "kind": record.kind,
-            "rate": count.violated / count.applied if count.applied else None,
+            "rate": count.violated / count.evaluations if count.applied else None,
             "bound_rows": count.bound,
             "violated": count.violated,
+            "evaluations": count.evaluations,
             "applied": count.applied,
             "not_evaluated": count.not_evaluated,
             "reason": _unevaluated_reason(count, compares),
@@ -267,7 +270,7 @@ def _count_bank(
         found = evaluate_bank(bank, values, timing)
         if tally is not None:
             tally.violated[which] += found.violated[:, alone].sum(1)
-            tally.applied[which] += (found.fired & ~found.unknown)[:, alone].sum(1)
+            tally.evaluations[which] += (found.satisfied | found.violated)[:, alone].sum(1)
         margin = found.robustness
         if isinstance(bank.skeleton, Implies):
             margin = evaluate_bank(
@@ -279,6 +282,7 @@ def _count_bank(
                 continue
             broken, applied = found.violated[:, row], found.fired[:, row] & ~found.unknown[:, row]
             count.violated += int(broken.sum())
+            count.evaluations += int((found.satisfied[:, row] | broken).sum())
             count.applied += int(applied.sum())
             met[row] |= applied.any()
             if broken.any():

@@ -93,7 +93,8 @@ def site_result_rows(
             logits, threshold = answers
             own = logits[index] if len(models) == 1 else logits
             figures = detection_figures(own, targets, threshold)
-        applied = int(tally.applied[which, mine].sum())
+        violated = int(tally.violated[which, mine].sum())
+        evaluations = int(tally.evaluations[which, mine].sum())
         positives = int((targets > 0.5).sum())
         if not positives:  # without failures F1 and recall are 0 for every model
             figures = {
@@ -109,9 +110,9 @@ def site_result_rows(
                 "test_rows": len(mine),
                 "positives": positives,
                 **{name: value for name, value in figures.items() if name != "threshold"},
-                "violation": float(tally.violated[which, mine].sum()) / applied
-                if applied
-                else None,
+                "violation": violated / evaluations if evaluations else None,
+                "violated": violated,
+                "evaluations": evaluations,
             }
         )
     return rows

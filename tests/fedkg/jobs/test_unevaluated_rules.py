@@ -50,7 +50,8 @@ def job(
     place.write_text(
         f"name: t\nrules: [rules.fkg]\nsites: {sites}\ndata: {data}\nmodel: {{hidden: []}}\n"
         "training: {rounds: 2, participation: 1.0, executor: stacked}\n"
-        f"evaluation: {{local_baseline: false}}\nalgorithm: {algorithm}\n"
+        "evaluation: {local_baseline: false, accept_unevaluated: [stays]}\n"
+        f"algorithm: {algorithm}\n"
     )
     return place
 
@@ -102,6 +103,18 @@ def test_hard_temporal_rules_score_sites_on_consecutive_rows(tmp_path, capsys, o
     assert 0 < int(rule["violated"]) <= int(rule["applied"])
     assert {row["validity"] for row in folder.rows("clients.csv")} == {"0.0"}
     assert [row["zone"] for row in folder.rows("rounds.csv")] == ["critical"] * 2
+
+
+def test_a_hard_rule_that_no_site_can_evaluate_stops_the_run(tmp_path, capsys):
+    place = job(tmp_path, TEMPORAL, hold_out="random")
+    place.write_text(place.read_text().replace("[stays]", "[]"))
+    done = call(capsys, "run", place, "--out", tmp_path / "run")
+    assert done.code == 1
+    assert "no site can evaluate the hard rule `stays`: it compares rows" in done.err
+    assert "evaluation.accept_unevaluated: [stays]" in done.err
+    assert not (tmp_path / "run" / "environment.json").exists()
+    changed = "evaluation.accept_unevaluated=[stays]"
+    assert call(capsys, "run", place, "--out", tmp_path / "run", "--set", changed).code == 0
 
 
 def test_the_rules_that_are_evaluated_decide_alone(tmp_path, capsys):
@@ -256,7 +269,7 @@ def test_windows_have_a_reason_of_their_own(tmp_path, capsys):
         "data: {set: table, path: all.csv, split: column, min_samples: 2, window: {history: 4}}\n"
         "model: {kind: rnn, hidden: 2, layers: 1}\n"
         "training: {rounds: 1, participation: 1.0, executor: stacked}\n"
-        "evaluation: {local_baseline: false}\nalgorithm: scfa\n"
+        "evaluation: {local_baseline: false, accept_unevaluated: [stays]}\nalgorithm: scfa\n"
     )
     _, folder = run(capsys, place, tmp_path / "run")
     reasons = {row["rule"]: row["reason"] for row in folder.rows("rules.csv")}

@@ -337,6 +337,7 @@ def test_settings_of_a_split_are_left_out_where_sites_bring_tables() -> None:
             "data.machine",
             "data.min_samples",
             "data.test",
+            "data.hold_out",
             "data.server",
         ),
         "rules",

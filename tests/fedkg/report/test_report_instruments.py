@@ -22,11 +22,11 @@ from fedkg.report.trial_groups import scenarios
 RunFolder = Callable[..., Path]
 
 SITES = """\
-trial,client,samples,test_rows,positives,f1,precision,recall,accuracy,rmse,mse,loss,violation
-fedavg-1-0-sound,graz,300,60,5,0.5,0.5,0.5,,,,0.1,0.2
-fedavg-1-0-sound,linz,500,100,0,,,,,,,0.1,0.1
-fedavg-1-1-sound,graz,300,60,5,0.7,0.5,0.5,,,,0.1,0.4
-scfa-1-0-sound,graz,300,60,5,0.9,0.5,0.5,,,,0.1,0.0
+trial,client,samples,test_rows,positives,f1,precision,recall,accuracy,rmse,mse,loss,violation,violated,evaluations
+fedavg-1-0-sound,graz,300,60,5,0.5,0.5,0.5,,,,0.1,0.2,12,60
+fedavg-1-0-sound,linz,500,100,0,,,,,,,0.1,0.1,10,100
+fedavg-1-1-sound,graz,300,60,5,0.7,0.5,0.5,,,,0.1,0.4,24,60
+scfa-1-0-sound,graz,300,60,5,0.9,0.5,0.5,,,,0.1,0.0,0,60
 """
 
 
@@ -56,8 +56,16 @@ def test_sites_are_shown_as_means_over_seeds_with_their_spread(folder: Path) -> 
     records = read_run(folder)
     table = site_tables(records, scenarios(records))[0]
     assert [row["site"] for row in table["rows"]] == ["graz", "linz"]
-    assert table["rows"][0]["cells"] == ["300", "60", "5", "0.600", "30.0%", "0.900", "0.0%"]
-    assert table["rows"][1]["cells"] == ["500", "100", "0", "–", "10.0%", "–", "–"]
+    assert table["rows"][0]["cells"] == [
+        "300",
+        "60",
+        "5",
+        "0.600",
+        "30.0% (36 of 120)",
+        "0.900",
+        "0.0% (0 of 60)",
+    ]
+    assert table["rows"][1]["cells"] == ["500", "100", "0", "–", "10.0% (10 of 100)", "–", "–"]
     assert {row["label"]: row["cells"][0] for row in table["spread"]} == {
         "mean of all sites": "0.600",
         "worst site": "0.500",
@@ -111,7 +119,7 @@ def test_a_page_without_them_has_none_of_it(run_folder: RunFolder) -> None:
 
 
 def test_of_very_many_sites_the_worst_are_shown(folder: Path) -> None:
-    lines = [f"fedavg-1-0-sound,site {i},10,10,2,{i / 100},,,,,,0.1,0.0" for i in range(50)]
+    lines = [f"fedavg-1-0-sound,site {i},10,10,2,{i / 100},,,,,,0.1,0.0,0,10" for i in range(50)]
     Files(folder).write_text("sites.csv", SITES.splitlines()[0] + "\n" + "\n".join(lines) + "\n")
     records: Any = read_run(folder)
     [table] = site_tables(records, scenarios(records))[:1]
