@@ -27,7 +27,7 @@ SUMMARY = re.compile(
     re.IGNORECASE,
 )
 UNIT = re.compile(
-    r"\[.*\]|\(.*\)|-|[°%]|°?[CFK]|deg[CFK]|[µmkMG]?(?:s|m|g|t|A|V|W|Wh|Hz|N|J|Pa|bar|barg|bara|l|L|Nm|N\.m|VA|Ohm)|min|h|d|rpm|ppm|ppb|pH|rH|"
+    r"\[.*\]|\(.*\)|-|[°%]|°?[CFK]|deg[CFK]|[µmkMG]?(?:s|m|g|t|A|V|W|Wh|Hz|N|J|Pa|bar|bar\([agü]\)|barg|bara|psi[ag]?|l|L|Nm|N\.m|VA|Ohm)|min|h|d|rpm|ppm|ppb|pH|rH|"
     r"U/min|1/(?:min|s|h)|(?:[mc]?m[³3²2]?|N?m[³3]|k?g|t|l|L)/(?:s|min|h|d|m[³3²2])|[mc]?m[²³23]|mm/s2?|m/s[²2]|µS/cm|mmWS|%RH"
 )
 
@@ -60,7 +60,7 @@ def find_layout(rows: Sequence[Sequence[str]]) -> Layout | None:
     filled = list(islice((i for i, row in enumerate(rows) if not blank(row)), SEARCHED + BELOW))
     if not filled:
         return None
-    width = _usual_width([rows[i] for i in filled])
+    width = usual_width([rows[i] for i in filled])
     top = next((i for i in filled[:SEARCHED] if _could_be_header(rows[i], width)), filled[0])
     below = [rows[i] for i in filled if i > top and len(rows[i]) >= 1]
     numeric = _numeric_columns(below, width)
@@ -78,9 +78,16 @@ def find_layout(rows: Sequence[Sequence[str]]) -> Layout | None:
     )
 
 
-def _usual_width(rows: Sequence[Sequence[str]]) -> int:
+def usual_width(rows: Sequence[Sequence[str]]) -> int:
+    """The most frequent number of cells of a row."""
     counts = Counter(len(row) for row in rows)
     return max(counts, key=lambda width: (counts[width], width))
+
+
+def find_end(rows: Sequence[Sequence[str]], first: int, width: int) -> int:
+    """The first position behind the data that begins at `first`; closing lines are left out."""
+    below = [row for row in islice(rows, first, first + SEARCHED + BELOW) if not blank(row)]
+    return _end(rows, first, width, leads=bool(width) and _numeric_columns(below, width)[0])
 
 
 def _could_be_header(row: Sequence[str], width: int) -> bool:
