@@ -5,7 +5,8 @@ N is the number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -133,6 +134,46 @@ def read_site(sites: SitesFile, site: str, contract: DataContract | None = None)
         columns=tuple(parts[0][1]),
         notes=tuple(notes),
     )
+
+
+def read_all_sites(
+    sites: SitesFile, contract: DataContract, names: Iterable[str], column: str
+) -> Table:
+    """The tables of several sites as one, with the name of the site in an additional column.
+
+    Args:
+        names: the sites; empty: all.
+        column: header of the additional column.
+
+    Raises:
+        UsageError, TableError, LimitError: as for `read_site`; or a table has this column.
+    """
+    read = [read_site(sites, name, contract) for name in names or sites.sites]
+    tables: list[Table] = []
+    for one in read:
+        warn_of_times(one)
+        if column in one.table:
+            raise TableError(
+                f"{one.table.name}: column `{column}` is in the table, and fedkg adds one with the "
+                "name of the site",
+                help="set `data.site_column` to another name",
+            )
+        cells = Cells(texts=(one.site,) * one.table.rows)
+        tables.append(
+            replace(
+                one.table,
+                headers=(*one.table.headers, column),
+                cells=(*one.table.cells, cells),
+                parts=one.table.parts or ((one.table.name, one.table.rows),),
+            )
+        )
+    return tables[0] if len(tables) == 1 else _concatenate(tables, sites.path)
+
+
+def warn_of_times(read: SiteTable) -> None:
+    """Issue a warning for times that repeat or decrease."""
+    for note in read.notes:
+        warnings.warn(f"{read.site}: {note}", stacklevel=3)
 
 
 def signal_name(column: ContractColumn) -> str:
@@ -706,7 +747,9 @@ def _concatenate(tables: Sequence[Table], site: str) -> Table:
         rows=sum(table.rows for table in tables),
         found=found,
         lines=np.concatenate([table.lines for table in tables]),
-        parts=tuple((table.name, table.rows) for table in tables),
+        parts=tuple(
+            part for table in tables for part in table.parts or ((table.name, table.rows),)
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
+from fedkg.jobs.schema.sites_from_file import add_sites_of_file
 from fedkg.limits import read_file
 
 MAX_FIELDS_SHOWN = 12
@@ -87,7 +88,7 @@ def parse_job(
         tuple(canonical_field(text.partition("=")[0].strip()).split(".")): text
         for text in overrides
     }
-    document = apply_overrides(document, overrides, base)
+    document = add_sites_of_file(apply_overrides(document, overrides, base), base)
     try:
         job = Job.model_validate(document)
     except ValidationError as error:
@@ -127,7 +128,12 @@ def with_absolute_paths(job: Job, base: Path) -> Job:
             ),
             "rules": tuple(str(absolute(rule)) for rule in job.rules),
             "pack": absolute(job.pack),
-            "data": job.data.model_copy(update={"path": absolute(job.data.path)}),
+            "data": job.data.model_copy(
+                update={
+                    "path": absolute(job.data.path),
+                    "sites_file": absolute(job.data.sites_file),
+                }
+            ),
             "sites": {
                 key: site.model_copy(update={"table": absolute(site.table)})
                 for key, site in job.sites.items()
