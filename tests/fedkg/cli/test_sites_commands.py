@@ -114,3 +114,67 @@ def test_repeated_times_are_reported(sites: Command, tmp_path: Path) -> None:
     assert "note: ohio: times in `time` repeat in rows 3 and 4" in done.err
     done = sites("eval", "rules.fkg", "--sites", "sites.yaml", "--site", "ohio")
     assert "times in `time` repeat in rows 3 and 4" in done.out
+
+
+def test_test_finds_rules_that_a_site_cannot_decide(sites: Command, tmp_path: Path) -> None:
+    rules = (tmp_path / "rules.fkg").read_text("utf-8")
+    rules += "example of limit holds for pressure = 3 bar\n"
+    (tmp_path / "rules.fkg").write_text(rules, encoding="utf-8")
+    done = sites("test", "rules.fkg", "--sites", "sites.yaml", "--site", "graz")
+    assert done.code == 0, done.out
+    assert "ok    limit  graz: decided in 58 of 60 evaluations" in done.out
+    assert "ok    limit holds" in done.out
+    text = (tmp_path / "sites.yaml").read_text("utf-8")
+    text = text.replace("unit: degF", "suppressOutput: true")
+    (tmp_path / "sites.yaml").write_text(text, encoding="utf-8")
+    done = sites("test", "rules.fkg", "--sites", "sites.yaml", "--json")
+    assert done.code == 1
+    wrong = [one for one in done.json["sites"] if not one["passed"]]
+    assert [(one["rule"], one["site"]) for one in wrong] == [("hot", "ohio"), ("jump", "ohio")]
+    assert wrong[0]["problem"] == "the table has no column `T [degC]`"
+
+
+def test_explain_names_the_columns_of_each_site(sites: Command) -> None:
+    done = sites("explain", "limit", "rules.fkg", "--sites", "sites.yaml")
+    assert done.code == 0, done.err
+    assert "at ohio: `pressure` from `PT101` (psi, converted to bar)" in done.out
+    assert "TI7" not in done.out
+    found = sites("explain", "hot", "rules.fkg", "--sites", "sites.yaml", "--json").json["sites"]
+    assert [one["unit"] for one in found["ohio"]] == ["degF"]
+
+
+def test_suggest_uses_the_findings_of_the_sites_in_the_file(sites: Command, tmp_path: Path) -> None:
+    from fedkg.learned_knowledge import LearnedKnowledge, MinedNumber, MinedProperty
+    from fedkg.ontologies import format_learned_graph
+
+    def mined(client: str, value: float) -> MinedProperty:
+        number = MinedNumber(name="high", value=value, direction="up")
+        text = "operational_range(pressure, 0, ?high, 0, 5)"
+        return MinedProperty(
+            inference="early",
+            template="operational_range",
+            text=text,
+            client=client,
+            numbers=(number,),
+            traces=50,
+        )
+
+    learned = LearnedKnowledge(
+        run="0" * 64,
+        title="a run",
+        software="fedkg",
+        began="2024-01-01T00:00:00",
+        properties=(mined("graz", 5.0), mined("ohio", 6.0), mined("bonn", 9.0)),
+    )
+    (tmp_path / "learned.ttl").write_text(format_learned_graph(learned), encoding="utf-8")
+    every = sites("suggest", "learned.ttl")
+    assert "pressure, 0, 9, 0, 5" in every.out
+    known = sites("suggest", "learned.ttl", "--sites", "sites.yaml")
+    assert "pressure, 0, 6, 0, 5" in known.out, known.err
+    one = sites("suggest", "learned.ttl", "--sites", "sites.yaml", "--site", "graz")
+    assert "pressure, 0, 5, 0, 5" in one.out
+    done = sites("suggest", "learned.ttl", "--sites", "sites.yaml", "--site", "bonn")
+    assert done.code == 2
+    assert "has no site `bonn`" in done.err
+    done = sites("suggest", "learned.ttl", "--sites", "sites.yaml", "-o", "more.fkg")
+    assert done.out.rstrip().endswith("fedkg check YOUR-RULES.fkg more.fkg --sites sites.yaml")
