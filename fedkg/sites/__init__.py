@@ -10,13 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedkg.sites.draft import draft_sites
     from fedkg.sites.reader import SiteTable, read_site
     from fedkg.sites.schema import Site, SitesFile
     from fedkg.sites.sites_file import load_sites
 
-__all__ = ["Site", "SiteTable", "SitesFile", "load_sites", "read_site"]
+__all__ = ["Site", "SiteTable", "SitesFile", "draft_sites", "load_sites", "read_site"]
 
 _HOMES = {
+    "draft": ("draft_sites",),
     "reader": ("SiteTable", "read_site"),
     "schema": ("Site", "SitesFile"),
     "sites_file": ("load_sites",),

@@ -36,7 +36,7 @@ from fedkg.units import Conversion, Unit, UnitProblem, conversion, parse_unit
 from fedkg.units.header import header_unit
 from fedkg.units.unit import SAME
 
-Kind = Literal["number", "boolean", "time", "text", ""]
+Kind = Literal["number", "boolean", "time", "text", "open"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,11 @@ class ColumnReading:
     def describe(self) -> str:
         """```pressure` from `Druck` (psi, converted to bar)``."""
         source = f"from `{self.header}`" if self.header else "constant"
-        unit = f" ({self.unit}, converted to {self.target_unit})" if self.converted else ""
+        unit = ""
+        if self.converted:
+            unit = f" ({self.unit}, converted to {self.target_unit})"
+        elif self.unit and not self.target_unit:
+            unit = f" ({self.unit}; the rules state no unit)"
         return f"`{self.signal or self.key}` {source}{unit}"
 
 
@@ -170,6 +174,29 @@ def read_all_sites(
     return tables[0] if len(tables) == 1 else _concatenate(tables, sites.path)
 
 
+def read_together(sites: SitesFile, names: Iterable[str]) -> Table:
+    """The rows of several sites with the columns of all of them, without a contract.
+
+    A column that a site lacks is unknown in its rows. Raises UsageError, TableError, LimitError.
+    """
+    read = [read_site(sites, name).table for name in names]
+    if len(read) == 1:
+        return read[0]
+    headers = dict.fromkeys(header for table in read for header in table.headers)
+    filled = []
+    for table in read:
+        absent = [header for header in headers if header not in table.headers]
+        unknown = Cells(texts=("",) * table.rows)
+        filled.append(
+            replace(
+                table,
+                headers=(*table.headers, *absent),
+                cells=(*table.cells, *(unknown for _ in absent)),
+            )
+        )
+    return _concatenate(filled, sites.path)
+
+
 def warn_of_times(read: SiteTable) -> None:
     """Issue a warning for times that repeat or decrease."""
     for note in read.notes:
@@ -244,11 +271,9 @@ def _mapped(source: _Source) -> tuple[Table, list[ColumnReading]]:
             )
         implied = Column(name=header)
         wanted = _contract_column(contract, header) if source.has_header else None
+        headers[header], reading = _cells(source, implied, position, header, wanted)
         if wanted is not None or (contract is not None and header == contract.time):
-            headers[header], reading = _cells(source, implied, position, header, wanted)
             readings.append(reading)
-        else:
-            headers[header] = raw.cells[position]
     found = replace(
         raw.found, duplicates=tuple(one for one in raw.found.duplicates if one in headers)
     )
@@ -377,7 +402,10 @@ def _plain_target(column: Column, contract: DataContract | None) -> str:
 
 
 def _kind(source: _Source, column: Column, target: str, wanted: ContractColumn | None) -> Kind:
-    """What the cells of a column are: as stated, else as the rules read them."""
+    """What the cells of a column are: as stated, else as the rules read them.
+
+    `open` if neither says it: numbers if all cells have the form of numbers that the site states.
+    """
     stated = column.datatype.kind if column.datatype is not None else ""
     if stated:
         return stated
@@ -388,7 +416,10 @@ def _kind(source: _Source, column: Column, target: str, wanted: ContractColumn |
         return (
             "number" if wanted.type == "real" else "boolean" if wanted.type == "boolean" else "text"
         )
-    return source.section.datatype.kind if column.datatype is not None else ""
+    if contract is not None and target == contract.trace:
+        return "text"
+    common = source.section.datatype.kind
+    return "number" if column.unit is not None else common or "open"
 
 
 def _cells(
@@ -426,6 +457,10 @@ def _cells(
         source=source, column=column, header=header, texts=texts, typed=typed, wanted=wanted
     )
     kind = _kind(source, column, target, wanted)
+    if kind == "open":
+        form = _marks(view)
+        known = any(not is_unknown(text) for text in texts)
+        kind = "number" if form and known and not form.parse(texts)[1] else "text"
     if kind == "number":
         change, units = _unit_change(view, target)
         reading = replace(reading, unit=units[0], target_unit=units[1])
@@ -681,7 +716,7 @@ def _unit_change(view: _View, target: str) -> tuple[Conversion, tuple[str, str]]
     else:
         origin = f"`unit: {column.unit}`"
         given = _unit(view, column.unit)
-        if wanted is None and not goal_text:
+        if not goal_text and (wanted is None or not wanted.unit):
             return SAME, (column.unit, "")
     goal_unit = _unit(view, goal_text)
     try:

@@ -174,7 +174,7 @@ class Datatype(_Part):
     base: str | None = Field(
         default=None,
         description="`number` (also `decimal`, `integer`, ...), `boolean`, `datetime`, `date`, "
-        "`time`, `string`; empty: what the rules expect.",
+        "`string`; empty: what the rules expect.",
     )
     format: str | Format | None = Field(
         default=None,

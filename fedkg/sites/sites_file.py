@@ -33,11 +33,15 @@ MAX_FIELDS_SHOWN = 12
 SECTIONS = (Site, DialectSection, TableSchema, Column, Datatype, Format, Settings)
 
 
-def load_sites(path: str | Path) -> SitesFile:
+def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
     """Read a sites file (YAML or JSON) or a CSVW metadata file.
 
     Paths of tables become relative to the current folder. A CSVW metadata file describes one site
     for each of its tables; the site has the name of the table's file.
+
+    Args:
+        path: the file.
+        text: its content, if it is not written yet.
 
     Raises:
         UsageError: the file cannot be read.
@@ -46,7 +50,7 @@ def load_sites(path: str | Path) -> SitesFile:
         LimitError: the file is larger than `fedkg.limits` allows.
     """
     path = Path(path)
-    document, lines = _read_document(path)
+    document, lines = _read_document(path, text)
     base, name = path.parent, str(path)
     if "sites" not in document and ("tables" in document or "url" in document):
         return _csvw(document, base, name, lines)
@@ -100,10 +104,12 @@ def _is_free(key: object) -> bool:
     return isinstance(key, str) and (key.startswith("@") or ":" in key)
 
 
-def _read_document(path: Path) -> tuple[Document, dict[tuple[str, ...], int]]:
+def _read_document(
+    path: Path, text: str | None = None
+) -> tuple[Document, dict[tuple[str, ...], int]]:
     """The document and the lines of its fields (of a JSON file none). Raises as `load_sites`."""
     try:
-        body = read_file(path, name="job")
+        body = read_file(path, name="job") if text is None else text.encode("utf-8")
     except OSError as error:
         raise UsageError(
             f"cannot read sites file {path}",

@@ -95,7 +95,8 @@ def _could_be_header(row: Sequence[str], width: int) -> bool:
     return len(row) == width and texts >= min(width, max(2, round(0.6 * width)))
 
 
-def _is_value(cell: str) -> bool:
+def is_value(cell: str) -> bool:
+    """Whether a cell is a number or a time."""
     cell = cell.strip()
     return looks_numeric(cell) or looks_like_time(cell)
 
@@ -106,7 +107,7 @@ def _numeric_columns(rows: Sequence[Sequence[str]], width: int) -> list[bool]:
     for column in range(width):
         cells = [row[column].strip() for row in rows if column < len(row)]
         known = [cell for cell in cells if not is_unknown(cell)]
-        out.append(bool(known) and 2 * sum(map(_is_value, known)) > len(known))
+        out.append(bool(known) and 2 * sum(map(is_value, known)) > len(known))
     return out
 
 
@@ -115,8 +116,8 @@ def _is_header(row: Sequence[str], numeric: Sequence[bool]) -> bool:
     them.
     """
     cells = [cell.strip() for cell in row]
-    words = [bool(cell) and not is_unknown(cell) and not _is_value(cell) for cell in cells]
-    if not any(map(_is_value, cells)):
+    words = [bool(cell) and not is_unknown(cell) and not is_value(cell) for cell in cells]
+    if not any(map(is_value, cells)):
         return any(words)
     return any(word and below for word, below in zip(words, numeric, strict=True))
 
@@ -164,7 +165,7 @@ def _closes(row: Sequence[str], width: int) -> bool:
     return (
         width > 2
         and len(texts) == 1
-        and not _is_value(texts[0])
+        and not is_value(texts[0])
         and bool(row[0].strip())
         and len(row) < width
     )
