@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FedkgError, JobError
 from fedkg.jobs.damage import require_run
 from fedkg.jobs.experiment import Experiment
@@ -36,7 +37,7 @@ from fedkg.jobs.run_log import state_of
 from fedkg.jobs.schema.addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_differences import list_differences
-from fedkg.jobs.schema.job_reader import parse_job, parse_yaml
+from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.trials import TrialConfig, plan_trials, trial_title
 from fedkg.jobs.trust import require_trust
