@@ -96,6 +96,8 @@ def check(
     clean = _report(result, rules, quiet=as_json)
     if checked is not None and not as_json:
         checked.show()
+    if sites is not None and checked is None and not as_json:
+        print_note("the sites were not checked, because the rules have errors")
     if not clean or (checked is not None and checked.problems):
         raise typer.Exit(1)
 

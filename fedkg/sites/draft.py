@@ -14,6 +14,7 @@ from fedkg._internal.name_matching import normalise_header
 from fedkg.errors import TableError
 from fedkg.sites.formats import NumberFormat, date_pattern, parse_date
 from fedkg.tables import Dialect, Table, is_unknown, read_table
+from fedkg.tables.delimited import VOTING_ROWS
 from fedkg.tables.layout import blank, is_value
 from fedkg.tables.numerals import looks_numeric
 from fedkg.units import Unit, parse_unit
@@ -104,7 +105,7 @@ def draft_sites(tables: Sequence[Path], folder: Path, tags: Sequence[str] = ()) 
         TableError, LimitError: a table cannot be read.
     """
     drafts: list[_Draft] = []
-    names: dict[str, str] = {tag: tag for tag in tags}
+    names: dict[str, str] = {}
     time_name = ""
     for path in tables:
         draft = _draft(path, folder, tags, names, time_name)
@@ -112,6 +113,7 @@ def draft_sites(tables: Sequence[Path], folder: Path, tags: Sequence[str] = ()) 
         time_name = time_name or next((one.name for one in draft.columns if one.time), "")
         for column in draft.columns:
             names.setdefault(column.header, column.name)
+            names.setdefault(_plain(column.header), column.name)
     return _text(_unique_names(drafts))
 
 
@@ -126,23 +128,22 @@ def match_tags(
         parts: for each header its cells, if it has several rows; a tag may be the start of one.
     """
     found: dict[str, str] = {}
+    others = {tag: tag.casefold() for tag in set(tags) - set(headers)}
     for number, header in enumerate(headers):
         if header in tags:
             found[header] = header
             continue
-        texts = [header, *(parts[number] if parts else ())]
+        texts = [text.casefold() for text in (header, *(parts[number] if parts else ()))]
         starts = [
             tag
-            for tag in tags
-            if tag not in headers
-            and any(
-                text.casefold().startswith(tag.casefold())
-                and not text[len(tag) : len(tag) + 1].isalnum()
+            for tag, start in others.items()
+            if any(
+                text.startswith(start) and not text[len(start) : len(start) + 1].isalnum()
                 for text in texts
             )
         ]
         if starts:
-            found[header] = max(starts, key=len)
+            found[header] = max(sorted(starts), key=len)
     counts = list(found.values())
     return {header: tag for header, tag in found.items() if counts.count(tag) == 1}
 
@@ -264,19 +265,15 @@ def _dialect_fields(table: Table, dialect: Dialect) -> dict[str, object]:
 
 def _common_name(header: str, names: Mapping[str, str]) -> str:
     """The name of a column at an earlier site, if the headers differ in unit and spelling only."""
-    if header in names:
-        return names[header]
-    wanted = normalise_header(_without_unit(header))
-    for other, name in names.items():
-        if wanted and normalise_header(_without_unit(other)) == wanted:
-            return name
-    return header
+    return names.get(header) or names.get(_plain(header)) or header
 
 
-def _without_unit(header: str) -> str:
+def _plain(header: str) -> str:
+    """A header without unit, case and punctuation, behind a line break, which no header has."""
     unit = _unit_of(header)[0]
     plain = split_header(header)[0] if split_header(header)[1] else header
-    return plain.removesuffix(unit).strip() if unit and plain == header else plain
+    plain = plain.removesuffix(unit).strip() if unit and plain == header else plain
+    return f"\n{normalise_header(plain) or plain}"
 
 
 def _unit_of(header: str) -> tuple[str, str]:
@@ -300,7 +297,7 @@ def _number_marks(table: Table) -> NumberFormat:
     decimal = table.found.decimal
     other = "," if decimal == "." else "."
     columns = [
-        [text for text in table.texts(header) if looks_numeric(text)]
+        [text for text in table.texts(header)[:VOTING_ROWS] if looks_numeric(text)]
         for header in table.headers
         if table.cells[table.position(header)].values is None
     ]

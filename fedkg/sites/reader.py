@@ -5,11 +5,12 @@ N is the number of rows.
 
 from __future__ import annotations
 
+import os
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -29,7 +30,7 @@ from fedkg.sites.formats import (
 )
 from fedkg.sites.schema import Column, Site, SitesFile
 from fedkg.sites.sites_file import find_site
-from fedkg.tables import Cells, Table, TableFormat, read_table, truth, zone_of
+from fedkg.tables import Cells, Table, TableFormat, parse_time, read_table, truth, zone_of
 from fedkg.tables.cell_words import is_unknown
 from fedkg.tables.table import one_line
 from fedkg.units import Conversion, Unit, UnitProblem, conversion, parse_unit
@@ -211,7 +212,7 @@ def signal_name(column: ContractColumn) -> str:
 def _read_file(
     sites: SitesFile, site: str, section: Site, contract: DataContract | None, url: str
 ) -> tuple[Table, list[ColumnReading]]:
-    if not Path(url).is_file():
+    if not os.path.isfile(url):  # noqa: PTH113, it rejects overlong paths without an error
         raise TableError(
             f"{sites.path}: the table of site {site} does not exist",
             received=url,
@@ -609,6 +610,10 @@ class _View:
                     f"{self.source.place(self.column, 'datatype.format')}: {error}", received=stated
                 ) from error
             parsed = [None if is_unknown(text) else parse_date(text, stated) for text in self.texts]
+            if not self.source.table.found.encoding:  # times of a workbook have no format
+                parsed = [
+                    one or _typed_time(text) for one, text in zip(parsed, self.texts, strict=True)
+                ]
             wrong = [
                 i for i, text in enumerate(self.texts) if parsed[i] is None and not is_unknown(text)
             ]
@@ -652,6 +657,13 @@ class _View:
         self, rows: Sequence[int], what: str, expected: str, remedy: str = ""
     ) -> TableError:
         """The error for cells that do not have their format; rows from 0."""
+        if not self.header:
+            return TableError(
+                f'{self.source.place(self.column, "default")}: "{_short(self.texts[0])}" {what}',
+                expected=expected,
+                received=f'"{_short(self.texts[0])}"',
+                help="correct `default`, or state the `datatype` of the column",
+            )
         table = self.source.table
         row = table.lines[rows[0]] if table.lines.size else rows[0] + 1
         more = f", and {len(rows) - 1:,} more such cells" if len(rows) > 1 else ""
@@ -664,6 +676,15 @@ class _View:
             + f"correct the cell, list it under `null`, or correct column `{self.column.key}` of "
             f"site {self.source.site} in {self.source.sites.path}",
         )
+
+
+def _typed_time(text: str) -> tuple[datetime, timedelta | None] | None:
+    """The time of a workbook's or Parquet file's cell, which the reader writes in ISO 8601."""
+    moment = parse_time(text) if ISO.match(text) else None
+    return None if moment is None else (moment, zone_of(text))
+
+
+ISO = re.compile(r"\d{4}-\d{2}-\d{2}\b")
 
 
 def _earlier(moment: datetime, offset: timedelta) -> datetime | None:

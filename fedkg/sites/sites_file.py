@@ -123,6 +123,7 @@ def _read_document(
             raise TableError(f"{path} is not JSON", received=str(error)) from error
         if not isinstance(document, dict):
             raise TableError(f"{path} is not a sites file", expected="a JSON object")
+        _require_text(document, str(path))
         return document, {}
     try:
         text = body.decode("utf-8-sig")
@@ -135,7 +136,24 @@ def _read_document(
         fields="`sites:`, `dialect:`, `tableSchema:`",
         error_class=TableError,
     )
+    _require_text(document, str(path))
     return _name_null_keys(document), field_lines(text)
+
+
+def _require_text(value: Any, name: str) -> None:  # YAML or JSON
+    """Raise TableError for a text with half a character, which an escape such as `\\ud800` makes."""
+    if isinstance(value, dict):
+        for pair in value.items():
+            _require_text(list(pair), name)
+    elif isinstance(value, list):
+        for item in value:
+            _require_text(item, name)
+    elif isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise TableError(
+            f"{name}: a text contains half a character",
+            received=ascii(value[:40]),
+            help="write the character itself instead of its escape",
+        )
 
 
 def _name_null_keys(value: Any) -> Any:  # YAML

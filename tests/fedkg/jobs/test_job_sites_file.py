@@ -171,3 +171,25 @@ def test_a_wrong_cell_ends_the_job_before_training(job_fields, tables, tmp_path)
     data = {**fields["data"], "sites_file": str(tmp_path / "sites.yaml")}
     with pytest.raises(TableError, match='row 401, column `Ausfall`: "VIELLEICHT" is neither'):
         run_job({**fields, "data": data}, out=tmp_path / "run")
+
+
+def test_a_job_reports_repeated_times(job_fields, tables, tmp_path):
+    pytest.importorskip("lark")
+    (tmp_path / "rules.fkg").write_text(
+        'timeline time column "when" step 1 h\nsignal torque in N.m column "Torque [Nm]"\n'
+        'output failure in probability span 0 .. 1 column "Machine failure"\n'
+        "rule strain require if torque > 60 N.m then failure >= 0.5\n"
+    )
+    lines = tables["linz"].read_text().split("\n")
+    rows = [f"{line},2024-01-01 00:00" for line in lines[1:] if line]
+    (tmp_path / "linz.csv").write_text("\n".join([f"{lines[0]},when", *rows, ""]))
+    (tmp_path / "one.yaml").write_text("sites: {linz: linz.csv}\n")
+    fields = {
+        "rules": [str(tmp_path / "rules.fkg")],
+        "data": {"sites_file": str(tmp_path / "one.yaml")},
+        "model": {"hidden": [4]},
+        "training": {"rounds": 1, "participation": 1.0, "executor": "sequential"},
+        "evaluation": {"local_baseline": False},
+    }
+    with pytest.warns(UserWarning, match="linz: times in `when` repeat in rows 2 and 3"):
+        run_job(fields, out=tmp_path / "run")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -460,3 +461,19 @@ def test_a_sites_file_that_expands_is_rejected(tmp_path: Path) -> None:
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
     with pytest.raises(FedkgError, match="fields"):
         read(tmp_path, "\n".join([*lines, "sites: {a: a.csv}"]), a="x\n1\n")
+
+
+def test_times_of_a_workbook_need_no_format(tmp_path: Path, contract: DataContract) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["t", "P"])
+    book.active.append([datetime(2016, 7, 4, 9), 1.5])
+    book.active.append(["05.07.2016", 2.5])
+    book.save(tmp_path / "a.xlsx")
+    found = read(
+        tmp_path,
+        "sites: {a: {url: a.xlsx, tableSchema: {columns: [{name: pressure, titles: P},"
+        "{name: time, titles: t, datatype: {base: date, format: dd.MM.yyyy}}]}}}",
+        contract,
+    )
+    assert found.table.texts("time") == ["2016-07-04 09:00:00", "2016-07-05 00:00:00"]
