@@ -12,8 +12,9 @@ from pathlib import Path
 
 from fedkg._internal.name_matching import normalise_header
 from fedkg.errors import TableError
+from fedkg.limits import read_file
 from fedkg.sites.formats import NumberFormat, date_pattern, parse_date
-from fedkg.tables import Dialect, Table, is_unknown, read_table
+from fedkg.tables import Dialect, Table, is_unknown, read_bytes, read_table
 from fedkg.tables.delimited import VOTING_ROWS
 from fedkg.tables.layout import blank, is_value
 from fedkg.tables.numerals import looks_numeric
@@ -65,6 +66,8 @@ MAX_WORDS = 12
 MAX_HEADER_ROWS = 3
 SEARCHED_ROWS = 60
 SAMPLE_ROWS = 30
+HEAD_BYTES = 1 << 18
+"""Bytes of a text file in which its header is searched."""
 
 
 @dataclass(slots=True)
@@ -153,11 +156,15 @@ def find_header(path: Path) -> Dialect:
 
     Raises TableError, LimitError.
     """
-    detected = read_table(path)
-    line = detected.found.header_line
+    try:
+        body = _head(read_file(path))
+    except OSError:
+        read_table(path)  # raises the error with its remedy
+        raise
+    line = read_bytes(body, str(path)).found.header_line
     if line is None:
         return Dialect(header_rows=0)
-    whole = read_table(path, dialect=Dialect(header_rows=0))
+    whole = read_bytes(body, str(path), dialect=Dialect(header_rows=0))
     lines = whole.lines[: SEARCHED_ROWS + SAMPLE_ROWS].tolist()
     if line not in lines:
         return Dialect()
@@ -171,6 +178,14 @@ def find_header(path: Path) -> Dialect:
     if lines[end] - lines[top] != end - top:
         return Dialect()  # blank rows within the header
     return Dialect(header_rows=end - top + 1, skip_rows=lines[top] - 1)
+
+
+def _head(body: bytes) -> bytes:
+    """The first lines of a text file, which hold its header; other files whole."""
+    if len(body) <= HEAD_BYTES or b"\0" in body[:4096] or not body[:1].isascii():
+        return body
+    head = body[: body.rfind(b"\n", 0, HEAD_BYTES) + 1]
+    return head if head and not body.startswith((b"PK\x03\x04", b"PAR1", b"\x1f\x8b")) else body
 
 
 def _continues(rows: Sequence[Sequence[str]], at: int) -> bool:
@@ -401,13 +416,15 @@ def _time_pattern(known: Sequence[str]) -> tuple[str, str]:
             for between in (" ", "'T'") if clock else ("",):
                 for zone in ("", "XXX", "XX", "X", " z") if clock else ("",):
                     pattern = f"{date}{between}{clock}{zone}"
+                    if fits and _month_first(pattern) == _month_first(fits[0]):
+                        continue  # one pattern of each order is enough
                     if date_pattern(pattern).fullmatch(known[0]) and all(
                         parse_date(text, pattern) for text in known
                     ):
                         fits.append(pattern)
     if not fits:
         return "", ""
-    swapped = next((one for one in fits[1:] if _month_first(one) != _month_first(fits[0])), "")
+    swapped = fits[1] if len(fits) > 1 else ""
     if swapped and not _increases(known, fits[0]) and _increases(known, swapped):
         return swapped, ""
     if swapped and _increases(known, fits[0]) and not _increases(known, swapped):

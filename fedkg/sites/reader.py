@@ -824,16 +824,9 @@ def _order_notes(table: Table, section: Site, contract: DataContract | None) -> 
         )
     if header is None or header not in table:
         return []
-    if table.is_numeric(header):
-        seconds = table.numbers(header)
-    else:
-        try:
-            moments = table.times(header)[0]
-        except TableError:  # the order of day and month is open; evaluation reports it
-            return []
-        seconds = np.array(
-            [np.nan if one is None else one.replace(tzinfo=UTC).timestamp() for one in moments]
-        )
+    seconds = _seconds(table, header)
+    if seconds is None:
+        return []
     keys = [
         one
         for key in (*described.primary_key, contract.trace if contract is not None else None)
@@ -865,6 +858,29 @@ def _order_notes(table: Table, section: Site, contract: DataContract | None) -> 
     if back.any():
         notes.append(f"times in `{header}` decrease in {_pairs(table, before[back], after[back])}")
     return notes
+
+
+def _seconds(table: Table, header: str) -> NDArray[np.float64] | None:
+    """The times of a column in seconds, NaN where unknown; None if the order of day and month is
+    open, which evaluation reports.
+    """
+    texts = [text.removesuffix("Z") or "NaT" for text in table.texts(header)]
+    if all(text[4:5] == "-" or text == "NaT" for text in texts):
+        try:  # ISO 8601, as `read_site` writes it
+            moments = np.array(texts, dtype="datetime64[us]")
+        except ValueError:
+            pass
+        else:
+            return np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 1e6)
+    if table.is_numeric(header):
+        return table.numbers(header)
+    try:
+        parsed = table.times(header)[0]
+    except TableError:
+        return None
+    return np.array(
+        [np.nan if one is None else one.replace(tzinfo=UTC).timestamp() for one in parsed]
+    )
 
 
 def _key_header(key: str, section: Site, contract: DataContract | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shlex
 from functools import partial
 from pathlib import Path
@@ -146,6 +147,21 @@ def test_a_workbook_with_merged_header_cells(draft: Command, tmp_path: Path) -> 
     assert "dialect: {skipRows: 2, headerRowCount: 2}" in text
     assert '{name: "Line 2 load", titles: "Line 2 load"}' in text
     assert [draft(*command).code for command in suggested(done)] == [0, 0]
+
+
+def test_a_long_compressed_table_is_drafted_from_all_its_rows(
+    draft: Command, tmp_path: Path
+) -> None:
+    rows = "".join(f"{i % 28 + 1:02}.0{i % 9 + 1}.2024,{i % 7}.5,x{i}\n" for i in range(20_000))
+    for name in ("long.csv", "long.csv.gz"):
+        body = f"t,p [bar],note\n{rows}".encode()
+        (tmp_path / name).write_bytes(gzip.compress(body) if name.endswith("gz") else body)
+        done = draft("new", name, "-o", "r.fkg", "--sites", "s.yaml", "--force")
+        assert done.code == 0, done.err
+        text = (tmp_path / "s.yaml").read_text("utf-8")
+        assert "format: dd.MM.yyyy" in text
+        assert "and 19996 more" in text
+        assert [draft(*command).code for command in suggested(done)] == [0, 0]
 
 
 def test_an_existing_sites_file_gives_the_tables(draft: Command, tmp_path: Path) -> None:

@@ -245,6 +245,8 @@ def test_repeated_and_decreasing_times_are_reported_with_rows_of_the_file(
         ),
         "times in `time` decrease in rows 6 and 7",
     )
+    error = fails(tmp_path, sites.replace("KEY", ", primaryKey: [k, time]"), contract, a=body)
+    assert "no column `k`, which `primaryKey` of" in error.message
     found = read(tmp_path, sites.replace("KEY", ", primaryKey: [m, time]"), contract, a=body)
     assert found.notes == ("times in `time` decrease in rows 6 and 7",)
 
