@@ -66,6 +66,8 @@ MAX_WORDS = 12
 MAX_HEADER_ROWS = 3
 SEARCHED_ROWS = 60
 SAMPLE_ROWS = 30
+FULL = 0.75
+"""A header has a name for at least this share of the columns that a usual row fills."""
 HEAD_BYTES = 1 << 18
 """Bytes of a text file in which its header is searched."""
 
@@ -170,7 +172,7 @@ def find_header(path: Path) -> Dialect:
         return Dialect()
     columns = [whole.texts(header)[: len(lines)] for header in whole.headers]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    top = end = lines.index(line)
+    top = end = _header_row(rows, lines.index(line))
     while end + 2 < len(rows) and end - top + 1 < MAX_HEADER_ROWS and _continues(rows, end + 1):
         end += 1
     if top and end - top + 1 < MAX_HEADER_ROWS and _is_group_row(rows[top - 1], rows[top]):
@@ -178,6 +180,22 @@ def find_header(path: Path) -> Dialect:
     if lines[end] - lines[top] != end - top:
         return Dialect()  # blank rows within the header
     return Dialect(header_rows=end - top + 1, skip_rows=lines[top] - 1)
+
+
+def _header_row(rows: Sequence[Sequence[str]], detected: int) -> int:
+    """The position of the header: the detected one, or a fuller row of words below it.
+
+    Titles such as `Plant;Graz` above the header may look like one.
+    """
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
+    body = sorted(filled[detected + 1 :])
+    usual = body[len(body) // 2] if body else 0
+    for at in range(detected, min(detected + SAMPLE_ROWS, len(rows) - 1)):
+        if filled[at] >= FULL * usual and not any(is_value(cell) for cell in rows[at]):
+            return at
+        if any(is_value(cell) for cell in rows[at]) and filled[at] >= FULL * usual:
+            break
+    return detected
 
 
 def _head(body: bytes) -> bytes:

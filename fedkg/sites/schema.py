@@ -367,7 +367,11 @@ class DialectSection(_Part):
         description="Number of header rows; several rows are joined, as for merged cells.",
     )
     skip_rows: int | None = Field(
-        default=None, alias="skipRows", ge=0, le=1_000_000, description="Rows above the header."
+        default=None,
+        alias="skipRows",
+        ge=0,
+        le=1_000_000,
+        description="Lines above the header, blank ones included.",
     )
 
     def dialect(self) -> Dialect:

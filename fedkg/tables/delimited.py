@@ -135,17 +135,15 @@ def table_of_rows(
     """
     dialect = dialect or Dialect()
     stated: list[str] = []
+    if dialect.skip_rows:
+        first = int(np.searchsorted(lines, dialect.skip_rows, side="right"))
+        rows, lines = rows[first:], lines[first:]
+        stated.append(f"{_count(dialect.skip_rows, 'line')} before the header skipped")
     if dialect.comment:
         kept = [i for i, row in enumerate(rows) if not _is_comment(row, dialect.comment)]
         if len(kept) < len(rows):
             stated.append(f"{_count(len(rows) - len(kept), 'comment')} skipped")
-        # rows to skip are counted in the file, with its comments
-        kept = [i for i in kept if i >= dialect.skip_rows]
         rows, lines = [rows[i] for i in kept], lines[kept]
-    elif dialect.skip_rows:
-        rows, lines = rows[dialect.skip_rows :], lines[dialect.skip_rows :]
-    if dialect.skip_rows:
-        stated.append(f"{_count(dialect.skip_rows, 'row')} before the header skipped")
     parts: list[tuple[str, ...]] = []
     if dialect.header_rows is None:
         layout = find_layout(rows)

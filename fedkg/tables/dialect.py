@@ -23,7 +23,7 @@ class Dialect:
         comment: rows that begin with this text are left out; "" for none.
         header_rows: number of header rows. Several rows are joined: a merged cell (empty cells to
             its right) counts for all its columns.
-        skip_rows: number of rows before the header, with `header_rows`.
+        skip_rows: number of lines (or sheet rows) before the header, with `header_rows`.
     """
 
     delimiter: str | None = None
@@ -39,18 +39,21 @@ def join_header_rows(
 ) -> tuple[list[str], list[tuple[str, ...]]]:
     """Join the rows of a header: one header and its cells from top to bottom for each column.
 
-    In all rows but the last, an empty cell repeats the cell to its left, as merged cells are
-    exported. A unit in the last row gets brackets.
+    In all rows but the last, an empty cell above a filled one repeats the cell to its left, as
+    merged cells are exported. A unit in the last row gets brackets.
     """
     headers: list[str] = []
     parts: list[tuple[str, ...]] = []
     above = [""] * max(0, len(rows) - 1)
     for column in range(width):
         own = [" ".join(row[column].split()) if column < len(row) else "" for row in rows]
-        if any(own[:-1]):
-            above = own[:-1]
+        upper = list(own[:-1])
+        for level, cell in enumerate(own[:-1]):
+            if cell:
+                above[level:] = [cell, *("" for _ in above[level + 1 :])]
+            elif any(own[level + 1 :]):
+                upper[level] = above[level]
         last = own[-1]
-        upper = above if last and not any(own[:-1]) else own[:-1]
         if BARE_UNIT.fullmatch(last) and any(upper):
             last = f"[{last}]"
         cells = tuple(cell for cell in (*upper, last) if cell)
