@@ -125,7 +125,7 @@ def explain(
     described = _describe_rules(
         pack, rules[:MAX_RULES], next((one.label for one in behind.values()), entity)
     )
-    read = _site_readings(pack, rules[:MAX_RULES], sites, site) if sites is not None else {}
+    read = _find_site_columns(pack, rules[:MAX_RULES], sites, site) if sites is not None else {}
     if as_json:
         facts = [
             _json(one) | origin_json(behind.get(one.rule)) | _sites_json(read.get(one.rule))
@@ -145,7 +145,7 @@ def explain(
         "\n".join(
             [
                 *_lines(one),
-                *_sites_lines(read.get(one.rule, {})),
+                *_format_sites(read.get(one.rule, {})),
                 *origin_lines(behind.get(one.rule)),
             ]
         )
@@ -162,7 +162,7 @@ def explain(
         )
 
 
-def _site_readings(
+def _find_site_columns(
     pack: Pack, rules: Sequence[str], sites: Path, site: str
 ) -> dict[str, dict[str, list[ColumnReading]]]:
     """By rule and site: the columns that the rule reads. Raises UsageError, TableError."""
@@ -186,7 +186,7 @@ def _site_readings(
     }
 
 
-def _sites_lines(found: Mapping[str, Sequence[ColumnReading]]) -> Iterator[str]:
+def _format_sites(found: Mapping[str, Sequence[ColumnReading]]) -> Iterator[str]:
     for site, columns in found.items():
         shown = ", ".join(column.describe() for column in columns) or "no column of this rule"
         yield f"  at {site}: {shown}"

@@ -96,7 +96,7 @@ def new(
         if drafted.limits is not None
         else (0, {})
     )
-    commands, first = _next_commands(output, drafted, result, sites, site)
+    commands, first = _suggest_commands(output, drafted, result, sites, site)
     if as_json:
         found = {"tags": tags, "missing_tags": missing} if drafted.limits is not None else {}
         wrote = {"sites_file": str(sites)} if sites is not None else {}
@@ -112,7 +112,7 @@ def new(
     print_line(f"{output}: {count(rules, 'rule')} for {drafted.name}")
     if missing:
         print_line(_describe_tags(tags, missing))
-        if sites is None and _are_starts(missing, drafted.table):
+        if sites is None and _match_starts(missing, drafted.table):
             print_line("tags that are the start of a header need a sites file: add --sites FILE")
     for line in first:
         print_line(f"first {line}")
@@ -210,7 +210,7 @@ def _draft_with_sites(
     )
 
 
-def _next_commands(
+def _suggest_commands(
     output: Path, drafted: _Drafted, result: Compilation, sites: Path | None, site: str
 ) -> tuple[list[str], list[str]]:
     """Commands that succeed with the drafted files, quoted for the shell; and what to do first."""
@@ -232,7 +232,7 @@ def _next_commands(
             tables = [read.table for read in read_sites(sites, site, contract)]
         except TableError as error:
             first.append(f"correct the draft: {error.message}")
-    problem = {how: _problem(contract, tables, how) for how in ("error", "skip")}
+    problem = {how: _find_problem(contract, tables, how) for how in ("error", "skip")}
     if problem["skip"]:
         first.append(f"correct the draft or the table: {problem['skip']}")
     commands = []
@@ -246,7 +246,7 @@ def _next_commands(
     return commands, first
 
 
-def _problem(
+def _find_problem(
     contract: DataContract, tables: Sequence[Table], missing: Literal["error", "skip"]
 ) -> str:
     """Why rules cannot be evaluated on the tables; "" if they can."""
@@ -260,7 +260,7 @@ def _problem(
     return ""
 
 
-def _are_starts(missing: Mapping[str, str | None], table: Table) -> bool:
+def _match_starts(missing: Mapping[str, str | None], table: Table) -> bool:
     """Whether a missing tag is the start of a header."""
     from fedkg.sites.draft import match_tags
 

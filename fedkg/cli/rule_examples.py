@@ -50,7 +50,7 @@ def run_examples(
     require_sites(sites, site)
     results, diagnostics = authoring.run_examples(rules)
     errors = [d for d in diagnostics if d.severity == "error"]
-    decided = _decided(rules, sites, site) if sites is not None and not errors else []
+    decided = _decide_at_sites(rules, sites, site) if sites is not None and not errors else []
     if as_json:
         print_json(
             {
@@ -110,7 +110,7 @@ class SiteVerdicts:
         return f"{word} {self.rule}  {self.site}: {found}"
 
 
-def _decided(rules: Sequence[Path], sites: Path | None, site: str) -> list[SiteVerdicts]:
+def _decide_at_sites(rules: Sequence[Path], sites: Path | None, site: str) -> list[SiteVerdicts]:
     """Whether each rule about data has a verdict at each site. Raises UsageError, TableError."""
     from fedkg import authoring
     from fedkg.evaluation import evaluate

@@ -74,7 +74,7 @@ class CheckedSites:
     def show(self) -> None:
         """Print a line for each site on stdout, and problems on stderr."""
         for name, table in self.tables.items():
-            print_line(f"{name}: {count(table.table.rows, 'row')}; {_columns_text(table)}")
+            print_line(f"{name}: {count(table.table.rows, 'row')}; {_format_columns(table)}")
             for note in table.notes:
                 print_note(f"note: {name}: {note}")
         for name, problem in self.problems.items():
@@ -115,6 +115,6 @@ def check_sites(sites: Path, site: str, contract: DataContract) -> CheckedSites:
     return CheckedSites(tables=tables, problems=problems)
 
 
-def _columns_text(table: SiteTable) -> str:
+def _format_columns(table: SiteTable) -> str:
     shown = [column.describe() for column in table.columns if column.signal or column.converted]
     return ", ".join(shown) or "no column is described"

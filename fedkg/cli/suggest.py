@@ -97,7 +97,7 @@ def suggest(
     client = client or site
     found = _read_sources(sources)
     if names is not None:
-        found = [_of_sites(one, names) for one in found]
+        found = [_select_sites(one, names) for one in found]
     known = sorted({one.client for run in found for one in run.properties} - {""})
     if client and client not in known:
         raise UsageError(
@@ -136,7 +136,7 @@ def suggest(
             )
 
 
-def _of_sites(found: LearnedKnowledge, names: Sequence[str]) -> LearnedKnowledge:
+def _select_sites(found: LearnedKnowledge, names: Sequence[str]) -> LearnedKnowledge:
     """The findings about these clients, and those about all clients together."""
     return found.model_copy(
         update={"properties": tuple(one for one in found.properties if one.client in ("", *names))}

@@ -113,13 +113,13 @@ def draft_sites(tables: Sequence[Path], folder: Path, tags: Sequence[str] = ()) 
     names: dict[str, str] = {}
     time_name = ""
     for path in tables:
-        draft = _draft(path, folder, tags, names, time_name)
+        draft = _draft_table(path, folder, tags, names, time_name)
         drafts.append(draft)
         time_name = time_name or next((one.name for one in draft.columns if one.time), "")
         for column in draft.columns:
             names.setdefault(column.header, column.name)
-            names.setdefault(_plain(column.header), column.name)
-    return _text(_unique_names(drafts))
+            names.setdefault(_normalise_name(column.header), column.name)
+    return _format_draft(_make_names_unique(drafts))
 
 
 def match_tags(
@@ -159,7 +159,7 @@ def find_header(path: Path) -> Dialect:
     Raises TableError, LimitError.
     """
     try:
-        body = _head(read_file(path))
+        body = _take_first_lines(read_file(path))
     except OSError:
         read_table(path)  # raises the error with its remedy
         raise
@@ -172,8 +172,10 @@ def find_header(path: Path) -> Dialect:
         return Dialect()
     columns = [whole.texts(header)[: len(lines)] for header in whole.headers]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    top = end = _header_row(rows, lines.index(line))
-    while end + 2 < len(rows) and end - top + 1 < MAX_HEADER_ROWS and _continues(rows, end + 1):
+    top = end = _find_header_row(rows, lines.index(line))
+    while (
+        end + 2 < len(rows) and end - top + 1 < MAX_HEADER_ROWS and _continues_header(rows, end + 1)
+    ):
         end += 1
     if top and end - top + 1 < MAX_HEADER_ROWS and _is_group_row(rows[top - 1], rows[top]):
         top -= 1
@@ -182,7 +184,7 @@ def find_header(path: Path) -> Dialect:
     return Dialect(header_rows=end - top + 1, skip_rows=lines[top] - 1)
 
 
-def _header_row(rows: Sequence[Sequence[str]], detected: int) -> int:
+def _find_header_row(rows: Sequence[Sequence[str]], detected: int) -> int:
     """The position of the header: the detected one, or a fuller row of words below it.
 
     Titles such as `Plant;Graz` above the header may look like one.
@@ -198,7 +200,7 @@ def _header_row(rows: Sequence[Sequence[str]], detected: int) -> int:
     return detected
 
 
-def _head(body: bytes) -> bytes:
+def _take_first_lines(body: bytes) -> bytes:
     """The first lines of a text file, which hold its header; other files whole."""
     if len(body) <= HEAD_BYTES or b"\0" in body[:4096] or not body[:1].isascii():
         return body
@@ -206,7 +208,7 @@ def _head(body: bytes) -> bytes:
     return head if head and not body.startswith((b"PK\x03\x04", b"PAR1", b"\x1f\x8b")) else body
 
 
-def _continues(rows: Sequence[Sequence[str]], at: int) -> bool:
+def _continues_header(rows: Sequence[Sequence[str]], at: int) -> bool:
     """Whether a row below a header belongs to it: words or units above columns of values."""
     row, below = rows[at], rows[at + 1 : at + 1 + SAMPLE_ROWS]
     if blank(row) or any(is_value(cell) for cell in row):
@@ -230,7 +232,7 @@ def _is_group_row(row: Sequence[str], header: Sequence[str]) -> bool:
     return len(filled) > 1 or (filled[0] > 0 and len(set(named)) < len(named))
 
 
-def _draft(
+def _draft_table(
     path: Path, folder: Path, tags: Sequence[str], names: Mapping[str, str], time_name: str
 ) -> _Draft:
     dialect = find_header(path)
@@ -240,7 +242,7 @@ def _draft(
         dialect = Dialect()
         table = read_table(path)
     tagged = match_tags(tags, table.headers, table.header_parts)
-    marks = _number_marks(table)
+    marks = _find_number_format(table)
     datatype: dict[str, object] = {}
     if marks != NumberFormat():
         datatype["decimalChar"] = marks.decimal
@@ -256,8 +258,8 @@ def _draft(
             header.rpartition(" (")[0] in table.found.duplicates
         ):
             continue
-        column = _column(table, header, marks)
-        column.name = tagged.get(header) or _common_name(header, names)
+        column = _draft_column(table, header, marks)
+        column.name = tagged.get(header) or _find_common_name(header, names)
         if column.time and not any(one.time for one in columns) and time_name:
             column.name = time_name
         if column.name in taken:
@@ -266,22 +268,22 @@ def _draft(
         columns.append(column)
     return _Draft(
         name=re.sub(r"[^A-Za-z0-9_.() -]", "_", path.name.split(".")[0]).lstrip("_.() -") or "site",
-        url=_relative(path, folder),
-        dialect=_dialect_fields(table, dialect),
+        url=_relative_path(path, folder),
+        dialect=_describe_dialect(table, dialect),
         datatype=datatype,
         columns=columns,
         notes=notes,
     )
 
 
-def _relative(path: Path, folder: Path) -> str:
+def _relative_path(path: Path, folder: Path) -> str:
     try:
         return Path(os.path.relpath(path, folder)).as_posix()
     except ValueError:  # another drive
         return path.resolve().as_posix()
 
 
-def _dialect_fields(table: Table, dialect: Dialect) -> dict[str, object]:
+def _describe_dialect(table: Table, dialect: Dialect) -> dict[str, object]:
     fields: dict[str, object] = {}
     if table.found.separator:
         fields["delimiter"] = table.found.separator
@@ -296,20 +298,20 @@ def _dialect_fields(table: Table, dialect: Dialect) -> dict[str, object]:
     return fields
 
 
-def _common_name(header: str, names: Mapping[str, str]) -> str:
+def _find_common_name(header: str, names: Mapping[str, str]) -> str:
     """The name of a column at an earlier site, if the headers differ in unit and spelling only."""
-    return names.get(header) or names.get(_plain(header)) or header
+    return names.get(header) or names.get(_normalise_name(header)) or header
 
 
-def _plain(header: str) -> str:
+def _normalise_name(header: str) -> str:
     """A header without unit, case and punctuation, behind a line break, which no header has."""
-    unit = _unit_of(header)[0]
+    unit = _find_unit(header)[0]
     plain = split_header(header)[0] if split_header(header)[1] else header
     plain = plain.removesuffix(unit).strip() if unit and plain == header else plain
     return f"\n{normalise_header(plain) or plain}"
 
 
-def _unit_of(header: str) -> tuple[str, str]:
+def _find_unit(header: str) -> tuple[str, str]:
     """The unit that a header names, and a remark about one that is ambiguous or unknown."""
     if header_unit(header) is not None:
         return split_header(header)[1], ""
@@ -325,7 +327,7 @@ def _unit_of(header: str) -> tuple[str, str]:
     return "", f"state the unit: {bracketed} {found.reason}" + (f" ({instead})" if instead else "")
 
 
-def _number_marks(table: Table) -> NumberFormat:
+def _find_number_format(table: Table) -> NumberFormat:
     """The form of numbers in which the cells of most columns can be read, apart from words."""
     decimal = table.found.decimal
     other = "," if decimal == "." else "."
@@ -344,10 +346,10 @@ def _number_marks(table: Table) -> NumberFormat:
     return best
 
 
-def _column(table: Table, header: str, marks: NumberFormat) -> _Column:
+def _draft_column(table: Table, header: str, marks: NumberFormat) -> _Column:
     """The description of one column."""
     column = _Column(header=header, name=header)
-    unit, column.remark = _unit_of(header)
+    unit, column.remark = _find_unit(header)
     texts = table.texts(header)
     known = [text for text in dict.fromkeys(texts) if not is_unknown(text)]
     if not known:
@@ -357,7 +359,7 @@ def _column(table: Table, header: str, marks: NumberFormat) -> _Column:
     if typed and table.is_numeric(header):
         _add_unit(column, unit)
         return column
-    pair = _truth_words(known)
+    pair = _find_truth_words(known)
     if pair is not None:
         column.fields["datatype"] = {"base": "boolean", "format": "|".join(pair)}
         return column
@@ -377,7 +379,7 @@ def _column(table: Table, header: str, marks: NumberFormat) -> _Column:
                 }
         _add_unit(column, unit)
         return column
-    pattern, doubtful = _time_pattern(known)
+    pattern, doubtful = _find_time_pattern(known)
     if pattern:
         column.time = True
         column.fields["datatype"] = {"base": "datetime", "format": pattern}
@@ -413,7 +415,7 @@ def _add_unit(column: _Column, unit: str) -> None:
         column.fields = {"unit": unit, **column.fields}
 
 
-def _truth_words(known: Sequence[str]) -> tuple[str, str] | None:
+def _find_truth_words(known: Sequence[str]) -> tuple[str, str] | None:
     """The words for true and false, if a column has exactly such a pair."""
     words = {word.casefold(): word for word in known}
     if len(words) != 2 or {"0", "1"} == set(words):
@@ -424,7 +426,7 @@ def _truth_words(known: Sequence[str]) -> tuple[str, str] | None:
     return None
 
 
-def _time_pattern(known: Sequence[str]) -> tuple[str, str]:
+def _find_time_pattern(known: Sequence[str]) -> tuple[str, str]:
     """The date pattern of all texts, and a second one that fits too; "" for none."""
     if not all(len(text) >= 6 and text[0].isdigit() for text in known[:20]):
         return "", ""
@@ -460,7 +462,7 @@ def _increases(known: Sequence[str], pattern: str) -> bool:
     return all(earlier <= later for earlier, later in pairwise(moments))
 
 
-def _unique_names(drafts: Sequence[_Draft]) -> dict[str, _Draft]:
+def _make_names_unique(drafts: Sequence[_Draft]) -> dict[str, _Draft]:
     named: dict[str, _Draft] = {}
     for draft in drafts:
         name, number = draft.name[:60], 2
@@ -470,7 +472,7 @@ def _unique_names(drafts: Sequence[_Draft]) -> dict[str, _Draft]:
     return named
 
 
-def _text(drafts: Mapping[str, _Draft]) -> str:
+def _format_draft(drafts: Mapping[str, _Draft]) -> str:
     """The drafts as YAML."""
     lines = [
         "# A first draft, made by `fedkg new`. Check the names, units, formats and words.",
@@ -479,12 +481,12 @@ def _text(drafts: Mapping[str, _Draft]) -> str:
     ]
     earlier: set[str] = set()
     for number, (site, draft) in enumerate(drafts.items()):
-        lines += [f"  {_quoted(site)}:", f"    url: {_quoted(draft.url)}"]
+        lines += [f"  {_format_text(site)}:", f"    url: {_format_text(draft.url)}"]
         if draft.dialect:
-            lines.append(f"    dialect: {_flow(draft.dialect)}")
+            lines.append(f"    dialect: {_format_mapping(draft.dialect)}")
         if draft.datatype:
-            lines.append(f"    datatype: {_flow(draft.datatype)}")
-        lines += [f"    # {_remark(note)}" for note in draft.notes]
+            lines.append(f"    datatype: {_format_mapping(draft.datatype)}")
+        lines += [f"    # {_format_remark(note)}" for note in draft.notes]
         if draft.columns:
             lines += ["    tableSchema:", "      columns:"]
         for column in draft.columns:
@@ -493,28 +495,29 @@ def _text(drafts: Mapping[str, _Draft]) -> str:
             if number and column.name not in earlier:
                 remark = "; ".join(filter(None, (remark, "no counterpart at the sites above")))
             lines.append(
-                f"        - {_flow(fields)}" + (f"  # {_remark(remark)}" if remark else "")
+                f"        - {_format_mapping(fields)}"
+                + (f"  # {_format_remark(remark)}" if remark else "")
             )
         earlier |= {column.name for column in draft.columns}
     return "\n".join(lines) + "\n"
 
 
-def _flow(fields: Mapping[str, object]) -> str:
+def _format_mapping(fields: Mapping[str, object]) -> str:
     """A mapping in one line of YAML."""
-    return "{" + ", ".join(f"{key}: {_value(value)}" for key, value in fields.items()) + "}"
+    return "{" + ", ".join(f"{key}: {_format_value(value)}" for key, value in fields.items()) + "}"
 
 
-def _value(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, Mapping):
-        return _flow(value)
+        return _format_mapping(value)
     if isinstance(value, list):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
+        return "[" + ", ".join(_format_value(item) for item in value) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, int) else _quoted(str(value))
+    return str(value) if isinstance(value, int) else _format_text(str(value))
 
 
-def _quoted(text: str) -> str:
+def _format_text(text: str) -> str:
     """A text of YAML: in quotes unless it is a plain word."""
     if re.fullmatch(r"[A-Za-zÄÖÜäöüß][A-Za-z0-9ÄÖÜäöüß_.-]*(?:/[A-Za-z0-9_.-]+)*", text) and (
         text.casefold() not in ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
@@ -523,5 +526,5 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _remark(text: str) -> str:
+def _format_remark(text: str) -> str:
     return " ".join(text.split())

@@ -65,18 +65,18 @@ class NumberFormat:
 
     def parse(self, texts: Sequence[str]) -> tuple[NDArray[np.float64], list[int]]:
         """The numbers, NaN for words without a value, and the positions of all other texts."""
-        pattern, values, wrong = _number_pattern(self.decimal, self.group), [], []
+        pattern, values, wrong = _compile_number(self.decimal, self.group), [], []
         known: dict[str, float | None] = {}
         for i, text in enumerate(texts):
             if text not in known:
-                known[text] = self._one(text, pattern)
+                known[text] = self._parse_one(text, pattern)
             value = known[text]
             if value is None:
                 wrong.append(i)
             values.append(np.nan if value is None else value)
         return np.array(values, dtype=np.float64), wrong
 
-    def _one(self, text: str, pattern: re.Pattern[str]) -> float | None:
+    def _parse_one(self, text: str, pattern: re.Pattern[str]) -> float | None:
         plain = text.translate(MINUS)
         if pattern.fullmatch(plain):
             digits = plain.replace(self.group, "") if self.group else plain
@@ -90,7 +90,7 @@ class NumberFormat:
 
 
 @cache
-def _number_pattern(decimal: str, group: str) -> re.Pattern[str]:
+def _compile_number(decimal: str, group: str) -> re.Pattern[str]:
     d = re.escape(decimal)
     marks = {" ": "[ \u00a0\u202f]", "'": "['’]"}.get(group, re.escape(group))
     whole = rf"(?:\d{{1,3}}(?:{marks}\d{{3}})+|\d+)" if group else r"\d+"
@@ -204,10 +204,10 @@ def parse_date(text: str, pattern: str) -> tuple[datetime, timedelta | None] | N
         moment += timedelta(days=int(later))
     except (ValueError, OverflowError):
         return None
-    return moment, _offset(parts.get("zone"))
+    return moment, _parse_offset(parts.get("zone"))
 
 
-def _offset(text: str | None) -> timedelta | None:
+def _parse_offset(text: str | None) -> timedelta | None:
     if text is None:
         return None
     if text in ZONE_NAMES:
@@ -229,7 +229,7 @@ def find_zone(name: str) -> tzinfo:
         return UTC
     found = OFFSET.fullmatch(name)
     if found is not None and int(found[2]) < 24:
-        offset = _offset(name)
+        offset = _parse_offset(name)
         assert offset is not None
         return timezone(offset)
     try:

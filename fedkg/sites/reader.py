@@ -130,7 +130,7 @@ def read_site(sites: SitesFile, site: str, contract: DataContract | None = None)
     section = find_site(sites, site)
     parts = [_read_file(sites, site, section, contract, url) for url in section.url]
     table = parts[0][0] if len(parts) == 1 else _concatenate([one for one, _ in parts], site)
-    notes = _order_notes(table, section, contract)
+    notes = _check_time_order(table, section, contract)
     found = replace(table.found, notes=(*table.found.notes, *notes))
     return SiteTable(
         site=site,
@@ -228,10 +228,10 @@ def _read_file(
         table=raw,
         has_header=raw.found.header_line is not None,
     )
-    return _mapped(source)
+    return _map_columns(source)
 
 
-def _mapped(source: _Source) -> tuple[Table, list[ColumnReading]]:
+def _map_columns(source: _Source) -> tuple[Table, list[ColumnReading]]:
     """The table with the columns of the rules, and how each described column was read."""
     raw, contract = source.table, source.contract
     headers: dict[str, Cells] = {}
@@ -245,34 +245,36 @@ def _mapped(source: _Source) -> tuple[Table, list[ColumnReading]]:
         elif not source.has_header:
             position, order = order, order + 1
         else:
-            position = _position(source, column)
+            position = _find_position(source, column)
         if position is not None:
-            _claim(source, column, position, used)
+            _claim_position(source, column, position, used)
         if column.suppress_output or (position is None and not column.virtual):
             continue
-        wanted = _wanted(source, column)
-        target = wanted.source if wanted is not None else _plain_target(column, contract)
+        wanted = _find_contract_column(source, column)
+        target = wanted.source if wanted is not None else _choose_target(column, contract)
         if target in targets:
             raise TableError(
                 f"{source.place(column)}: column `{targets[target].key}` is read as `{target}` too",
                 help="keep one of them, or set `suppressOutput: true` for the other",
             )
         targets[target] = column
-        headers[target], reading = _cells(source, column, position, target, wanted)
+        headers[target], reading = _read_cells(source, column, position, target, wanted)
         readings.append(reading)
     for position, header in enumerate(raw.headers):
         if position in used:
             continue
         if header in headers:
             raise TableError(
-                f"{raw.name}{_header_row(raw)}: column `{header}` occurs twice for the rules: "
+                f"{raw.name}{_format_header_row(raw)}: column `{header}` occurs twice for the rules: "
                 f"`{targets[header].key}` of {source.sites.path} is read as `{header}` too",
                 help=f"describe the column of the file with titles: {header} and "
                 "suppressOutput: true",
             )
         implied = Column(name=header)
-        wanted = _contract_column(contract, header) if source.has_header else None
-        headers[header], reading = _cells(source, implied, position, header, wanted)
+        wanted = None
+        if contract is not None and source.has_header:
+            wanted = next((one for one in contract.columns if one.source == header), None)
+        headers[header], reading = _read_cells(source, implied, position, header, wanted)
         if wanted is not None or (contract is not None and header == contract.time):
             readings.append(reading)
     found = replace(
@@ -290,12 +292,14 @@ def _mapped(source: _Source) -> tuple[Table, list[ColumnReading]]:
     return table, readings
 
 
-def _header_row(raw: Table) -> str:
+def _format_header_row(raw: Table) -> str:
     line = raw.found.header_line
     return "" if line is None else f": row {line}"
 
 
-def _claim(source: _Source, column: Column, position: int, used: dict[int, Column]) -> None:
+def _claim_position(
+    source: _Source, column: Column, position: int, used: dict[int, Column]
+) -> None:
     """Note that a description reads a column of the file. Raises TableError if another one does."""
     raw = source.table
     if position >= len(raw.headers):
@@ -314,20 +318,20 @@ def _claim(source: _Source, column: Column, position: int, used: dict[int, Colum
     header = raw.headers[position]
     if header in raw.found.duplicates and not column.suppress_output:
         raise TableError(
-            f"{raw.name}{_header_row(raw)}: column `{header}` occurs more than once",
+            f"{raw.name}{_format_header_row(raw)}: column `{header}` occurs more than once",
             expected=f"one column for `{column.key}` of site {source.site}",
             received=", ".join(f"`{one}`" for one in raw.headers if one.startswith(header)),
             help="give each column a unique header, or describe the columns by another header row",
         )
 
 
-def _position(source: _Source, column: Column) -> int | None:
+def _find_position(source: _Source, column: Column) -> int | None:
     """The position of a described column in the file; None if it may be missing.
 
     Raises TableError if no header, or more than one, is one of its titles.
     """
     raw = source.table
-    wanted = _wanted(source, column)
+    wanted = _find_contract_column(source, column)
     titles = column.titles or tuple(
         dict.fromkeys((column.name, wanted.source if wanted is not None else column.name))
     )
@@ -341,7 +345,7 @@ def _position(source: _Source, column: Column) -> int | None:
         return next(i for i in found if raw.headers[i] == plain[0])
     if found:
         raise TableError(
-            f"{raw.name}{_header_row(raw)}: several columns are titles of `{column.key}`",
+            f"{raw.name}{_format_header_row(raw)}: several columns are titles of `{column.key}`",
             expected="one of them",
             received=", ".join(f"`{raw.headers[i]}`" for i in found),
             help=f"remove titles from column `{column.key}` in {source.sites.path}",
@@ -359,7 +363,7 @@ def _position(source: _Source, column: Column) -> int | None:
     )
 
 
-def _contract_column(contract: DataContract | None, *names: str) -> ContractColumn | None:
+def _search_contract(contract: DataContract | None, *names: str) -> ContractColumn | None:
     """The contract column with this name, header, signal or label; an exact name comes first."""
     for name in names:
         for column in contract.columns if contract is not None else ():
@@ -371,13 +375,13 @@ def _contract_column(contract: DataContract | None, *names: str) -> ContractColu
     return None
 
 
-def _wanted(source: _Source, column: Column) -> ContractColumn | None:
+def _find_contract_column(source: _Source, column: Column) -> ContractColumn | None:
     """The contract column that a description is about.
 
     Raises TableError for a signal that the rules read from several columns.
     """
     contract = source.contract
-    found = _contract_column(contract, column.key, *column.titles)
+    found = _search_contract(contract, column.key, *column.titles)
     if contract is None or found is None or column.key in (found.name, found.source):
         return found
     headers = list(
@@ -392,7 +396,7 @@ def _wanted(source: _Source, column: Column) -> ContractColumn | None:
     return found
 
 
-def _plain_target(column: Column, contract: DataContract | None) -> str:
+def _choose_target(column: Column, contract: DataContract | None) -> str:
     """The header of a column that is no signal: the time or trace column of the rules, or its
     name.
     """
@@ -402,7 +406,9 @@ def _plain_target(column: Column, contract: DataContract | None) -> str:
     return one_line(column.key)
 
 
-def _kind(source: _Source, column: Column, target: str, wanted: ContractColumn | None) -> Kind:
+def _choose_kind(
+    source: _Source, column: Column, target: str, wanted: ContractColumn | None
+) -> Kind:
     """What the cells of a column are: as stated, else as the rules read them.
 
     `open` if neither says it: numbers if all cells have the form of numbers that the site states.
@@ -423,7 +429,7 @@ def _kind(source: _Source, column: Column, target: str, wanted: ContractColumn |
     return "number" if column.unit is not None else common or "open"
 
 
-def _cells(
+def _read_cells(
     source: _Source,
     column: Column,
     position: int | None,
@@ -447,25 +453,25 @@ def _cells(
     nulls = {*source.section.null, *column.null} - {""}
     changed = position is None
     if nulls or column.default or column.values:
-        plain = {text: _replaced(text, nulls, column) for text in dict.fromkeys(texts)}
+        plain = {text: _translate_cell(text, nulls, column) for text in dict.fromkeys(texts)}
         if any(text != other for text, other in plain.items()):
             changed = True
             if typed is not None:
                 kept = np.array([plain[text] == text for text in texts], dtype=np.bool_)
                 typed = np.where(kept, typed, np.nan)
             texts = [plain[text] for text in texts]
-    view = _View(
+    view = _ColumnCells(
         source=source, column=column, header=header, texts=texts, typed=typed, wanted=wanted
     )
-    kind = _kind(source, column, target, wanted)
+    kind = _choose_kind(source, column, target, wanted)
     if kind == "open":
-        form = _marks(view)
+        form = _find_number_format(view)
         known = any(not is_unknown(text) for text in texts)
         kind = "number" if form and known and not form.parse(texts)[1] else "text"
     if kind == "number":
-        change, units = _unit_change(view, target)
+        change, units = _find_conversion(view, target)
         reading = replace(reading, unit=units[0], target_unit=units[1])
-        marks = _marks(view)
+        marks = _find_number_format(view)
         as_read = marks is None and change.identity and not changed
         if as_read and position is not None and header == target:
             return raw.cells[position], reading  # evaluation reports its errors
@@ -482,7 +488,7 @@ def _cells(
     return raw.cells[position or 0], reading
 
 
-def _replaced(text: str, nulls: set[str], column: Column) -> str:
+def _translate_cell(text: str, nulls: set[str], column: Column) -> str:
     """A cell after `null`, `default` and `values`."""
     if text in nulls:
         text = ""
@@ -490,7 +496,7 @@ def _replaced(text: str, nulls: set[str], column: Column) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _View:
+class _ColumnCells:
     """The cells of one column, before their format is applied.
 
     Attributes:
@@ -612,7 +618,8 @@ class _View:
             parsed = [None if is_unknown(text) else parse_date(text, stated) for text in self.texts]
             if not self.source.table.found.encoding:  # times of a workbook have no format
                 parsed = [
-                    one or _typed_time(text) for one, text in zip(parsed, self.texts, strict=True)
+                    one or _parse_typed_time(text)
+                    for one, text in zip(parsed, self.texts, strict=True)
                 ]
             wrong = [
                 i for i, text in enumerate(self.texts) if parsed[i] is None and not is_unknown(text)
@@ -639,7 +646,7 @@ class _View:
                 continue
             moment: datetime | None = one[0]
             if one[1] is not None:
-                moment = _earlier(one[0], one[1])
+                moment = _subtract_offset(one[0], one[1])
             elif zone is not None:
                 moment = to_utc(one[0], zone, before)
             if moment is None:
@@ -659,26 +666,26 @@ class _View:
         """The error for cells that do not have their format; rows from 0."""
         if not self.header:
             return TableError(
-                f'{self.source.place(self.column, "default")}: "{_short(self.texts[0])}" {what}',
+                f'{self.source.place(self.column, "default")}: "{_shorten(self.texts[0])}" {what}',
                 expected=expected,
-                received=f'"{_short(self.texts[0])}"',
+                received=f'"{_shorten(self.texts[0])}"',
                 help="correct `default`, or state the `datatype` of the column",
             )
         table = self.source.table
         row = table.lines[rows[0]] if table.lines.size else rows[0] + 1
         more = f", and {len(rows) - 1:,} more such cells" if len(rows) > 1 else ""
         return TableError(
-            f'{table.name}: row {row}, column `{self.header}`: "{_short(self.texts[rows[0]])}" '
+            f'{table.name}: row {row}, column `{self.header}`: "{_shorten(self.texts[rows[0]])}" '
             f"{what}",
             expected=expected,
-            received=f'"{_short(self.texts[rows[0]])}"{more}',
+            received=f'"{_shorten(self.texts[rows[0]])}"{more}',
             help=(remedy + ", " if remedy else "")
             + f"correct the cell, list it under `null`, or correct column `{self.column.key}` of "
             f"site {self.source.site} in {self.source.sites.path}",
         )
 
 
-def _typed_time(text: str) -> tuple[datetime, timedelta | None] | None:
+def _parse_typed_time(text: str) -> tuple[datetime, timedelta | None] | None:
     """The time of a workbook's or Parquet file's cell, which the reader writes in ISO 8601."""
     moment = parse_time(text) if ISO.match(text) else None
     return None if moment is None else (moment, zone_of(text))
@@ -687,7 +694,7 @@ def _typed_time(text: str) -> tuple[datetime, timedelta | None] | None:
 ISO = re.compile(r"\d{4}-\d{2}-\d{2}\b")
 
 
-def _earlier(moment: datetime, offset: timedelta) -> datetime | None:
+def _subtract_offset(moment: datetime, offset: timedelta) -> datetime | None:
     """None outside the calendar."""
     try:
         return moment - offset
@@ -695,11 +702,11 @@ def _earlier(moment: datetime, offset: timedelta) -> datetime | None:
         return None
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _marks(view: _View) -> NumberFormat | None:
+def _find_number_format(view: _ColumnCells) -> NumberFormat | None:
     """The stated form of numbers; None if the column and the site state none. Raises TableError."""
     own = view.column.datatype.marks if view.column.datatype is not None else (None, None)
     common = view.source.section.datatype.marks
@@ -715,7 +722,7 @@ def _marks(view: _View) -> NumberFormat | None:
     return NumberFormat(decimal=decimal or ".", group=group or "")
 
 
-def _unit_change(view: _View, target: str) -> tuple[Conversion, tuple[str, str]]:
+def _find_conversion(view: _ColumnCells, target: str) -> tuple[Conversion, tuple[str, str]]:
     """The conversion of a column to the unit of the rules, and both units.
 
     Raises TableError if a stated unit is unknown or measures something else.
@@ -736,10 +743,10 @@ def _unit_change(view: _View, target: str) -> tuple[Conversion, tuple[str, str]]
         origin = f"the header `{view.header}`"
     else:
         origin = f"`unit: {column.unit}`"
-        given = _unit(view, column.unit)
+        given = _parse_unit(view, column.unit)
         if not goal_text and (wanted is None or not wanted.unit):
             return SAME, (column.unit, "")
-    goal_unit = _unit(view, goal_text)
+    goal_unit = _parse_unit(view, goal_text)
     try:
         change = conversion(given, goal_unit)
     except ValueError as error:
@@ -753,7 +760,7 @@ def _unit_change(view: _View, target: str) -> tuple[Conversion, tuple[str, str]]
     return change, (given.text, goal_text)
 
 
-def _unit(view: _View, text: str) -> Unit:
+def _parse_unit(view: _ColumnCells, text: str) -> Unit:
     """The unit that a text means. Raises TableError with suggestions."""
     if text in ("", "1"):
         return Unit(text="")
@@ -809,7 +816,7 @@ def _concatenate(tables: Sequence[Table], site: str) -> Table:
     )
 
 
-def _order_notes(table: Table, section: Site, contract: DataContract | None) -> list[str]:
+def _check_time_order(table: Table, section: Site, contract: DataContract | None) -> list[str]:
     """Sentences about times that repeat or decrease within their series, with rows of the file."""
     described = section.table_schema
     header = contract.time if contract is not None else None
@@ -824,13 +831,13 @@ def _order_notes(table: Table, section: Site, contract: DataContract | None) -> 
         )
     if header is None or header not in table:
         return []
-    seconds = _seconds(table, header)
+    seconds = _read_seconds(table, header)
     if seconds is None:
         return []
     keys = [
         one
         for key in (*described.primary_key, contract.trace if contract is not None else None)
-        if key is not None and (one := _key_header(key, section, contract)) != header
+        if key is not None and (one := _find_key_header(key, section, contract)) != header
     ]
     groups = np.zeros(table.rows, dtype=np.int64)
     for key in dict.fromkeys(keys):
@@ -852,15 +859,17 @@ def _order_notes(table: Table, section: Site, contract: DataContract | None) -> 
     if twice.any():
         at = int(np.argmax(twice))
         notes.append(
-            f"times in `{header}` repeat in {_pairs(table, ranked[:-1][twice], ranked[1:][twice])}"
+            f"times in `{header}` repeat in {_format_row_pairs(table, ranked[:-1][twice], ranked[1:][twice])}"
             f" (`{table.texts(header)[ranked[at]]}` first){hint}"
         )
     if back.any():
-        notes.append(f"times in `{header}` decrease in {_pairs(table, before[back], after[back])}")
+        notes.append(
+            f"times in `{header}` decrease in {_format_row_pairs(table, before[back], after[back])}"
+        )
     return notes
 
 
-def _seconds(table: Table, header: str) -> NDArray[np.float64] | None:
+def _read_seconds(table: Table, header: str) -> NDArray[np.float64] | None:
     """The times of a column in seconds, NaN where unknown; None if the order of day and month is
     open, which evaluation reports.
     """
@@ -883,15 +892,15 @@ def _seconds(table: Table, header: str) -> NDArray[np.float64] | None:
     )
 
 
-def _key_header(key: str, section: Site, contract: DataContract | None) -> str:
+def _find_key_header(key: str, section: Site, contract: DataContract | None) -> str:
     """The header in the read table of a column that `primaryKey` names."""
-    found = _contract_column(contract, key)
+    found = _search_contract(contract, key)
     if found is not None:
         return found.source
     column = next((one for one in section.table_schema.columns if one.key == key), None)
     if column is not None and contract is not None:
-        found = _contract_column(contract, *column.titles)
-        return found.source if found is not None else _plain_target(column, contract)
+        found = _search_contract(contract, *column.titles)
+        return found.source if found is not None else _choose_target(column, contract)
     return one_line(key)
 
 
@@ -899,7 +908,7 @@ MAX_PAIRS = 3
 """Pairs of rows that a note lists."""
 
 
-def _pairs(table: Table, first: NDArray[np.int64], second: NDArray[np.int64]) -> str:
+def _format_row_pairs(table: Table, first: NDArray[np.int64], second: NDArray[np.int64]) -> str:
     """``rows 12 and 13, 40 and 41 and 5 more pairs`` of the file."""
 
     def row(index: int) -> str:

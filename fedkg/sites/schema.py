@@ -141,7 +141,7 @@ def _is_annotation(key: str) -> bool:
     return key.startswith("@") or ":" in key
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     """One text as a list of texts; numbers, as YAML reads them, as texts."""
     items = value if isinstance(value, list | tuple) else [] if value is None else [value]
     if isinstance(value, dict):
@@ -283,12 +283,12 @@ class Column(_Part):
                 for titles in value.values()
                 for title in (titles if isinstance(titles, list) else [titles])
             )
-        return _listed(value)
+        return _as_list(value)
 
     @field_validator("null", mode="before")
     @classmethod
     def _null_list(cls, value: Any) -> Any:
-        return _listed(value)
+        return _as_list(value)
 
     @field_validator("values", mode="before")
     @classmethod
@@ -334,7 +334,7 @@ class TableSchema(_Part):
     @field_validator("primary_key", mode="before")
     @classmethod
     def _key_list(cls, value: Any) -> Any:
-        return _listed(value)
+        return _as_list(value)
 
     @model_validator(mode="after")
     def _unique(self) -> TableSchema:
@@ -434,7 +434,7 @@ class Site(_Part):
     @field_validator("url", "null", mode="before")
     @classmethod
     def _url_list(cls, value: Any) -> Any:
-        return _listed(value)
+        return _as_list(value)
 
     @field_validator("dialect", "table_schema", mode="before")
     @classmethod

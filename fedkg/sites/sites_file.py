@@ -53,7 +53,7 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
     document, lines = _read_document(path, text)
     base, name = path.parent, str(path)
     if "sites" not in document and ("tables" in document or "url" in document):
-        return _csvw(document, base, name, lines)
+        return _load_csvw(document, base, name, lines)
     sites = document.get("sites")
     if not isinstance(sites, dict) or not sites:
         raise TableError(
@@ -64,12 +64,14 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
             help="sites: {north: {url: north.csv}}",
         )
     unknown = [
-        key for key in document if key not in (*COMMON, "sites", "title") and not _is_free(key)
+        key
+        for key in document
+        if key not in (*COMMON, "sites", "title") and not _is_annotation(key)
     ]
     if unknown:
         near = nearest_name(str(unknown[0]), [*COMMON, "sites"])
         raise TableError(
-            f"{name}: unknown field `{unknown[0]}`{_line((str(unknown[0]),), lines)}",
+            f"{name}: unknown field `{unknown[0]}`{_format_line((str(unknown[0]),), lines)}",
             expected=", ".join(f"`{key}`" for key in ("sites", *COMMON)),
             help=f"did you mean `{near}`?" if near else "",
         )
@@ -84,7 +86,7 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
                 expected="letters, digits and _ . / ( ) - with a letter or digit first",
                 help='put a number in quotes: "1"',
             )
-        found[site] = _site(section, common, base, name, ("sites", site), lines)
+        found[site] = _load_site(section, common, base, name, ("sites", site), lines)
     return SitesFile(path=name, sites=found, lines=lines)
 
 
@@ -100,7 +102,7 @@ def find_site(sites: SitesFile, name: str) -> Site:
     return sites.sites[name]
 
 
-def _is_free(key: object) -> bool:
+def _is_annotation(key: object) -> bool:
     return isinstance(key, str) and (key.startswith("@") or ":" in key)
 
 
@@ -165,7 +167,7 @@ def _name_null_keys(value: Any) -> Any:  # YAML
     return [_name_null_keys(item) for item in value] if isinstance(value, list) else value
 
 
-def _csvw(
+def _load_csvw(
     document: Document, base: Path, name: str, lines: Mapping[tuple[str, ...], int]
 ) -> SitesFile:
     """The sites of a CSVW metadata file, one for each table."""
@@ -186,11 +188,11 @@ def _csvw(
                 f"{name}: two tables have the name `{site}`",
                 help="write a sites file with `metadata` for each site",
             )
-        sites[site] = _site(table, common, base, name, place, lines, csvw=True)
+        sites[site] = _load_site(table, common, base, name, place, lines, csvw=True)
     return SitesFile(path=name, sites=sites, lines=dict(lines))
 
 
-def _site(
+def _load_site(
     section: Any,  # YAML
     common: Mapping[str, Any],
     base: Path,
@@ -205,27 +207,27 @@ def _site(
         section = {"url": section}
     if not isinstance(section, dict):
         raise TableError(
-            f"{name}: site `{place[-1]}` must be a section with fields{_line(place, lines)}",
+            f"{name}: site `{place[-1]}` must be a section with fields{_format_line(place, lines)}",
             help=f"{place[-1]}: {{url: {place[-1]}.csv}}",
         )
-    section = _with_lines(section, place, lines)
-    common = _with_lines(common, (), lines)
+    section = _add_lines(section, place, lines)
+    common = _add_lines(common, (), lines)
     merged = dict(section)
     if not csvw and isinstance(section.get("metadata"), str):
-        merged = _merge(merged, _metadata_of(base / section["metadata"], section, base))
+        merged = _merge(merged, _load_metadata(base / section["metadata"], section, base))
         if "null" not in section and "null" in common:
-            merged["null"] = [*_texts(common["null"]), *_texts(merged.get("null"))]
+            merged["null"] = [*_list_texts(common["null"]), *_list_texts(merged.get("null"))]
     merged = _merge(merged, common)
     if csvw and isinstance(merged.get("tableSchema"), str):
         merged["tableSchema"], _ = _read_document(base / merged["tableSchema"])
     try:
         site = Site.model_validate(merged, context={"csvw": csvw})
     except ValidationError as error:
-        raise _wrong_fields(name, error.errors(), place, lines) from error
+        raise _make_field_error(name, error.errors(), place, lines) from error
     remote = next((url for url in site.url if "://" in url), None)
     if remote is not None:
         raise TableError(
-            f"{name}: {'.'.join((*place, 'url'))} is an address{_line((*place, 'url'), lines)}",
+            f"{name}: {'.'.join((*place, 'url'))} is an address{_format_line((*place, 'url'), lines)}",
             expected="the path of a file",
             received=remote,
             help="download the file; fedkg opens no connection for a table",
@@ -233,7 +235,7 @@ def _site(
     return site.model_copy(update={"url": tuple(str(base / url) for url in site.url)})
 
 
-def _with_lines(
+def _add_lines(
     section: Mapping[str, Any], place: tuple[str, ...], lines: Mapping[tuple[str, ...], int]
 ) -> dict[str, Any]:
     """The section with the line of each column in the file, for messages. `Any`: YAML."""
@@ -264,11 +266,11 @@ def _merge(own: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(inner, dict) and isinstance(outer, dict):
                 merged[key] = {**outer, **inner}
         elif key == "tableSchema" and isinstance(merged[key], dict) and isinstance(value, dict):
-            merged[key] = {**value, **merged[key], "columns": _columns(merged[key], value)}
+            merged[key] = {**value, **merged[key], "columns": _merge_columns(merged[key], value)}
     return merged
 
 
-def _columns(own: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
+def _merge_columns(own: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
     """The common columns, with the fields that the site states for the column of the same name."""
     mine, theirs = own.get("columns", []), common.get("columns", [])
     if not isinstance(mine, list) or not isinstance(theirs, list):
@@ -293,14 +295,14 @@ def _columns(own: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
     ]
 
 
-def _metadata_of(path: Path, section: Mapping[str, Any], base: Path) -> dict[str, Any]:
+def _load_metadata(path: Path, section: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """The parts of a CSVW metadata file that describe the table of a site. `Any`: JSON."""
     document, _ = _read_document(path)
     tables = document.get("tables", [document])
     if not isinstance(tables, list):
         tables = []
     tables = [table for table in tables if isinstance(table, dict)]
-    urls = {(base / url).resolve() for url in _texts(section.get("url"))}
+    urls = {(base / url).resolve() for url in _list_texts(section.get("url"))}
     named = [
         table
         for table in tables
@@ -332,13 +334,13 @@ def _relative(path: Path, base: Path) -> str:
     return str(path.relative_to(base)) if path.is_relative_to(base) else str(path.resolve())
 
 
-def _texts(value: object) -> list[str]:
+def _list_texts(value: object) -> list[str]:
     if isinstance(value, str):
         return [value]
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _wrong_fields(
+def _make_field_error(
     name: str,
     errors: list[ErrorDetails],
     place: tuple[str, ...],
@@ -348,9 +350,9 @@ def _wrong_fields(
     said: dict[str, None] = {}
     for error in errors:
         path = (*place, *(str(part) for part in error["loc"] if part not in ("str", "Format")))
-        text = _field_problem(error)
+        text = _describe_problem(error)
         field = ".".join(path)
-        said[f"{f'`{field}`: ' if field else ''}{text}{_line(path, lines)}"] = None
+        said[f"{f'`{field}`: ' if field else ''}{text}{_format_line(path, lines)}"] = None
     shown = list(said)[:MAX_FIELDS_SHOWN]
     if len(said) > len(shown):
         shown.append(f"and {len(said) - len(shown)} more")
@@ -359,7 +361,7 @@ def _wrong_fields(
     return TableError(f"{name}: {len(said)} fields are wrong\n  " + "\n  ".join(shown))
 
 
-def _field_problem(error: ErrorDetails) -> str:
+def _describe_problem(error: ErrorDetails) -> str:
     match error["type"]:
         case "extra_forbidden":
             known = sorted(
@@ -382,7 +384,7 @@ def _field_problem(error: ErrorDetails) -> str:
     return f"{error['msg'][0].lower()}{error['msg'][1:]}"
 
 
-def _line(path: tuple[str, ...], lines: Mapping[tuple[str, ...], int]) -> str:
+def _format_line(path: tuple[str, ...], lines: Mapping[tuple[str, ...], int]) -> str:
     """`` (line 12)`` of a field or of the section around it; "" if unknown."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:

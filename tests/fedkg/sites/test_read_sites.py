@@ -479,3 +479,27 @@ def test_times_of_a_workbook_need_no_format(tmp_path: Path, contract: DataContra
         contract,
     )
     assert found.table.texts("time") == ["2016-07-04 09:00:00", "2016-07-05 00:00:00"]
+
+
+def test_common_parts_hold_for_sites_that_do_not_state_them(
+    tmp_path: Path, contract: DataContract
+) -> None:
+    sites = """\
+null: ["-1"]
+datatype: {decimalChar: ","}
+tableSchema: {columns: [{name: pressure, titles: P, unit: mbar}, {name: temp, titles: T}]}
+sites:
+  a: {url: a.csv, datatype: {groupChar: "."}}
+  b:
+    url: b.csv
+    null: [kaputt]
+    tableSchema: {columns: [{name: pressure, unit: bar}, {name: temp, suppressOutput: true}]}
+"""
+    bodies = {"a": "P;T\n1.500,5;20\n-1;30\n", "b": "P;pressure\n1,5;x\nkaputt;y\n"}
+    one = read(tmp_path, sites, contract, **bodies).table
+    assert one.numbers("p [bar]")[0] == 1.5005
+    assert math.isnan(one.numbers("p [bar]")[1])
+    two = read(tmp_path, sites, contract, site="b", **bodies)
+    assert two.table.headers == ("p [bar]", "pressure")
+    assert two.table.numbers("p [bar]")[0] == 1.5
+    assert [column.target for column in two.columns] == ["p [bar]"]
