@@ -168,7 +168,9 @@ def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: 
             raise table.missing(
                 own,
                 needed=f"site {name} needs (map it under sites.{name}.columns if it has another "
-                "name)",
+                "name)"
+                if job.data.sites_file is None
+                else f"site {name} needs (describe it in {job.data.sites_file})",
             )
         if header in texts:
             frame = frame.with_texts(header, table.texts(own))

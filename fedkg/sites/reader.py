@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -271,9 +271,9 @@ def _map_columns(source: _Source) -> tuple[Table, list[ColumnReading]]:
                 "suppressOutput: true",
             )
         implied = Column(name=header)
-        wanted = None
-        if contract is not None and source.has_header:
-            wanted = next((one for one in contract.columns if one.source == header), None)
+        wanted = _find_implied(source, header, targets)
+        if wanted is not None:
+            header = wanted.source
         headers[header], reading = _read_cells(source, implied, position, header, wanted)
         if wanted is not None or (contract is not None and header == contract.time):
             readings.append(reading)
@@ -290,6 +290,24 @@ def _map_columns(source: _Source) -> tuple[Table, list[ColumnReading]]:
         parts=((raw.name, raw.rows),),
     )
     return table, readings
+
+
+def _find_implied(
+    source: _Source, header: str, targets: Mapping[str, Column]
+) -> ContractColumn | None:
+    """The contract column that a column without description is: its header is that of the rules,
+    or it is the name of a signal that no other column is.
+    """
+    if source.contract is None or not source.has_header:
+        return None
+    columns = source.contract.columns
+    found = next((one for one in columns if one.source == header), None)
+    if found is not None:
+        return found
+    named = [one for one in columns if signal_name(one) == header]
+    headers = {one.source for one in named}
+    taken = headers & {*source.table.headers, *targets}
+    return named[0] if len(headers) == 1 and not taken else None
 
 
 def _format_header_row(raw: Table) -> str:

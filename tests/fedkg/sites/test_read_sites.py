@@ -88,6 +88,14 @@ def test_units_convert_to_the_nearest_float(tmp_path: Path, contract: DataContra
     assert math.isnan(table.numbers("p [bar]")[2])
 
 
+def test_a_column_with_the_name_of_a_signal_needs_no_description(
+    tmp_path: Path, contract: DataContract
+) -> None:
+    found = read(tmp_path, "sites: {a: a.csv}", contract, a="pressure,temp,T [degC]\n1,2,3\n")
+    assert found.table.headers == ("p [bar]", "temp", "T [degC]")
+    assert found.table.numbers("p [bar]").tolist() == [1]
+
+
 def test_the_unit_in_a_header_counts_where_no_unit_is_stated(
     tmp_path: Path, contract: DataContract
 ) -> None:
