@@ -26,7 +26,7 @@ from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.learn import Learnt, Rates, learn
 from fedkg.granger.moments import Series, series_of
 from fedkg.granger.protocol import traffic
-from fedkg.granger.system import System, places_of, recorded
+from fedkg.granger.synthetic_systems import System, places_of, recorded
 
 RATES = Rates(client=1e-4, server=1e-5, causes=1e-4)
 TARGET, COMPILED_TARGET = 10.0, 100.0

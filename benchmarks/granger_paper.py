@@ -4,7 +4,7 @@
 
 The paper gives neither learning rates nor noise nor the clients' matrices, so magnitudes differ;
 the benchmark compares the order. In the simulated system the causes are identifiable: a slow,
-strongly excited client drives a fast, quiet one; see `fedkg.granger.system`. Table 3: the learned
+strongly excited client drives a fast, quiet one; see `fedkg.granger.synthetic_systems`. Table 3: the learned
 blocks against the true ones. Table 4: losses on changed systems with frozen parameters, for the
 method and three baselines: no client augmentation (theta stays 0), no server (eta_2 = 0, no
 causes), and a client trained before the server. Table 5: the server's loss as measurements and
@@ -27,7 +27,7 @@ from reporting.rows import format_spread
 from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.learn import Learnt, Rates, at_rest, learn, losses_of
 from fedkg.granger.moments import Series, moments, series_of
-from fedkg.granger.system import System, places_of, recorded, two_clients
+from fedkg.granger.synthetic_systems import System, places_of, recorded, two_clients
 
 CHANGES = ("5 %", "45 %", "85 %", "125 %", "preserve", "reverse", "eliminate", "bidirectional")
 PAPER_4 = {

@@ -24,8 +24,8 @@ from fedkg.data.sets import data_set
 from fedkg.granger.detect import area_under_roc, step_losses
 from fedkg.granger.learn import Rates, learn
 from fedkg.granger.moments import series_of
-from fedkg.granger.over_time import cut
-from fedkg.granger.states import Measured, client_of
+from fedkg.granger.state_extraction import Measured, client_of
+from fedkg.granger.time_varying_causes import cut
 
 CLIENTS = {
     "vibration": ("Accelerometer1RMS", "Accelerometer2RMS"),

@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from peers.own_process import Peer, PeerError, peer_process
+from peers.peer_process import Peer, PeerError, peer_process
 from reporting.rows import Row, compare, missing, without_peer
 from torch import Tensor
 

@@ -11,7 +11,7 @@ parts from the graph, and writing the rows.
 
 The peer does less work: rdflib parses and translates each query and answers none. Before the
 timing, the rows of twenty queries are compared with the solutions of their static parts in
-pyoxigraph. The floor reads the files. `legacy_compile.py` times the whole command, the graph
+pyoxigraph. The floor reads the files. `compile_command.py` times the whole command, the graph
 included.
 """
 
@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyoxigraph as ox
-from legacy_compile import Bench
+from compile_command import Bench
 from reporting.rows import compare, limit
 
 from fedkg.pack import Pack

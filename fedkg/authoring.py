@@ -20,7 +20,7 @@ from fedkg.errors import FedkgError, LimitError, MissingExtra, TableError, Usage
 from fedkg.limits import read_file
 
 if TYPE_CHECKING:
-    from fedkg.evaluation.examples import ExampleResult
+    from fedkg.evaluation.example_runner import ExampleResult
     from fedkg.pack import Pack
     from fedkg.tables import Table
     from fedkg_compiler.authoring.fixes import Mended
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.inputs import Inputs
     from fedkg_compiler.reason.describe import Description
     from fedkg_compiler.reason.difference import RuleDifference
-    from fedkg_compiler.reason.origin import Origin
+    from fedkg_compiler.reason.row_provenance import Origin
 
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """First bytes of workbooks, Parquet files and archives."""
@@ -161,7 +161,7 @@ def run_examples(
         UsageError: a file does not exist.
         MissingExtra: the compiler is not installed.
     """
-    from fedkg.evaluation.examples import run_example
+    from fedkg.evaluation.example_runner import run_example
 
     result = check(paths, text=text, graphs=graphs, fresh=True)
     if any(item.severity == "error" for item in result.diagnostics):
@@ -300,7 +300,7 @@ def find_origins(
     if not all(is_authored(path) for path in paths):
         return ()
     with needs_compiler("explaining rules"):
-        from fedkg_compiler.reason.origin import origins as found
+        from fedkg_compiler.reason.row_provenance import origins as found
 
         return tuple(found(paths, rules, entity))
 

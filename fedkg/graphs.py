@@ -37,7 +37,7 @@ def load_node_table(graphs: Sequence[str]) -> NodeTable:
     with needs_compiler("reading graphs"):
         from fedkg_compiler.ontology.node_table import node_table as table_of
         from fedkg_compiler.ontology.stores.opening import open_graph
-        from fedkg_compiler.ontology.stores.parts import StoredTriples
+        from fedkg_compiler.ontology.stores.triple_files import StoredTriples
 
         triples, checksums = [], {}
         for name in graphs:

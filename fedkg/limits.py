@@ -53,18 +53,19 @@ DEFAULTS = {
     "depth": 100,
     "workbook": 64 * MB,
     "rules": 1 * MB,
-    "statements": 10_000,
+    "statements": 5_000,
     "graph": 64 * MB,
     "triples": 1_000_000,
     "inferred": 10,
     "seconds": 120,
-    "query": 5,
+    "query": 1,
     "memory": 400 * MB,
 }
 """Every limit by name.
 
 `workbook`: openpyxl makes an object of every cell. Larger tables are better kept as CSV or Parquet.
-`rules`, `statements`: ten thousand rules compile in about six seconds. Put longer lists in a sheet.
+`rules`, `statements`: checking five thousand rules takes about five seconds. Put longer lists in a
+sheet.
 `graph`, `triples`: the largest ontologies have 45 MB. Larger graphs take several GB of memory.
 `seconds`: a graph of 64 MB takes up to a minute on a slow core.
 `query`: a query of the rule library takes less than a second on a million triples.

@@ -15,21 +15,21 @@ from fedkg.errors import LimitError
 from fedkg.limits import limit, require_within_limit, time_limit
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
-from fedkg_compiler.binding.clients import (
+from fedkg_compiler.binding.binding_result import Outcome
+from fedkg_compiler.binding.client_scopes import (
     NOWHERE,
     check_client,
     in_scope,
     without_private_checksums,
 )
-from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
 from fedkg_compiler.binding.name_lookup import Over, names_in
-from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.problems import Problems, TooManyErrors
 from fedkg_compiler.binding.quantifiers import fresh
 from fedkg_compiler.binding.rule import bind_rule
-from fedkg_compiler.binding.sheets import Sheets
+from fedkg_compiler.binding.sheet_cache import Sheets
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
@@ -38,8 +38,8 @@ from fedkg_compiler.library import LibraryFile, audible, library_files, settle_l
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.statement_binder import bind_statements
 from fedkg_compiler.syntax import RuleFile, parse, parse_bytes, statement_count
-from fedkg_compiler.syntax.sheets import is_table
 from fedkg_compiler.syntax.source_text import decode
+from fedkg_compiler.syntax.table_detection import is_table
 from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre, Signal, Use
 from fedkg_compiler.waivers import Waivers
 
@@ -359,7 +359,7 @@ def _compile(
     outcome.sources = without_private_checksums(outcome.sources, sources)
     pack = _pack(outcome, names, sources.book)
     if outcome.knowledge:
-        from fedkg_compiler.knowledge.proof import prove
+        from fedkg_compiler.knowledge.consistency_proof import prove
 
         pack, said = prove(pack, {model.name.text: model.name.span for model in names.knowledge})
         problems.add(said)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from fedkg._internal.name_matching import Suggestion, did_you_mean
-from fedkg_compiler.binding.outcome import Outcome
+from fedkg_compiler.binding.binding_result import Outcome
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Diagnostic

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedkg_compiler.binding.column_places import Sources
-from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.binding.sheets import Sheets
+from fedkg_compiler.binding.binding_result import Outcome
+from fedkg_compiler.binding.sheet_cache import Sheets
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.syntax import RuleFile
 
@@ -47,7 +47,7 @@ def bind_statements(
 def _declared(names: Names, sources: Sources, sheets: Sheets, outcome: Outcome) -> None:
     """Inferences, sets, causes and examples."""
     if names.infers:
-        from fedkg_compiler.binding.inferences import bind_infer
+        from fedkg_compiler.binding.infer_statement import bind_infer
 
         for infer in names.infers:
             bind_infer(infer, sources, outcome)

@@ -321,7 +321,7 @@ def _violation_lines(broken: Violations, pack: Pack, table: Table) -> Iterator[s
 def _show(result: Evaluation, comparison: Comparison | None) -> None:
     from rich.text import Text
 
-    from fedkg.evaluation.present import comparison_lines, outcome, rules_table
+    from fedkg.evaluation.result_presentation import comparison_lines, outcome, rules_table
 
     console = stdout_console()
     if result.rules:

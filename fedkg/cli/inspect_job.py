@@ -60,11 +60,11 @@ def inspect_job(path: Path, as_json: bool) -> None:
 def _description(path: Path) -> dict[str, Any]:
     """The inputs of a job as JSON. `Any`: JSON."""
     from fedkg.jobs.causes.job_file import is_causes_job, read_causes_job
+    from fedkg.jobs.code_trust import list_imports
     from fedkg.jobs.folder import ENVIRONMENT, RunFolder
-    from fedkg.jobs.schema.addresses import is_address
+    from fedkg.jobs.schema.endpoint_addresses import is_address
     from fedkg.jobs.schema.job_reader import parse_job, read_job
     from fedkg.jobs.sweep.plan import is_sweep, read_plan
-    from fedkg.jobs.trust import list_imports
 
     if not path.exists():
         raise UsageError(

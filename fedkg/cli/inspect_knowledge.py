@@ -49,7 +49,7 @@ def other_content_lines(pack: Pack, rows: int) -> Iterator[str]:
 
 
 def _model(pack: Pack, model: KnowledgeModel) -> Iterator[str]:
-    from fedkg.pack.text import row_text
+    from fedkg.pack.formula_text import row_text
 
     what = "range of" if model.kind == "range" else "prediction of"
     proven = {"nonempty": "never empty", "within": "always inside its ranges"}
@@ -68,8 +68,8 @@ def _model(pack: Pack, model: KnowledgeModel) -> Iterator[str]:
 
 def _answer(pack: Pack, model: KnowledgeModel, clause: Clause) -> str:
     """What a clause allows or predicts: ``B, C``, ``12 .. 0.5 * flow kg/h``, ``at least 3 bar``."""
+    from fedkg.pack.formula_text import Names, row_names, term_text
     from fedkg.pack.terms import Param
-    from fedkg.pack.text import Names, row_names, term_text
 
     if clause.anything:
         return "anything"

@@ -74,7 +74,7 @@ def inspect(
 
 def description(pack: Pack, rows: int) -> dict[str, Any]:
     """The pack as JSON. `Any`: JSON."""
-    from fedkg.pack.text import formula_text, keys_text, row_text
+    from fedkg.pack.formula_text import formula_text, keys_text, row_text
 
     manifest = pack.manifest
     per_rule = Counter(int(rule) for bank in pack.banks for rule in bank.rule)
@@ -168,7 +168,7 @@ def _show(pack: Pack, rows: int, parts: bool, name: str) -> None:
 
 def inference_text(pack: Pack, inference: Inference) -> str:
     """The formula of an inference with its unknowns: ``always within 2 h (?low <= volume)``."""
-    from fedkg.pack.text import formula_text, row_names
+    from fedkg.pack.formula_text import formula_text, row_names
 
     bank = pack.conditions[inference.condition]
     names = row_names(pack.manifest.contract, bank, 0)

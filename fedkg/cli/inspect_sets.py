@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fedkg.cli.console import count
 
 if TYPE_CHECKING:
-    from fedkg.pack.sets import ClientSet, KeptSet
+    from fedkg.pack.feasible_sets import ClientSet, KeptSet
 
 
 def set_lines(sets: Sequence[KeptSet], most: int) -> Iterator[str]:
@@ -51,8 +51,8 @@ def _client_text(kept: KeptSet) -> str:
 
 def _shape(kept: KeptSet, entry: ClientSet) -> str:
     """``box(low = 0 kg/h, high = 50 kg/h)``; ``job`` for a number from the job."""
-    from fedkg.pack.sets import ARGUMENTS
-    from fedkg.pack.text import number_text
+    from fedkg.pack.feasible_sets import ARGUMENTS
+    from fedkg.pack.formula_text import number_text
 
     said = []
     for name, number in zip(kept.arguments, entry.numbers, strict=True):

@@ -250,7 +250,7 @@ def _find_problem(
     contract: DataContract, tables: Sequence[Table], missing: Literal["error", "skip"]
 ) -> str:
     """Why rules cannot be evaluated on the tables; "" if they can."""
-    from fedkg.evaluation.readings import table_values
+    from fedkg.evaluation.value_matrix import table_values
 
     for table in tables:
         try:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fedkg.cli.console import print_note, stderr_console
-from fedkg.jobs.measure import MEASURE_BY_COLUMN
+from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from fedkg.cli.console import print_line, stdout_console
-from fedkg.jobs.measure import MEASURE_BY_COLUMN, MEASURES, Measure, plural_event
+from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, MEASURES, Measure, plural_event
 
 
 def _legend(measure: Measure, shown: Container[str], event: str) -> str:

@@ -14,7 +14,7 @@ from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
 from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
 
 if TYPE_CHECKING:
-    from fedkg.evaluation.examples import ExampleResult
+    from fedkg.evaluation.example_runner import ExampleResult
 
 
 def run_examples(

@@ -42,7 +42,7 @@ def _show(found: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from fedkg.jobs.measure import MEASURE_BY_COLUMN
+    from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     several = len(found["runs"]) > 1

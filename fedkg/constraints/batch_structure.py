@@ -17,8 +17,8 @@ from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.traces import Traces
 
 if TYPE_CHECKING:
+    from fedkg.constraints.fused.bank_program import Fused
     from fedkg.constraints.fused.batch import FusedBatch, Places
-    from fedkg.constraints.fused.bound import Fused
     from fedkg.constraints.fused.call import Call
 
 
@@ -34,7 +34,7 @@ def bank_loops(bank: BankTensors, dtype: torch.dtype, missing: bool) -> BankLoop
 
     None where there are none.
     """
-    from fedkg.constraints.fused.bound import fused
+    from fedkg.constraints.fused.bank_program import fused
     from fedkg.constraints.fused.call import Call
 
     program = fused(bank, dtype, missing=missing)

@@ -20,7 +20,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
-from fedkg.constraints.binding.numbers import computing_dtype
+from fedkg.constraints.binding.rule_values import computing_dtype
 from fedkg.constraints.engine.penalty import penalty_form
 from fedkg.constraints.module_registry import registered_module
 from fedkg.constraints.report import ConstraintReport

@@ -25,10 +25,7 @@ from fedkg.constraints.binding.arguments import batch_of, check_floating, weight
 from fedkg.constraints.binding.batch import Batch, read_batch
 from fedkg.constraints.binding.horizon import check_horizons, horizons
 from fedkg.constraints.binding.layout import AnyLayout, InputLayout, outputs_of
-from fedkg.constraints.binding.numbers import computing_dtype, input_numbers, output_numbers, wiring
-from fedkg.constraints.binding.plan import ALWAYS, STEPS, Plan, make_plan
-from fedkg.constraints.binding.plausible import check_probabilities, check_units, not_finite
-from fedkg.constraints.binding.views import (
+from fedkg.constraints.binding.model_input_views import (
     Keys,
     Previous,
     codes_of,
@@ -37,8 +34,16 @@ from fedkg.constraints.binding.views import (
     model_inputs,
     why_inactive,
 )
+from fedkg.constraints.binding.plan import ALWAYS, STEPS, Plan, make_plan
+from fedkg.constraints.binding.plausible import check_probabilities, check_units, not_finite
+from fedkg.constraints.binding.rule_values import (
+    computing_dtype,
+    input_numbers,
+    output_numbers,
+    wiring,
+)
 from fedkg.constraints.engine.banks import BankTensors, bank_tensors, chunk_of
-from fedkg.constraints.engine.constants import being_traced, lift
+from fedkg.constraints.engine.device_constants import being_traced, lift
 from fedkg.constraints.engine.materialise import materialise
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
 from fedkg.constraints.engine.sharing import Sharing, share

@@ -22,7 +22,7 @@ from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.penalty import late_scale
-from fedkg.constraints.fused.pay import paid
+from fedkg.constraints.fused.bank_penalties import paid
 
 P = ParamSpec("P")
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.constraints.binding.views import Keys, Previous
+from fedkg.constraints.binding.model_input_views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule
-from fedkg.constraints.specialised.specialised import Tally
+from fedkg.constraints.specialised.fixed_input_rules import Tally
 from fedkg.errors import LayoutError
 
 MOST = 16

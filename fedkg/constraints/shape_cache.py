@@ -23,11 +23,11 @@ from typing_extensions import override
 
 from fedkg.constraints.batch_evaluation import BatchEvaluation, worth_loops
 from fedkg.constraints.batch_structure import BatchStructure
-from fedkg.constraints.binding.numbers import output_numbers, percent, whole_features
 from fedkg.constraints.binding.plan import Condition, Plan
+from fedkg.constraints.binding.rule_values import output_numbers, percent, whole_features
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.engine.traces import Traces
-from fedkg.constraints.plain import is_near
+from fedkg.constraints.kernel_tensor_checks import is_near
 
 if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule
@@ -126,7 +126,7 @@ class Reader:
         scales: list[tuple[float, float, float]],
         dtype: torch.dtype,
     ) -> None:
-        from fedkg.constraints.fused.bound import constants, loops
+        from fedkg.constraints.fused.bank_program import constants, loops
 
         self._work, self._columns, self._count = loops(dtype).numbers_read, columns, len(ways)
         kind = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype

@@ -1,9 +1,15 @@
 """Rules over tables: what holds, what does not, where it is worst. Needs numpy alone."""
 
-from fedkg.evaluation.baseline import Change, Comparison, compare, parse_allowance, read_baseline
+from fedkg.evaluation.baseline_comparison import (
+    Change,
+    Comparison,
+    compare,
+    parse_allowance,
+    read_baseline,
+)
 from fedkg.evaluation.evaluate import evaluate
-from fedkg.evaluation.readings import Readings, table_values
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
+from fedkg.evaluation.value_matrix import Readings, table_values
 
 __all__ = [
     "Change",

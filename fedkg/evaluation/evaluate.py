@@ -13,21 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.timing import Timing
-from fedkg.evaluation.cases import Cases
-from fedkg.evaluation.codes import list_some
-from fedkg.evaluation.ends import Ends
+from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.evaluation.category_codes import list_some
+from fedkg.evaluation.column_reads import reads, rows_that
 from fedkg.evaluation.entities import EntityCounts, EntityTally
-from fedkg.evaluation.faults import row_at_fault
 from fedkg.evaluation.gaps import Gaps
-from fedkg.evaluation.keys import Meant, all_keys, keys_by_rule, keys_notes, strangers_notes
+from fedkg.evaluation.key_mismatches import (
+    Meant,
+    all_keys,
+    keys_by_rule,
+    keys_notes,
+    strangers_notes,
+)
 from fedkg.evaluation.knowledge import knowledge_columns, label_notes, over_time, table_agreement
-from fedkg.evaluation.readings import Readings, rules_text, table_values
-from fedkg.evaluation.reads import reads, rows_that
+from fedkg.evaluation.open_verdicts import Ends
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
 from fedkg.evaluation.row_explanation import is_telling, readings_text
-from fedkg.evaluation.steps import doubled, doubled_notes, table_timing, whole_traces
+from fedkg.evaluation.shape_cases import Cases
 from fedkg.evaluation.tally import Place, Tally
+from fedkg.evaluation.trace_steps import doubled, doubled_notes, table_timing, whole_traces
+from fedkg.evaluation.value_matrix import Readings, rules_text, table_values
+from fedkg.evaluation.violation_location import row_at_fault
 from fedkg.pack import Bank, Pack, is_temporal
 from fedkg.tables import Table
 

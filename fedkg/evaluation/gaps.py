@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.timing import Timing
-from fedkg.evaluation.reads import reads
+from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.evaluation.column_reads import reads
 from fedkg.pack import Bank, DataContract, is_temporal
 from fedkg.tables import Table
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.timing import Timing
-from fedkg.evaluation.codes import class_places, foreign_classes
-from fedkg.evaluation.readings import Readings
-from fedkg.evaluation.reads import reads
-from fedkg.evaluation.steps import whole_traces
+from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.evaluation.category_codes import class_places, foreign_classes
+from fedkg.evaluation.column_reads import reads
+from fedkg.evaluation.trace_steps import whole_traces
+from fedkg.evaluation.value_matrix import Readings
 from fedkg.knowledge import Agreement, agreement
 from fedkg.pack import Compare, Pack, is_temporal
 from fedkg.pack.knowledge import Clause, KnowledgeModel

@@ -36,7 +36,7 @@ from fedkg.pack import (
     subterms,
     used_slots,
 )
-from fedkg.pack.text import formula_text, row_names
+from fedkg.pack.formula_text import formula_text, row_names
 from fedkg.pack.walk import ROWS, subformulas
 
 Values = NDArray[np.float64]

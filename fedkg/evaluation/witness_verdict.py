@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.timing import Timing
+from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.pack import Pack
 
 

@@ -14,7 +14,7 @@ from fedkg.federated.client.losses import (
 from fedkg.federated.client_data import clients_of
 from fedkg.federated.executors import WorkerPool
 from fedkg.federated.problem import Clients, Problem
-from fedkg.federated.record import RoundRecord
+from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions, Scorer
 from fedkg.federated.settings import Own, Settings

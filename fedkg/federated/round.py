@@ -19,14 +19,14 @@ from fedkg.federated.client import wire_precision
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client.start_points import GlobalStart
-from fedkg.federated.client_numbers import per_client
-from fedkg.federated.client_rows import ClientRows, changed
+from fedkg.federated.client_broadcast import per_client
+from fedkg.federated.client_state_store import ClientRows, changed
 from fedkg.federated.executors.protocol import Executor, Updates, Work
 from fedkg.federated.executors.update_stacks import by_client, join_small_stacks
 from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, client_keys, server_seed
-from fedkg.federated.record import RoundRecord
+from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.round_steps import OfClients
 from fedkg.federated.server import guard
 from fedkg.federated.server.robust import Krum

@@ -31,7 +31,7 @@ from fedkg.models.random_streams import Noise
 if TYPE_CHECKING:
     from fedkg.federated.client.losses import Loss
     from fedkg.federated.executors.protocol import Work
-    from fedkg.federated.record import RoundRecord
+    from fedkg.federated.round_record import RoundRecord
     from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
     from fedkg.federated.state import ServerState
 

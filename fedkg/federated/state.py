@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.client_rows import ClientRows, StoredRows, opened, whole
+from fedkg.federated.client_state_store import ClientRows, StoredRows, opened, whole
 from fedkg.models.model_protocols import Params
 
 FORMAT = 2

@@ -12,17 +12,17 @@ import torch
 from fedkg._internal.threads import library_threads
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.algorithm_parts import check
+from fedkg.federated.algorithm_check import check
 from fedkg.federated.client.client_settings import check_paces
-from fedkg.federated.client_rows import ClientRows, placed, whole
+from fedkg.federated.client_state_store import ClientRows, placed, whole
 from fedkg.federated.executors import EXECUTORS, Ranks, WorkerPool, executor_of
 from fedkg.federated.executors.auto import choose
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.privacy.budget import affordable, check_same
 from fedkg.federated.problem import Problem, gathered, pool
 from fedkg.federated.randomness import model_seed
-from fedkg.federated.record import RoundRecord
 from fedkg.federated.round import run_round
+from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
 from fedkg.models.model_protocols import Params

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedkg.granger.learn import Learnt
 from fedkg.granger.moments import Series
-from fedkg.granger.reference import adjusted
+from fedkg.granger.reference_estimates import adjusted
 from fedkg.learned_knowledge import CausalEdge
 
 F64 = NDArray[np.float64]
@@ -24,7 +24,7 @@ def edges(series: Series, found: Learnt, p_values: F64 | None = None) -> tuple[C
     the prior rules out are none.
 
     Args:
-        p_values: [M, M], as `fedkg.granger.reference.p_values` gives them.
+        p_values: [M, M], as `fedkg.granger.reference_estimates.p_values` gives them.
     """
     names, each = [client.name for client in series.clients], found.strengths(series)
     strength, lag = found.strength(series), each.argmax(0) + 1
@@ -91,7 +91,7 @@ def reach_of(
     least: float = 0.01,
 ) -> tuple[Reached, ...]:
     """The same by any transition [S, L S], in which clients act on themselves too, as
-    `fedkg.granger.reference.joint` gives one.
+    `fedkg.granger.reference_estimates.joint` gives one.
 
     An effect is the spectral norm of what a unit of the origin's states has become after k steps.
     Clients on which it stays below `least`

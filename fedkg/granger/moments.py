@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedkg.errors import UsageError
 from fedkg.granger.kalman import Client, estimated
-from fedkg.granger.system import places_of
+from fedkg.granger.synthetic_systems import places_of
 
 F64 = NDArray[np.float64]
 Allowed = NDArray[np.bool_]

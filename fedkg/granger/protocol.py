@@ -7,7 +7,7 @@ gradient. The server keeps the last states of all, as many steps as the longest 
 further lags are sent nowhere, and cost
 no privacy beyond that of each step, for they are made of what was sent. A cover is for a change of
 a client's whole record, see
-`fedkg.granger.private`. A_mm of each client goes to the server before, in clear: a cover is over
+`fedkg.granger.differential_privacy`. A_mm of each client goes to the server before, in clear: a cover is over
 the messages of the steps, not over what
 dynamics (and a gain) that were fitted to the measurements say of them. Letters: P states, D
 measurements
@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import UsageError
+from fedkg.granger.differential_privacy import Cover, clip, clipped_rows, projected, response
 from fedkg.granger.kalman import Client, estimated
 from fedkg.granger.learn import Learnt, Rates
 from fedkg.granger.moments import Series
-from fedkg.granger.private import Cover, clip, clipped_rows, projected, response
 
 F64 = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from fedkg.federated.client.start_points import BestModel, GlobalStart, OwnModel
 from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
-from fedkg.federated.pcfedavg.round_numbers import Equally
+from fedkg.federated.pcfedavg.round_step_sizes import Equally
 from fedkg.federated.round_steps import (
     AfterRound,
     AggregationRule,

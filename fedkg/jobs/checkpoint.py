@@ -13,7 +13,7 @@ from safetensors.torch import save
 
 from fedkg.errors import JobError
 from fedkg.federated import ServerState, from_tensors, to_tensors
-from fedkg.federated.client_rows import hold
+from fedkg.federated.client_state_store import hold
 from fedkg.jobs.folder import CHECKPOINTS, RESTORE_HELP, RunFolder
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fedkg.graphs import EndpointFetch, record_fetches
-from fedkg.jobs.schema.addresses import is_address
+from fedkg.jobs.schema.endpoint_addresses import is_address
 
 
 @contextmanager

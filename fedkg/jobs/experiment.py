@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from fedkg.federated import Algorithm, Problem, Settings
+from fedkg.jobs.comparison_metric import Measure
 from fedkg.jobs.folder import Row
-from fedkg.jobs.measure import Measure
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trials import TrialConfig
 from fedkg.learned_knowledge import TimeRange

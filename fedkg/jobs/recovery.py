@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fedkg.errors import FedkgError
-from fedkg.jobs.damage import REBUILDABLE, damage_error
+from fedkg.jobs.file_damage import REBUILDABLE, damage_error
 from fedkg.jobs.folder import RESTORE_HELP, Damage, RunFolder
 
 

@@ -16,9 +16,10 @@ from typing import Any
 
 from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FedkgError, JobError
-from fedkg.jobs.damage import require_run
+from fedkg.jobs.code_trust import require_trust
 from fedkg.jobs.experiment import Experiment
 from fedkg.jobs.experiment_factory import create_experiment
+from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import (
     CHECKSUM_KEY,
     ENVIRONMENT,
@@ -34,13 +35,12 @@ from fedkg.jobs.folder import (
 from fedkg.jobs.recovery import Recovery
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.run_log import state_of
-from fedkg.jobs.schema.addresses import is_address
+from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_differences import list_differences
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.trials import TrialConfig, plan_trials, trial_title
-from fedkg.jobs.trust import require_trust
 from fedkg.pack import pack_bytes, read_pack
 
 LIBRARIES = ("torch", "numpy", "pydantic", "safetensors")

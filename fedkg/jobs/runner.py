@@ -15,21 +15,22 @@ from typing import Any
 from fedkg._internal.threads import library_threads
 from fedkg.errors import MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice, ServerState, initial_state
-from fedkg.federated.algorithm_parts import check
+from fedkg.federated.algorithm_check import check
 from fedkg.federated.executors import Ranks, WorkerPool
 from fedkg.federated.privacy.budget import affordable
 from fedkg.jobs import unevaluated_rules
 from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
+from fedkg.jobs.code_trust import require_trust
 from fedkg.jobs.comparison.noise_diagnosis import explain_lost_training, protected_trials
 from fedkg.jobs.comparison.privacy_spending import describe_privacy
 from fedkg.jobs.comparison.site_spread import describe_local_training
 from fedkg.jobs.comparison.summary import Result, compare_trials, describe_comparison
-from fedkg.jobs.damage import FROM_CHECKPOINTS, FROM_TABLES, require_intact, require_run
 from fedkg.jobs.endpoint_records import record_endpoints
 from fedkg.jobs.events import Event, Listener, ignore_event
-from fedkg.jobs.executor_notes import format_executor_note
+from fedkg.jobs.executor_description import format_executor_note
 from fedkg.jobs.experiment import Experiment, Trial
 from fedkg.jobs.experiment_factory import create_experiment
+from fedkg.jobs.file_damage import FROM_CHECKPOINTS, FROM_TABLES, require_intact, require_run
 from fedkg.jobs.folder import (
     FINAL_TABLES,
     LOCK,
@@ -43,8 +44,8 @@ from fedkg.jobs.folder import (
     next_free_folder,
     table_text,
 )
-from fedkg.jobs.forecast_properties import describe_forecasts
-from fedkg.jobs.protection import privacy_rows
+from fedkg.jobs.forecast_satisfaction_text import describe_forecasts
+from fedkg.jobs.job_privacy import privacy_rows
 from fedkg.jobs.rank_protocol import broadcast_job, broadcast_trial
 from fedkg.jobs.recovery import Recovery, recover
 from fedkg.jobs.rule_pack import load_rules
@@ -63,7 +64,6 @@ from fedkg.jobs.training import (
     train_rounds,
 )
 from fedkg.jobs.trials import TrialConfig, algorithm_section, plan_trials
-from fedkg.jobs.trust import require_trust
 from fedkg.jobs.unused_settings import find_untrained_algorithms, find_unused_settings
 from fedkg.models import Params
 

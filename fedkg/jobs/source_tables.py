@@ -160,6 +160,9 @@ def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: 
         )
     numeric, texts = _numeric_headers(job, contract), _text_headers(job, contract)
     frame = Frame(name=table.name, columns={})
+    for place in (contract.time, contract.trace):
+        if place is not None and place in table:
+            frame = frame.with_texts(place, table.texts(place))
     for header in (*numeric, *texts):
         own, change = given.get(header, (header, None))
         if own not in table:
@@ -177,7 +180,7 @@ def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: 
         else:
             values = table.numbers(own)
             frame = frame.with_numbers(header, values if change is None else change.apply(values))
-    return frame
+    return _iso_times(frame, table, contract)
 
 
 def _resolve_column(key: str, where: str, job: Job, contract: DataContract) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from fedkg.federated.theory.theorems import (
     rate_fit,
     violation_fit,
 )
-from fedkg.jobs.measure import Measure
+from fedkg.jobs.comparison_metric import Measure
 from fedkg.jobs.trials import TrialConfig, algorithm_section, trial_title
 from fedkg.pack import Pack
 from fedkg.violation_zones import ZONES, classify_rate

@@ -15,7 +15,7 @@ from fedkg.federated.executors import Work
 from fedkg.federated.pcfedavg.bound_comparison import promised
 from fedkg.federated.problem import pool
 from fedkg.federated.server.scoring import ScoreOptions
-from fedkg.federated.theory.instruments import sight, theta
+from fedkg.federated.theory.scfa_constants import sight, theta
 from fedkg.jobs.experiment import Trial
 from fedkg.jobs.schema.job import Theory
 from fedkg.jobs.trials import TrialConfig

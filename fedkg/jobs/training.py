@@ -34,20 +34,20 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.client.constraint_penalty import ConstraintPenalty
+from fedkg.federated.device_transfer import device_named, on_device
 from fedkg.federated.executors import Ranks, Work, WorkerPool
 from fedkg.federated.metrics import best_threshold, detection
 from fedkg.federated.model.constrained_outputs import Projected
-from fedkg.federated.on_device import device_named, on_device
-from fedkg.federated.pcfedavg.round_numbers import StepWarning
+from fedkg.federated.pcfedavg.round_step_sizes import StepWarning
 from fedkg.federated.problem import pool
 from fedkg.federated.settings import MIB, Own
-from fedkg.federated.temporal.hard_forecasts import HardForecasts
+from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.experiment import Trial
 from fedkg.jobs.folder import NOTE_SEPARATOR
+from fedkg.jobs.job_privacy import protect_algorithm, trial_seed
 from fedkg.jobs.model_builder import build_model, head_parameters
-from fedkg.jobs.protection import protect_algorithm, trial_seed
-from fedkg.jobs.samples.figures import alarm_precision, mean_figures
+from fedkg.jobs.samples.task_metrics import alarm_precision, mean_figures
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.set_distances import trial_sets
 from fedkg.jobs.site_models import DeployedModels
@@ -305,12 +305,26 @@ def note_missing_sets(config: TrialConfig, pack: Pack) -> tuple[str, ...]:
     )
 
 
-def note_projection(model: Model) -> tuple[str, ...]:
-    """A note on which rules the outputs are projected onto, and which not or only in part."""
+def note_projection(model: Model, pack: Pack) -> tuple[str, ...]:
+    """A note on which rules the outputs are projected onto, and which not or only in part.
+
+    SCFA's hard flags change weights and not answers (specification section 3.1), so rows are
+    projected only if the job asks for it, and the user learns which hard rules answers may violate.
+    """
     if isinstance(model, HardForecasts):
         return (f"every forecast satisfies every hard rule: {', '.join(model.names)}",)
     if not isinstance(model, Projected):
-        return ()
+        hard = [rule.name for rule in pack.manifest.rules if rule.hard and rule.output]
+        return (
+            (
+                (
+                    f"answers may violate the hard rules {', '.join(hard)}; "
+                    "`training.projection: true` enforces those that are linear"
+                ),
+            )
+            if hard
+            else ()
+        )
     free = model.rules.not_projected
     projected = [
         rule.name

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg.compatibility import find_contradictions, format_contradictions
+from fedkg.algorithm_compatibility import find_contradictions, format_contradictions
 from fedkg.errors import JobError
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.consistency import find_inconsistencies

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedkg.errors import JobError
-from fedkg.jobs.damage import damage_error, require_run
+from fedkg.jobs.file_damage import damage_error, require_run
 from fedkg.jobs.folder import JOB, TRIALS, RunFolder
 from fedkg.jobs.sweep.plan import CELLS, is_sweep, read_plan
 

@@ -5,7 +5,7 @@ from fedkg.knowledge.agreement import Agreement, agreement
 from fedkg.knowledge.bins import bin_centres, bin_edges, bin_of, bins_in_interval, expected_number
 from fedkg.knowledge.predictions import predictions
 from fedkg.knowledge.ranges import allowed_classes, allowed_interval
-from fedkg.knowledge.trust import ChosenTrust, choose_trust, folds
+from fedkg.knowledge.trust_cross_validation import ChosenTrust, choose_trust, folds
 
 __all__ = [
     "Agreement",

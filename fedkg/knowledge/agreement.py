@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.timing import Timing
+from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.knowledge.clause_conditions import Float
 from fedkg.knowledge.predictions import predictions
 from fedkg.knowledge.ranges import allowed_classes, allowed_interval

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.timing import Timing
+from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.pack import Bank, Compare, Pack, Param, Term
 from fedkg.pack.knowledge import Clause, Network
 

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fedkg.constraints.binding.layout import InputLayout
+from fedkg.constraints.binding.model_input_views import Keys, Previous
 from fedkg.constraints.binding.plausible import check_units
-from fedkg.constraints.binding.views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import KnowledgeError
 from fedkg.knowledge.bins import bin_edges, bin_of, bins_in_interval

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedkg.constraints.meaning.timing import Timing
+from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.knowledge.clause_conditions import ArrayConditions, Conditions, Float
 from fedkg.knowledge.neural_network import run_network
 from fedkg.pack import Pack

@@ -17,7 +17,7 @@ import torch
 
 from fedkg.constraints.engine.unknown import strict_step
 from fedkg.mining import formula_kernel
-from fedkg.mining.first_step import Steps
+from fedkg.mining.first_step_robustness import Steps
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal, Until
 from fedkg.pack.terms import Negate, Param, Product, Slot, Sum, Term
 

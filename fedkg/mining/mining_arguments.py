@@ -10,9 +10,9 @@ from torch import Tensor
 from fedkg._internal.messages import describe_value
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import KnowledgeError, LayoutError
-from fedkg.mining.pick import Pick
+from fedkg.mining.level_selection import Pick
 from fedkg.pack import Pack
-from fedkg.pack.inference import Inference
+from fedkg.pack.parameter_inference import Inference
 
 
 # `Any`: these functions check values of any type.

@@ -23,14 +23,14 @@ from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import HorizonError, KnowledgeError
+from fedkg.mining.level_selection import Pick, least
 from fedkg.mining.mining_arguments import check_pack, check_pick, check_traces
-from fedkg.mining.pick import Pick, least
 from fedkg.mining.tightest_parameters import MiningResult, mine, satisfied_traces
 from fedkg.mining.trace_channels import read_channels
 from fedkg.pack import Pack
+from fedkg.pack.formula_text import formula_text, row_names
 from fedkg.pack.formulas import Temporal, Until
-from fedkg.pack.inference import Inference
-from fedkg.pack.text import formula_text, row_names
+from fedkg.pack.parameter_inference import Inference
 from fedkg.pack.walk import subformulas
 
 StepRange = tuple[int, int]

@@ -28,8 +28,9 @@ from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import Reach, reach
 from fedkg.errors import KnowledgeError
 from fedkg.mining import formula_kernel
-from fedkg.mining.first_step import Steps, evaluate_first_step
+from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
 from fedkg.mining.formula_program import Lowering, NoProgram
+from fedkg.mining.level_selection import Pick, least
 from fedkg.mining.mining_arguments import check_inference, check_method, check_pick, check_traces
 from fedkg.mining.parameter_levels import (
     ALWAYS,
@@ -41,11 +42,10 @@ from fedkg.mining.parameter_levels import (
     margin_slope,
     robustness_of,
 )
-from fedkg.mining.pick import Pick, least
 from fedkg.mining.trace_channels import Channels, check_horizon, read_channels
 from fedkg.pack import Bank, Pack
 from fedkg.pack.formulas import Compare
-from fedkg.pack.inference import Inference, MinedParameter
+from fedkg.pack.parameter_inference import Inference, MinedParameter
 
 LOOSEST = 1e200
 """Larger than every number of data: a parameter with this value satisfies, or violates, its

@@ -48,6 +48,7 @@ from typing_extensions import override
 
 from fedkg.pack import terms
 from fedkg.pack.contract import TRUTHS
+from fedkg.pack.formula_writer import OPEN, SUM, Writer
 from fedkg.pack.node import FormulaPart, MembersIndex, ParamIndex, Reach, Sign, SlotIndex, Wanted
 from fedkg.pack.numeric.members import at_least
 from fedkg.pack.numeric.scope import Scope
@@ -61,7 +62,6 @@ from fedkg.pack.numeric.three_valued_logic import (
 )
 from fedkg.pack.numeric.windows import initially, temporal, until
 from fedkg.pack.terms import Term
-from fedkg.pack.writing import OPEN, SUM, Writer
 
 if TYPE_CHECKING:
     from fedkg.pack.contract import Column

@@ -24,8 +24,8 @@ from fedkg.pack.numeric.three_valued_logic import Float, Verdict
 
 if TYPE_CHECKING:
     from fedkg.pack.contract import Column
+    from fedkg.pack.formula_writer import Writer
     from fedkg.pack.terms import Term
-    from fedkg.pack.writing import Writer
 
 Sign = int | None
 """How one thing depends on another: 1 never falls, -1 never rises, 0 does not depend on it, None

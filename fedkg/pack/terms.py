@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
+from fedkg.pack.formula_writer import ATOM, OPEN, POWER, PRODUCT, SIGN, SUM, Writer, number_text
 from fedkg.pack.node import MANY, MembersIndex, ParamIndex, Reach, Sign, SlotIndex, TermPart, Wanted
 from fedkg.pack.numeric import intervals
 from fedkg.pack.numeric.intervals import Interval, Ranges
@@ -24,7 +25,6 @@ from fedkg.pack.numeric.members import reduce_members
 from fedkg.pack.numeric.reproducible_powers import is_multiplication, multiplied
 from fedkg.pack.numeric.scope import Scope
 from fedkg.pack.numeric.three_valued_logic import Float, are_whole, finite
-from fedkg.pack.writing import ATOM, OPEN, POWER, PRODUCT, SIGN, SUM, Writer, number_text
 
 if TYPE_CHECKING:
     from fedkg.pack.contract import Column

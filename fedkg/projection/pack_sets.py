@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
-from fedkg.pack.sets import KeptSet
+from fedkg.pack.feasible_sets import KeptSet
 from fedkg.projection.balls import L1Ball, L2Ball, LInfBall
 from fedkg.projection.boxes import Affine, Box, HalfSpace
 from fedkg.projection.monotone import MonotoneCone

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedkg.report.comparison import setting_text
 from fedkg.report.records import CauseRow, RunRecords
+from fedkg.report.trial_groups import setting_text
 
 MAX_EDGES = 12
 """Number of edges shown per discovery, strongest first; `causes.csv` has all."""

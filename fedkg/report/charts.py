@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedkg.jobs.measure import MEASURES, Measure
-from fedkg.report.comparison import Contender, Scenario, mean
+from fedkg.jobs.comparison_metric import MEASURES, Measure
 from fedkg.report.records import ClientRow, RoundRow
+from fedkg.report.trial_groups import Contender, Scenario, mean
 from fedkg.violation_zones import ZONES
 
 Figure = dict[str, Any]

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fedkg.jobs.comparison.paired_test import paired_test
+from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, plural_event
 from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
-from fedkg.jobs.measure import MEASURE_BY_COLUMN, plural_event
-from fedkg.report.comparison import Setting, mean
 from fedkg.report.records import Result, RunRecords
+from fedkg.report.trial_groups import Setting, mean
 from fedkg.report.zone_advice import is_trained_on_rules, result_zone
 from fedkg.violation_zones import classify_rate
 

@@ -11,12 +11,11 @@ from typing import Any
 
 from fedkg._internal.safe_text import escape_hidden_in
 from fedkg.errors import MissingExtra
+from fedkg.jobs.comparison_metric import plural_event
 from fedkg.jobs.folder import REPORT, RunFolder
-from fedkg.jobs.measure import plural_event
 from fedkg.jobs.sweep.plan import is_sweep
 from fedkg.report import charts
 from fedkg.report.causal_edges import causal_edge_table
-from fedkg.report.comparison import Scenario, scenarios
 from fedkg.report.difference_table import difference_table
 from fedkg.report.outcome import describe_outcome
 from fedkg.report.privacy_table import privacy_table
@@ -34,6 +33,7 @@ from fedkg.report.sections import (
 from fedkg.report.site_tables import run_measure, site_tables
 from fedkg.report.sweep_records import read_sweep
 from fedkg.report.theory_tables import property_lines, theory_tables
+from fedkg.report.trial_groups import Scenario, scenarios
 from fedkg.report.zone_advice import zone_advice, zone_basis, zone_legend
 
 HERE = Path(__file__).parent

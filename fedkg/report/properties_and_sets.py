@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fedkg.jobs.forecast_properties import FORECAST_SOURCES
-from fedkg.report.comparison import mean, setting_text
+from fedkg.jobs.forecast_satisfaction_text import FORECAST_SOURCES
 from fedkg.report.records import ForecastRow, RunRecords
+from fedkg.report.trial_groups import mean, setting_text
 
 Lines = list[dict[str, str]]
 

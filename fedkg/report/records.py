@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedkg.errors import UsageError
+from fedkg.jobs.comparison_metric import plural_event
 from fedkg.jobs.folder import ENVIRONMENT, JOB, RESULTS, SPLIT, THEORY, TRIALS, RunFolder
-from fedkg.jobs.measure import plural_event
 
 Json = dict[str, Any]
 """A JSON object from a file. `Any`: JSON."""

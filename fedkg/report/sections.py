@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
 from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
-from fedkg.jobs.measure import MEASURE_BY_COLUMN
-from fedkg.report.comparison import Scenario, mean, setting_text
 from fedkg.report.records import Json, Result, RuleRow, RunRecords
+from fedkg.report.trial_groups import Scenario, mean, setting_text
 from fedkg.violation_zones import classify_rate
 
 MAX_RULES = 8

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedkg.jobs.measure import MEASURES, Measure, plural_event
-from fedkg.report.comparison import Scenario, mean
+from fedkg.jobs.comparison_metric import MEASURES, Measure, plural_event
 from fedkg.report.records import Result, RunRecords, SiteRow
+from fedkg.report.trial_groups import Scenario, mean
 
 MAX_SITES = 30
 """Number of sites shown; if there are more, those with the worst figures."""

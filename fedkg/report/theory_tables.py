@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedkg.report.comparison import mean, setting_text
 from fedkg.report.records import Json
+from fedkg.report.trial_groups import mean, setting_text
 
 Cell = Callable[[Sequence[Json]], str]
 

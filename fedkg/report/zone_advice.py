@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fedkg.report.comparison import mean
 from fedkg.report.records import Result, RuleRow, RunRecords
+from fedkg.report.trial_groups import mean
 from fedkg.violation_zones import ZONES, Zone, classify_rate
 
 MAX_NAMED = 3

@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from fedkg._internal.threads import library_threads
 from fedkg._internal.vmap_dims import move_batch_dim_first
-from fedkg.constraints.binding.numbers import computing_dtype
+from fedkg.constraints.binding.rule_values import computing_dtype
 from fedkg.errors import SetError
 from fedkg.pack import Bank
 from fedkg.teacher import milp

@@ -17,7 +17,7 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
-from peers.own_process import PeerError, peer_process  # noqa: E402  # found by the path above
+from peers.peer_process import PeerError, peer_process  # noqa: E402  # found by the path above
 
 Send = Callable[[object], None]
 Receive = Callable[[], object]

@@ -255,7 +255,7 @@ def both_sets(
     constrained=st.booleans(),
 )
 @FEW
-@pytest.mark.filterwarnings("ignore::fedkg.federated.pcfedavg.round_numbers.StepWarning")
+@pytest.mark.filterwarnings("ignore::fedkg.federated.pcfedavg.round_step_sizes.StepWarning")
 def test_pcfedavg(
     federation: Federation,
     each: list[tuple[str, float]],

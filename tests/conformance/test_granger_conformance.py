@@ -16,10 +16,10 @@ from plain_granger import SENT, Steps, at_rest, on_averages, sequential
 from tries import tries
 
 from fedkg.errors import UsageError
+from fedkg.granger.differential_privacy import Cover
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Rates, learn
 from fedkg.granger.moments import series_of
-from fedkg.granger.private import Cover
 from fedkg.granger.protocol import ClientSide, exchanged
 
 F64 = NDArray[np.float64]

@@ -299,10 +299,16 @@ def main(count: str = "20", seed: str = "0", only: str = "all", seconds: float =
     Path("rules.fkg").write_text('signal p column "p"\nrule low require p <= 3\n')
     Path("p.csv").write_text("p\n1\n")
     # start-up is not measured
-    for module in ("openpyxl", "pyarrow.parquet", "pyshacl", "fedkg.jobs.causes.job_file"):
+    for module in (
+        "openpyxl",
+        "pyarrow.parquet",
+        "pyshacl",
+        "fedkg.jobs.causes.job_file",
+        "fedkg_compiler.shacl.bind",
+        "fedkg_compiler.sparql.query_binder",
+    ):
         importlib.import_module(module)
     from fedkg import authoring
-    from fedkg.limits import limit
 
     authoring.check([Path("rules.fkg")])
     Path("data.nt").write_text(DATA)
@@ -315,8 +321,7 @@ def main(count: str = "20", seed: str = "0", only: str = "all", seconds: float =
             code, spent, most, said = tried([*command])
             slowest, largest = max(slowest, spent), max(largest, most)
             rejected = code in (1, 2) and name in said and "internal error in fedkg" not in said
-            budget = float(seconds) + (limit("query") if kind == "query" else 0)
-            if not rejected or spent > budget or most > BYTES:
+            if not rejected or spent > float(seconds) or most > BYTES:
                 wrong += 1
                 cost = f"{spent:.1f} s, {most / 1e6:.0f} MB"
                 print(f"{kind} {number}: code {code}, {cost}: {said[:200]}")  # noqa: T201

@@ -2,6 +2,6 @@
 
 from fedkg_compiler.authoring.draft import draft_rules
 from fedkg_compiler.authoring.from_sheet import missing_tags
-from fedkg_compiler.authoring.limits import LimitColumns, find_limit_columns
+from fedkg_compiler.authoring.limit_sheet_columns import LimitColumns, find_limit_columns
 
 __all__ = ["LimitColumns", "draft_rules", "find_limit_columns", "missing_tags"]

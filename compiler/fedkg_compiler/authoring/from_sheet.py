@@ -11,10 +11,10 @@ from fedkg._internal.name_matching import nearest_header
 from fedkg.tables import Table, is_unknown
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.authoring.draft_text import Names, quoted, reference, remark, slug
-from fedkg_compiler.authoring.limits import LimitColumns, find_limit_columns
+from fedkg_compiler.authoring.limit_sheet_columns import LimitColumns, find_limit_columns
 from fedkg_compiler.authoring.ranges import plain
 from fedkg_compiler.authoring.sheet_units import row_units, unit_remarks
-from fedkg_compiler.binding.sheet import unit_column
+from fedkg_compiler.binding.sheet_quantifiers import unit_column
 
 LISTED = 12
 UNIT_BEHIND = re.compile(r"\s*[\[(][^\])]*[\])]$")

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import And, AtLeast, Formula, Or, Reduce
 from fedkg.units.unit import NUMBER
+from fedkg_compiler.binding.aggregate_members import Members, member_scope, members_of
 from fedkg_compiler.binding.arithmetic import term_of
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
-from fedkg_compiler.binding.members import Members, member_scope, members_of
-from fedkg_compiler.binding.missing_parts import prune
+from fedkg_compiler.binding.missing_value_pruning import prune
 from fedkg_compiler.binding.name_lookup import variables_in
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.diagnostics.record import Span

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack.causes import CauseRecord, Drive
-from fedkg_compiler.binding.clients import client_of
-from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.client_scopes import client_of
 from fedkg_compiler.binding.declarations import seconds
-from fedkg_compiler.binding.environment import Environment
+from fedkg_compiler.binding.quantifier_values import Environment
 from fedkg_compiler.binding.quantifiers import note_unused, quantify
-from fedkg_compiler.binding.sheets import Sheets
+from fedkg_compiler.binding.sheet_cache import Sheets
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.syntax.tree import Cause, Word
 
 NEARLY = 1e-9

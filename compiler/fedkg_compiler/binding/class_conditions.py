@@ -17,7 +17,7 @@ from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.binding.bound_values import Moving, Value
 from fedkg_compiler.binding.column_registry import BookColumn
-from fedkg_compiler.binding.compare import is_truth
+from fedkg_compiler.binding.comparison_formulas import is_truth
 from fedkg_compiler.binding.name_lookup import variables_of
 from fedkg_compiler.binding.name_readings import Reading
 from fedkg_compiler.binding.scope import Scope

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.ontology.graph import Graph, Resource
-from fedkg_compiler.ontology.standard import FKG, QUDT, RDF, SOSA
+from fedkg_compiler.ontology.standard_vocabularies import FKG, QUDT, RDF, SOSA
 
 Spoken = tuple[Resource, Resource, Resource]
 _QUANTITY = tuple(QUDT + name for name in ("numericValue", "value", "unit", "hasUnit"))

@@ -14,7 +14,7 @@ from fedkg_compiler.binding.aggregates import over_members
 from fedkg_compiler.binding.arithmetic import in_unit, mismatch, term_of
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.class_conditions import is_class, membership
-from fedkg_compiler.binding.compare import MIRRORED, compare, truth_compared
+from fedkg_compiler.binding.comparison_formulas import MIRRORED, compare, truth_compared
 from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.monotone import monotone
 from fedkg_compiler.binding.past_class import past_class

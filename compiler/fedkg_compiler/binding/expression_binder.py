@@ -20,12 +20,12 @@ from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.class_conditions import probability
 from fedkg_compiler.binding.declarations import unit_of
 from fedkg_compiler.binding.functions import FUNCTIONS, call
+from fedkg_compiler.binding.member_unit_conversion import harmonised, in_several_units
 from fedkg_compiler.binding.mined_parameters import mined_value
 from fedkg_compiler.binding.name_lookup import is_probability, names_in, variables_of
 from fedkg_compiler.binding.name_readings import Reading
 from fedkg_compiler.binding.past_values import history, past
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.unit_agreement import harmonised, in_several_units
 from fedkg_compiler.binding.unknown_units import strange_unit
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import (

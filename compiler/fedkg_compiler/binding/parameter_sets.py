@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg.pack.sets import ARGUMENTS, ClientSet, KeptSet, Shape
+from fedkg.pack.feasible_sets import ARGUMENTS, ClientSet, KeptSet, Shape
 from fedkg.units.unit import NUMBER, Unit, same_dimension
 from fedkg_compiler.binding.arithmetic import in_unit
 from fedkg_compiler.binding.bound_values import Fixed
-from fedkg_compiler.binding.clients import client_of, scope_of
-from fedkg_compiler.binding.column_places import Sources
-from fedkg_compiler.binding.environment import Cell, Environment
+from fedkg_compiler.binding.client_scopes import client_of, scope_of
 from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.name_lookup import names_in, variables_in
 from fedkg_compiler.binding.name_readings import Readings
 from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.quantifier_values import Cell, Environment
 from fedkg_compiler.binding.quantifiers import note_unused, quantify
 from fedkg_compiler.binding.scope import Scope, View
-from fedkg_compiler.binding.sheets import Sheets
+from fedkg_compiler.binding.sheet_cache import Sheets
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.syntax.tree import Expression, KeepSet, Reference, Variable, Word

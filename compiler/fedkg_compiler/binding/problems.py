@@ -68,6 +68,10 @@ class Problems:
         self._errors = sum(item.severity == "error" for item in self._found.values())
         return bool(found)
 
+    def files_with_errors(self) -> set[str]:
+        """The files in which an error was found."""
+        return {item.span.file for item in self._found.values() if item.severity == "error"}
+
     def withdraw(self, codes: Container[str], files: Container[str]) -> None:
         """Leave out warnings and notes with these codes in these files."""
         gone = [

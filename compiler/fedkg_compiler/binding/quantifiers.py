@@ -11,15 +11,15 @@ from pathlib import Path
 from fedkg.pack import Source
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Dimension, Unit, conversion
-from fedkg_compiler.binding.clients import owned
-from fedkg_compiler.binding.column_places import Sources
-from fedkg_compiler.binding.environment import Cell, Environment, unknown
+from fedkg_compiler.binding.client_scopes import owned
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.binding.sheets import Sheets
+from fedkg_compiler.binding.quantifier_values import Cell, Environment, unknown
+from fedkg_compiler.binding.sheet_cache import Sheets
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import read_bytes
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, RdfTerm, local_name
-from fedkg_compiler.ontology.standard import OWL, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDFS
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier, Word
 
 
@@ -40,7 +40,7 @@ def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets) ->
         case InClass():
             environment = _class(source, quantifier, variables, sources)
         case InTable():
-            from fedkg_compiler.binding.sheet import sheet_environment
+            from fedkg_compiler.binding.sheet_quantifiers import sheet_environment
 
             environment = sheet_environment(source.path, quantifier.variables, sources, sheets)
         case InQuery():

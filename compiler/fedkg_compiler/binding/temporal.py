@@ -12,9 +12,9 @@ import numpy as np
 from fedkg.pack import And, Formula, Implies, Initially, Not
 from fedkg.pack import Temporal as Held
 from fedkg.pack import Until as Reached
-from fedkg_compiler.binding.compare import compare
+from fedkg_compiler.binding.comparison_formulas import compare
+from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.timing import in_time
 from fedkg_compiler.binding.window_binder import NO_END, window_params
 from fedkg_compiler.syntax.tree import AllOf, Condition, OnlyAfter, Temporal, Until, Window
 

@@ -19,8 +19,8 @@ from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.binding import expression_binder
 from fedkg_compiler.binding.bound_values import Fixed, Moving
+from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.timing import in_time
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Expression, Quantity, Variable, Window
 from fedkg_compiler.syntax.tree.expressions import Ago

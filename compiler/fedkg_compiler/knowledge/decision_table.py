@@ -25,9 +25,9 @@ from fedkg.tables.numerals import DecimalMark, decimal_marks, number
 from fedkg.units import Unit, parse_unit
 from fedkg.units.header import split_header
 from fedkg.units.unit import same_dimension
-from fedkg_compiler.binding.column_places import Sources
-from fedkg_compiler.binding.sheet import unreadable
-from fedkg_compiler.binding.sheets import Sheets
+from fedkg_compiler.binding.sheet_cache import Sheets
+from fedkg_compiler.binding.sheet_quantifiers import unreadable
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.knowledge.model_outputs import Answer, Statement

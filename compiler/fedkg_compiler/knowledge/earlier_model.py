@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import RuleRecord, Source
 from fedkg.pack.knowledge import Network
-from fedkg_compiler.binding.column_places import Sources, header_place, plain_place
-from fedkg_compiler.binding.outcome import Outcome
+from fedkg_compiler.binding.binding_result import Outcome
 from fedkg_compiler.binding.rule import BoundRows
+from fedkg_compiler.binding.signal_columns import Sources, header_place, plain_place
 from fedkg_compiler.inputs import read_bytes
-from fedkg_compiler.knowledge.always import always
-from fedkg_compiler.knowledge.dense_layers import Unreadable, read_onnx, read_safetensors
+from fedkg_compiler.knowledge.dense_layer_reader import Unreadable, read_onnx, read_safetensors
 from fedkg_compiler.knowledge.model_outputs import Answer, Statement
+from fedkg_compiler.knowledge.trivial_condition import always
 from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.syntax.tree import EarlierModel
 

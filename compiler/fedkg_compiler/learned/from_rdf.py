@@ -18,8 +18,8 @@ from fedkg.learned_knowledge import (
     Precedence,
     RuleEvidence,
 )
-from fedkg_compiler.learned import finding_terms
-from fedkg_compiler.learned.finding_terms import LABEL, TYPE, fkg
+from fedkg_compiler.learned import findings_vocabulary
+from fedkg_compiler.learned.findings_vocabulary import LABEL, TYPE, fkg
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 Made = TypeVar("Made")
@@ -42,11 +42,11 @@ def read(triples: Sequence[ox.Quad], name: str) -> tuple[LearnedKnowledge, ...]:
         kind: sorted(_of_kind(about, kind), key=_order)
         for kind in ("FoundProperty", "CausalEdge", "RuleEvidence")
     }
-    units = {node: text for text, node in reversed(finding_terms.units().items())}
+    units = {node: text for text, node in reversed(findings_vocabulary.units().items())}
     runs: dict[str, list[Node]] = defaultdict(list)
     for findings in kinds.values():
         for node in findings:
-            runs[_single_text(about[node], finding_terms.GENERATED_BY) or ""].append(node)
+            runs[_single_text(about[node], findings_vocabulary.GENERATED_BY) or ""].append(node)
 
     def made(kind: str, members: Iterable[Node], make: Callable[[Node], Made]) -> tuple[Made, ...]:
         return tuple(_made(node, make, name) for node in kinds[kind] if node in members)
@@ -57,7 +57,9 @@ def read(triples: Sequence[ox.Quad], name: str) -> tuple[LearnedKnowledge, ...]:
             title=(_single_text(about[ox.NamedNode(run)], LABEL) if run else None)
             or "findings without a run",
             software="",
-            began=(_single_text(about[ox.NamedNode(run)], finding_terms.STARTED) if run else None)
+            began=(
+                _single_text(about[ox.NamedNode(run)], findings_vocabulary.STARTED) if run else None
+            )
             or "",
             window=_window(about[ox.NamedNode(run)]) if run else None,
             properties=made(
@@ -124,10 +126,10 @@ def _window(said: Mapping[str, Sequence[Node]]) -> tuple[str, str] | None:
 
 
 def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str]) -> MinedNumber:
-    number = said.get(finding_terms.NUMERIC_VALUE.value, ())
+    number = said.get(findings_vocabulary.NUMERIC_VALUE.value, ())
     if not number or not isinstance(number[0], ox.Literal):
         raise KeyError("qudt:numericValue")
-    unit = next(iter(said.get(finding_terms.UNIT.value, ())), None)
+    unit = next(iter(said.get(findings_vocabulary.UNIT.value, ())), None)
     direction = _text(said, "direction") or "none"
     if direction not in ("up", "down", "none"):
         raise ValueError(f"a direction is up, down or none, not {direction}")
@@ -137,8 +139,8 @@ def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str
             "value": float(number[0].value),
             "unit": units.get(unit, unit.value)
             if isinstance(unit, ox.NamedNode)
-            else _single_text(said, finding_terms.UNIT) or "",
-            "integer": number[0].datatype == finding_terms.INTEGER,
+            else _single_text(said, findings_vocabulary.UNIT) or "",
+            "integer": number[0].datatype == findings_vocabulary.INTEGER,
             "direction": direction,
         }
     )

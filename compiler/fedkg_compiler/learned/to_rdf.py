@@ -20,9 +20,9 @@ from fedkg.learned_knowledge import (
     Precedence,
     RuleEvidence,
 )
-from fedkg_compiler.learned import finding_terms
-from fedkg_compiler.learned.finding_terms import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
-from fedkg_compiler.ontology.standard import FKG, QUDT, RDFS, XSD
+from fedkg_compiler.learned import findings_vocabulary
+from fedkg_compiler.learned.findings_vocabulary import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
+from fedkg_compiler.ontology.standard_vocabularies import FKG, QUDT, RDFS, XSD
 
 DIGITS = 16
 """Hexadecimal digits of a run's digest that its IRIs have."""
@@ -34,7 +34,7 @@ def turtle(learned: LearnedKnowledge) -> str:
         f"urn:fedkg:run:{hashlib.sha256(learned.model_dump_json().encode()).hexdigest()[:DIGITS]}#"
     )
     triples = [*_run(learned, space)]
-    units = finding_terms.units()
+    units = findings_vocabulary.units()
     for number, found in enumerate(learned.properties):
         triples += _property(found, space, number, units)
     for number, evidence in enumerate(learned.evidence):
@@ -43,7 +43,7 @@ def turtle(learned: LearnedKnowledge) -> str:
         triples += _edge(edge, space, number, learned.step)
     prefixes = {
         "fkg": FKG,
-        "prov": finding_terms.PROV,
+        "prov": findings_vocabulary.PROV,
         "qudt": QUDT,
         "rdfs": RDFS,
         "xsd": XSD,
@@ -63,16 +63,16 @@ def _run(learned: LearnedKnowledge, space: str) -> Iterator[ox.Triple]:
     yield ox.Triple(run, TYPE, fkg("Run"))
     yield ox.Triple(run, LABEL, ox.Literal(learned.title))
     yield ox.Triple(run, fkg("sha256"), ox.Literal(learned.run))
-    yield ox.Triple(run, finding_terms.STARTED, ox.Literal(learned.began, datatype=DATE_TIME))
-    yield ox.Triple(run, finding_terms.ASSOCIATED, agent)
+    yield ox.Triple(run, findings_vocabulary.STARTED, ox.Literal(learned.began, datatype=DATE_TIME))
+    yield ox.Triple(run, findings_vocabulary.ASSOCIATED, agent)
     yield from _window(run, learned.window)
     for number, file in enumerate(learned.files):
         node = ox.NamedNode(f"{space}file-{number}")
-        yield ox.Triple(run, finding_terms.USED, node)
-        yield ox.Triple(node, TYPE, finding_terms.ENTITY)
+        yield ox.Triple(run, findings_vocabulary.USED, node)
+        yield ox.Triple(node, TYPE, findings_vocabulary.ENTITY)
         yield ox.Triple(node, LABEL, ox.Literal(file.name))
         yield ox.Triple(node, fkg("sha256"), ox.Literal(file.sha256))
-    yield ox.Triple(agent, TYPE, finding_terms.SOFTWARE)
+    yield ox.Triple(agent, TYPE, findings_vocabulary.SOFTWARE)
     yield ox.Triple(agent, LABEL, ox.Literal(learned.software))
 
 
@@ -107,9 +107,11 @@ def _property(
             if each.integer
             else ox.Literal(repr(each.value), datatype=DOUBLE)
         )
-        yield ox.Triple(own, finding_terms.NUMERIC_VALUE, value)
+        yield ox.Triple(own, findings_vocabulary.NUMERIC_VALUE, value)
         if each.unit:
-            yield ox.Triple(own, finding_terms.UNIT, units.get(each.unit, ox.Literal(each.unit)))
+            yield ox.Triple(
+                own, findings_vocabulary.UNIT, units.get(each.unit, ox.Literal(each.unit))
+            )
         yield _text(own, "direction", each.direction)
 
 
@@ -167,7 +169,7 @@ def _precedence(node: ox.NamedNode, found: Precedence) -> Iterator[ox.Triple]:
 def _finding(node: ox.NamedNode, kind: str, label: str, space: str) -> Iterator[ox.Triple]:
     yield ox.Triple(node, TYPE, fkg(kind))
     yield ox.Triple(node, LABEL, ox.Literal(label))
-    yield ox.Triple(node, finding_terms.GENERATED_BY, _activity(space))
+    yield ox.Triple(node, findings_vocabulary.GENERATED_BY, _activity(space))
 
 
 def _window(node: ox.NamedNode, window: tuple[str, str] | None) -> Iterator[ox.Triple]:

@@ -17,8 +17,8 @@ from typing import overload
 import pyoxigraph as ox
 from typing_extensions import override
 
-from fedkg_compiler.ontology.blank_names import as_kept, names_by_content, renamed
-from fedkg_compiler.ontology.standard import OWL
+from fedkg_compiler.ontology.blank_node_names import as_kept, names_by_content, renamed
+from fedkg_compiler.ontology.standard_vocabularies import OWL
 
 LARGE = 1 << 20
 """Characters from which on a text is large."""

@@ -20,8 +20,8 @@ import numpy as np
 import pyoxigraph as ox
 
 from fedkg.limits import limit
-from fedkg_compiler.ontology import pairs as relation
-from fedkg_compiler.ontology.pairs import NONE, Pairs
+from fedkg_compiler.ontology import binary_relations as relation
+from fedkg_compiler.ontology.binary_relations import NONE, Pairs
 from fedkg_compiler.ontology.reasoning.closure_cache import kept_closure
 from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, Relations, among, split
 from fedkg_compiler.ontology.reasoning.fixpoint import close

@@ -18,7 +18,7 @@ from fedkg_compiler.ontology.reasoning.facts import Facts
 from fedkg_compiler.ontology.reasoning.justifications import Reasons, Step
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import Node
 from fedkg_compiler.ontology.spans import point, report
-from fedkg_compiler.ontology.standard import STANDARD_PREFIXES
+from fedkg_compiler.ontology.standard_vocabularies import STANDARD_PREFIXES
 from fedkg_compiler.ontology.triple_locations import locate_triples
 
 _WORDS = {

@@ -14,7 +14,7 @@ from fedkg_compiler.ontology.definitions import Definition, find
 from fedkg_compiler.ontology.graph_terms import split_iri
 from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.spans import report
-from fedkg_compiler.ontology.standard import RDF, STANDARD_TERMS
+from fedkg_compiler.ontology.standard_vocabularies import RDF, STANDARD_TERMS
 
 _CONFLICTS = (
     ("class", "object property", "class"),

@@ -15,7 +15,15 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.graph_terms import KnownTerm, TermKind, split_iri
 from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.spans import point, report
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, SKOS, SOSA, STANDARD_TERMS, UNIT
+from fedkg_compiler.ontology.standard_vocabularies import (
+    OWL,
+    RDF,
+    RDFS,
+    SKOS,
+    SOSA,
+    STANDARD_TERMS,
+    UNIT,
+)
 from fedkg_compiler.ontology.unit_names import units_meant
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 

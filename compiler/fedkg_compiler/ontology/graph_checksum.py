@@ -15,7 +15,7 @@ from heapq import merge
 
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.blank_names import names_by_content, renamed
+from fedkg_compiler.ontology.blank_node_names import names_by_content, renamed
 from fedkg_compiler.ontology.rdf_reader import Document
 
 

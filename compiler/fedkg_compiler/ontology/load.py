@@ -19,7 +19,7 @@ from fedkg.limits import explain_raise, limit
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
 from fedkg_compiler.inputs import ABSENT, is_endpoint, note, read_bytes
-from fedkg_compiler.ontology import pairs
+from fedkg_compiler.ontology import binary_relations
 from fedkg_compiler.ontology.added_files import local
 from fedkg_compiler.ontology.alignment.accepted import accepted
 from fedkg_compiler.ontology.bulk_loading import LaterTriples
@@ -33,22 +33,22 @@ from fedkg_compiler.ontology.definitions import (
     find,
     strangers,
 )
-from fedkg_compiler.ontology.documents import documents_of, our_file
 from fedkg_compiler.ontology.file_format import RDF_SUFFIXES
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_checksum import checksum, rename_shared_blank_nodes
 from fedkg_compiler.ontology.graph_terms import split_iri
-from fedkg_compiler.ontology.node_links import linked
 from fedkg_compiler.ontology.node_values import is_iri
+from fedkg_compiler.ontology.ontology_files import documents_of, our_file
+from fedkg_compiler.ontology.opcua_node_links import linked
 from fedkg_compiler.ontology.ownership import Ownership, cut
 from fedkg_compiler.ontology.rdf_reader import Document, read_rdf
 from fedkg_compiler.ontology.reasoning.contradiction_rules import clashes
 from fedkg_compiler.ontology.reasoning.facts import TooLarge
 from fedkg_compiler.ontology.schema_org import one_of_two_names
 from fedkg_compiler.ontology.spans import report
-from fedkg_compiler.ontology.standard import OWL, STANDARD_PREFIXES
+from fedkg_compiler.ontology.standard_vocabularies import OWL, STANDARD_PREFIXES
 from fedkg_compiler.ontology.stores.opening import open_graph
-from fedkg_compiler.ontology.stores.parts import StoredTriples
+from fedkg_compiler.ontology.stores.triple_files import StoredTriples
 from fedkg_compiler.ontology.triple_locations import Told
 from fedkg_compiler.ontology.user_nodes import Node, described_again, nodes_of
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
@@ -347,7 +347,7 @@ def _too_large(loading: _Loading, error: TooLarge) -> Diagnostic:
         "leave out the part of the graph that no rule needs, or do not declare the property "
         "transitive"
     )
-    if error.most < pairs.LIMIT:
+    if error.most < binary_relations.LIMIT:
         advice = f"{advice}; {explain_raise('inferred', 4 * limit('inferred'))}"
     most = max(
         documents, key=lambda document: sum(quad.predicate == name for quad in document.triples)

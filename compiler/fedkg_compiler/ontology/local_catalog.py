@@ -23,7 +23,7 @@ from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
 from fedkg_compiler.ontology.graph_terms import split_iri
 from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.spans import point, report
-from fedkg_compiler.ontology.standard import OWL, RDF, STANDARD_PREFIXES
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, STANDARD_PREFIXES
 from fedkg_compiler.ontology.vocabulary import closest_name
 
 _LIST = "added.json"

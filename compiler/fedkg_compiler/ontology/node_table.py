@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.standard import FKG, SOSA
+from fedkg_compiler.ontology.standard_vocabularies import FKG, SOSA
 
 _COLUMN = FKG + "column"
 _OBSERVES = SOSA + "observes"

@@ -25,10 +25,10 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.alignment.entailed import Entailed, entailed
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.definitions import definitions
-from fedkg_compiler.ontology.documents import documents_of, our_file
 from fedkg_compiler.ontology.graph_terms import TermKind
+from fedkg_compiler.ontology.ontology_files import documents_of, our_file
 from fedkg_compiler.ontology.rdf_reader import Document
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, STANDARD_TERMS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, STANDARD_TERMS
 
 _TYPE = ox.NamedNode(RDF + "type")
 _SHAPE = ox.NamedNode("http://www.w3.org/ns/shacl#property")

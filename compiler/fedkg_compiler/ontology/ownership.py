@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyoxigraph as ox
 
 from fedkg_compiler.ontology.closure import SUB_CLASS, TYPE
-from fedkg_compiler.ontology.standard import FKG, OWL, QUDT, RDF, RDFS, SOSA
+from fedkg_compiler.ontology.standard_vocabularies import FKG, OWL, QUDT, RDF, RDFS, SOSA
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 Links = dict[Node, set[Node]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedkg_compiler.ontology.pattern import Token
+from fedkg_compiler.ontology.pattern_tokens import Token
 from fedkg_compiler.ontology.vocabulary import closest_name
 
 _FUNCTION_NAMES = (

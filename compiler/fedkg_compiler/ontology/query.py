@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.graph_terms import RdfTerm, order_key
 from fedkg_compiler.ontology.node_values import Values
-from fedkg_compiler.ontology.pattern import Token, tokens
 from fedkg_compiler.ontology.pattern_grammar import first_slip
+from fedkg_compiler.ontology.pattern_tokens import Token, tokens
 from fedkg_compiler.ontology.query_process import QueryProcess, Solutions
 from fedkg_compiler.ontology.spans import inside, report
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name

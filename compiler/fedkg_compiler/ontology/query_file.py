@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.node_values import Values
-from fedkg_compiler.ontology.pattern import Token, tokens
+from fedkg_compiler.ontology.pattern_tokens import Token, tokens
 from fedkg_compiler.ontology.query import Row, names, refused, solutions, sorted_rows, too_large
 from fedkg_compiler.ontology.query_process import QueryProcess
 from fedkg_compiler.ontology.spans import inside, point, report

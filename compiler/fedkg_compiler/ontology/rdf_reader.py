@@ -16,13 +16,13 @@ import pyoxigraph as ox
 from fedkg.limits import explain_raise, limit, require_within_limit
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import read_bytes
-from fedkg_compiler.ontology.blank_names import as_kept, names_by_content, renamed
+from fedkg_compiler.ontology.blank_node_names import as_kept, names_by_content, renamed
 from fedkg_compiler.ontology.bulk_loading import LARGE, LaterTriples, read_at_once
 from fedkg_compiler.ontology.decoding import decode
 from fedkg_compiler.ontology.file_format import NotRdf, RdfSyntax, detect_format, is_rdf
 from fedkg_compiler.ontology.sources import NodeNames, Read, read_schemas, read_source
 from fedkg_compiler.ontology.spans import point, report
-from fedkg_compiler.ontology.standard import OWL
+from fedkg_compiler.ontology.standard_vocabularies import OWL
 from fedkg_compiler.ontology.xml_check import BROKEN_IRI, broken_iri, check_xml
 
 _FORMATS = {

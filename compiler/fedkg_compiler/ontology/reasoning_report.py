@@ -17,13 +17,13 @@ from fedkg_compiler.ontology.catalog import load_catalog
 from fedkg_compiler.ontology.closure import SUB_CLASS, SUB_PROPERTY, TYPE, closure
 from fedkg_compiler.ontology.contradictions import shown
 from fedkg_compiler.ontology.load import load_graph
-from fedkg_compiler.ontology.reasoning.dl import describe
+from fedkg_compiler.ontology.reasoning.description_logic import describe
 from fedkg_compiler.ontology.reasoning.facts import Facts
 from fedkg_compiler.ontology.reasoning.matching import matches, possible
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import NAMES, SAME, WORDS
 from fedkg_compiler.ontology.reasoning.rule_table import Rule
 from fedkg_compiler.ontology.spans import point, report
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS
 
 Line = tuple[str, str, str]
 _DISJOINT, _BELOW = NAMES["disjointWith"], NAMES["subClassOf"]

@@ -11,7 +11,7 @@ import pyoxigraph as ox
 
 from fedkg_compiler.ontology.graph_terms import Iri, Literal
 from fedkg_compiler.ontology.node_values import Node, literal
-from fedkg_compiler.ontology.pattern import tokens
+from fedkg_compiler.ontology.pattern_tokens import tokens
 from fedkg_compiler.ontology.query_process import QueryProcess
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")

@@ -11,13 +11,13 @@ from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.definitions import find
-from fedkg_compiler.ontology.documents import documents_of
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_terms import Iri, KnownTerm, TermKind, local_name, split_iri
 from fedkg_compiler.ontology.load import load_graph
 from fedkg_compiler.ontology.node_values import is_iri
+from fedkg_compiler.ontology.ontology_files import documents_of
 from fedkg_compiler.ontology.rdf_reader import Document
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, SKOS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, SKOS
 from fedkg_compiler.ontology.vocabulary import closest_name
 
 MOST = 8

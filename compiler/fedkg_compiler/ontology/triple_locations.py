@@ -20,7 +20,7 @@ from fedkg_compiler.ontology.file_format import detect_format
 from fedkg_compiler.ontology.graph_terms import split_iri
 from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.spans import point
-from fedkg_compiler.ontology.standard import STANDARD_PREFIXES
+from fedkg_compiler.ontology.standard_vocabularies import STANDARD_PREFIXES
 
 if TYPE_CHECKING:
     from fedkg_compiler.ontology.reasoning.justifications import Reasons

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Set
 
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 Functions = dict[ox.NamedNode, Callable[..., Node | None]]

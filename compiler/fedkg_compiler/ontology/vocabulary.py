@@ -14,7 +14,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.node_values import is_iri
 from fedkg_compiler.ontology.spans import report
-from fedkg_compiler.ontology.standard import STANDARD_TERMS
+from fedkg_compiler.ontology.standard_vocabularies import STANDARD_TERMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from fedkg.pack import Pack
-from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.syntax.tree import InClass, Pattern, Quantifier

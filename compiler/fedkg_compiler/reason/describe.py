@@ -14,16 +14,16 @@ import numpy as np
 from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import UsageError
 from fedkg.pack import Bank, Compare, Pack
-from fedkg.pack.text import row_text
+from fedkg.pack.formula_text import row_text
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.binding.name_lookup import variables_in
+from fedkg_compiler.reason.bound_witnesses import between, point_of
 from fedkg_compiler.reason.bounds import Bounds, find_bounds
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.difference import values_text
-from fedkg_compiler.reason.points import between, point_of
+from fedkg_compiler.reason.negation_normal_form import implications
 from fedkg_compiler.reason.requirement_text import plain_number, sentence
 from fedkg_compiler.reason.rows import RowTable
-from fedkg_compiler.reason.shape import implications
 from fedkg_compiler.reason.verdict import Reading, RowRef, Witness
 from fedkg_compiler.syntax.parser import parse
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Rule
@@ -304,7 +304,7 @@ def _sought(table: RowTable, bounds: Bounds, row: int, *, holds: bool) -> Witnes
     trace.
     """
     from fedkg_compiler.reason.search import Condition, Search
-    from fedkg_compiler.reason.traces import WholeTraces
+    from fedkg_compiler.reason.trace_witnesses import WholeTraces
 
     keys, skeleton = table.keysets[int(table.keyset[row])], table.skeleton(row)
     asked = (

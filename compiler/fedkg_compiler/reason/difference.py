@@ -15,14 +15,14 @@ from fedkg.pack import Pack, RuleRecord, skeleton_hash
 from fedkg.pack.walk import indices
 from fedkg_compiler.reason.bounds import find_bounds
 from fedkg_compiler.reason.budget import Budget
-from fedkg_compiler.reason.changes import Changes
-from fedkg_compiler.reason.joint import join
+from fedkg_compiler.reason.contract_changes import Changes
+from fedkg_compiler.reason.joint_pack import join
 from fedkg_compiler.reason.requirement_text import clause
 from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.solve import Solver
 from fedkg_compiler.reason.translate import any_of
 from fedkg_compiler.reason.verdict import RowRef, Witness
-from fedkg_compiler.reason.window_bounds import example, wider, window_params
+from fedkg_compiler.reason.window_subsumption import example, wider, window_params
 
 Status = Literal["same", "stricter", "looser", "changed", "undecided"]
 Change = Literal[

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fedkg.pack.walk import ROWS
 from fedkg_compiler.reason.bounds import linear_form
+from fedkg_compiler.reason.negation_normal_form import comparisons
 from fedkg_compiler.reason.rows import RowTable
-from fedkg_compiler.reason.shape import comparisons
 
 TIGHT = 1e-6
 """Violations below this share of an inequality's numbers are taken for rounding."""

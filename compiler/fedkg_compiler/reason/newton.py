@@ -19,7 +19,7 @@ import numpy as np
 
 from fedkg.pack import And, Compare, Formula, Implies, Not, Or
 from fedkg_compiler.reason.bounds import CLOSE, Float
-from fedkg_compiler.reason.row_layout import RowLayout
+from fedkg_compiler.reason.trial_point_layout import RowLayout
 from fedkg_compiler.reason.truth import gap, truth
 
 STEPS, TURNS, NEAR = 12, 6, 8

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedkg.pack import Pack
-from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.reason.coverage import uncovered
 from fedkg_compiler.reason.run import reason
-from fedkg_compiler.reason.say import diagnostics_of
+from fedkg_compiler.reason.verdict_diagnostics import diagnostics_of
 from fedkg_compiler.waivers import Waivers
 
 MOST = 40

@@ -2,7 +2,7 @@
 (``torque is at least 70 N.m``).
 
 This is for authors: numbers have units, members are named one by one, and nobody reads it back.
-`fedkg.pack.text` prints for those who look into a pack, with every digit and as near to the rule
+`fedkg.pack.formula_text` prints for those who look into a pack, with every digit and as near to the rule
 language as it can, skeletons without rows among it.
 """
 
@@ -41,10 +41,10 @@ from fedkg.pack import (
     Temporal,
     Term,
     Until,
-    writing,
+    formula_writer,
 )
+from fedkg.pack.formula_writer import Writer, duration_text
 from fedkg.pack.walk import ROWS, everywhere
-from fedkg.pack.writing import Writer, duration_text
 
 SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
 SPOKEN = {
@@ -383,8 +383,8 @@ class _Speaker:
                 )
             case _:
                 text, level = term.text(_AsWriter(self))
-                own = LOOSE if level < writing.PRODUCT else PRODUCT
-                return _within(text, TIGHT if level > writing.PRODUCT else own, around)
+                own = LOOSE if level < formula_writer.PRODUCT else PRODUCT
+                return _within(text, TIGHT if level > formula_writer.PRODUCT else own, around)
 
     def _without_nothing(self, term: Term) -> Term:
         """A sum without the sums and counts of no members, which are 0."""
@@ -475,9 +475,9 @@ class _AsWriter:
     def inside(self, table: int) -> Writer:
         return _AsWriter(replace(self.speaker, table=table, row=0))
 
-    def term(self, term: Term, around: int = writing.OPEN) -> str:
-        loose = LOOSE if around < writing.PRODUCT else PRODUCT
-        return self.speaker.term(term, "", TIGHT if around > writing.PRODUCT else loose)
+    def term(self, term: Term, around: int = formula_writer.OPEN) -> str:
+        loose = LOOSE if around < formula_writer.PRODUCT else PRODUCT
+        return self.speaker.term(term, "", TIGHT if around > formula_writer.PRODUCT else loose)
 
     def formula(self, formula: Formula, *, outer: bool = False) -> str:
         return self.speaker.formula(formula, outer=outer)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Bank, Formula, Pack
 from fedkg.pack.walk import ROWS, indices, is_temporal
-from fedkg_compiler.reason.shape import at_any_step
+from fedkg_compiler.reason.negation_normal_form import at_any_step
 from fedkg_compiler.reason.variables import Variables
 from fedkg_compiler.reason.verdict import RowRef
 

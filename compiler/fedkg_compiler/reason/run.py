@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Pack
 from fedkg.pack.walk import is_temporal
+from fedkg_compiler.reason.bound_witnesses import point_of
 from fedkg_compiler.reason.bounds import Bounds, find_bounds
-from fedkg_compiler.reason.boxes import Boxes
 from fedkg_compiler.reason.budget import Budget
-from fedkg_compiler.reason.follows import Follows
-from fedkg_compiler.reason.place_analysis import Findings, PlaceReasoner
-from fedkg_compiler.reason.place_grouping import Place, find_places, too_large
-from fedkg_compiler.reason.points import point_of
+from fedkg_compiler.reason.interaction_analysis import Findings, PlaceReasoner
+from fedkg_compiler.reason.interaction_groups import Place, find_places, too_large
+from fedkg_compiler.reason.interval_implication import Follows
+from fedkg_compiler.reason.interval_reasoning import Boxes
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.tighter import Tighter
-from fedkg_compiler.reason.trials import Trials
 from fedkg_compiler.reason.verdict import UNKNOWN, Kind, Method, Verdict, Witness
+from fedkg_compiler.reason.witness_search import Trials
 
 MOST_NAMES = 20
 """At most this number of places is named in a verdict; the others are counted."""

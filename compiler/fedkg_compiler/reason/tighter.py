@@ -16,7 +16,7 @@ from fedkg.pack import Call, CategoryIs, Formula, Param, Power, Quotient, Reduce
 from fedkg.pack.node import Sign
 from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg.pack.walk import ROWS, everywhere, indices
-from fedkg_compiler.passes.direction import direction
+from fedkg_compiler.passes.relaxation_direction import direction
 from fedkg_compiler.reason.bounds import Float, Int
 from fedkg_compiler.reason.rows import Readers, RowTable
 

@@ -39,9 +39,9 @@ from fedkg.pack import (
     Until,
 )
 from fedkg.pack.walk import ROWS
+from fedkg_compiler.reason.negation_normal_form import looks_for_gaps
 from fedkg_compiler.reason.rows import Keys, RowTable
-from fedkg_compiler.reason.shape import looks_for_gaps
-from fedkg_compiler.reason.terms import Value, term_value
+from fedkg_compiler.reason.z3_terms import Value, term_value
 
 Step = tuple[int, int]
 NOW: Step = (0, 0)

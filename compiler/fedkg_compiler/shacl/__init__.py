@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedkg_compiler.binding.column_places import Sources
-from fedkg_compiler.binding.outcome import Outcome
+from fedkg_compiler.binding.binding_result import Outcome
 from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.inputs import find, read_bytes
@@ -64,22 +64,25 @@ def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> l
 
     binders: list[ShapesBinder] = []
     with quiet():
+        broken = sources.problems.files_with_errors()
         for path in paths:
-            shapes, problems = read_shapes(path)
-            if (
-                shapes is not None
-                and shapes.shapes
-                and not any(problem.severity == "error" for problem in problems)
-            ):
-                binders.append(ShapesBinder(shapes, sources, outcome))
-                try:
+            if str(path) in broken:
+                continue
+            try:
+                shapes, problems = read_shapes(path)
+                if (
+                    shapes is not None
+                    and shapes.shapes
+                    and not any(problem.severity == "error" for problem in problems)
+                ):
+                    binders.append(ShapesBinder(shapes, sources, outcome))
                     binders[-1].bind()
-                except RecursionError:
-                    start = Span(file=str(path), line=1, column=1, end_line=1, end_column=1)
-                    message = "the shapes of this file are nested too deeply"
-                    sources.problems.error(
-                        "FKG311", start, message, "give the inner shapes names, and fewer levels"
-                    )
+            except RecursionError:
+                start = Span(file=str(path), line=1, column=1, end_line=1, end_column=1)
+                message = "the shapes of this file are nested too deeply"
+                sources.problems.error(
+                    "FKG311", start, message, "give the inner shapes names, and fewer levels"
+                )
     return binders
 
 

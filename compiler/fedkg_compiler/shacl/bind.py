@@ -12,22 +12,22 @@ from rdflib import BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.pack import Placement, RuleRecord, Source
-from fedkg_compiler.binding.column_places import Sources
-from fedkg_compiler.binding.outcome import Outcome
+from fedkg_compiler.binding.binding_result import Outcome
 from fedkg_compiler.binding.rule import BoundRows
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import local_name
-from fedkg_compiler.shacl.data import Data
-from fedkg_compiler.shacl.decide import Finding, NotDecided, component_iri, decide
+from fedkg_compiler.shacl.data_graph import Data
 from fedkg_compiler.shacl.disjunction import either
 from fedkg_compiler.shacl.focus import Focus, TargetQueries, focus_nodes
+from fedkg_compiler.shacl.focus_node_columns import Observer, Row
 from fedkg_compiler.shacl.logic import Expr, Has, Refused, guarded, negate
 from fedkg_compiler.shacl.lower import Piece, Writer, bound_rows
 from fedkg_compiler.shacl.model import PAIRS, Constraint, Shape, ShapesFile, path_text
-from fedkg_compiler.shacl.nested_components import place_inner
-from fedkg_compiler.shacl.observe import Observer, Row
+from fedkg_compiler.shacl.nested_placements import place_inner
 from fedkg_compiler.shacl.partial import Partial
 from fedkg_compiler.shacl.presence_guards import conjuncts, required
+from fedkg_compiler.shacl.pyshacl_validation import Finding, NotDecided, component_iri, decide
 from fedkg_compiler.shacl.queries import conditional
 from fedkg_compiler.shacl.read import SH
 from fedkg_compiler.shacl.shape_names import (

@@ -13,10 +13,10 @@ from rdflib.term import Node
 from fedkg.pack import RuleRecord
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.shacl.data import Data
+from fedkg_compiler.shacl.data_graph import Data
+from fedkg_compiler.shacl.focus_node_columns import ROW, Observer, Row, Value
 from fedkg_compiler.shacl.logic import Observed
 from fedkg_compiler.shacl.model import Shape, Target
-from fedkg_compiler.shacl.observe import ROW, Observer, Row, Value
 from fedkg_compiler.shacl.queries import Queries
 from fedkg_compiler.sparql.query_text import SparqlProblem
 

@@ -32,9 +32,9 @@ from fedkg.pack import (
 from fedkg.pack.contract import TRUTHS
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
-from fedkg_compiler.binding.column_places import Sources
-from fedkg_compiler.binding.compare import MIRRORED, truth_wanted
+from fedkg_compiler.binding.comparison_formulas import MIRRORED, truth_wanted
 from fedkg_compiler.binding.rule import BoundRows
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.ontology.graph_terms import local_name

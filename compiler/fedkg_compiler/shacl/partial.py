@@ -16,8 +16,9 @@ from rdflib.term import Node
 
 from fedkg.pack import RuleRecord
 from fedkg_compiler.ontology.graph_terms import local_name
-from fedkg_compiler.ontology.standard import FKG
-from fedkg_compiler.shacl.data import Data
+from fedkg_compiler.ontology.standard_vocabularies import FKG
+from fedkg_compiler.shacl.data_graph import Data
+from fedkg_compiler.shacl.focus_node_columns import PASSING, Observer, Row, Value
 from fedkg_compiler.shacl.logic import (
     MOST,
     Expr,
@@ -45,7 +46,6 @@ from fedkg_compiler.shacl.model import (
     path_text,
     steps_in,
 )
-from fedkg_compiler.shacl.observe import PASSING, Observer, Row, Value
 from fedkg_compiler.shacl.queries import Queries
 from fedkg_compiler.shacl.value_constraints import Judge
 from fedkg_compiler.sparql.query_text import SparqlProblem

@@ -18,13 +18,14 @@ from rdflib.term import Node
 
 from fedkg.pack import Known, Not, Or, RuleRecord
 from fedkg_compiler.binding.column_facts import Spoken
-from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.rule import BoundRows
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph import Resource
 from fedkg_compiler.ontology.graph_terms import local_name
-from fedkg_compiler.ontology.pattern import Token, tokens
-from fedkg_compiler.ontology.standard import NUMBERS
+from fedkg_compiler.ontology.pattern_tokens import Token, tokens
+from fedkg_compiler.ontology.standard_vocabularies import NUMBERS
+from fedkg_compiler.shacl.focus_node_columns import Row, Value
 from fedkg_compiler.shacl.logic import Observed, Refused
 from fedkg_compiler.shacl.model import (
     Alternative,
@@ -37,7 +38,6 @@ from fedkg_compiler.shacl.model import (
     ShapesFile,
     Step,
 )
-from fedkg_compiler.shacl.observe import Row, Value
 from fedkg_compiler.shacl.read import SH, declared_prefixes
 from fedkg_compiler.sparql.prebound_variables import ROW, BoundQuery, bind_query, facts_of_bound
 from fedkg_compiler.sparql.query_parser import parse_query

@@ -18,7 +18,8 @@ from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.vocabulary import closest_name
 from fedkg_compiler.shacl import holds_shapes, quiet
-from fedkg_compiler.shacl.columns import (
+from fedkg_compiler.shacl.model import ShapesFile, Step
+from fedkg_compiler.shacl.rdf_tables import (
     MOST_VALUES,
     ClassTable,
     Subjects,
@@ -26,7 +27,6 @@ from fedkg_compiler.shacl.columns import (
     read_subjects,
     rows_statement,
 )
-from fedkg_compiler.shacl.model import ShapesFile, Step
 from fedkg_compiler.shacl.read import read_shapes
 from fedkg_compiler.shacl.shape_names import shape_name
 

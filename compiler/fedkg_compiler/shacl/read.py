@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
+import pyoxigraph as ox
 from rdflib import OWL, RDF, RDFS, BNode, Graph, Literal, Namespace, URIRef
 from rdflib.term import Node
 
+from fedkg.limits import limit
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.rdf_reader import read_file
-from fedkg_compiler.ontology.standard import FKG
+from fedkg_compiler.ontology.standard_vocabularies import FKG
 from fedkg_compiler.shacl.model import (
     Alternative,
     Constraint,
@@ -78,14 +80,16 @@ _KINDS = frozenset({"temporal", "causal", "capacity", "physical", "other"})
 def read_shapes(path: FilePath) -> tuple[ShapesFile | None, tuple[Diagnostic, ...]]:
     """The shapes of a file (Turtle, N-Triples, RDF/XML or JSON-LD) and what is wrong with its RDF.
 
-    None if it is none.
+    None if it is none, or if no triple has a term of SHACL.
+
+    Raises:
+        RecursionError: blank shapes are nested deeper than the limit `depth`.
     """
     from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 
     document, problems = read_file(path)
-    if document is None:
+    if document is None or not any(map(_names_shacl, document.triples)):
         return None, problems
-    import pyoxigraph as ox
     from oxrdflib.store import OxigraphStore
 
     store = ox.Store()
@@ -96,6 +100,14 @@ def read_shapes(path: FilePath) -> tuple[ShapesFile | None, tuple[Diagnostic, ..
     return (
         _Reader(graph, document.text, dict(document.prefixes)).file(str(path), document.sha256),
         problems,
+    )
+
+
+def _names_shacl(triple: ox.Quad) -> bool:
+    """Whether the predicate or the object is a term of SHACL."""
+    namespace = str(SH)
+    return triple.predicate.value.startswith(namespace) or (
+        isinstance(triple.object, ox.NamedNode) and triple.object.value.startswith(namespace)
     )
 
 
@@ -215,14 +227,23 @@ class _Reader:
         return any(kind in kinds for kind in others) or (None, SH.parameter, node) in self.graph
 
     def _parents(self, nodes: Iterable[Node]) -> dict[Node, Node]:
-        """For each blank node the subject that speaks of it, through lists."""
+        """For each blank node the subject that speaks of it, through lists.
+
+        Raises:
+            RecursionError: blank shapes are nested deeper than the limit `depth`.
+        """
         found: dict[Node, Node] = {}
         above: dict[Node, Node | None] = {}
-        for node in nodes:
+        shapes, deepest = set(nodes), limit("depth")
+        for node in shapes:
             at: Node | None = node
+            depth = 0
             for _ in range(200):
                 if not isinstance(at, BNode):
                     break
+                depth += at in shapes
+                if depth > deepest:
+                    raise RecursionError(f"blank shapes are nested more than {deepest} deep")
                 if at not in above:
                     subjects = self.graph.subject_predicates(at)
                     above[at] = next((s for s, p in subjects if p != SH.sourceShape), None)
@@ -331,7 +352,9 @@ class _Reader:
 
     def _constraints(self, node: Node) -> Iterable[Constraint]:
         graph = self.graph
-        for name in _SINGLE:
+        # Most shapes have a few of the parameters, and one pass over their triples finds these.
+        present = {str(predicate) for predicate in graph.predicates(node)}
+        for name in (name for name in _SINGLE if str(SH) + name in present):
             for value in _sorted(graph.objects(node, SH[name])):
                 yield Constraint(name, SH[name], (value,), value)
         for value in _sorted(graph.objects(node, SH.sparql)):
@@ -340,7 +363,7 @@ class _Reader:
                 _true(graph.value(value, SH.deactivated)),
             )
             yield Constraint("sparql", SH.sparql, (value,), value, message=message, deactivated=off)
-        for name in _LISTS:
+        for name in (name for name in _LISTS if str(SH) + name in present):
             for head in _sorted(graph.objects(node, SH[name])):
                 yield Constraint(name, SH[name], self._items(node, name, head), head)
         for value in _sorted(graph.objects(node, SH.pattern)):

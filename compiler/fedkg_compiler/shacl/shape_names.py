@@ -9,8 +9,8 @@ from rdflib.term import Node
 
 from fedkg_compiler.ontology.graph_terms import Iri, local_name
 from fedkg_compiler.shacl.focus import Focus
+from fedkg_compiler.shacl.focus_node_columns import Row
 from fedkg_compiler.shacl.model import Constraint, Shape, path_text
-from fedkg_compiler.shacl.observe import Row
 from fedkg_compiler.sparql.answer_frames import Answer
 
 

@@ -14,13 +14,14 @@ from rdflib.term import Node
 
 from fedkg._internal.name_matching import Suggestion, certain_match, did_you_mean, nearest_name
 from fedkg.pack import Placement
-from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import local_name
-from fedkg_compiler.ontology.standard import STANDARD_TERMS
+from fedkg_compiler.ontology.standard_vocabularies import STANDARD_TERMS
 from fedkg_compiler.ontology.vocabulary import closest_name
 from fedkg_compiler.shacl.checks import ORDERED
-from fedkg_compiler.shacl.data import Data
+from fedkg_compiler.shacl.data_graph import Data
+from fedkg_compiler.shacl.focus_node_columns import CATEGORY, PASSING, Observer, is_number
 from fedkg_compiler.shacl.model import (
     PAIRS,
     SHAPE_VALUED,
@@ -32,7 +33,6 @@ from fedkg_compiler.shacl.model import (
     path_text,
     steps_in,
 )
-from fedkg_compiler.shacl.observe import CATEGORY, PASSING, Observer, is_number
 from fedkg_compiler.shacl.parameters import KNOWN, SPACE
 from fedkg_compiler.shacl.queries import Queries
 from fedkg_compiler.shacl.query_properties import asked_properties, unbound

@@ -16,9 +16,19 @@ from rdflib.term import Node
 
 from fedkg.units.unit import same_dimension
 from fedkg_compiler.ontology.graph_terms import Quantity, local_name
-from fedkg_compiler.ontology.standard import NUMBERS, WHOLE_NUMBERS
+from fedkg_compiler.ontology.standard_vocabularies import NUMBERS, WHOLE_NUMBERS
 from fedkg_compiler.shacl.checks import ORDERED, fixed, ordered
-from fedkg_compiler.shacl.data import Data
+from fedkg_compiler.shacl.data_graph import Data
+from fedkg_compiler.shacl.focus_node_columns import (
+    BLANK,
+    CATEGORY_OF,
+    RESOURCE,
+    TEXTS,
+    Observer,
+    Row,
+    Value,
+    is_number,
+)
 from fedkg_compiler.shacl.logic import (
     Beside,
     Expr,
@@ -33,16 +43,6 @@ from fedkg_compiler.shacl.logic import (
     negate,
 )
 from fedkg_compiler.shacl.model import Constraint
-from fedkg_compiler.shacl.observe import (
-    BLANK,
-    CATEGORY_OF,
-    RESOURCE,
-    TEXTS,
-    Observer,
-    Row,
-    Value,
-    is_number,
-)
 
 MOST = 1000
 """Conforming categories that are written out at most; above this, the others are written out."""

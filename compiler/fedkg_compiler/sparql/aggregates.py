@@ -26,11 +26,11 @@ from fedkg_compiler.sparql.formula_logic import (
     strict_slots,
     sufficient_slots,
 )
-from fedkg_compiler.sparql.formula_parts import Part
 from fedkg_compiler.sparql.numeric_terms import Float, Number, spoken, sum_terms, unknown_term
-from fedkg_compiler.sparql.part_readings import Lowering
 from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import Expr, Var
+from fedkg_compiler.sparql.row_partition import Part
+from fedkg_compiler.sparql.slot_lowering import Lowering
 
 _MISSING = "a value that may be missing makes the whole aggregate an error"
 

@@ -19,19 +19,19 @@ from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.lowering.bank_rows import Codes, Rows, SlotColumn
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, local_name
-from fedkg_compiler.passes.hard import bent_comparisons
+from fedkg_compiler.passes.hard_rule_projection import bent_comparisons
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.sparql.answer_frames import Answer, Batch, Frame, Ids, node_values
 from fedkg_compiler.sparql.branch_tree import Branch
 from fedkg_compiler.sparql.formula_logic import opposite
-from fedkg_compiler.sparql.formula_parts import Part, partition
 from fedkg_compiler.sparql.graph_answers import make_frame
 from fedkg_compiler.sparql.member_sets import conditions, keys_of
 from fedkg_compiler.sparql.numeric_terms import mixed
 from fedkg_compiler.sparql.observed_columns import Observations
-from fedkg_compiler.sparql.part_readings import Bare, Lowering
 from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
 from fedkg_compiler.sparql.query_tree import Const, Place, Query
+from fedkg_compiler.sparql.row_partition import Part, partition
+from fedkg_compiler.sparql.slot_lowering import Bare, Lowering
 from fedkg_compiler.sparql.slot_numbering import compact
 
 _GIVEN = "; or give the numbers of the graph a `qudt:unit`"

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from fedkg.pack import Call, Choose, Coalesce, Known, Negate, Term
-from fedkg_compiler.binding.compare import HOLDS, MIRRORED, compare, truth_compared
+from fedkg_compiler.binding.comparison_formulas import HOLDS, MIRRORED, compare, truth_compared
 from fedkg_compiler.ontology.graph_terms import Literal, local_name
-from fedkg_compiler.ontology.standard import XSD
+from fedkg_compiler.ontology.standard_vocabularies import XSD
 from fedkg_compiler.sparql import aggregates, member_sets
 from fedkg_compiler.sparql.branch_tree import Never, Reduced, Seen, Within, is_static
 from fedkg_compiler.sparql.choice_lifting import TRUTHS
@@ -27,9 +27,11 @@ from fedkg_compiler.sparql.formula_logic import (
     known_formula,
     opposite,
 )
-from fedkg_compiler.sparql.formula_parts import Part
 from fedkg_compiler.sparql.numeric_terms import Number, arithmetic, in_one_unit, unknown_term
-from fedkg_compiler.sparql.part_readings import (
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import Aggregate, Const, Exists, Expr, Op, Var
+from fedkg_compiler.sparql.row_partition import Part
+from fedkg_compiler.sparql.slot_lowering import (
     Lowering,
     category,
     common_categories,
@@ -43,8 +45,6 @@ from fedkg_compiler.sparql.part_readings import (
     texts_of,
     truth_value,
 )
-from fedkg_compiler.sparql.query_text import SparqlProblem
-from fedkg_compiler.sparql.query_tree import Aggregate, Const, Exists, Expr, Op, Var
 
 COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "sameterm"})
 _TURNED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "sameterm": "!="}

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, TypeVar
 
-from fedkg_compiler.ontology.pattern import Token
-from fedkg_compiler.ontology.standard import RDF
+from fedkg_compiler.ontology.pattern_tokens import Token
+from fedkg_compiler.ontology.standard_vocabularies import RDF
 from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import Aggregate, Const, Exists, Expr, Group, Op, Place, Var
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from fedkg.pack import AtLeast, Formula, Known
-from fedkg_compiler.binding.compare import compare
+from fedkg_compiler.binding.comparison_formulas import compare
 from fedkg_compiler.sparql import condition_formulas
 from fedkg_compiler.sparql.answer_frames import Frame, Ids
 from fedkg_compiler.sparql.branch_tree import Branch, Seen, Within
 from fedkg_compiler.sparql.formula_logic import Truth, all_of, any_of, strict_slots
-from fedkg_compiler.sparql.formula_parts import Part, partition
-from fedkg_compiler.sparql.part_readings import Lowering, slot_of
 from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.row_partition import Part, partition
+from fedkg_compiler.sparql.slot_lowering import Lowering, slot_of
 
 
 def conditions(part: Part, branch: Branch, state: Lowering) -> Truth:

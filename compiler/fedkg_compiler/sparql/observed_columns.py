@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from fedkg_compiler.binding.column_places import Sources, plain_place
-from fedkg_compiler.binding.environment import Cell
 from fedkg_compiler.binding.name_readings import NOWHERE, Key, Place
 from fedkg_compiler.binding.observed_properties import observed_place, signal_of
+from fedkg_compiler.binding.quantifier_values import Cell
+from fedkg_compiler.binding.signal_columns import Sources, plain_place
 from fedkg_compiler.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, local_name
-from fedkg_compiler.ontology.standard import FKG, NUMBERS, OWL, RDF, RDFS, SOSA
+from fedkg_compiler.ontology.standard_vocabularies import FKG, NUMBERS, OWL, RDF, RDFS, SOSA
 from fedkg_compiler.sparql.query_tree import Const, Values, Var
 
 _NO_KIND = " ".join(f'FILTER(!STRSTARTS(STR(?p), "{space}"))' for space in (SOSA, RDF, RDFS, OWL))

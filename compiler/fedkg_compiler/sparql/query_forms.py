@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from urllib.parse import urljoin
 
-from fedkg_compiler.ontology.pattern import Token, tokens
+from fedkg_compiler.ontology.pattern_tokens import Token, tokens
 from fedkg_compiler.sparql.query_text import Form, Prologue
 
 _HOLES = {"iri": "<>", "pname": "<>", "number": "0", "string": '""'}

@@ -14,8 +14,8 @@ from typing import Literal, cast
 
 from typing_extensions import override
 
-from fedkg_compiler.ontology.pattern import Token
-from fedkg_compiler.ontology.standard import RDF
+from fedkg_compiler.ontology.pattern_tokens import Token
+from fedkg_compiler.ontology.standard_vocabularies import RDF
 from fedkg_compiler.sparql.expression_parser import ExpressionParser
 from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import (

@@ -10,7 +10,7 @@ from functools import cached_property
 from urllib.parse import urljoin
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.ontology.pattern import Token, TokenKind, tokens
+from fedkg_compiler.ontology.pattern_tokens import Token, TokenKind, tokens
 from fedkg_compiler.ontology.spans import inside, point
 from fedkg_compiler.sparql.query_tree import Const, Place
 

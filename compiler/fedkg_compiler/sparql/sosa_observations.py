@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fedkg_compiler.ontology.standard import RDF, SOSA
+from fedkg_compiler.ontology.standard_vocabularies import RDF, SOSA
 from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import (
     Const,

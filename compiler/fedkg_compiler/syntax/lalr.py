@@ -1,6 +1,6 @@
 """Parses one statement: an LALR(1) automaton with a lexer that knows the tokens of each state.
 
-Lark makes the table (`make_table.py`) and has such an automaton too; this one does no more than the
+Lark makes the table (`parse_table_generator.py`) and has such an automaton too; this one does no more than the
 rule files need, keeps offsets only,
 and steps over rules that pass their one part on, which is most of what a chain of precedences does.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from fedkg_compiler.syntax.parse_table import Production, Table, table
 from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
-from fedkg_compiler.syntax.table import Production, Table, table
 
 END = "$END"
 """The terminal at the end of a statement."""

@@ -8,7 +8,7 @@ import re
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
+from fedkg_compiler.syntax.keywords import STATEMENT_WORDS
 from fedkg_compiler.syntax.split import Chunk
 from fedkg_compiler.syntax.tree import Lost
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
+from fedkg.constraints.binding.model_input_views import Before, model_inputs
 from fedkg.constraints.binding.plan import Plan
-from fedkg.constraints.binding.views import Before, model_inputs
 from fedkg.errors import LayoutError
 
 Model = Callable[[Tensor], Tensor]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.messages import describe_value
-from fedkg.constraints.engine.constants import being_traced
+from fedkg.constraints.engine.device_constants import being_traced
 from fedkg.errors import LayoutError
 
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.constraints.binding.numbers import InputNumbers, answers_known, input_numbers
-from fedkg.constraints.binding.plan import STEPS, Plan
-from fedkg.constraints.binding.views import (
+from fedkg.constraints.binding.model_input_views import (
     Before,
     Keys,
     Previous,
@@ -22,6 +20,8 @@ from fedkg.constraints.binding.views import (
     rows_before,
     traces_of,
 )
+from fedkg.constraints.binding.plan import STEPS, Plan
+from fedkg.constraints.binding.rule_values import InputNumbers, answers_known, input_numbers
 from fedkg.constraints.engine.traces import Traces
 
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan, MemberPlan
-from fedkg.constraints.engine.constants import constant
+from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation_inputs import Members, Reading
 from fedkg.constraints.engine.hoist import OverExtreme, place_of
-from fedkg.constraints.engine.shield import shield
+from fedkg.constraints.engine.nan_gradient_guard import shield
 from fedkg.constraints.engine.traces import Lined
-from fedkg.constraints.selection import runs
+from fedkg.constraints.row_sample_pairs import runs
 from fedkg.pack.bank import Bank
 from fedkg.pack.formulas import Compare, Formula, Initially
 from fedkg.pack.node import FormulaPart

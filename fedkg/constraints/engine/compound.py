@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from fedkg.constraints.engine.constants import constant
+from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation_inputs import Members, Reading, Steps, reading_on
 from fedkg.constraints.engine.fused_reduction import At
 from fedkg.constraints.engine.hoist import OverExtreme, place_of
-from fedkg.constraints.engine.sets import ranked
+from fedkg.constraints.engine.member_reductions import ranked
 from fedkg.constraints.engine.structure import is_temporal
 from fedkg.constraints.engine.windows import (
     Truth,

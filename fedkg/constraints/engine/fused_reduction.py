@@ -24,7 +24,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.vmap_dims import move_batch_dim_first
-from fedkg.constraints.engine.constants import constant
+from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.sliding import until_within
 
 LONGEST = 64

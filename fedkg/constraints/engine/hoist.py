@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan
-from fedkg.constraints.engine.constants import constant
+from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.rewriting import Column, next_slot, rewired, with_children, with_sides
 from fedkg.constraints.engine.sliding import extreme
 from fedkg.constraints.engine.traces import Traces, line_up

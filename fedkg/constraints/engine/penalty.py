@@ -33,8 +33,8 @@ from fedkg.constraints.engine.evaluation import (
     smooth_extreme,
 )
 from fedkg.constraints.engine.evaluation_inputs import Reading
+from fedkg.constraints.engine.nan_gradient_guard import shield
 from fedkg.constraints.engine.norms import norm_of
-from fedkg.constraints.engine.shield import shield
 from fedkg.constraints.engine.structure import (
     reads_inputs_alone_somewhere,
     reads_output,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.engine import fused_reduction
-from fedkg.constraints.engine.constants import being_traced, constant
+from fedkg.constraints.engine.device_constants import being_traced, constant
 from fedkg.constraints.engine.evaluation_inputs import Steps, steps_on
 from fedkg.constraints.engine.extremes import soft_extreme
 from fedkg.constraints.engine.norm_until import norm_until

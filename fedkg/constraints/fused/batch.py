@@ -13,8 +13,8 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.constraints.engine.traces import Lined, Traces, line_up
-from fedkg.constraints.fused.bound import loops
-from fedkg.constraints.plain import is_plain
+from fedkg.constraints.fused.bank_program import loops
+from fedkg.constraints.kernel_tensor_checks import is_plain
 
 PART = 1 << 16
 """Places times rows per thread; below this a further thread costs more than it saves."""

@@ -15,9 +15,9 @@ from typing_extensions import override
 from fedkg._internal.threads import run_in_parts
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.fused import machine
+from fedkg.constraints.fused.bank_program import Fused, loops
 from fedkg.constraints.fused.batch import PART, FusedBatch
-from fedkg.constraints.fused.bound import Fused, loops
-from fedkg.constraints.fused.costs import HINGE, LOG_BARRIER, SLOPES, SQUARED
+from fedkg.constraints.fused.penalty_loops import HINGE, LOG_BARRIER, SLOPES, SQUARED
 from fedkg.constraints.fused.scratch import scratch_space
 
 KINDS = {"hinge": HINGE, "squared": SQUARED, "log_barrier": LOG_BARRIER}

@@ -8,7 +8,27 @@ from __future__ import annotations
 
 import math
 
-from fedkg.constraints.fused.cell_layout import (
+from fedkg.constraints.fused.loops import (
+    add,
+    add_number,
+    copied,
+    divide,
+    divide_number,
+    filled,
+    least,
+    margin,
+    margin_above,
+    margin_below,
+    most,
+    multiply,
+    multiply_number,
+    negated,
+    number_divided,
+    poisoned,
+    replaced,
+    scaled,
+)
+from fedkg.constraints.fused.memory_layout import (
     ABS,
     ADD,
     ADD_S,
@@ -67,26 +87,6 @@ from fedkg.constraints.fused.cell_layout import (
     WINDOW_MIN,
     WINDOWS,
     ZERO,
-)
-from fedkg.constraints.fused.loops import (
-    add,
-    add_number,
-    copied,
-    divide,
-    divide_number,
-    filled,
-    least,
-    margin,
-    margin_above,
-    margin_below,
-    most,
-    multiply,
-    multiply_number,
-    negated,
-    number_divided,
-    poisoned,
-    replaced,
-    scaled,
 )
 from fedkg.constraints.fused.program import (
     BOUNDLESS,

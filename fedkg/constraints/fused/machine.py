@@ -7,7 +7,9 @@ parts of the batch, S slots, G registers, W places of a run. `frame` and `batch`
 
 from __future__ import annotations
 
-from fedkg.constraints.fused.cell_layout import (
+from fedkg.constraints.fused.forward import length_of, run_forward
+from fedkg.constraints.fused.loops import accumulated, copied, filled, gathered, multiplied, some
+from fedkg.constraints.fused.memory_layout import (
     ASKED,
     CLIP,
     CODE,
@@ -40,9 +42,7 @@ from fedkg.constraints.fused.cell_layout import (
     WINDOWS,
     ZERO,
 )
-from fedkg.constraints.fused.costs import SLOPES, paid, worth_of
-from fedkg.constraints.fused.forward import length_of, run_forward
-from fedkg.constraints.fused.loops import accumulated, copied, filled, gathered, multiplied, some
+from fedkg.constraints.fused.penalty_loops import SLOPES, paid, worth_of
 from fedkg.constraints.fused.reading import numbers_read
 from fedkg.constraints.fused.reverse import run_backward
 from fedkg.native.language import (

@@ -6,7 +6,7 @@ Letters: B samples, F columns of a sample, N numbers that are read.
 
 from __future__ import annotations
 
-from fedkg.constraints.fused.cell_layout import INF, LARGEST, NAN, ZERO
+from fedkg.constraints.fused.memory_layout import INF, LARGEST, NAN, ZERO
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop
 
 COLUMN, WAYS = range(2)

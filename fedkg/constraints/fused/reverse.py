@@ -7,7 +7,19 @@ it all, as in `engine`. Letters as in `forward`.
 
 from __future__ import annotations
 
-from fedkg.constraints.fused.cell_layout import (
+from fedkg.constraints.fused.forward import length_of, spread_out
+from fedkg.constraints.fused.loops import (
+    accumulated,
+    both_of,
+    filled,
+    first_of,
+    least,
+    most,
+    negated,
+    second_of,
+    some,
+)
+from fedkg.constraints.fused.memory_layout import (
     ABS,
     ADD,
     ADD_S,
@@ -53,18 +65,6 @@ from fedkg.constraints.fused.cell_layout import (
     WINDOW_MIN,
     WINDOWS,
     ZERO,
-)
-from fedkg.constraints.fused.forward import length_of, spread_out
-from fedkg.constraints.fused.loops import (
-    accumulated,
-    both_of,
-    filled,
-    first_of,
-    least,
-    most,
-    negated,
-    second_of,
-    some,
 )
 from fedkg.constraints.fused.program import EDGE_HIGH, MISSING, PAST, TO_LAST, TO_SECOND
 from fedkg.native.language import Float, Floats, Ints, floats_at, ints_at, loop

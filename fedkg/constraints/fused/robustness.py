@@ -24,7 +24,7 @@ from fedkg.constraints.fused.program import (
     Program,
     Window,
 )
-from fedkg.constraints.fused.writing import Writing
+from fedkg.constraints.fused.program_writer import Writing
 from fedkg.pack.formulas import (
     And,
     CategoryIs,

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from fedkg.constraints.engine.structure import reads_output, split_guards
 from fedkg.constraints.fused.program import HAIR_UP, MISSING, NotFused, Op, Program
+from fedkg.constraints.fused.program_writer import Writing
 from fedkg.constraints.fused.robustness import connected, timed, verdict
-from fedkg.constraints.fused.writing import Writing
 from fedkg.pack.formulas import (
     And,
     ClassIn,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.timing import Timing, grids
+from fedkg.constraints.meaning.trace_grids import Timing, grids
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.formulas import Implies, Initially
 from fedkg.pack.numeric.grid import Grid

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from fedkg.constraints.binding.numbers import InputNumbers, percent
 from fedkg.constraints.binding.plan import Plan
+from fedkg.constraints.binding.rule_values import InputNumbers, percent
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.projecting.linear import Linear, ends, factors
 from fedkg.projection.polytope_rows import UnitRows, unit_rows

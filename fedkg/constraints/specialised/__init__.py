@@ -2,6 +2,6 @@
 once.
 """
 
-from fedkg.constraints.specialised.specialised import Counts, Specialised
+from fedkg.constraints.specialised.fixed_input_rules import Counts, Specialised
 
 __all__ = ["Counts", "Specialised"]

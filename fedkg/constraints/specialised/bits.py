@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 
 from fedkg._internal.numba_kernels import instruction
-from fedkg.constraints.specialised.programs import WORD
+from fedkg.constraints.specialised.bit_programs import WORD
 
 
 @instruction

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedkg._internal.compiled_loops import can_compile_loops
-from fedkg.constraints.specialised.clients import Clients, within
-from fedkg.constraints.specialised.programs import WORD, Programs, Writer, laid
+from fedkg._internal.numba_availability import can_compile_loops
+from fedkg.constraints.specialised.bit_programs import WORD, Programs, Writer, laid
+from fedkg.constraints.specialised.client_thresholds import Clients, within
 
 CHUNK = 1 << 24
 """Verdicts that are held at once on devices without words of bits."""

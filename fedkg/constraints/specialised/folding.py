@@ -22,7 +22,7 @@ from fedkg.constraints.binding.plan import quick_limit
 from fedkg.constraints.engine.banks import BankTensors, MemberTensors
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
-from fedkg.constraints.specialised.parts import FormulaPart, Part, Parts
+from fedkg.constraints.specialised.input_subformulas import FormulaPart, Part, Parts
 from fedkg.pack.formulas import Formula
 from fedkg.pack.walk import ROWS, used_slots
 

@@ -14,7 +14,7 @@ from fedkg.data.frame import text_array
 from fedkg.data.sets.dataset import DataSet, Task
 from fedkg.data.sets.table_files import parse_time_column
 from fedkg.errors import JobError
-from fedkg.evaluation.readings import table_values
+from fedkg.evaluation.value_matrix import table_values
 from fedkg.pack import Column, DataContract
 from fedkg.tables import Table, read_table
 

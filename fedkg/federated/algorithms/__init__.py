@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.algorithms.bounds import centralised, local_only
+from fedkg.federated.algorithms.baselines import centralised, local_only
 from fedkg.federated.algorithms.fedavg import fedavg
 from fedkg.federated.algorithms.fedopt import fedadagrad, fedadam, fedyogi
 from fedkg.federated.algorithms.fedprox import fedprox

@@ -21,7 +21,7 @@ from fedkg.federated.pcfedavg.block_steps import (
     TwoVectorSteps,
 )
 from fedkg.federated.pcfedavg.penalty import PenaltySchedule
-from fedkg.federated.pcfedavg.round_numbers import Equally, RoundNumbers
+from fedkg.federated.pcfedavg.round_step_sizes import Equally, RoundNumbers
 
 
 def pcfedavg(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.client_rows import equal_rows
+from fedkg.federated.client_state_store import equal_rows
 from fedkg.federated.round_steps import Outcome, Setting, StartPoint, StartRule
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params, match_parameters

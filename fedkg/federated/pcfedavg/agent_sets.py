@@ -18,7 +18,7 @@ from typing_extensions import override
 from fedkg.errors import JobError, SetError
 from fedkg.models.model_protocols import Params
 from fedkg.pack import Pack
-from fedkg.pack.sets import KeptSet
+from fedkg.pack.feasible_sets import KeptSet
 from fedkg.projection import (
     Box,
     Intersection,

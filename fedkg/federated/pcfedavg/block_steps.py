@@ -25,7 +25,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.federated.client.optimisers import change
-from fedkg.federated.client_numbers import per_client
+from fedkg.federated.client_broadcast import per_client
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.round_steps import Outcome, Setting, StartPoint
 from fedkg.federated.state import ServerState

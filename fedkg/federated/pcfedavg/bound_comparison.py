@@ -25,9 +25,9 @@ from fedkg.federated.pcfedavg.convergence_bounds import (
     limit_infeasibility,
     measured,
 )
-from fedkg.federated.pcfedavg.round_numbers import RoundNumbers
+from fedkg.federated.pcfedavg.round_step_sizes import RoundNumbers
 from fedkg.federated.state import ServerState
-from fedkg.federated.theory.instruments import client_gradients
+from fedkg.federated.theory.scfa_constants import client_gradients
 from fedkg.models.model_protocols import Params
 
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.batches import steps_of
-from fedkg.federated.client_numbers import per_client
+from fedkg.federated.client_broadcast import per_client
 from fedkg.federated.privacy.budget import Budget, Unit, planned
 from fedkg.federated.privacy.dp_sgd import ClippedGradient, parted
 from fedkg.federated.privacy.update_noise import ClippedClients

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from fedkg.constraints.binding.views import Keys, Previous
+from fedkg.constraints.binding.model_input_views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule, ConstraintWarning
 from fedkg.constraints.scorer import Probe
-from fedkg.federated.on_device import on_device
+from fedkg.federated.device_transfer import on_device
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.mlp import MLP

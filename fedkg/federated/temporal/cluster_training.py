@@ -16,7 +16,7 @@ from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.problem import Clients, Problem, pool
-from fedkg.federated.record import RoundRecord
+from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.server.guard import usable
 from fedkg.federated.state import Choice, ServerState
 from fedkg.federated.temporal.clusters import CLUSTER, ClusterStart

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.client_rows import changed
+from fedkg.federated.client_state_store import changed
 from fedkg.federated.round_steps import Outcome, Setting, StartPoint
 from fedkg.federated.state import ServerState
 from fedkg.federated.temporal.properties import as_traces

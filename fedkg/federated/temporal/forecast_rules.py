@@ -19,7 +19,7 @@ from fedkg.constraints.engine.structure import reads_output
 from fedkg.constraints.module import ConstraintModule
 from fedkg.constraints.report import ConstraintReport
 from fedkg.errors import JobError
-from fedkg.federated.on_device import on_device
+from fedkg.federated.device_transfer import on_device
 from fedkg.federated.round_steps import Step
 from fedkg.federated.server.pack_scorer import scored_rows
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows

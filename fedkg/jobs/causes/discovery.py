@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from fedkg.errors import JobError
 from fedkg.granger.centralised import centralised
 from fedkg.granger.effects import Reached, edges, reach_of
-from fedkg.granger.identified import Reading, readings
+from fedkg.granger.identifiability import Reading, readings
+from fedkg.granger.instrumental_variables import under_noise
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, losses_of
 from fedkg.granger.moments import Series, moments, orders_of, series_of
-from fedkg.granger.noise import under_noise
-from fedkg.granger.over_time import cut
 from fedkg.granger.precedence import precedence
-from fedkg.granger.reference import (
+from fedkg.granger.reference_estimates import (
     adjusted,
     distinct_shifts,
     innovation_label,
@@ -29,7 +28,8 @@ from fedkg.granger.reference import (
     p_values,
     strengths_of,
 )
-from fedkg.granger.states import Measured, client_of, correlated
+from fedkg.granger.state_extraction import Measured, client_of, correlated
+from fedkg.granger.time_varying_causes import cut
 from fedkg.jobs.causes.job_file import CausesJob
 from fedkg.jobs.causes.learning import choose_lags, learn_causes
 from fedkg.jobs.causes.measurements import Measurements, training_steps

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedkg.granger.protocol import traffic
-from fedkg.granger.reference import adjusted
+from fedkg.granger.reference_estimates import adjusted
 from fedkg.jobs.causes.discovery import Discovery
 from fedkg.jobs.causes.job_file import CausesJob
 from fedkg.learned_knowledge import Precedence

@@ -12,8 +12,8 @@ from pydantic_core import ErrorDetails
 from fedkg._internal.name_matching import nearest_name
 from fedkg._internal.yaml_documents import field_lines, parse_yaml
 from fedkg.errors import JobError
-from fedkg.jobs.schema.addresses import is_address
 from fedkg.jobs.schema.causal_learning import Learning
+from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job_reader import format_field_errors, group_by_field, read_job_text
 from fedkg.jobs.schema.overrides import apply_overrides
 from fedkg.jobs.schema.section import Count, Fraction, Name, Positive, Section, Share, SiteName

@@ -15,7 +15,7 @@ from fedkg.errors import FedkgError, JobError
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, Rates, course_of, learn, losses_of
 from fedkg.granger.moments import Series, moments, series_of, surprises
-from fedkg.granger.reference import best_lags, labels
+from fedkg.granger.reference_estimates import best_lags, labels
 from fedkg.jobs.schema.causal_learning import Learning
 
 MAX_LAGS = 5
@@ -47,7 +47,7 @@ def learn_causes(section: Learning, series: Series) -> tuple[Learnt, str]:
             series, rates, mode=section.mode, epochs=section.epochs, tolerance=section.tolerance
         )
     else:
-        from fedkg.federated.on_device import device_named
+        from fedkg.federated.device_transfer import device_named
         from fedkg.granger.chunks import learn_in_chunks
 
         device = device_named(section.device, "learning.device")

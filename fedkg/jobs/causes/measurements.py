@@ -15,8 +15,8 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg.data.sets.time_range import time_range_of_rows, time_range_of_times
 from fedkg.errors import JobError, TableError
 from fedkg.granger.kalman import Client, steady_gain
-from fedkg.granger.states import Measured
-from fedkg.granger.system import System, places_of, recorded
+from fedkg.granger.state_extraction import Measured
+from fedkg.granger.synthetic_systems import System, places_of, recorded
 from fedkg.jobs.causes.data_set_columns import default_clients, longest_stretch, read_columns
 from fedkg.jobs.causes.detrending import remove_season, remove_trend
 from fedkg.jobs.causes.job_file import CausesJob, PlantData

@@ -69,7 +69,7 @@ def run_causes(
     if (folder.path / JOB).exists():
         raise JobError(f"{folder.path} already contains a run", help="choose another --out")
     if job.learning.device != "cpu":
-        from fedkg.federated.on_device import device_named
+        from fedkg.federated.device_transfer import device_named
 
         device_named(job.learning.device, "learning.device")
     began = time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedkg.jobs.measure import MEASURE_BY_COLUMN
+from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trials import TrialConfig, trial_title
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
-from fedkg.jobs.measure import MEASURE_BY_COLUMN, Measure
+from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, Measure
 
 Result = dict[str, Any]
 """A row of `results.json`. `Any`: texts, numbers and small mappings."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedkg.jobs.comparison.mean_interval import mean_interval
-from fedkg.jobs.measure import MEASURE_BY_COLUMN
+from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
 
 HIGHER_IS_BETTER = frozenset({"f1", "precision", "recall", "accuracy"})
 """Figures with the minimum as worst value; for all others it is the maximum."""

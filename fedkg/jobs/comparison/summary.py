@@ -11,7 +11,7 @@ from fedkg.federated.metrics import rounds_to, rounds_to_own_share
 from fedkg.jobs.comparison.mean_interval import mean_interval
 from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
 from fedkg.jobs.comparison.site_spread import spread_over_sites
-from fedkg.jobs.measure import MEASURE_BY_COLUMN, MEASURES, Measure
+from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, MEASURES, Measure
 from fedkg.jobs.trials import TrialConfig, trial_title
 from fedkg.violation_zones import classify_rate
 

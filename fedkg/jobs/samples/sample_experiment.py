@@ -21,17 +21,16 @@ from fedkg.federated import Clients, Problem, clients_of
 from fedkg.federated.model.constrained_outputs import Projected
 from fedkg.federated.model.knowledge_columns import Bounded, BoundedChance, Laid, informed
 from fedkg.federated.temporal.forecast_rules import about_outputs
-from fedkg.federated.temporal.hard_forecasts import with_hard_rules
+from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
 from fedkg.jobs.algorithm_builder import build_algorithm
+from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
+from fedkg.jobs.data_checks import check_data_set
 from fedkg.jobs.folder import Row
-from fedkg.jobs.measure import MEASURES, Measure, event_of
+from fedkg.jobs.job_privacy import client_data_digest, derive_seed, protect_algorithm
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.model_graphs import GraphCache
-from fedkg.jobs.protection import client_data_digest, derive_seed, protect_algorithm
-from fedkg.jobs.samples.augmentation import AugmentedSamples, augment_samples
-from fedkg.jobs.samples.data_checks import check_data
-from fedkg.jobs.samples.figures import constant_answer_figure, task_loss
+from fedkg.jobs.samples.causal_state_inputs import AugmentedSamples, augment_samples
 from fedkg.jobs.samples.inputs import ModelInputs, build_inputs
 from fedkg.jobs.samples.knowledge_inputs import (
     category_codes,
@@ -59,6 +58,7 @@ from fedkg.jobs.samples.samples import (
     samples_time_range,
     split_samples,
 )
+from fedkg.jobs.samples.task_metrics import constant_answer_figure, task_loss
 from fedkg.jobs.samples.trust_selection import select_trust
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
@@ -181,7 +181,7 @@ class SampleExperiment:
 
     def checks(self, config: TrialConfig) -> list[Row]:
         """See `Ground.checks`."""
-        return check_data(self.pack, self.samples.source)
+        return check_data_set(self.pack, self.samples.uncut_rows, self.job)
 
     def build_trial(self, config: TrialConfig) -> SampleTrial:
         """See `Ground.course`."""
@@ -239,7 +239,7 @@ class SampleExperiment:
             edges=read.edges,
             notes=(
                 *note_missing_sets(config, self.pack),
-                *note_projection(model),
+                *note_projection(model, self.pack),
                 *(found.own.notes if found is not None and section.grouping.fedstl else ()),
                 *read.notes,
                 *noted,

@@ -33,9 +33,9 @@ from fedkg.federated.temporal.forecast_rules import (
     judged_forecasts,
 )
 from fedkg.jobs.folder import Row
-from fedkg.jobs.samples.figures import PREDICTION_BATCH
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.knowledge_inputs import category_codes
+from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH
 from fedkg.jobs.unevaluated_rules import COMPARES_SAMPLES, NO_TEST_ROW, UNBOUND
 from fedkg.models import Model, Params
 from fedkg.pack import Pack

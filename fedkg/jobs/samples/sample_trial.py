@@ -26,10 +26,10 @@ from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.used_inferences import used_properties
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
-from fedkg.jobs.samples.figures import compute_figures, mean_figures, predict_at
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.sample_rules import SampleRules, Verdicts, rule_rows
 from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
+from fedkg.jobs.samples.task_metrics import compute_figures, mean_figures, predict_at
 from fedkg.jobs.set_distances import set_distance_rows
 from fedkg.jobs.trials import TrialConfig, algorithm_section
 from fedkg.learned_knowledge import CausalEdge, TimeRange

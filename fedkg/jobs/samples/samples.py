@@ -26,7 +26,7 @@ from fedkg.data.sets import (
 from fedkg.data.sets.time_range import time_range_of
 from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.errors import JobError
-from fedkg.granger.augment import OURS
+from fedkg.granger.augmented_state_channels import OURS
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import sha256_of
@@ -63,15 +63,15 @@ class Samples:
         scaled: the samples as models read them.
         use: int8 [N]: `TRAIN`, `TEST`, `SERVER` or `UNUSED`.
         files: path and SHA-256 of every file that was read.
-        uncut_rows: the rows before cutting windows, if a trial reads states of the series; else
-            None.
+        uncut_rows: the data before windows are cut; rules about the data are checked on it, and
+            trials read states of its series.
     """
 
     source: DataSet
     scaled: StandardisedDataSet
     use: NDArray[np.int8]
+    uncut_rows: DataSet
     files: tuple[tuple[str, str], ...]
-    uncut_rows: DataSet | None = None
 
     def rows(self, use: int) -> Index:
         """Positions of the samples for one use."""
@@ -136,13 +136,12 @@ def read_samples(job: Job, pack: Pack) -> Samples:
         else ()
     )
     data = replace(data, test=(use == TEST) | (use == UNUSED), notes=(*data.notes, *notes))
-    before = rows if _augments(job) else None
     return Samples(
         source=data,
         scaled=standardise(data),
         use=use,
         files=_files(job.data.path) + _files_of_sites(job),
-        uncut_rows=before,
+        uncut_rows=rows,
     )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedkg.federated import Clients, Problem, Settings, fedavg, train
 from fedkg.federated.client.losses import Loss
-from fedkg.jobs.samples.figures import predict_in_batches
+from fedkg.jobs.samples.task_metrics import predict_in_batches
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.knowledge import ChosenTrust, choose_trust, folds
 from fedkg.models import Model

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg.compatibility import (
+from fedkg.algorithm_compatibility import (
     Aggregates,
     AlgorithmChoices,
     Locals,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fedkg.compatibility import Contradiction
+from fedkg.algorithm_compatibility import Contradiction
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import IMAGE_KINDS, WINDOW_KINDS
@@ -16,7 +16,7 @@ IMAGES = ("mnist", "fashion-mnist", "cifar-10")
 
 def find_inconsistencies(job: Job, algorithm: Algorithm) -> tuple[Contradiction, ...]:
     """All contradictions in a trial other than those within its algorithm
-    (`fedkg.compatibility`).
+    (`fedkg.algorithm_compatibility`).
     """
     return tuple(
         Contradiction(reason, instead)

@@ -13,7 +13,7 @@ from fedkg.jobs.schema.section import Count, Fraction, Positive, Section
 TABLE_SET = "table"
 """The value of `data.set` for a table with a data contract."""
 
-TABLE_FIELDS = ("rows", "label", "features", "categories", "machine", "dates")
+TABLE_FIELDS = ("rows", "label", "features", "categories", "machine", "dates", "hold_out")
 """Fields of `data` that apply to tables only."""
 
 
@@ -178,6 +178,12 @@ class Data(Section):
         default=0.2,
         description="Share of all rows held out for the test, stratified by class; of windows the "
         "last ones. A data set with its own test split (MNIST, C-MAPSS) keeps it.",
+    )
+    hold_out: Literal["auto", "random"] = Field(
+        default="auto",
+        description="How test and server rows of a table are chosen. `auto`: with a timeline, or if "
+        "rules about the output compare rows, blocks of consecutive rows, with a gap of the rules' "
+        "horizon; otherwise at random. `random`: always at random.",
     )
     server: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.15,

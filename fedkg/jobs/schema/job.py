@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from fedkg.jobs.schema.algorithm_section import Algorithm
-from fedkg.jobs.schema.augmentation import Augmentation
+from fedkg.jobs.schema.causal_state_section import Augmentation
 from fedkg.jobs.schema.data_section import Data, Site
 from fedkg.jobs.schema.model_section import Model
 from fedkg.jobs.schema.privacy_section import Privacy

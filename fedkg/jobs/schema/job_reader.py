@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from fedkg._internal.name_matching import nearest_name
 from fedkg._internal.yaml_documents import Document, field_lines, parse_yaml
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.schema.addresses import is_address
+from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
 from fedkg.jobs.schema.sites_from_file import add_sites_of_file
@@ -183,11 +183,9 @@ def group_by_field(errors: Sequence[ErrorDetails]) -> dict[str, list[ErrorDetail
         found.setdefault(
             ".".join(str(part) for part in error["loc"] if not _is_branch(part)), []
         ).append(error)
-    return {
-        field: own
-        for field, own in found.items()
-        if not any(inner.startswith(f"{field}.") for inner in found)
-    }
+    # The sections around every field; looking for a prefix per field would take quadratic time.
+    around = {field[:dot] for field in found for dot, letter in enumerate(field) if letter == "."}
+    return {field: own for field, own in found.items() if field not in around}
 
 
 def _line(field: str, where: Mapping[tuple[str, ...], str]) -> str:

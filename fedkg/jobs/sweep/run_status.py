@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.damage import require_intact, require_run
+from fedkg.jobs.file_damage import require_intact, require_run
 from fedkg.jobs.folder import FAILED_RUNS, LOCK, TRIALS, RunFolder
 from fedkg.jobs.sweep.plan import CELLS, is_sweep, read_plan
 

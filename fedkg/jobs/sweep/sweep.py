@@ -16,6 +16,7 @@ from typing import Any
 
 from fedkg.errors import FedkgError, JobError, MissingExtra, Stopped, UsageError
 from fedkg.jobs import unevaluated_rules
+from fedkg.jobs.code_trust import require_trust
 from fedkg.jobs.comparison.noise_diagnosis import (
     ProtectedTrial,
     explain_lost_training,
@@ -25,8 +26,8 @@ from fedkg.jobs.comparison.paired_differences import describe_setting_difference
 from fedkg.jobs.comparison.privacy_spending import describe_privacy
 from fedkg.jobs.comparison.site_spread import describe_local_training
 from fedkg.jobs.comparison.summary import Result, describe_comparison
-from fedkg.jobs.damage import require_intact
 from fedkg.jobs.events import Event, Listener, ignore_event
+from fedkg.jobs.file_damage import require_intact
 from fedkg.jobs.folder import (
     COMPARISON_TABLE,
     FAILED_RUNS,
@@ -45,7 +46,6 @@ from fedkg.jobs.sweep.parallel_runs import CellListener, run_in_parallel
 from fedkg.jobs.sweep.plan import CELLS, is_sweep, read_plan
 from fedkg.jobs.training import require_devices
 from fedkg.jobs.trials import plan_trials
-from fedkg.jobs.trust import require_trust
 from fedkg.jobs.unused_settings import find_untrained_algorithms
 
 

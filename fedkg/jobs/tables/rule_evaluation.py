@@ -5,7 +5,6 @@ Letters: V views of the rows, N rows, C columns of the contract.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,17 +16,27 @@ from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, Timing, columns, evaluate_bank, logit
 from fedkg.constraints.engine.structure import reads_output
-from fedkg.data import Frame, concatenate
+from fedkg.data import Frame
 from fedkg.errors import JobError
-from fedkg.evaluation import evaluate, table_values
+from fedkg.evaluation import table_values
 from fedkg.evaluation.row_explanation import example
-from fedkg.evaluation.steps import table_timing
 from fedkg.evaluation.tally import least_margin
+from fedkg.evaluation.trace_steps import steps_before
 from fedkg.federated.server.pack_scorer import PackScorer
-from fedkg.jobs.tables.table_data import ROW_COLUMN, SITE_COLUMN, WHOLE_TABLE, TableData
-from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_ROW, NO_TEST_ROW, UNBOUND
+from fedkg.federated.server.trace_scorer import TraceScorer
+from fedkg.jobs.data_checks import row_name
+from fedkg.jobs.tables.row_order import (
+    ROW_COLUMN,
+    SITE_COLUMN,
+    compares_rows,
+    consecutive_traces,
+    horizon_of,
+    row_timing,
+)
+from fedkg.jobs.tables.table_data import WHOLE_TABLE, TableData
+from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_TEST_ROW, UNBOUND
 from fedkg.models import Model, Params
-from fedkg.pack import Bank, Implies, Pack, is_temporal
+from fedkg.pack import Bank, Implies
 
 
 def constraint_module(prepared: TableData) -> ConstraintModule:
@@ -75,11 +84,57 @@ def row_codes(prepared: TableData, module: ConstraintModule, frame: Frame) -> di
 
 def probe_scorer(
     prepared: TableData, module: ConstraintModule, model: Model, probe: Frame
-) -> PackScorer:
-    """The server's scorer of the sites' models, on its probe rows."""
-    return PackScorer(
+) -> PackScorer | TraceScorer:
+    """The server's scorer of the sites' models: on its probe rows, and on traces of its rows if
+    rules compare rows and the rows are consecutive.
+    """
+    rows = PackScorer(
         model, module, prepared.inputs(probe), keys=row_codes(prepared, module, probe)
     )
+    if not (prepared.ordered and compares_rows(prepared.pack)):
+        return rows
+    server = prepared.server
+    places = consecutive_traces(
+        _timing_by_key(prepared, module, server),
+        horizon_of(prepared.pack),
+        prepared.job.scoring.probe_rows,
+    )
+    if places is None:
+        return rows
+    x = prepared.inputs(server)[torch.from_numpy(places)]
+    keys = {
+        name: codes[torch.from_numpy(places)]
+        for name, codes in row_codes(prepared, module, server).items()
+    }
+    return TraceScorer(rows, model, module, x, keys=keys)
+
+
+def _timing_by_key(prepared: TableData, module: ConstraintModule, frame: Frame) -> Timing:
+    """The timing of rows, with a trace for every machine and variant by which rules select rows."""
+    timing = row_timing(prepared.pack, frame)
+    codes = [one.numpy() for one in row_codes(prepared, module, frame).values()]
+    _, trace = np.unique(np.stack([timing.trace, *codes]), axis=1, return_inverse=True)
+    trace = np.where(timing.trace < 0, -1, trace.ravel())
+    return Timing(trace=trace, step=timing.step, gaps=timing.gaps, end=timing.end)
+
+
+def _rows_before(prepared: TableData, module: ConstraintModule, x: Tensor) -> Tensor | None:
+    """The features of the row before each test row, NaN where there is none; None if no view of the
+    rules needs them.
+    """
+    contract = prepared.pack.manifest.contract
+    asked = [
+        contract.views[view] for view in module.plan.runs if contract.views[view].kind == "previous"
+    ]
+    if not (asked and prepared.ordered):
+        return None
+    timing = row_timing(prepared.pack, prepared.test)
+    group = np.zeros(prepared.test.rows, dtype=np.int64)
+    for header in asked[0].groups:
+        _, own = np.unique(np.array(prepared.test.texts(header)), return_inverse=True)
+        group = group * (int(own.max(initial=0)) + 1) + own.ravel()
+    before = torch.from_numpy(steps_before(timing, group, x.numpy()))
+    return torch.where((before >= 0)[:, None], x[before.clamp(min=0)], torch.nan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,12 +186,14 @@ def rule_table(
 
     The rate is violated / applied, over pairs of a bound row and a test row with matching keys and
     a satisfied condition. The interpreter evaluates in float64, because limits lie exactly on
-    decimal data. Counts are added to `tally`. Rules that compare rows are not evaluated, because
-    the test rows are a random sample.
+    decimal data. Counts are added to `tally`. Rules that compare rows are evaluated where the test
+    rows are consecutive (`TableData.ordered`), as `fedkg eval` does with the predictions as the
+    output's column, and not where they are a random sample.
     """
-    pack, across = prepared.pack, module.plan.across_rows
+    pack = prepared.pack
+    across = frozenset[int]() if prepared.ordered else module.plan.across_rows
     values = [_values_with_predictions(prepared, module, model, params) for params in models]
-    timing, _ = table_timing(pack.manifest.contract, prepared.test.table(), "skip")
+    timing = row_timing(pack, prepared.test)
     counts: dict[int, _RuleCount] = {}
     for b, bank in enumerate(pack.banks):
         if reads_output(bank.skeleton):
@@ -171,8 +228,9 @@ def _values_with_predictions(
     frame, contract = prepared.test, prepared.pack.manifest.contract
     values = table_values(contract, frame.table(), missing="skip").values
     x = prepared.inputs(frame, torch.float64)
+    before = _rows_before(prepared, module, x)
     with torch.no_grad():
-        views = module.views(x, keys=row_keys(prepared, frame))
+        views = module.views(x, keys=row_keys(prepared, frame), previous=before)
         double = {name: value.double().unsqueeze(0) for name, value in params.items()}
         said = (
             torch.sigmoid(model.apply(double, views.flatten(0, 1))[0, :, 0])
@@ -248,20 +306,7 @@ def _example(prepared: TableData, answers: Sequence[NDArray[np.float64]], count:
         prepared.pack.banks[b],
         row,
         answers[which][:, at],
-        place=_row_name(prepared.test, at),
-    )
-
-
-def _row_name(frame: Frame, at: int) -> str:
-    """The position of a row in its source table, with the site if sites have tables:
-
-    "site graz, row 19".
-    """
-    number = int(frame.numbers(ROW_COLUMN)[at]) if ROW_COLUMN in frame.columns else at + 1
-    return (
-        f"site {frame.columns[SITE_COLUMN][at]}, row {number}"
-        if SITE_COLUMN in frame.columns
-        else f"row {number}"
+        place=row_name(prepared.test, at),
     )
 
 
@@ -292,59 +337,3 @@ def intact_frames(prepared: TableData, sites: Sequence[Frame]) -> list[Frame]:
 def _of_site(frame: Frame, site: str) -> Frame:
     """The rows from a site's table."""
     return frame.take(np.array(frame.texts(SITE_COLUMN), dtype=object) == site)
-
-
-def _concatenate_frames(pack: Pack, frames: Sequence[Frame]) -> list[Frame]:
-    """The same rows in as few tables as possible, because each evaluation has a fixed cost.
-
-    Tables stay separate if rules compare rows, or if their columns differ.
-    """
-    over_time = any(is_temporal(bank.skeleton) for bank in pack.banks)
-    if over_time or any(view.steps for view in pack.manifest.contract.views):
-        return list(frames)
-    alike: dict[tuple[object, ...], list[Frame]] = {}
-    for frame in frames:
-        columns = ((header, cells.dtype) for header, cells in frame.columns.items())
-        alike.setdefault((frame.name, *columns), []).append(frame)
-    return [concatenate(group, group[0].name) for group in alike.values()]
-
-
-def check_tables(prepared: TableData, frames: Sequence[Frame]) -> list[dict[str, Any]]:
-    """Rows of `checks.csv`: every rule over inputs alone, on all rows, in float64.
-
-    `Any`: texts and numbers.
-    """
-    counts: Counter[tuple[str, str]] = Counter()
-    worst: dict[str, tuple[bool, float, str]] = {}
-    for frame in _concatenate_frames(prepared.pack, frames):
-        for result in evaluate(prepared.pack, frame.table(), missing="skip").rules:
-            if result.output:
-                continue
-            counts[result.rule, "violated"] += result.violated
-            counts[result.rule, "known"] += result.violated + result.satisfied
-            found = result.worst
-            if result.violated and found is not None:
-                measured = bool(np.isfinite(found.robustness))
-                by = found.read or f"violation {abs(found.robustness):.4g} {found.unit}".strip()
-                entity = f"{found.entity}, " if found.entity else ""
-                text = f"{entity}{_row_name(frame, found.row - 1)}: {by}"
-                worst[result.rule] = min(
-                    worst.get(result.rule, (True, np.inf, "")),
-                    (not measured, found.robustness, text),
-                )
-    return [
-        {
-            "rule": record.name,
-            "title": record.title,
-            "kind": record.kind,
-            "violated": counts[record.name, "violated"],
-            "evaluations": counts[record.name, "known"],
-            "rate": counts[record.name, "violated"] / counts[record.name, "known"]
-            if counts[record.name, "known"]
-            else None,
-            "reason": "" if counts[record.name, "known"] else NO_ROW,
-            "example": worst.get(record.name, (True, 0.0, ""))[2],
-        }
-        for record in prepared.pack.manifest.rules
-        if not record.output
-    ]

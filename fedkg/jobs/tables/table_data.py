@@ -29,6 +29,14 @@ from fedkg.data import (
 from fedkg.errors import JobError
 from fedkg.jobs.schema.job import Corruption, Job
 from fedkg.jobs.source_tables import SourceTables, feature_headers, read_tables
+from fedkg.jobs.tables.row_order import (
+    ROW_COLUMN,
+    SITE_COLUMN,
+    compares_rows,
+    hold_out_in_order,
+    horizon_of,
+    row_timing,
+)
 from fedkg.jobs.trials import TrialConfig
 from fedkg.pack import Pack
 
@@ -87,6 +95,8 @@ class TableData:
             `features`.
         positives: training rows with a failure.
         negatives: training rows without one.
+        ordered: whether test and server rows are consecutive, so that rules that compare rows can
+            be evaluated on them.
         notes: remarks for the user.
     """
 
@@ -101,6 +111,7 @@ class TableData:
     scaling: Scaling
     positives: int
     negatives: int
+    ordered: bool = False
     notes: tuple[str, ...] = ()
 
     def inputs(self, frame: Frame, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -111,12 +122,6 @@ class TableData:
         """Labels 0 or 1, float32 [N]."""
         return torch.from_numpy(binary_labels(frame, self.job.data.label)).to(torch.float32)
 
-
-ROW_COLUMN = "(row)"
-"""Column with the row number in the source table, from 1."""
-
-SITE_COLUMN = "(site)"
-"""Column with the site of a row's source table."""
 
 WHOLE_TABLE = ""
 """Key of `TableData.train` for one table that is split among the sites."""
@@ -165,11 +170,18 @@ def prepare_tables(job: Job, pack: Pack) -> TableData:
     test: list[Frame] = []
     server: list[Frame] = []
     stream = np.random.Generator(np.random.PCG64([job.data.seed, 1]))
+    compares = compares_rows(pack)
+    ordered = (compares or contract.time is not None) and job.data.hold_out == "auto"
     for name, frame in parts.items():
         labels = binary_labels(frame, job.data.label)
         frame = frame.with_numbers(ROW_COLUMN, np.arange(1.0, frame.rows + 1.0))
         shares = (1.0 - job.data.test - job.data.server, job.data.test, job.data.server)
-        pieces = [frame.take(rows) for rows in hold_out(labels, shares, stream)]
+        rows_of_parts = (
+            hold_out_in_order(row_timing(pack, frame), shares, horizon_of(pack))
+            if ordered
+            else hold_out(labels, shares, stream)
+        )
+        pieces = [frame.take(rows) for rows in rows_of_parts]
         if name != WHOLE_TABLE:
             pieces = [
                 _with_machines(piece, job, [name], stream).with_texts(
@@ -184,7 +196,10 @@ def prepare_tables(job: Job, pack: Pack) -> TableData:
         _with_machines(concatenate(piece, piece[0].name), job, list(job.sites), stream)
         for piece in (test, server)
     ]
-    notes = _check_held_out(job, held[0], held[1])
+    notes = (
+        *_check_held_out(job, held[0], held[1]),
+        *_note_order(ordered=ordered, compares=compares, timeline=contract.time is not None),
+    )
     shown = (
         list(train.values()) if job.privacy is None else [held[1]]
     )  # the server's rows reveal nothing about the sites
@@ -205,6 +220,7 @@ def prepare_tables(job: Job, pack: Pack) -> TableData:
         scaling=scaling,
         positives=positives,
         negatives=sum(frame.rows for frame in train.values()) - positives,
+        ordered=ordered,
         notes=(*notes, *_note_unknown_cells(features, matrices)),
     )
 
@@ -325,6 +341,21 @@ def _check_held_out(job: Job, test: Frame, server: Frame) -> tuple[str, ...]:
     if not binary_labels(test, job.data.label).any():
         return (
             "the test rows contain no failures: F1, precision and recall are 0 for every model",
+        )
+    return ()
+
+
+def _note_order(*, ordered: bool, compares: bool, timeline: bool) -> tuple[str, ...]:
+    """How rows were held out, if a reader would not expect it."""
+    if ordered:
+        by = "by time" if timeline else "in row order, because rules compare rows"
+        return (f"data: the test and server rows are held out {by}: the last rows are the test",)
+    if compares:
+        return (
+            (
+                "warning: `data.hold_out: random` separates rows from their neighbours, so rules that "
+                "compare rows are not evaluated on predictions"
+            ),
         )
     return ()
 

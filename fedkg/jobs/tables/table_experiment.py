@@ -8,14 +8,14 @@ from typing import Any
 
 from fedkg.constraints import ConstraintModule
 from fedkg.federated import Algorithm, Problem, Scorer, Settings
+from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of, f1_of_constant_alarm
+from fedkg.jobs.data_checks import check_tables
 from fedkg.jobs.folder import Row
-from fedkg.jobs.measure import MEASURES, Measure, event_of, f1_of_constant_alarm
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.set_distances import set_distance_rows, trial_sets
 from fedkg.jobs.tables.probe import probe_rows
 from fedkg.jobs.tables.rule_evaluation import (
-    check_tables,
     constraint_module,
     empty_tally,
     intact_frames,
@@ -65,7 +65,8 @@ class TableTrial:
     @property
     def notes(self) -> tuple[str, ...]:
         """See `Course.said`."""
-        return (*note_missing_sets(self.config, self.prepared.pack), *note_projection(self.model))
+        pack = self.prepared.pack
+        return (*note_missing_sets(self.config, pack), *note_projection(self.model, pack))
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
         """See `Trial.figures`: F1, precision, recall and cross entropy at the job's threshold."""
@@ -162,7 +163,7 @@ class TableExperiment:
     def checks(self, config: TrialConfig) -> list[Row]:
         """See `Ground.checks`."""
         sites = list(self.rows_by_split[config.split_key].frames.values())
-        return [*check_tables(self.prepared, intact_frames(self.prepared, sites))]
+        return check_tables(self.pack, intact_frames(self.prepared, sites))
 
     def build_trial(self, config: TrialConfig) -> TableTrial:
         """See `Ground.course`."""

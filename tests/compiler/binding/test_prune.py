@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedkg_compiler.binding.missing_parts import prune
+from fedkg_compiler.binding.missing_value_pruning import prune
 from fedkg_compiler.syntax import parse
 from fedkg_compiler.syntax.tree import Condition, Rule
 

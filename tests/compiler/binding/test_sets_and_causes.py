@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedkg.pack import Pack, read_pack
-from fedkg.pack.sets import ClientSet, KeptSet
+from fedkg.pack.feasible_sets import ClientSet, KeptSet
 from fedkg_compiler import compile_rules
 from fedkg_compiler.diagnostics.record import Diagnostic
 

@@ -9,7 +9,7 @@ import pytest
 from golden.cases import FILE, Case, cases_under, check
 
 from fedkg.pack import Pack, read_pack
-from fedkg.pack.text import formula_text, keys_text, number_text, row_text
+from fedkg.pack.formula_text import formula_text, keys_text, number_text, row_text
 from fedkg_compiler.driver import compile_rules
 
 GOLDEN = Path(__file__).parents[2] / "golden"

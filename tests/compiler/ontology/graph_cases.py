@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology import Catalog, Graph, load_graph
-from fedkg_compiler.ontology.standard import STANDARD_PREFIXES
+from fedkg_compiler.ontology.standard_vocabularies import STANDARD_PREFIXES
 
 PLANT = "https://example.org/plant#"
 HERE = Span(file="rules.fkg", line=10, column=20, end_line=10, end_column=60)

@@ -13,7 +13,7 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology import Catalog, load_graph
 from fedkg_compiler.ontology.closure import SUB_CLASS, follows
 from fedkg_compiler.ontology.rdf_reader import read_file
-from fedkg_compiler.ontology.standard import FKG, OWL, RDF, RDFS, SKOS
+from fedkg_compiler.ontology.standard_vocabularies import FKG, OWL, RDF, RDFS, SKOS
 
 HERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=1)
 OFFICIAL = (

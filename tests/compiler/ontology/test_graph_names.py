@@ -7,7 +7,7 @@ from graph_cases import HERE, PLANT, plant_graph
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.ontology import Catalog, ColumnFact, Graph, Literal, load_graph
-from fedkg_compiler.ontology.standard import FKG, QUDT
+from fedkg_compiler.ontology.standard_vocabularies import FKG, QUDT
 
 TORQUE = PLANT + "torque"
 

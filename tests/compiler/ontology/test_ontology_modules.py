@@ -13,7 +13,7 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology import Catalog, load_graph
 from fedkg_compiler.ontology.closure import DOMAIN, INVERSE, RANGE, SUB_CLASS, SUB_PROPERTY, TYPE
 from fedkg_compiler.ontology.rdf_reader import Document, read_file
-from fedkg_compiler.ontology.standard import FKG, OWL, RDF, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import FKG, OWL, RDF, RDFS
 
 OFFICIAL = {
     "isa95": SHARED / "ontologies/isa95-dinen62264-2/DINEN62264.owl",

@@ -20,7 +20,7 @@ from fedkg_compiler.ontology.graph_checksum import checksum
 from fedkg_compiler.ontology.rdf_reader import read_rdf
 from fedkg_compiler.ontology.stores.credentials import FILE_VARIABLE, VARIABLE
 from fedkg_compiler.ontology.stores.endpoint import Patience
-from fedkg_compiler.ontology.stores.remote import read_endpoint
+from fedkg_compiler.ontology.stores.endpoint_graph import read_endpoint
 
 SPACE = "https://example.org/plant#"
 PREFIX = "@prefix : <https://example.org/plant#> . @prefix q: <http://qudt.org/schema/qudt/> .\n"

@@ -19,8 +19,8 @@ from fedkg_compiler.ontology.graph_checksum import checksum
 from fedkg_compiler.ontology.rdf_reader import read_rdf
 from fedkg_compiler.ontology.stores.closure_store import MOST
 from fedkg_compiler.ontology.stores.folder import CLOSED, LOADING, State, open_store, read_state
-from fedkg_compiler.ontology.stores.parts import PARTS
 from fedkg_compiler.ontology.stores.store_loading import load_files
+from fedkg_compiler.ontology.stores.triple_files import PARTS
 
 PREFIX = (
     "@prefix : <https://example.org/plant#> .\n@prefix rdfs: "
@@ -224,7 +224,8 @@ def test_what_follows_is_worked_out_once(
             "fedkg_compiler.ontology.load._closed", lambda *_: pytest.fail("closed again")
         )
         monkeypatch.setattr(
-            "fedkg_compiler.ontology.stores.parts._bytes", lambda *_: pytest.fail("read again")
+            "fedkg_compiler.ontology.stores.triple_files._bytes",
+            lambda *_: pytest.fail("read again"),
         )
         assert machines(store) == ["M1"]
     assert str(store / STORE_STATE) in inputs.files

@@ -28,8 +28,8 @@ from fedkg.pack import (
     Sum,
     Term,
 )
-from fedkg_compiler.reason.certain import Sides, certain
-from fedkg_compiler.reason.column_contract import Narrowed, contract
+from fedkg_compiler.reason.box_contraction import Narrowed, contract
+from fedkg_compiler.reason.interval_truth import Sides, certain
 from fedkg_compiler.reason.truth import Scope, truth
 
 POINTS = 4000

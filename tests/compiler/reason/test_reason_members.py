@@ -29,7 +29,7 @@ from fedkg.pack import (
     Term,
 )
 from fedkg_compiler.passes.affine import affine_by_shape
-from fedkg_compiler.passes.hard import bent_comparisons
+from fedkg_compiler.passes.hard_rule_projection import bent_comparisons
 from fedkg_compiler.reason import reason
 from fedkg_compiler.reason.requirement_text import clause, sentence
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.timing import Timing
+from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.evaluation.witness_verdict import replay
 from fedkg.pack import (
     SECTIONS,
@@ -39,7 +39,7 @@ from fedkg.pack import (
 )
 from fedkg_compiler import compile_rules
 from fedkg_compiler.reason import Verdict, reason
-from fedkg_compiler.reason.shape import implications
+from fedkg_compiler.reason.negation_normal_form import implications
 
 LENGTHS = np.random.default_rng(1).integers(1, 6, 600)
 VALUES = np.random.default_rng(2).integers(0, 5, (1, int(LENGTHS.sum()), 2)).astype(float)

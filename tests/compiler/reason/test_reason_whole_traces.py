@@ -14,13 +14,13 @@ from test_reason_traces import packs
 from tries import tries
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.timing import Timing
+from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.reason import Witness, reason
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.rows import RowTable
-from fedkg_compiler.reason.traces import WholeTraces
+from fedkg_compiler.reason.trace_witnesses import WholeTraces
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "rules" / "examples").glob("*.fkg"))
 SIGNALS = "signal x in bar span 0 .. 10\nsignal y in bar span 0 .. 10\n"

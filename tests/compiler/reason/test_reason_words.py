@@ -11,8 +11,8 @@ from fedkg_compiler.driver import compile_rules
 from fedkg_compiler.reason import reason
 from fedkg_compiler.reason.describe import describe
 from fedkg_compiler.reason.requirement_text import clause
-from fedkg_compiler.reason.say import diagnostics_of
 from fedkg_compiler.reason.verdict import RowRef, Verdict
+from fedkg_compiler.reason.verdict_diagnostics import diagnostics_of
 
 GRAPH = """\
 @prefix p: <https://ex.org/p#> .

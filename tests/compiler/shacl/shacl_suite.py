@@ -24,7 +24,7 @@ from fedkg.tables import Table
 from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.shacl import quiet
-from fedkg_compiler.shacl.columns import FOCUS, class_table, read_subjects
+from fedkg_compiler.shacl.rdf_tables import FOCUS, class_table, read_subjects
 
 PARTS = ("core", "sparql")
 SUITE = SHARED / "ontologies" / "shacl-test-suite" / "tests"

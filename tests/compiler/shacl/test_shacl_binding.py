@@ -13,7 +13,7 @@ import pytest
 from fedkg.cli.inspect_pack import placement_lines
 from fedkg.evaluation import evaluate
 from fedkg.pack import Pack, Placement
-from fedkg.pack.text import row_text
+from fedkg.pack.formula_text import row_text
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
 from fedkg_compiler.driver import Compilation

@@ -8,7 +8,7 @@ import pytest
 
 from fedkg.evaluation import evaluate
 from fedkg.pack import Pack
-from fedkg.pack.text import row_text
+from fedkg.pack.formula_text import row_text
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation import Compilation

@@ -16,7 +16,7 @@ from rdflib import Graph, Literal, Namespace, URIRef
 from fedkg.evaluation import evaluate
 from fedkg.evaluation.violations import violations
 from fedkg.pack import Pack
-from fedkg.pack.text import row_text
+from fedkg.pack.formula_text import row_text
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
 from fedkg_compiler.driver import Compilation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg_compiler.ontology.pattern import tokens
+from fedkg_compiler.ontology.pattern_tokens import tokens
 from fedkg_compiler.sparql.query_forms import Reader
 
 PIECES = (

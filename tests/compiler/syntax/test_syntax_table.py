@@ -18,8 +18,8 @@ import pytest
 from lark import Token as LarkToken
 from lark import UnexpectedInput, UnexpectedToken
 
-from fedkg_compiler.syntax import make_table as making
-from fedkg_compiler.syntax import table as tables
+from fedkg_compiler.syntax import parse_table as tables
+from fedkg_compiler.syntax import parse_table_generator as making
 from fedkg_compiler.syntax.lalr import Automaton, Reading, read
 from fedkg_compiler.syntax.parse_tree import Leaf, Token
 from fedkg_compiler.syntax.split import split
@@ -57,7 +57,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_the_shipped_table_is_that_of_the_grammar() -> None:
-    said = "the grammar has changed: python -m fedkg_compiler.syntax.make_table"
+    said = "the grammar has changed: python -m fedkg_compiler.syntax.parse_table_generator"
     assert tables.FILE.read_text(encoding="utf-8") == making.table_text(), said
 
 
@@ -98,7 +98,7 @@ def test_a_changed_grammar_is_detected(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_table_does_not_depend_on_the_order_of_hashes() -> None:
     code = (
-        "from fedkg_compiler.syntax.make_table import table_text; import hashlib;"
+        "from fedkg_compiler.syntax.parse_table_generator import table_text; import hashlib;"
         " print(hashlib.sha256(table_text().encode()).hexdigest())"
     )
     said = {

@@ -10,10 +10,10 @@ from command import Command
 
 from fedkg.errors import UsageError
 from fedkg.jobs import run_job
+from fedkg.jobs.code_trust import list_imports
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rank_protocol import follow_rank_zero
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.trust import list_imports
 
 NET = """from pathlib import Path
 

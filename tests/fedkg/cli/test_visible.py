@@ -13,7 +13,7 @@ from command import Done
 
 from fedkg._internal.safe_text import escape_csv_cell, escape_hidden
 from fedkg.data.partition import Split
-from fedkg.data.split_table import split_table
+from fedkg.data.split_summary import split_table
 from fedkg.pack import load
 
 EVIL = "a\x1b]0;owned\x07\x1b[2J\u202eb\x9b31m\0c"

@@ -24,7 +24,7 @@ from torch import Tensor
 from fedkg.constraints import ConstraintModule, batch_evaluation
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.fused import batch as fused_batch
-from fedkg.constraints.fused.bound import Fused
+from fedkg.constraints.fused.bank_program import Fused
 from fedkg.constraints.fused.scratch import KEPT, scratch_space
 from fedkg.errors import LayoutError
 from fedkg.pack import And, Bank, Formula, Implies, Or, Product, Sum

@@ -17,7 +17,7 @@ from strategies import bank_of, pack_of
 
 from fedkg.constraints import ConstraintModule, columns, evaluate_bank
 from fedkg.constraints.engine.hoist import OverExtreme
-from fedkg.constraints.meaning.timing import Timing
+from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.pack import (
     And,
     Bank,

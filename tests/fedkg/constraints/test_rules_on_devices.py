@@ -16,7 +16,7 @@ from torch import Tensor
 import fedkg
 from fedkg.constraints import ConstraintModule
 from fedkg.errors import LayoutError
-from fedkg.federated.temporal.hard_forecasts import with_hard_rules
+from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.mining import mine
 from fedkg.models import MLP
 from fedkg.pack import Pack

@@ -16,7 +16,7 @@ from tries import tries
 
 from fedkg.constraints import ConstraintModule, Probe, columns
 from fedkg.constraints.engine.structure import reads_output
-from fedkg.constraints.specialised import specialised
+from fedkg.constraints.specialised import fixed_input_rules
 from fedkg.pack import Pack
 
 
@@ -134,8 +134,8 @@ def test_answers_are_counted_wherever_they_stand(
         torch._neg_view(-y),
         y.T.contiguous().T,
     ]
-    for most in (specialised.ANSWERS, rows):
-        monkeypatch.setattr(specialised, "ANSWERS", most)
+    for most in (fixed_input_rules.ANSWERS, rows):
+        monkeypatch.setattr(fixed_input_rules, "ANSWERS", most)
         probe, expected = Probe(module, x), Probe(module, x).score(y)
         for answers in aside * 2:
             found = probe.score(answers)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from tries import tries
 
-from fedkg.constraints.specialised import bit_kernels, programs
-from fedkg.constraints.specialised.clients import Clients, Fixed, Reach, joined
+from fedkg.constraints.specialised import bit_kernels, bit_programs
+from fedkg.constraints.specialised.client_thresholds import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.counting import Counter, Target, counted
 
 CORES = 3
@@ -55,7 +55,7 @@ def sets(
 
 @given(
     st.data(), st.integers(1, 150), st.sampled_from([1, 1, 2, 5]), st.integers(0, 9), st.sampled_from([torch.float32, torch.float64]),
-    st.integers(0, 999), st.sampled_from([1, 3, programs.RUNGS]),
+    st.integers(0, 999), st.sampled_from([1, 3, bit_programs.RUNGS]),
     st.sampled_from([1, bit_kernels.NEAR]), st.sampled_from([1, bit_kernels.LEAST]),
 )  # fmt: skip
 @tries(80)
@@ -87,7 +87,7 @@ def test_words_count_what_the_sets_say(
         pytest.MonkeyPatch.context() as patched
         # sorted and unsorted thresholds; bit words in blocks; clients or words split over threads
     ):
-        patched.setattr(programs, "RUNGS", rungs)
+        patched.setattr(bit_programs, "RUNGS", rungs)
         patched.setattr(bit_kernels, "NEAR", near)
         patched.setattr(bit_kernels, "LEAST", least)
         counter = Counter(targets, (windows, steps), dtype, constant)

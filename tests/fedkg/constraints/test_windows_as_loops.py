@@ -23,7 +23,7 @@ from tries import tries
 
 from fedkg.constraints import ConstraintModule
 from fedkg.constraints.engine import fused_reduction, sliding
-from fedkg.constraints.engine.constants import being_traced
+from fedkg.constraints.engine.device_constants import being_traced
 from fedkg.constraints.engine.materialise import materialise
 from fedkg.constraints.engine.penalty import HINGE
 from fedkg.constraints.engine.unknown import marked

@@ -17,7 +17,7 @@ from evaluation_packs import BELOW, COLUMNS, TORQUE, VARIANT, WEAR, bank, pack
 from fedkg.errors import TableError
 from fedkg.evaluation import Evaluation, evaluate
 from fedkg.evaluation.row_explanation import example, readings_text
-from fedkg.evaluation.steps import table_timing
+from fedkg.evaluation.trace_steps import table_timing
 from fedkg.pack import (
     AtLeast,
     Bank,
@@ -229,7 +229,7 @@ def test_chunks_keep_windows_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CELLS", 1)
     monkeypatch.setattr(chunks, "SMALL", 1)
     monkeypatch.setattr("fedkg.constraints.meaning.interpreter.BUDGET", 1)
-    monkeypatch.setattr("fedkg.constraints.meaning.timing.CELLS", 1)
+    monkeypatch.setattr("fedkg.constraints.meaning.trace_grids.CELLS", 1)
     assert counts(evaluate(timed(banks, trace="batch", step=420.0), rows)) == whole
     assert sum(whole) == 5 * 60 + 60
 

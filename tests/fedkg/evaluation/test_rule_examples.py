@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedkg.evaluation.examples import ExampleResult, run_example
+from fedkg.evaluation.example_runner import ExampleResult, run_example
 from fedkg_compiler import compile_rules
 
 HEAD = """timeline step 5 min

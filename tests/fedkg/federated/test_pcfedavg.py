@@ -48,7 +48,7 @@ from fedkg.federated.pcfedavg.convergence_bounds import (
     step_size,
 )
 from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
-from fedkg.federated.pcfedavg.round_numbers import StepWarning
+from fedkg.federated.pcfedavg.round_step_sizes import StepWarning
 from fedkg.federated.problem import pool
 from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.projection import Box, L1Ball

@@ -33,7 +33,7 @@ from fedkg.federated import (
 from fedkg.federated.client.compiled_steps import compiled_steps_for
 from fedkg.federated.client.losses import Loss
 from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.client_rows import whole
+from fedkg.federated.client_state_store import whole
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.models import MLP, ConvNet, Convolution, Model, Params, lenet5
 

@@ -29,7 +29,15 @@ from fedkg.federated import (
     to_tensors,
     train,
 )
-from fedkg.federated.client_rows import FewRows, Store, StoredRows, changed, hold, placed, whole
+from fedkg.federated.client_state_store import (
+    FewRows,
+    Store,
+    StoredRows,
+    changed,
+    hold,
+    placed,
+    whole,
+)
 
 REMEMBERING = ["scaffold", "scaffnew", "fedrep", "ditto", "local_only"]
 

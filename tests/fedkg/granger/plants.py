@@ -8,7 +8,7 @@ import numpy as np
 
 from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.moments import Series, series_of
-from fedkg.granger.system import System, places_of, recorded, two_clients
+from fedkg.granger.synthetic_systems import System, places_of, recorded, two_clients
 
 
 def clients_of(

@@ -10,8 +10,8 @@ from fedkg import ontologies
 from fedkg.granger.effects import edges, effect_horizons
 from fedkg.granger.learn import Learnt, learn
 from fedkg.granger.moments import series_of
-from fedkg.granger.reference import p_values
-from fedkg.granger.system import System
+from fedkg.granger.reference_estimates import p_values
+from fedkg.granger.synthetic_systems import System
 from fedkg.learned_knowledge import LearnedKnowledge
 
 

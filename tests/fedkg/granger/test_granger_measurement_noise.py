@@ -11,11 +11,11 @@ from functools import cache
 import numpy as np
 import pytest
 
+from fedkg.granger.instrumental_variables import under_noise, white
 from fedkg.granger.moments import Series, series_of
-from fedkg.granger.noise import under_noise, white
-from fedkg.granger.reference import memories, p_values
-from fedkg.granger.states import Measured, client_of
-from fedkg.granger.system import System, recorded
+from fedkg.granger.reference_estimates import memories, p_values
+from fedkg.granger.state_extraction import Measured, client_of
+from fedkg.granger.synthetic_systems import System, recorded
 
 TRUE = np.eye(3, k=-1, dtype=bool)
 NONE = ~TRUE & ~np.eye(3, dtype=bool)

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from plants import setting_s
 
 from fedkg.errors import UsageError
+from fedkg.granger.differential_privacy import (
+    Cover,
+    clip,
+    clipped_rows,
+    multiplier,
+    projected,
+    response,
+)
 from fedkg.granger.learn import Rates
-from fedkg.granger.private import Cover, clip, clipped_rows, multiplier, projected, response
 from fedkg.granger.protocol import exchanged
 
 COVER = Cover(

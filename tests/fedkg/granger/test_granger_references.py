@@ -15,11 +15,11 @@ from plants import setting_s, uneven
 
 from fedkg.errors import UsageError
 from fedkg.granger.centralised import centralised
-from fedkg.granger.identified import readings
+from fedkg.granger.identifiability import readings
 from fedkg.granger.learn import Rates, at_rest, learn
 from fedkg.granger.moments import Series, series_of
 from fedkg.granger.precedence import precedence
-from fedkg.granger.reference import (
+from fedkg.granger.reference_estimates import (
     adjusted,
     distinct_shifts,
     innovation_label,
@@ -27,8 +27,8 @@ from fedkg.granger.reference import (
     p_values,
     strengths_of,
 )
-from fedkg.granger.states import Measured, client_of
-from fedkg.granger.system import recorded, two_clients
+from fedkg.granger.state_extraction import Measured, client_of
+from fedkg.granger.synthetic_systems import recorded, two_clients
 
 F64 = np.ndarray
 

@@ -10,7 +10,7 @@ import torch
 from fedkg.errors import JobError, SetError
 from fedkg.federated.pcfedavg.agent_sets import sets_of
 from fedkg.federated.pcfedavg.block_steps import AllBlocks, OwnAndMean
-from fedkg.federated.pcfedavg.round_numbers import Equally
+from fedkg.federated.pcfedavg.round_step_sizes import Equally
 from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.jobs import Job, run_job
 from fedkg.jobs.algorithm_builder import build_algorithm

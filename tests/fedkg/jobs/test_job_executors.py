@@ -9,7 +9,7 @@ import pytest
 from run_figures import figures
 
 from fedkg.errors import JobError, Stopped
-from fedkg.federated.client_rows import StoredRows
+from fedkg.federated.client_state_store import StoredRows
 from fedkg.jobs import Event, checkpoint, resume, run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.folder import EXECUTOR_PREFIX, TRIALS, RunFolder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -181,7 +182,9 @@ def test_a_job_reports_repeated_times(job_fields, tables, tmp_path):
         "rule strain require if torque > 60 N.m then failure >= 0.5\n"
     )
     lines = tables["linz"].read_text().split("\n")
-    rows = [f"{line},2024-01-01 00:00" for line in lines[1:] if line]
+    rows = [line for line in lines[1:] if line]
+    start = datetime(2024, 1, 1)
+    rows = [f"{line},{start + timedelta(hours=max(i, 1))}" for i, line in enumerate(rows)]
     (tmp_path / "linz.csv").write_text("\n".join([f"{lines[0]},when", *rows, ""]))
     (tmp_path / "one.yaml").write_text("sites: {linz: linz.csv}\n")
     fields = {

@@ -17,9 +17,9 @@ from fedkg.jobs.comparison.noise_diagnosis import (
     explain_lost_training,
     protected_trials,
 )
+from fedkg.jobs.comparison_metric import f1_of_constant_alarm
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.measure import f1_of_constant_alarm
-from fedkg.jobs.samples.figures import compute_figures, constant_answer_figure
+from fedkg.jobs.samples.task_metrics import compute_figures, constant_answer_figure
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.sweep.grid import parse_axis
 from fedkg.jobs.sweep.sweep import run_sweep

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg.jobs import Job
-from fedkg.jobs.tables.rule_evaluation import check_tables, constraint_module, rule_table
+from fedkg.jobs.data_checks import check_tables
+from fedkg.jobs.tables.rule_evaluation import constraint_module, rule_table
 from fedkg.jobs.tables.table_data import ROW_COLUMN, SITE_COLUMN, prepare_tables
 from fedkg.pack import CategoryIs, Pack
 
@@ -53,9 +54,7 @@ def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     sited = prepare_tables(Job.model_validate(job_fields), pack)
     [first] = [i for i, name in enumerate(sited.test.texts("machine")) if name != "M1"][:1]
     one = sited.test.take(np.array([first]))
-    found = check_tables(
-        replace(sited, pack=Pack(manifest=manifest, banks=(*pack.banks[:2], everywhere))), [one]
-    )
+    found = check_tables(Pack(manifest=manifest, banks=(*pack.banks[:2], everywhere)), [one])
     row = int(one.numbers(ROW_COLUMN)[0])
     example = f"row {row}: machine {one.texts('machine')[0]}"
     assert [(check["violated"], check["rate"], check["example"]) for check in found] == [
@@ -63,7 +62,7 @@ def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     ]
     cold = one.with_numbers("Torque [Nm]", np.array([-2.5]))
     assert (
-        check_tables(sited, [cold])[0]["example"]
+        check_tables(sited.pack, [cold])[0]["example"]
         == f"{one.texts('machine')[0]}, row {row}: violation 2.5"
     )
 
@@ -81,7 +80,7 @@ def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fie
     one = sited.test.take(np.array([0])).with_numbers("Torque [Nm]", np.array([-2.5]))
     [machine], row = one.texts("machine"), int(one.numbers(ROW_COLUMN)[0])
     assert (
-        check_tables(sited, [one.with_texts(SITE_COLUMN, ["linz"])])[0]["example"]
+        check_tables(sited.pack, [one.with_texts(SITE_COLUMN, ["linz"])])[0]["example"]
         == f"{machine}, site linz, row {row}: violation 2.5"
     )
     named = replace(sited, test=sited.test.with_texts(SITE_COLUMN, ["graz"] * sited.test.rows))

@@ -11,7 +11,7 @@ import pytest
 
 from fedkg.errors import JobError, Stopped
 from fedkg.jobs import Event, resume, run_job
-from fedkg.jobs.damage import REBUILDABLE
+from fedkg.jobs.file_damage import REBUILDABLE
 from fedkg.jobs.folder import RESULTS, RunFolder
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.run_log import LOG

@@ -33,16 +33,18 @@ def sawtooth(path: Path, rows: int, peak: int = 40) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def job(folder: Path, rules: str, *, algorithm: str = "scfa", own: bool = True) -> Path:
+def job(
+    folder: Path, rules: str, *, algorithm: str = "scfa", own: bool = True, hold_out: str = "auto"
+) -> Path:
     """A job over two sites with tables of unequal length, or with one table for both."""
     sawtooth(folder / "north.csv", 240)
     sawtooth(folder / "south.csv", 160)
     (folder / "rules.fkg").write_text(rules)
     sites = "{north: {table: north.csv}, south: {table: south.csv}}" if own else "[north, south]"
     data = (
-        "{label: fault, features: [temp]}"
+        f"{{label: fault, features: [temp], hold_out: {hold_out}}}"
         if own
-        else "{label: fault, path: north.csv, features: [temp]}"
+        else f"{{label: fault, path: north.csv, features: [temp], hold_out: {hold_out}}}"
     )
     place = folder / "job.yaml"
     place.write_text(
@@ -66,8 +68,9 @@ TEMPORAL = HEAD + (
 )
 
 
-def test_hard_temporal_rules_on_answers_are_not_evaluated(tmp_path, capsys):
-    said, folder = run(capsys, job(tmp_path, TEMPORAL), tmp_path / "run")
+def test_hard_temporal_rules_are_not_evaluated_on_random_rows(tmp_path, capsys):
+    said, folder = run(capsys, job(tmp_path, TEMPORAL, hold_out="random"), tmp_path / "run")
+    assert "warning: `data.hold_out: random` separates rows from their neighbours" in said
     assert f"{UNKNOWN}: `stays`; it compares rows, and the test rows are a random sample" in said
     assert "ConstraintWarning" not in said
     [rule] = folder.rows("rules.csv")
@@ -88,12 +91,26 @@ def test_hard_temporal_rules_on_answers_are_not_evaluated(tmp_path, capsys):
     assert "These rules count neither as satisfied nor as violated" in page
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_hard_temporal_rules_score_sites_on_consecutive_rows(tmp_path, capsys, own):
+    """The rule is evaluated on the probe in every round, and on the last rows at the end."""
+    said, folder = run(capsys, job(tmp_path, TEMPORAL, own=own), tmp_path / "run")
+    assert UNKNOWN not in said
+    assert "held out by time: the last rows are the test" in said
+    [rule] = folder.rows("rules.csv")
+    assert int(rule["applied"]) > 20
+    assert 0 < int(rule["violated"]) <= int(rule["applied"])
+    assert {row["validity"] for row in folder.rows("clients.csv")} == {"0.0"}
+    assert [row["zone"] for row in folder.rows("rounds.csv")] == ["critical"] * 2
+
+
 def test_the_rules_that_are_evaluated_decide_alone(tmp_path, capsys):
     """Only one of two rules is evaluated: the zone and the weights are those of this rule."""
     rules = TEMPORAL + "rule low hard require fault <= 0.999\n"
-    _, folder = run(capsys, job(tmp_path, rules), tmp_path / "run")
+    _, folder = run(capsys, job(tmp_path, rules, hold_out="random"), tmp_path / "run")
     (tmp_path / "alone").mkdir()
-    alone = job(tmp_path / "alone", HEAD + "rule low hard require fault <= 0.999\n")
+    alone = HEAD + "rule low hard require fault <= 0.999\n"
+    alone = job(tmp_path / "alone", alone, hold_out="random")
     _, other = run(capsys, alone, tmp_path / "other")
     columns = ("rho_worst", "rho_mean", "zone", "loss")
     first, second = (
@@ -167,7 +184,9 @@ def test_theory_knows_nothing_of_rules_that_are_not_evaluated(tmp_path, capsys):
     Both are known for a rule that is evaluated.
     """
     done = call(
-        capsys, *("run", job(tmp_path, TEMPORAL), "--out", tmp_path / "run", "--set", "theory=true")
+        capsys,
+        *("run", job(tmp_path, TEMPORAL, hold_out="random"), "--out", tmp_path / "run"),
+        *("--set", "theory=true"),
     )
     assert done.code == 0, done.err
     folder = RunFolder(tmp_path / "run")
@@ -180,7 +199,7 @@ def test_theory_knows_nothing_of_rules_that_are_not_evaluated(tmp_path, capsys):
     assert found["bound"]["drift"] >= 0
     (tmp_path / "known").mkdir()
     rules = TEMPORAL + "rule low hard require fault <= 0.999\n"
-    place = job(tmp_path / "known", rules)
+    place = job(tmp_path / "known", rules, hold_out="random")
     call(capsys, "run", place, "--out", tmp_path / "other", "--set", "theory=true")
     [found] = json.loads((tmp_path / "other" / "theory.json").read_text())["trials"]
     assert found["constants"]["theta"] == 1
@@ -190,7 +209,7 @@ def test_theory_knows_nothing_of_rules_that_are_not_evaluated(tmp_path, capsys):
 
 def test_the_graph_of_what_a_run_learned_has_the_reason(tmp_path, capsys):
     rules = TEMPORAL + "rule low hard require fault <= 0.999\n"
-    run(capsys, job(tmp_path, rules), tmp_path / "run")
+    run(capsys, job(tmp_path, rules, hold_out="random"), tmp_path / "run")
     graph = tmp_path / "learned.ttl"
     assert call(capsys, "ontology", "learned", tmp_path / "run", "-o", graph).code == 0
     stays, low = graph.read_text().split("a fkg:RuleEvidence")[1:]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import fedkg
 from fedkg.errors import KnowledgeError, LayoutError, UsageError
 from fedkg.knowledge.injected_model import Injected, inject
-from fedkg.knowledge.operators import max_pool, select
+from fedkg.knowledge.input_operators import max_pool, select
 from fedkg.knowledge.reconciliation import SampleKnowledge, reconcile
 
 CLASSES = 4

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedkg
-from fedkg.constraints.meaning.timing import Timing
+from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.evaluation import evaluate
 from fedkg.evaluation import knowledge as chunks
 from fedkg.knowledge import agreement, allowed_classes, allowed_interval, predictions

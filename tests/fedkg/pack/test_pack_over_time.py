@@ -47,7 +47,7 @@ from fedkg.pack import (
     used_slots,
 )
 from fedkg.pack.bank import FORMULA
-from fedkg.pack.text import Names, duration_text, formula_text, row_text
+from fedkg.pack.formula_text import Names, duration_text, formula_text, row_text
 
 BELOW = Compare(op="le", left=Slot(index=0), right=Param(index=0), scale=1)
 

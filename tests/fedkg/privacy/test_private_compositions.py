@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedkg.compatibility import AlgorithmChoices, find_contradictions
+from fedkg.algorithm_compatibility import AlgorithmChoices, find_contradictions
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (

@@ -9,7 +9,7 @@ import torch
 
 import fedkg
 from fedkg.errors import SetError
-from fedkg.pack.sets import KeptSet
+from fedkg.pack.feasible_sets import KeptSet
 from fedkg.projection import feasible_set
 
 RULES = """

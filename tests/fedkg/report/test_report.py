@@ -18,11 +18,11 @@ from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.data_section import Data
 from fedkg.report import write_report
 from fedkg.report.charts import ALARM
-from fedkg.report.comparison import scenarios
 from fedkg.report.outcome import describe_outcome
 from fedkg.report.page import page
 from fedkg.report.records import Figure, read_run
 from fedkg.report.sections import comparison_table, flatten, settings_facts, size_text
+from fedkg.report.trial_groups import scenarios
 from fedkg.report.zone_advice import zone_advice, zone_basis
 
 RunFolder = Callable[..., Path]

@@ -13,11 +13,11 @@ from theory_figures import training
 
 from fedkg.jobs.folder import RunFolder as Files
 from fedkg.report import write_report
-from fedkg.report.comparison import scenarios
 from fedkg.report.difference_table import difference_table
 from fedkg.report.records import read_run
 from fedkg.report.site_tables import site_tables
 from fedkg.report.theory_tables import property_lines, theory_tables
+from fedkg.report.trial_groups import scenarios
 
 RunFolder = Callable[..., Path]
 

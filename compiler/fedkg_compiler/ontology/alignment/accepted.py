@@ -13,7 +13,7 @@ from fedkg_compiler.ontology.definitions import find
 from fedkg_compiler.ontology.graph_terms import split_iri
 from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.spans import report
-from fedkg_compiler.ontology.standard import FKG, OWL, RDFS, SKOS
+from fedkg_compiler.ontology.standard_vocabularies import FKG, OWL, RDFS, SKOS
 
 MARK = "mappingStatus"
 """A word that every file with proposals contains."""

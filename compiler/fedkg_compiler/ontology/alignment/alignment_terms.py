@@ -16,7 +16,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.catalog import Catalog
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.rdf_reader import Document, read_file
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, SKOS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, SKOS
 from fedkg_compiler.ontology.vocabulary import closest_name
 
 _CLASSES = frozenset({OWL + "Class", RDFS + "Class"})

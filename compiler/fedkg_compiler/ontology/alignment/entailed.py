@@ -12,7 +12,7 @@ from fedkg_compiler.ontology.catalog import Catalog
 from fedkg_compiler.ontology.closure import SUB_CLASS, SUB_PROPERTY, TYPE, follows
 from fedkg_compiler.ontology.contradictions import shown
 from fedkg_compiler.ontology.rdf_reader import Document
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS
 
 Line = tuple[str, str, str]
 _PREDICATE = ox.NamedNode(OWL + "annotatedProperty")

@@ -12,7 +12,7 @@ from fedkg_compiler.ontology.alignment.alignment_terms import gather
 from fedkg_compiler.ontology.alignment.suggest import Proposal, propose
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.rdf_reader import read_file
-from fedkg_compiler.ontology.standard import OWL
+from fedkg_compiler.ontology.standard_vocabularies import OWL
 
 _SOURCE, _TARGET = ox.NamedNode(OWL + "annotatedSource"), ox.NamedNode(OWL + "annotatedTarget")
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import pyoxigraph as ox
 
 from fedkg_compiler.ontology.alignment.suggest import Proposal
-from fedkg_compiler.ontology.standard import FKG, SKOS, XSD
+from fedkg_compiler.ontology.standard_vocabularies import FKG, SKOS, XSD
 
 _HEAD = """\
 # Proposed mappings from {first} to {second}. None of them is asserted: where you agree, write "accepted" for "proposed", and change the

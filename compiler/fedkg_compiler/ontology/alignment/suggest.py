@@ -10,7 +10,7 @@ import numpy as np
 from fedkg_compiler.ontology.alignment.alignment_terms import Side, Term
 from fedkg_compiler.ontology.alignment.similarity import Likeness, Matrix, likeness
 from fedkg_compiler.ontology.alignment.stemming import MEANING, exact, stems
-from fedkg_compiler.ontology.standard import SKOS
+from fedkg_compiler.ontology.standard_vocabularies import SKOS
 
 MOST = 3
 """A pair is proposed if each term is among this number of best matches of the other."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedkg_compiler.ontology.pairs import TooManyPairs
+from fedkg_compiler.ontology.binary_relations import TooManyPairs
 from fedkg_compiler.ontology.reasoning import rule_table
 from fedkg_compiler.ontology.reasoning.facts import Facts
 from fedkg_compiler.ontology.reasoning.matching import matches, possible

@@ -1,7 +1,7 @@
 """Everything that is known, in numbers: for each property the pairs it joins, with equal nodes
 under one number.
 
-Letters: P pairs, n nodes. A pair is ``left * SPAN + right`` as in `fedkg_compiler.ontology.pairs`;
+Letters: P pairs, n nodes. A pair is ``left * SPAN + right`` as in `fedkg_compiler.ontology.binary_relations`;
 nodes that come later change no number, so that a closure can be taken up where another one ended.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology import pairs as relation
-from fedkg_compiler.ontology.pairs import NONE, Nodes, Pairs, TooManyPairs
+from fedkg_compiler.ontology import binary_relations as relation
+from fedkg_compiler.ontology.binary_relations import NONE, Nodes, Pairs, TooManyPairs
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import (
     CELL,
     FIRST,
@@ -37,7 +37,7 @@ from fedkg_compiler.ontology.reasoning.owl_vocabulary import (
     ZERO,
     Node,
 )
-from fedkg_compiler.ontology.standard import UNIT
+from fedkg_compiler.ontology.standard_vocabularies import UNIT
 
 SPAN = 1 << 31
 """More than there can be nodes."""
@@ -46,7 +46,7 @@ Relations = dict[int, Pairs]
 
 
 class TooLarge(Exception):
-    """More than `fedkg_compiler.ontology.pairs.most()` triples follow.
+    """More than `fedkg_compiler.ontology.binary_relations.most()` triples follow.
 
     Attributes:
         property: the property with too many pairs. most: the number of triples that may follow.

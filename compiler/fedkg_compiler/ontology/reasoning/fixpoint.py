@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from fedkg_compiler.ontology import pairs as relation
-from fedkg_compiler.ontology.pairs import Pairs, TooManyPairs
+from fedkg_compiler.ontology import binary_relations as relation
+from fedkg_compiler.ontology.binary_relations import Pairs, TooManyPairs
 from fedkg_compiler.ontology.reasoning import rule_table
 from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, Relations, split
 from fedkg_compiler.ontology.reasoning.matching import Table, concluded, matches, possible

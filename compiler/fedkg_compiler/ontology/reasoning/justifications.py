@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.pairs import NONE, Pairs
+from fedkg_compiler.ontology.binary_relations import NONE, Pairs
 from fedkg_compiler.ontology.reasoning import rule_table
 from fedkg_compiler.ontology.reasoning.facts import (
     SPAN,

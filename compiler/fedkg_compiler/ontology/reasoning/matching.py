@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedkg_compiler.ontology import pairs as relation
-from fedkg_compiler.ontology.pairs import NONE, Nodes, Pairs, TooManyPairs
+from fedkg_compiler.ontology import binary_relations as relation
+from fedkg_compiler.ontology.binary_relations import NONE, Nodes, Pairs, TooManyPairs
 from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, among, split
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import SAME, TYPE
 from fedkg_compiler.ontology.reasoning.rule_table import Atom, Rule

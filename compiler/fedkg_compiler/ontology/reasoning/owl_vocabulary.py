@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 

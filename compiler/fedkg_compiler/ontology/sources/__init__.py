@@ -16,7 +16,7 @@ READERS: dict[str, str] = {
     "owl-functional": "owl_functional",
     "owl-xml": "owl_xml",
     "xml-schema": "xml_schema",
-    "opcua-nodeset": "nodeset",
+    "opcua-nodeset": "opcua_nodeset",
 }
 """The syntax, as `fedkg_compiler.ontology.file_format` names it, and the module that reads it."""
 

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 import pyoxigraph as ox
 
+from fedkg_compiler.ontology.sources.axiom_trees import Node, Part, Problems, Tree, Unsound
 from fedkg_compiler.ontology.sources.class_expressions import Expressions, named
-from fedkg_compiler.ontology.sources.trees import Node, Part, Problems, Tree, Unsound
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS
 
 TYPE = ox.NamedNode(RDF + "type")
 _KINDS = {

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.sources.trees import DEEPEST, Node, Part, Problems, Tree
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, XSD
+from fedkg_compiler.ontology.sources.axiom_trees import DEEPEST, Node, Part, Problems, Tree
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, XSD
 
 _TYPE = ox.NamedNode(RDF + "type")
 _FIRST, _REST, _NIL = (ox.NamedNode(RDF + word) for word in ("first", "rest", "nil"))

@@ -14,10 +14,17 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
+from fedkg_compiler.ontology.sources.axiom_trees import (
+    Node,
+    Part,
+    Problems,
+    Tree,
+    Unsound,
+    expanded,
+)
 from fedkg_compiler.ontology.sources.axioms import NEVER_INSIDE, Axioms
 from fedkg_compiler.ontology.sources.result import Read
-from fedkg_compiler.ontology.sources.trees import Node, Part, Problems, Tree, Unsound, expanded
-from fedkg_compiler.ontology.standard import STANDARD_PREFIXES
+from fedkg_compiler.ontology.standard_vocabularies import STANDARD_PREFIXES
 
 _TOKEN = re.compile(
     r"""(?P<space>[\s,]+|\#[^\n]*)|(?P<iri><[^<>\n]*>)|(?P<text>"[^"\\]*(?:\\.[^"\\]*)*")|(?P<language>@[A-Za-z0-9-]+)|(?P<typed>\^\^)

@@ -15,9 +15,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.sources.axioms import Axioms
-from fedkg_compiler.ontology.sources.result import Read
-from fedkg_compiler.ontology.sources.trees import (
+from fedkg_compiler.ontology.sources.axiom_trees import (
     Node,
     Part,
     Problems,
@@ -26,8 +24,10 @@ from fedkg_compiler.ontology.sources.trees import (
     expanded,
     resolved,
 )
+from fedkg_compiler.ontology.sources.axioms import Axioms
+from fedkg_compiler.ontology.sources.result import Read
 from fedkg_compiler.ontology.sources.xml_events import Place, Start, walk
-from fedkg_compiler.ontology.standard import OWL, RDF, STANDARD_PREFIXES
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, STANDARD_PREFIXES
 
 _XML = "http://www.w3.org/XML/1998/namespace"
 _PLAIN = ox.NamedNode(RDF + "PlainLiteral")

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import ABSENT, find, note, read_bytes
 from fedkg_compiler.ontology.decoding import decode
-from fedkg_compiler.ontology.sources.trees import is_absolute
+from fedkg_compiler.ontology.sources.axiom_trees import is_absolute
 from fedkg_compiler.ontology.sources.xml_events import Place, Start, walk
 from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.xml_check import broken_iri

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.sources.schema_files import XSD_NAMESPACE, Element, Schema
 from fedkg_compiler.ontology.spans import point, report
-from fedkg_compiler.ontology.standard import XSD
+from fedkg_compiler.ontology.standard_vocabularies import XSD
 
 Key = tuple[str, str]
 """Namespace and local name."""

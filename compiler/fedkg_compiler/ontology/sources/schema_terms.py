@@ -17,7 +17,7 @@ from fedkg_compiler.ontology.sources.schema_names import (
     iri_of_type,
     iri_of_value,
 )
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, XSD
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, XSD
 
 _TYPE, _VALUE = ox.NamedNode(RDF + "type"), ox.NamedNode(RDF + "value")
 _LABEL, _COMMENT, _BELOW = (

@@ -27,8 +27,8 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import STORE_STATE, read_bytes
 from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.spans import point, report
-from fedkg_compiler.ontology.stores.parts import ANEW, StoredTriples, part_path
 from fedkg_compiler.ontology.stores.problem import StoreProblem
+from fedkg_compiler.ontology.stores.triple_files import ANEW, StoredTriples, part_path
 
 LOADING = "loading.json"
 CLOSED = "closed"

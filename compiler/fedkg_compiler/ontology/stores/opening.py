@@ -19,7 +19,7 @@ def open_graph(
             `fedkg_compiler.ontology.rdf_reader.read_rdf`.
     """
     if is_endpoint(path):
-        from fedkg_compiler.ontology.stores.remote import read_endpoint
+        from fedkg_compiler.ontology.stores.endpoint_graph import read_endpoint
 
         return read_endpoint(str(path))
     if is_store(Path(path)):

@@ -15,7 +15,7 @@ from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import STORE_STATE, is_endpoint, is_store
 from fedkg_compiler.ontology.graph_checksum import lines_of, rename_shared_blank_nodes
-from fedkg_compiler.ontology.node_links import linked
+from fedkg_compiler.ontology.opcua_node_links import linked
 from fedkg_compiler.ontology.rdf_reader import Document, read_file
 from fedkg_compiler.ontology.stores.folder import (
     CLOSED,
@@ -26,9 +26,9 @@ from fedkg_compiler.ontology.stores.folder import (
     merged,
     read_state,
 )
-from fedkg_compiler.ontology.stores.parts import PARTS, StoredTriples, part_path
+from fedkg_compiler.ontology.stores.graph_text_keywords import marks_in
 from fedkg_compiler.ontology.stores.problem import StoreProblem
-from fedkg_compiler.ontology.stores.text_marks import marks_in
+from fedkg_compiler.ontology.stores.triple_files import PARTS, StoredTriples, part_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def _read(
     problems: list[Diagnostic] = []
     for file in files:
         if is_endpoint(file):
-            from fedkg_compiler.ontology.stores.remote import read_endpoint
+            from fedkg_compiler.ontology.stores.endpoint_graph import read_endpoint
 
             document, said = read_endpoint(str(file))
             place = "" if document is None else document.name

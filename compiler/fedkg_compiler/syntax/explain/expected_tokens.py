@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fedkg_compiler.syntax.grammar import keywords
+from fedkg_compiler.syntax.keywords import keywords
 
 _SAID = {
     "NUMBER": "a number",

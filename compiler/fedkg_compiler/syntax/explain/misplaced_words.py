@@ -6,7 +6,7 @@ import re
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
-from fedkg_compiler.syntax.grammar import keywords
+from fedkg_compiler.syntax.keywords import keywords
 
 PREFIX_WORDS = (
     "always",

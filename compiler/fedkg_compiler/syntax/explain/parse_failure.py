@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix
-from fedkg_compiler.syntax.grammar import keywords
+from fedkg_compiler.syntax.keywords import keywords
 from fedkg_compiler.syntax.lalr import Automaton, read
+from fedkg_compiler.syntax.parse_table import table
 from fedkg_compiler.syntax.parse_tree import Token
 from fedkg_compiler.syntax.split import Chunk
-from fedkg_compiler.syntax.table import table
 
 _PIECE = re.compile(
     r"`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"|[?$]\w+|<[^<>\"{}|^`\\\s]*>|[^\W\d][\w-]*:[\w.-]*\w|[^\W\d]\w*|[0-9]+(?:[.,][0-9]+)*\w*"

@@ -19,7 +19,7 @@ from fedkg_compiler.ontology.alignment.pair_alignment import align, reviewed
 from fedkg_compiler.ontology.alignment.proposals import turtle
 from fedkg_compiler.ontology.alignment.similarity import Likeness, likeness
 from fedkg_compiler.ontology.alignment.suggest import Proposal, among_best, propose
-from fedkg_compiler.ontology.standard import SKOS
+from fedkg_compiler.ontology.standard_vocabularies import SKOS
 
 HERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=1)
 ISA95 = "http://www.w3id.org/hsu-aut/DINEN62264-2#"

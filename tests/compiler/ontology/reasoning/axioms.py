@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyoxigraph as ox
 from hypothesis import strategies as st
 
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS
 
 E = "http://example.org/"
 CLASSES = [f"<{E}C{i}>" for i in range(4)]

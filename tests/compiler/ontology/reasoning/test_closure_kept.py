@@ -11,7 +11,7 @@ import axioms as ax
 import pyoxigraph as ox
 import pytest
 
-from fedkg_compiler.ontology import pairs
+from fedkg_compiler.ontology import binary_relations
 from fedkg_compiler.ontology.closure import closure, follows
 from fedkg_compiler.ontology.reasoning import closure_cache
 from fedkg_compiler.ontology.reasoning.facts import TooLarge
@@ -91,7 +91,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(
 
 def test_too_much_is_too_much_from_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
     added(BASE, "one")
-    monkeypatch.setattr(pairs, "LIMIT", 0)
+    monkeypatch.setattr(binary_relations, "LIMIT", 0)
     with pytest.raises(TooLarge):
         closure([], base=BASE, key="one")
 

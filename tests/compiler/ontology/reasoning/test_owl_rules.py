@@ -29,7 +29,7 @@ from fedkg_compiler.ontology.reasoning.owl_vocabulary import (
     TYPE,
 )
 from fedkg_compiler.ontology.reasoning.proofs import Terms, all_rules, prove
-from fedkg_compiler.ontology.standard import OWL
+from fedkg_compiler.ontology.standard_vocabularies import OWL
 
 anything = st.lists(
     st.one_of(

@@ -13,7 +13,7 @@ from shared import SHARED, needs_shared
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.rdf_reader import Document, read_file, read_rdf
-from fedkg_compiler.ontology.sources.trees import resolved
+from fedkg_compiler.ontology.sources.axiom_trees import resolved
 
 FUNCTIONAL = """Prefix(:=<http://x.org/o#>)
 Prefix(xsd:=<http://www.w3.org/2001/XMLSchema#>)

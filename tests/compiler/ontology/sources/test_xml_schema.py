@@ -12,7 +12,7 @@ import pytest
 from shared import SHARED, needs_shared
 
 from fedkg_compiler.ontology.rdf_reader import Document, read_file, read_rdf
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, XSD
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, XSD
 
 B2MML = SHARED / "ontologies" / "isa95-b2mml-0700"
 X = "http://x.org/s#"

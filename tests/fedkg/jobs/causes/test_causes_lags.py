@@ -90,7 +90,7 @@ def test_a_learning_on_another_device_gives_the_same(
         asked.append(f"{field}: {name}")
         return elsewhere
 
-    monkeypatch.setattr("fedkg.federated.on_device.device_named", named)
+    monkeypatch.setattr("fedkg.federated.device_transfer.device_named", named)
     text = JOB.replace("steps: 500", "steps: 160").replace(
         "epochs: 6", "epochs: 9, tolerance: 0.3, lags: {unit 2: 2}"
     )
