@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg.errors import FedkgError, LimitError, MissingExtra, UsageError
+from fedkg.errors import FedkgError, LimitError, MissingExtra, TableError, UsageError
 from fedkg.limits import read_file
 
 if TYPE_CHECKING:
@@ -334,6 +334,20 @@ def draft_rules(limits: Table | None, table: Table, *, limits_name: str, table_n
         from fedkg_compiler.authoring.draft import draft_rules
 
         return draft_rules(limits, table, limits_name=limits_name, table_name=table_name)
+
+
+def find_tags(table: Table) -> tuple[str, ...] | None:
+    """Return the tags of a sheet of limits; None if the table is not one."""
+    from fedkg.tables import is_unknown
+
+    with needs_compiler("writing rules"):
+        from fedkg_compiler.authoring import find_limit_columns
+
+        try:
+            tags = table.texts(find_limit_columns(table).tag)
+        except TableError:
+            return None
+        return tuple(dict.fromkeys(tag for tag in tags if not is_unknown(tag)))
 
 
 def find_missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None]]:

@@ -11,6 +11,7 @@ import typer
 
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
 from fedkg.cli.inspect_knowledge import describe_other_contents
+from fedkg.cli.site_options import SiteName, SitesPath, check_sites, require_sites
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def check(
         bool,
         typer.Option("--watch", help="Repeat the check whenever a file changes, until Ctrl-C."),
     ] = False,
+    sites: SitesPath = None,
+    site: SiteName = "",
     as_json: AsJson = False,
 ) -> None:
     """Read rule files and report every problem, with its position and a suggestion.
@@ -50,6 +53,9 @@ def check(
     signs, decimal commas, `=` for `==`, misspelt keywords, names and units with one near match. A
     fix never increases the number of errors in a file.
 
+    With --sites also the tables of all sites in a sites file, or of one with --site: every file,
+    column, format and unit that the rules need. All problems are listed, one per site.
+
     \b
     Examples:
       fedkg check rules.fkg
@@ -57,11 +63,15 @@ def check(
       fedkg check rules.fkg https://graphs.example.org/query
       fedkg check rules.fkg --fix
       fedkg check rules.fkg plant.ttl --watch
+      fedkg check rules.fkg --sites sites.yaml
       fedkg check rules.fkg --json
     """
     from fedkg import authoring
 
+    require_sites(sites, site)
     if watch:
+        if sites is not None:
+            raise UsageError("--watch cannot be combined with --sites")
         if fix or as_json:
             raise UsageError(
                 "--watch cannot be combined with --fix or --json",
@@ -71,12 +81,24 @@ def check(
         return
     mended = _apply_fixes([Path(rule) for rule in rules]) if fix else None
     result = authoring.check(rules)
+    pack = result.pack
+    checked = (
+        check_sites(sites, site, pack.manifest.contract)
+        if sites is not None and pack is not None
+        else None
+    )
     if as_json:
         fixed = {"fixed": authoring.diagnostics_json(mended.fixed)["diagnostics"]} if mended else {}
-        print_json(fixed | authoring.diagnostics_json(result.diagnostics))
+        found = {"sites": checked.to_json()} if checked is not None else {}
+        print_json(fixed | authoring.diagnostics_json(result.diagnostics) | found)
     elif mended is not None:
         _print_fixes(mended)
-    if not _report(result, rules, quiet=as_json):
+    clean = _report(result, rules, quiet=as_json)
+    if checked is not None and not as_json:
+        checked.show()
+    if sites is not None and checked is None and not as_json:
+        print_note("the sites were not checked, because the rules have errors")
+    if not clean or (checked is not None and checked.problems):
         raise typer.Exit(1)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedkg.cli.console import AsJson, print_json, print_note, stdout_console
+from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout_console
+from fedkg.cli.site_options import SiteName, SitesPath, read_sites
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def evaluate(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="PACK|RULES... TABLE",
-            help="A pack, or rule files, queries, shapes and graphs; then the table.",
+            metavar="PACK|RULES... [TABLE]",
+            help="A pack, or rule files, queries, shapes and graphs; then the table (or --sites).",
         ),
     ],
     baseline: Annotated[
@@ -61,6 +62,8 @@ def evaluate(
             ),
         ),
     ] = None,
+    sites: SitesPath = None,
+    site: SiteName = "",
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a table (CSV, Parquet or xlsx) under a pack or rule files.
@@ -71,23 +74,40 @@ def evaluate(
     rule is violated more often than before (by more than --allow), unless the severity of its shape
     is only warning or info.
 
+    With --sites the tables of all sites in a sites file, or of one with --site, are evaluated under
+    the same rules; fedkg converts their headers, units, numbers and times.
+
     \b
     Examples:
       fedkg eval rules.fkg history.csv
       fedkg eval plant.fkgpack history.xlsx --json > today.json
       fedkg eval plant.fkgpack history.csv --baseline today.json --allow 1%
       fedkg eval shapes.ttl data.nt
+      fedkg eval rules.fkg --sites sites.yaml
+      fedkg eval rules.fkg --sites sites.yaml --site north --json
     """
     from fedkg import authoring
     from fedkg.evaluation import compare, parse_allowance, read_baseline
     from fedkg.evaluation import evaluate as evaluate_table
     from fedkg.tables import read_table
 
+    if sites is not None or site:
+        _evaluate_sites(
+            files,
+            sites,
+            site,
+            baseline=baseline,
+            allow=allow,
+            skip_missing=skip_missing,
+            dates=dates,
+            as_json=as_json,
+        )
+        return
     if len(files) < 2:
         raise UsageError(
             "a table is missing",
             expected="a pack or rule files, then a table",
-            help="fedkg eval rules.fkg table.csv",
+            help="fedkg eval rules.fkg table.csv, or fedkg eval rules.fkg --sites sites.yaml",
         )
     *rules, data = named = authoring.parse_sources(files)
     if authoring.is_rdf_data(rules, data):
@@ -125,6 +145,94 @@ def evaluate(
         _show(result, comparison)
     if comparison is not None and comparison.worse:
         raise typer.Exit(comparison.exit_code)
+
+
+def _evaluate_sites(
+    files: Sequence[str],
+    sites: Path | None,
+    site: str,
+    *,
+    baseline: Path | None,
+    allow: str,
+    skip_missing: bool,
+    dates: str | None,
+    as_json: bool,
+) -> None:
+    """Evaluate the tables of sites. Nothing is printed before all of them are evaluated."""
+    from fedkg import authoring
+    from fedkg.evaluation import compare, parse_allowance, read_baseline
+    from fedkg.evaluation import evaluate as evaluate_table
+
+    rules = authoring.parse_sources(files)
+    tables = [path for path in rules if not authoring.is_authored(path) and not _is_pack(path)]
+    if tables:
+        raise UsageError(
+            f"--sites names the tables, and {tables[0]} is a table too",
+            help="remove the table, or --sites",
+        )
+    if dates is not None:
+        raise UsageError(
+            "--dates cannot be combined with --sites",
+            help="state the format of the time column in the sites file: dd/MM/yyyy HH:mm",
+        )
+    allowance = parse_allowance(allow)
+    if allowance and baseline is None:
+        raise UsageError(
+            "--allow requires --baseline", help="add the earlier result: --baseline monday.json"
+        )
+    if baseline is not None and not site:
+        raise UsageError("--baseline compares one table", help="add --site NAME")
+    before = read_baseline(baseline) if baseline else None
+    pack, diagnostics = authoring.load_or_compile(rules)
+    _print_notes(diagnostics)
+    missing: Literal["skip", "error"] = "skip" if skip_missing else "error"
+    results = {
+        read.site: with_file_rows(evaluate_table(pack, read.table, missing=missing), read.table)
+        for read in read_sites(sites, site, pack.manifest.contract)
+    }
+    if site:
+        result = results[site]
+        comparison = compare(result, before, allowance) if before is not None else None
+        if as_json:
+            facts = {"site": site} | result.to_json() | authoring.diagnostics_json(diagnostics)
+            print_json(facts | ({"baseline": comparison.to_json()} if comparison else {}))
+        else:
+            _show(result, comparison)
+        if comparison is not None and comparison.worse:
+            raise typer.Exit(comparison.exit_code)
+        return
+    if as_json:
+        shown = {name: result.to_json() for name, result in results.items()}
+        print_json({"sites": shown} | authoring.diagnostics_json(diagnostics))
+        return
+    for name, result in results.items():
+        print_line(f"site {name}")
+        _show(result, None)
+        print_line("")
+
+
+def with_file_rows(result: Evaluation, table: Table) -> Evaluation:
+    """The result with rows of the file in its worst cases; of several files unchanged."""
+    if not table.lines.size or table.parts[1:]:
+        return result
+
+    def row(number: int) -> int:
+        return int(table.lines[number - 1])
+
+    rules = tuple(
+        rule
+        if rule.worst is None
+        else replace(
+            rule,
+            worst=replace(
+                rule.worst,
+                row=row(rule.worst.row),
+                fault=None if rule.worst.fault is None else row(rule.worst.fault),
+            ),
+        )
+        for rule in result.rules
+    )
+    return replace(result, rules=rules)
 
 
 def _is_pack(path: str | Path) -> bool:

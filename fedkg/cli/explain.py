@@ -6,7 +6,7 @@ The page of a diagnostic; `fedkg explain RULE FILES`: the meaning of a rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +16,12 @@ import typer
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
 from fedkg.cli.origins import origin_json, origin_lines
 from fedkg.cli.rule_lookup import describe_part, find_rules
+from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
     from fedkg.pack import Pack
+    from fedkg.sites.reader import ColumnReading
     from fedkg_compiler.reason.describe import Description, Example
 
 MAX_RULES = 8
@@ -55,6 +57,8 @@ def explain(
     every: Annotated[
         bool, typer.Option("--list", help="List all codes with their titles.")
     ] = False,
+    sites: SitesPath = None,
+    site: SiteName = "",
     as_json: AsJson = False,
 ) -> None:
     """Explain a diagnostic code, or what a rule requires.
@@ -67,6 +71,8 @@ def explain(
     With --entity also the triples of the graph through which the rule, shape or query applies to
     the entity, each with its file and line, or with the axioms from which it follows.
 
+    With --sites also the column of each site from which the rule reads a signal, and its unit.
+
     \b
     Examples:
       fedkg explain FKG012
@@ -74,9 +80,11 @@ def explain(
       fedkg explain tool_was_replaced
       fedkg explain tool_was_replaced rules.fkg plant.ttl --entity M07
       fedkg explain ex:PumpShape shapes.ttl plant.ttl
+      fedkg explain limit rules.fkg --sites sites.yaml
     """
     from fedkg import authoring
 
+    require_sites(sites, site)
     if every:
         titles = authoring.list_codes()
         if as_json:
@@ -117,8 +125,12 @@ def explain(
     described = _describe_rules(
         pack, rules[:MAX_RULES], next((one.label for one in behind.values()), entity)
     )
+    read = _find_site_columns(pack, rules[:MAX_RULES], sites, site) if sites is not None else {}
     if as_json:
-        facts = [_json(one) | origin_json(behind.get(one.rule)) for one in described]
+        facts = [
+            _json(one) | origin_json(behind.get(one.rule)) | _sites_json(read.get(one.rule))
+            for one in described
+        ]
         alone = facts[0] if len(rules) == 1 and not parts else None
         print_json(
             alone
@@ -129,7 +141,16 @@ def explain(
             }
         )
         return
-    blocks = ["\n".join([*_lines(one), *origin_lines(behind.get(one.rule))]) for one in described]
+    blocks = [
+        "\n".join(
+            [
+                *_lines(one),
+                *_format_sites(read.get(one.rule, {})),
+                *origin_lines(behind.get(one.rule)),
+            ]
+        )
+        for one in described
+    ]
     if parts:
         blocks.append("\n".join(describe_part(part) for part in parts[:MAX_RULES]))
     print_line("\n\n".join(blocks))
@@ -139,6 +160,43 @@ def explain(
             f"\nand {len(more):,} more: "
             f"{', '.join(more[:MAX_RULES])}{' ...' if len(more) > MAX_RULES else ''}"
         )
+
+
+def _find_site_columns(
+    pack: Pack, rules: Sequence[str], sites: Path, site: str
+) -> dict[str, dict[str, list[ColumnReading]]]:
+    """By rule and site: the columns that the rule reads. Raises UsageError, TableError."""
+    from fedkg.evaluation.column_reads import reads
+
+    contract = pack.manifest.contract
+    headers: dict[str, set[str]] = {rule: set() for rule in rules}
+    for bank in pack.banks:
+        for columns, _, rows in reads(bank):
+            for row, used in zip(rows.tolist(), columns.tolist(), strict=True):
+                name = pack.manifest.rules[int(bank.rule[row])].name
+                if name in headers:
+                    headers[name] |= {contract.columns[at].source for at in used if at >= 0}
+    tables = read_sites(sites, site, contract)
+    return {
+        rule: {
+            table.site: [column for column in table.columns if column.target in wanted]
+            for table in tables
+        }
+        for rule, wanted in headers.items()
+    }
+
+
+def _format_sites(found: Mapping[str, Sequence[ColumnReading]]) -> Iterator[str]:
+    for site, columns in found.items():
+        shown = ", ".join(column.describe() for column in columns) or "no column of this rule"
+        yield f"  at {site}: {shown}"
+
+
+def _sites_json(found: Mapping[str, Sequence[ColumnReading]] | None) -> dict[str, Any]:
+    """`Any`: JSON."""
+    if found is None:
+        return {}
+    return {"sites": {site: [asdict(one) for one in columns] for site, columns in found.items()}}
 
 
 def _describe_rules(pack: Pack, rules: Sequence[str], entity: str) -> list[Description]:

@@ -91,6 +91,7 @@ def _description(path: Path) -> dict[str, Any]:
                 *job.rules,
                 job.pack,
                 job.data.path,
+                job.data.sites_file,
                 *(site.table for site in job.sites.values()),
                 *(job.model.graph.files if job.model.graph is not None else ()),
             )

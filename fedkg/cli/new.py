@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fedkg.cli.console import AsJson, count, print_json, print_line
 from fedkg.cli.output_files import check_output_path, write_atomically
-from fedkg.errors import UsageError
+from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
+from fedkg.errors import TableError, UsageError
+
+if TYPE_CHECKING:
+    from fedkg.pack import DataContract
+    from fedkg.tables import Table
+    from fedkg_compiler.compilation import Compilation
 
 MAX_LISTED = 8
 """Number of missing tags that are printed."""
 
 
 def new(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="[LIMITS] TABLE",
-            help="A sheet of limits (tag, unit, low, high) and a table of data; or only a table.",
-        ),
-    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="RULES", help="The rule file to write.")
     ],
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[LIMITS] [TABLE...]",
+            help=(
+                "A sheet of limits (tag, unit, low, high) and a table of data; or only a table. "
+                "With --sites a table for each site, or none if the sites file exists."
+            ),
+        ),
+    ] = None,
+    sites: SitesPath = None,
+    site: SiteName = "",
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite an existing rule file.")
+        bool, typer.Option("--force", help="Overwrite an existing rule file or sites file.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -37,54 +50,221 @@ def new(
 
     The result is plain text for you to read and edit. It needs no ontology and no programming.
 
+    With --sites fedkg also drafts a sites file, with a site for each table: rows above the header,
+    header rows with merged cells, separators, decimal marks, units, times, and words for true and
+    false. A tag of the limits may be the start of a header: `TIC101` for `TIC101 [°C]`. If the sites
+    file exists, fedkg reads the tables that it describes.
+
     \b
     Examples:
       fedkg new limits.csv history.csv -o rules.fkg
       fedkg new history.csv -o rules.fkg
+      fedkg new limits.csv north.csv south.xlsx -o rules.fkg --sites sites.yaml
+      fedkg new limits.csv -o rules.fkg --sites sites.yaml
     """
     from fedkg import authoring
-    from fedkg.tables import read_table
 
-    if len(sources) > 2:
-        raise UsageError(
-            "too many files",
-            expected="a sheet of limits and a table, or only a table",
-            help="fedkg new limits.csv table.csv -o rules.fkg",
-        )
+    require_sites(sites, site)
+    files = sources or []
     check_output_path(output, "rules.fkg")
     if output.exists() and not force:
         raise UsageError(
             f"{output} already exists", help="choose another name, or add --force to overwrite it"
         )
-    if output.exists() and any(source.exists() and source.samefile(output) for source in sources):
+    if output.exists() and any(source.exists() and source.samefile(output) for source in files):
         raise UsageError(
             f"{output} is an input of this command", help="choose another name: -o rules.fkg"
         )
-    *sheet, data = sources
-    limits = read_table(sheet[0]) if sheet else None
-    table = read_table(data)
-    text = authoring.draft_rules(
-        limits,
-        table,
-        limits_name=_relative_path(sheet[0], output) if sheet else "",
-        table_name=data.name,
+    drafted = (
+        _draft_for_table(files, output)
+        if sites is None
+        else _draft_with_sites(files, output, sites, site, force=force)
     )
+    text = authoring.draft_rules(
+        drafted.limits,
+        drafted.table,
+        limits_name=_relative_path(drafted.sheet, output) if drafted.sheet else "",
+        table_name=drafted.name,
+    )
+    if drafted.sites_text and sites is not None:
+        write_atomically(sites, drafted.sites_text)
     write_atomically(output, text)
     result = authoring.check([output])
     rules = len(result.pack.manifest.rules) if result.pack else 0
-    tags, missing = authoring.find_missing_tags(limits, table) if limits is not None else (0, {})
+    tags, missing = (
+        authoring.find_missing_tags(drafted.limits, drafted.table)
+        if drafted.limits is not None
+        else (0, {})
+    )
+    commands, first = _suggest_commands(output, drafted, result, sites, site)
     if as_json:
-        found = {"tags": tags, "missing_tags": missing} if limits is not None else {}
+        found = {"tags": tags, "missing_tags": missing} if drafted.limits is not None else {}
+        wrote = {"sites_file": str(sites)} if sites is not None else {}
         print_json(
-            {"rules_file": str(output), "rules": rules}
+            {"rules_file": str(output), "rules": rules, "next": commands}
+            | wrote
             | found
             | authoring.diagnostics_json(result.diagnostics)
         )
+        return
+    if drafted.sites_text and sites is not None:
+        print_line(f"{sites}: {count(drafted.sites, 'site')}")
+    print_line(f"{output}: {count(rules, 'rule')} for {drafted.name}")
+    if missing:
+        print_line(_describe_tags(tags, missing))
+        if sites is None and _match_starts(missing, drafted.table):
+            print_line("tags that are the start of a header need a sites file: add --sites FILE")
+    for line in first:
+        print_line(f"first {line}")
+    if first and sites is None:
+        print_line("a sites file can state formats, units and words: add --sites FILE")
+    if commands:
+        print_line("next:" + "".join(f"\n  {command}" for command in commands))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drafted:
+    """What a draft of rules is made from.
+
+    Attributes:
+        sheet, limits: the sheet of limits and its table, if any.
+        table: the data. name: of the data, for messages.
+        data: the table's file, without a sites file.
+        sites_text: the sites file to write; "" for none. sites: number of its sites.
+    """
+
+    sheet: Path | None
+    limits: Table | None
+    table: Table
+    name: str
+    data: Path | None = None
+    sites_text: str = ""
+    sites: int = 0
+
+
+def _draft_for_table(files: Sequence[Path], output: Path) -> _Drafted:
+    """A sheet of limits and a table, or a table alone. Raises UsageError, TableError."""
+    from fedkg.tables import read_table
+
+    if not files:
+        raise UsageError("a table is missing", help=f"fedkg new table.csv -o {output}")
+    if len(files) > 2:
+        raise UsageError(
+            "too many files",
+            expected="a sheet of limits and a table, or only a table",
+            help="fedkg new limits.csv table.csv -o rules.fkg; several tables need --sites FILE",
+        )
+    *sheet, data = files
+    limits = read_table(sheet[0]) if sheet else None
+    table = read_table(data)
+    return _Drafted(
+        sheet=sheet[0] if sheet else None, limits=limits, table=table, name=data.name, data=data
+    )
+
+
+def _draft_with_sites(
+    files: Sequence[Path], output: Path, sites: Path, site: str, *, force: bool
+) -> _Drafted:
+    """The data of an existing sites file, or of one that is drafted from tables. Raises
+    UsageError, TableError.
+    """
+    from fedkg import authoring
+    from fedkg.sites import draft_sites, load_sites
+    from fedkg.sites.reader import read_together
+    from fedkg.sites.sites_file import find_site
+    from fedkg.tables import read_table
+
+    if sites.exists() and output.exists() and sites.samefile(output):
+        raise UsageError(f"{sites} is the rule file too", help="choose another name: -o rules.fkg")
+    first = read_table(files[0]) if files else None
+    tags = authoring.find_tags(first) if first is not None else None
+    is_sheet = tags is not None and (len(files) > 1 or (sites.exists() and not force))
+    sheet, tables = (files[0], files[1:]) if is_sheet else (None, files)
+    text = ""
+    if tables:
+        if sites.exists() and not force:
+            raise UsageError(
+                f"{sites} already exists",
+                help=f"remove {tables[0]} to read the tables that {sites} describes, or add "
+                "--force to draft it again",
+            )
+        if any(table.exists() and sites.exists() and table.samefile(sites) for table in files):
+            raise UsageError(f"{sites} is an input of this command", help="choose another name")
+        check_output_path(sites, "sites.yaml")
+        text = draft_sites(tables, sites.parent, tags or () if is_sheet else ())
+    elif not sites.exists():
+        raise UsageError(
+            f"there is no sites file {sites}, and no table to draft it from",
+            help=f"fedkg new table.csv -o {output} --sites {sites}",
+        )
+    found = load_sites(sites, text=text or None)
+    if site:
+        find_site(found, site)
+    return _Drafted(
+        sheet=sheet,
+        limits=first if is_sheet else None,
+        table=read_together(found, [site] if site else list(found.sites)),
+        name=str(sites),
+        sites_text=text,
+        sites=len(found.sites),
+    )
+
+
+def _suggest_commands(
+    output: Path, drafted: _Drafted, result: Compilation, sites: Path | None, site: str
+) -> tuple[list[str], list[str]]:
+    """Commands that succeed with the drafted files, quoted for the shell; and what to do first."""
+    rules = shlex.quote(str(output))
+    if result.pack is None:
+        return [], [f"correct the errors of the draft, which `fedkg check {rules}` lists"]
+    contract = result.pack.manifest.contract
+    first: list[str] = []
+    data = described = ""
+    tables: list[Table] = []
+    if sites is None:
+        data, tables = shlex.quote(str(drafted.data)), [drafted.table]
     else:
-        print_line(f"{output}: {count(rules, 'rule')} for {data}")
-        if missing:
-            print_line(_describe_tags(tags, missing))
-        print_line(f"next: fedkg check {output}, then fedkg eval {output} {data}")
+        described = f" --sites {shlex.quote(str(sites))}" + (
+            f" --site {shlex.quote(site)}" if site else ""
+        )
+        data = described.strip()
+        try:
+            tables = [read.table for read in read_sites(sites, site, contract)]
+        except TableError as error:
+            first.append(f"correct the draft: {error.message}")
+    problem = {how: _find_problem(contract, tables, how) for how in ("error", "skip")}
+    if problem["skip"]:
+        first.append(f"correct the draft or the table: {problem['skip']}")
+    commands = []
+    if all(one.severity == "info" for one in result.diagnostics):
+        commands.append(f"fedkg check {rules}" + ("" if first or problem["error"] else described))
+    else:
+        first.append(f"read the warnings that `fedkg check {rules}` lists")
+    if tables and not problem["skip"]:
+        skip = " --skip-missing" if problem["error"] else ""
+        commands.append(f"fedkg eval {rules} {data}{skip}")
+    return commands, first
+
+
+def _find_problem(
+    contract: DataContract, tables: Sequence[Table], missing: Literal["error", "skip"]
+) -> str:
+    """Why rules cannot be evaluated on the tables; "" if they can."""
+    from fedkg.evaluation.value_matrix import table_values
+
+    for table in tables:
+        try:
+            table_values(contract, table, missing=missing)
+        except TableError as error:
+            return error.message
+    return ""
+
+
+def _match_starts(missing: Mapping[str, str | None], table: Table) -> bool:
+    """Whether a missing tag is the start of a header."""
+    from fedkg.sites.draft import match_tags
+
+    return bool(match_tags(list(missing), table.headers))
 
 
 def _describe_tags(tags: int, missing: Mapping[str, str | None]) -> str:

@@ -12,6 +12,7 @@ import typer
 from fedkg.cli.console import AsJson, count, print_json, print_line
 from fedkg.cli.learned_graph import read_findings
 from fedkg.cli.output_files import check_output_path, write_atomically
+from fedkg.cli.site_options import SiteName, SitesPath, load_selected, require_sites
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def suggest(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite an existing rule file.")
     ] = False,
+    sites: SitesPath = None,
+    site: SiteName = "",
     as_json: AsJson = False,
 ) -> None:
     """Propose rules from the findings of runs.
@@ -69,11 +72,13 @@ def suggest(
     A proposal has no effect until you add it to your rules.
 
     For a property that was mined at several clients the proposal has the loosest of their numbers;
-    with --client, that client's number.
+    with --client, that client's number. With --sites only clients that are sites of the sites
+    file count, and with --site only this one.
 
     \b
     Examples:
       fedkg suggest runs/traffic-001
+      fedkg suggest runs/traffic-001 --sites sites.yaml --site north
       fedkg suggest learned.ttl --client "station 7" -o candidates.fkg
     """
     from fedkg import ontologies
@@ -85,13 +90,20 @@ def suggest(
                 f"{output} already exists",
                 help="choose another name, or add --force to overwrite it",
             )
+    require_sites(sites, site)
+    if client and sites is not None:
+        raise UsageError("--client and --sites exclude each other", help=f"--site {client}")
+    names = load_selected(sites, site)[1] if sites is not None else None
+    client = client or site
     found = _read_sources(sources)
+    if names is not None:
+        found = [_select_sites(one, names) for one in found]
     known = sorted({one.client for run in found for one in run.properties} - {""})
     if client and client not in known:
         raise UsageError(
             f"the sources contain no findings for client `{client}`",
             expected=", ".join(known[:20]) or "a run with `infer` statements in its rules",
-            help="remove --client for rules of all clients",
+            help="remove --client (or --site) for rules of all clients",
         )
     made = ontologies.propose_rules(found, client=client, least=confidence, level=level)
     if output is not None:
@@ -120,7 +132,15 @@ def suggest(
             print_line(
                 "next: review it, remove wrong proposals, then fedkg check "
                 f"YOUR-RULES.fkg {' '.join(files)}"
+                + (f" --sites {shlex.quote(str(sites))}" if sites is not None else "")
             )
+
+
+def _select_sites(found: LearnedKnowledge, names: Sequence[str]) -> LearnedKnowledge:
+    """The findings about these clients, and those about all clients together."""
+    return found.model_copy(
+        update={"properties": tuple(one for one in found.properties if one.client in ("", *names))}
+    )
 
 
 def _read_sources(sources: Sequence[Path]) -> list[LearnedKnowledge]:

@@ -9,7 +9,7 @@ Letters: N rows, F features.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from fedkg.jobs.tables.row_order import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.unevaluated_rules import NO_ROW, NO_ROWS
 from fedkg.pack import Pack, is_temporal
 from fedkg.pack.manifest import RuleRecord
+from fedkg.sites import load_sites, read_site
 from fedkg.tables import Table, read_table
 
 SECONDS = {"s": 1.0, "h": 3600.0}
@@ -47,12 +48,26 @@ def check_tables(pack: Pack, frames: Sequence[Frame]) -> list[Row]:
 def check_data_set(pack: Pack, data: DataSet, job: Job) -> list[Row]:
     """The same for a data set, before windows are cut from it; images have no rows to check."""
     own = [rule for rule in pack.manifest.rules if not rule.output]
+    if job.data.sites_file is not None:
+        return _count(pack, _read_site_tables(pack, job))
     if job.data.set == TABLE_SET:
         table = read_table(str(job.data.path))
         return _count(pack, [(table, lambda at: f"row {at + 1}")])
     if data.x.ndim != 2 or not own:
         return [_line(rule, 0, 0, reason=NO_ROWS) for rule in own]
     return check_tables(pack, _site_frames(pack, data))
+
+
+def _read_site_tables(pack: Pack, job: Job) -> Iterator[tuple[Table, Callable[[int], str]]]:
+    """The tables of the job's sites file, each with the names of its rows in the site's file."""
+    sites = load_sites(str(job.data.sites_file))
+    for name in job.sites or sites.sites:
+        table = read_site(sites, name, pack.manifest.contract).table
+        yield table, partial(_name_file_row, name, table)
+
+
+def _name_file_row(site: str, table: Table, at: int) -> str:
+    return f"site {site}, {table.where(at)}"
 
 
 def row_name(frame: Frame, at: int) -> str:

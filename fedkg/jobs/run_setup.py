@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FedkgError, JobError
 from fedkg.jobs.code_trust import require_trust
 from fedkg.jobs.experiment import Experiment
@@ -38,7 +39,7 @@ from fedkg.jobs.run_log import state_of
 from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_differences import list_differences
-from fedkg.jobs.schema.job_reader import parse_job, parse_yaml
+from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.trials import TrialConfig, plan_trials, trial_title
 from fedkg.pack import pack_bytes, read_pack

@@ -614,6 +614,9 @@ def _resolve_job(job: Job | Mapping[str, Any] | str | Path, overrides: Sequence[
                 "overrides apply to a job file or its fields, not to a Job",
                 help="job.model_copy(update={...})",
             )
+        if job.data.sites_file is not None:
+            fields = job.model_dump(mode="json", exclude_unset=True)
+            return parse_job(fields, name="the job", base=Path.cwd())
         return with_absolute_paths(job, Path.cwd())
     if isinstance(job, Mapping):
         return parse_job(dict(job), name="the job", base=Path.cwd(), overrides=overrides)

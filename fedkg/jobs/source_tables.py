@@ -19,6 +19,8 @@ from fedkg.jobs.schema.data_section import Site
 from fedkg.jobs.schema.job import Job
 from fedkg.learned_knowledge import TimeRange, combine_ranges
 from fedkg.pack import Column, DataContract
+from fedkg.sites import load_sites, read_site
+from fedkg.sites.reader import warn_of_times
 from fedkg.tables import Table, in_utc, read_table
 from fedkg.units import Conversion
 
@@ -51,11 +53,21 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
         frames: dict[str, Frame] = {}
         files: list[tuple[str, str]] = []
         time_ranges: list[TimeRange | None] = []
+        described = None
+        if job.data.sites_file is not None:
+            described = load_sites(job.data.sites_file)
+            files.append((job.data.sites_file, sha256_of(job.data.sites_file)))
         for name, site in job.sites.items():
             path = str(site.table)
-            table = read_table(_require_file(path, f"sites.{name}.table"))
+            if described is None:
+                table = read_table(_require_file(path, f"sites.{name}.table"))
+                files.append((path, sha256_of(path)))
+            else:
+                read = read_site(described, name, contract)
+                table = read.table
+                files += [(str(Path(one).resolve()), sha256_of(one)) for one in read.files]
+                warn_of_times(read)
             frames[name] = _site_frame(job, contract, name, site, table)
-            files.append((path, sha256_of(path)))
             time_ranges.append(time_range_of_table(table, contract.time) if contract.time else None)
         return SourceTables(
             by_site=frames, files=tuple(files), time_range=combine_ranges(time_ranges)
@@ -159,7 +171,9 @@ def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: 
             raise table.missing(
                 own,
                 needed=f"site {name} needs (map it under sites.{name}.columns if it has another "
-                "name)",
+                "name)"
+                if job.data.sites_file is None
+                else f"site {name} needs (describe it in {job.data.sites_file})",
             )
         if header in texts:
             frame = frame.with_texts(header, table.texts(own))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedkg.tables.cell_words import FALSE_WORDS, TRUE_WORDS, UNKNOWN_WORDS, is_unknown, truth
+    from fedkg.tables.dialect import Dialect
     from fedkg.tables.reader import read_bytes, read_table
     from fedkg.tables.table import Cells, Table, TableFormat
     from fedkg.tables.times import (
@@ -29,6 +30,7 @@ __all__ = [
     "UNKNOWN_WORDS",
     "Cells",
     "DateOrder",
+    "Dialect",
     "Table",
     "TableFormat",
     "in_utc",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "dialect": ("Dialect",),
     "reader": ("read_bytes", "read_table"),
     "table": ("Cells", "Table", "TableFormat"),
     "times": ("DateOrder", "in_utc", "looks_like_time", "parse_time", "parse_times", "zone_of"),

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from fedkg.errors import TableError
 from fedkg.limits import limit, require_within_limit
-from fedkg.tables.encoding import decode
-from fedkg.tables.layout import Layout, blank, find_layout
+from fedkg.tables.dialect import Dialect, join_header_rows
+from fedkg.tables.encoding import decode, decode_as
+from fedkg.tables.layout import Layout, blank, find_end, find_layout, usual_width
 from fedkg.tables.numerals import DecimalMark, decimal_marks, is_ambiguous
 from fedkg.tables.separator import announced, find_separator, records, text_lines
 from fedkg.tables.table import Cells, Table, TableFormat, one_line
@@ -30,17 +31,19 @@ class Grid:
     lines: NDArray[np.int64]
 
 
-def read_delimited(body: bytes, name: str) -> Table:
+def read_delimited(body: bytes, name: str, dialect: Dialect | None = None) -> Table:
     """The table in a text file's bytes.
 
-    Separator, decimal mark, encoding, header and closing lines are found out.
+    Separator, decimal mark, encoding, header and closing lines are found out, unless `dialect`
+    states them.
 
     Raises:
         TableError: when the bytes are not text, every row is empty, or rows are wider than the
             header.
         LimitError: when it has more columns or cells than `fedkg.limits` allows.
     """
-    decoded = decode(body)
+    dialect = dialect or Dialect()
+    decoded = decode(body) if dialect.encoding is None else decode_as(body, dialect.encoding, name)
     if decoded is None:
         raise TableError(
             f"{name} is not a table",
@@ -55,11 +58,10 @@ def read_delimited(body: bytes, name: str) -> Table:
     if separator is not None:
         text, skipped = text.split("\n", 1)[1], 1
     else:
-        separator = find_separator(text)
-    grid = _grid(text, separator, name, skipped)
-    return table_of_rows(
-        grid.rows, grid.lines, name, TableFormat(kind="csv", separator=separator, encoding=encoding)
-    )
+        separator = dialect.delimiter or find_separator(text)
+    grid = _grid(text, separator, name, skipped, dialect.quote)
+    found = TableFormat(kind="csv", separator=separator, encoding=encoding)
+    return table_of_rows(grid.rows, grid.lines, name, found, dialect)[0]
 
 
 def _empty(name: str) -> TableError:
@@ -68,12 +70,12 @@ def _empty(name: str) -> TableError:
     )
 
 
-def _grid(text: str, separator: str, name: str, skipped: int) -> Grid:
-    if '"' not in text:  # then cells can be counted before any is made
+def _grid(text: str, separator: str, name: str, skipped: int, quote: str = '"') -> Grid:
+    if not quote or quote not in text:  # then cells can be counted before any is made
         require_within_limit("cells", text.count(separator) + text.count("\n"), name)
     rows: list[list[str]] = []
     ends: list[int] = [0]
-    reader = records(_lines(text, separator, name), separator)
+    reader = records(_lines(text, separator, name), separator, quote)
     cells, most = 0, limit("cells")
     try:
         for row in reader:
@@ -112,19 +114,48 @@ def _lines(text: str, separator: str, name: str) -> Iterator[str]:
 
 
 def table_of_rows(
-    rows: list[list[str]], lines: NDArray[np.int64], name: str, found: TableFormat
-) -> Table:
-    """The table in raw rows of texts; `found` says what is known of the file already.
+    rows: list[list[str]],
+    lines: NDArray[np.int64],
+    name: str,
+    found: TableFormat,
+    dialect: Dialect | None = None,
+) -> tuple[Table, list[int]]:
+    """The table in raw rows of texts, and the position of each of its columns among the cells.
 
-    Raises TableError.
+    Columns without header and content are left out.
+
+    Args:
+        rows, lines: the cells, and the line of the file in which each row begins.
+        name: the file, for messages.
+        found: what is known of the file already.
+        dialect: the stated form, if any.
+
+    Raises:
+        TableError: all rows are blank, or rows are wider than the header.
     """
-    layout = find_layout(rows)
-    if layout is None:
-        raise _empty(name)
-    headers, duplicates = _headers(rows, layout)
+    dialect = dialect or Dialect()
+    stated: list[str] = []
+    if dialect.skip_rows:
+        first = int(np.searchsorted(lines, dialect.skip_rows, side="right"))
+        rows, lines = rows[first:], lines[first:]
+        stated.append(f"{_count(dialect.skip_rows, 'line')} before the header skipped")
+    if dialect.comment:
+        kept = [i for i, row in enumerate(rows) if not _is_comment(row, dialect.comment)]
+        if len(kept) < len(rows):
+            stated.append(f"{_count(len(rows) - len(kept), 'comment')} skipped")
+        rows, lines = [rows[i] for i in kept], lines[kept]
+    parts: list[tuple[str, ...]] = []
+    if dialect.header_rows is None:
+        layout = find_layout(rows)
+        if layout is None:
+            raise _empty(name)
+        headers, duplicates = _headers(rows, layout)
+    else:
+        layout, joined, parts = _stated_layout(rows, name, dialect.header_rows)
+        headers, duplicates = _unique(joined) if joined else _headers(rows, layout)
     kept = [i for i in range(layout.first, layout.end) if not blank(rows[i])]
     body = [rows[i] for i in kept]
-    notes = list(_notes(rows, lines, layout, len(kept)))
+    notes = [*stated, *_notes(rows, lines, layout, len(kept), header_rows=dialect.header_rows)]
     notes += _even(body, layout.width, lines[kept] if kept else lines[:0], name)
     columns = (
         [tuple(map(str.strip, column)) for column in zip(*body, strict=True)]
@@ -137,11 +168,12 @@ def table_of_rows(
     decimal, said = _decimal(names, texts, found.separator)
     if duplicates:
         notes.append("duplicate headers: " + ", ".join(f"`{header}`" for header in duplicates))
-    return Table(
+    table = Table(
         name=name,
         headers=names,
         cells=tuple(Cells(texts=column) for column in texts),
         rows=len(body),
+        header_parts=tuple(parts[i] for i in used) if len(parts) > max(used, default=0) else (),
         found=TableFormat(
             kind=found.kind,
             separator=found.separator,
@@ -153,17 +185,57 @@ def table_of_rows(
         ),
         lines=lines[kept] if kept else lines[:0],
     )
+    return table, used
+
+
+def _is_comment(row: Sequence[str], comment: str) -> bool:
+    return bool(row) and row[0].lstrip().startswith(comment)
+
+
+def _stated_layout(
+    rows: Sequence[Sequence[str]], name: str, header_rows: int
+) -> tuple[Layout, list[str], list[tuple[str, ...]]]:
+    """The layout with this number of header rows, the joined headers, and their cells.
+
+    Raises TableError if there are too few rows.
+    """
+    top = next((i for i, row in enumerate(rows) if not blank(row)), None)
+    if top is None or len(rows) < top + header_rows:
+        raise TableError(
+            f"{name}: the header is missing",
+            expected=f"{_count(header_rows, 'header row')} and rows of data",
+            received=f"{0 if top is None else len(rows) - top} rows that are not skipped",
+            help="check `skipRows` and `headerRowCount` of the dialect",
+        )
+    first = top + header_rows
+    header = [list(row) for row in rows[top:first]]
+    width = (
+        max(len(row) for row in header)
+        if header
+        else usual_width([row for row in rows if not blank(row)])
+    )
+    joined, parts = join_header_rows(header, width) if header else ([], [])
+    end = find_end(rows, first, width) if header else len(rows)
+    layout = Layout(
+        header=first - 1 if header else None, units=False, first=first, end=end, width=width
+    )
+    return layout, joined, parts if header_rows > 1 else []
 
 
 def _headers(rows: Sequence[Sequence[str]], layout: Layout) -> tuple[list[str], tuple[str, ...]]:
     """The headers made unique ("" for an empty one), and the duplicates."""
     if layout.header is None:
         return [f"column {i + 1}" for i in range(layout.width)], ()
+    return _unique(rows[layout.header])
+
+
+def _unique(cells: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Header cells made unique, and the duplicates."""
     out: list[str] = []
     twice: dict[str, None] = {}
     seen: dict[str, int] = {}
-    taken = {one_line(cell) for cell in rows[layout.header]}
-    for cell in rows[layout.header]:
+    taken = {one_line(cell) for cell in cells}
+    for cell in cells:
         header = unique = one_line(cell)
         if header and header in seen:
             twice[header] = None
@@ -178,13 +250,22 @@ def _headers(rows: Sequence[Sequence[str]], layout: Layout) -> tuple[list[str], 
 
 
 def _notes(
-    rows: Sequence[Sequence[str]], lines: NDArray[np.int64], layout: Layout, kept: int
+    rows: Sequence[Sequence[str]],
+    lines: NDArray[np.int64],
+    layout: Layout,
+    kept: int,
+    *,
+    header_rows: int | None,
 ) -> list[str]:
     notes = []
-    before = sum(
-        1
-        for row in rows[: layout.header if layout.header is not None else layout.first]
-        if not blank(row)
+    before = (
+        0
+        if header_rows is not None
+        else sum(
+            1
+            for row in rows[: layout.header if layout.header is not None else layout.first]
+            if not blank(row)
+        )
     )
     if layout.header is None:
         notes.append("no header row: the columns are called `column 1`, `column 2` and so on")

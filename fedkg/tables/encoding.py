@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 
+from fedkg.errors import TableError
+
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -31,6 +33,31 @@ def decode(body: bytes) -> tuple[str, str] | None:
         return _strict(body, "utf-16-be") if even > len(head) // 5 and odd <= even // 20 else None
     found = _strict(body, "utf-8") or _strict(body, "cp1252") or _strict(body, "latin-1")
     return None if found is not None and _is_noise(found[0]) else found
+
+
+def decode_as(body: bytes, encoding: str, name: str) -> tuple[str, str]:
+    """The text of a file in a stated encoding, without a byte order mark.
+
+    Raises:
+        TableError: the encoding is unknown, or the bytes are not text in it.
+    """
+    try:
+        return body.decode(encoding).removeprefix("\ufeff"), encoding.casefold()
+    except LookupError as error:
+        raise TableError(
+            f"{name}: encoding `{encoding}` is unknown",
+            expected="utf-8, utf-16, windows-1252, iso-8859-1, ...",
+            received=encoding,
+            help="correct `encoding` in the dialect, or remove it: fedkg detects the encoding",
+        ) from error
+    except UnicodeError as error:
+        start = error.start if isinstance(error, UnicodeDecodeError) else 0
+        line = body[:start].count(b"\n") + 1
+        raise TableError(
+            f"{name}: line {line} is not text in `{encoding}`",
+            received=repr(body[start : start + 8])[1:],
+            help="correct `encoding` in the dialect, or remove it: fedkg detects the encoding",
+        ) from error
 
 
 def _strict(body: bytes, encoding: str) -> tuple[str, str] | None:

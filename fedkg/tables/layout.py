@@ -27,7 +27,7 @@ SUMMARY = re.compile(
     re.IGNORECASE,
 )
 UNIT = re.compile(
-    r"\[.*\]|\(.*\)|-|[°%]|°?[CFK]|deg[CFK]|[µmkMG]?(?:s|m|g|t|A|V|W|Wh|Hz|N|J|Pa|bar|barg|bara|l|L|Nm|N\.m|VA|Ohm)|min|h|d|rpm|ppm|ppb|pH|rH|"
+    r"\[.*\]|\(.*\)|-|[°%]|°?[CFK]|deg[CFK]|[µmkMG]?(?:s|m|g|t|A|V|W|Wh|Hz|N|J|Pa|bar|bar\([agü]\)|barg|bara|psi[ag]?|l|L|Nm|N\.m|VA|Ohm)|min|h|d|rpm|ppm|ppb|pH|rH|"
     r"U/min|1/(?:min|s|h)|(?:[mc]?m[³3²2]?|N?m[³3]|k?g|t|l|L)/(?:s|min|h|d|m[³3²2])|[mc]?m[²³23]|mm/s2?|m/s[²2]|µS/cm|mmWS|%RH"
 )
 
@@ -60,7 +60,7 @@ def find_layout(rows: Sequence[Sequence[str]]) -> Layout | None:
     filled = list(islice((i for i, row in enumerate(rows) if not blank(row)), SEARCHED + BELOW))
     if not filled:
         return None
-    width = _usual_width([rows[i] for i in filled])
+    width = usual_width([rows[i] for i in filled])
     top = next((i for i in filled[:SEARCHED] if _could_be_header(rows[i], width)), filled[0])
     below = [rows[i] for i in filled if i > top and len(rows[i]) >= 1]
     numeric = _numeric_columns(below, width)
@@ -78,9 +78,16 @@ def find_layout(rows: Sequence[Sequence[str]]) -> Layout | None:
     )
 
 
-def _usual_width(rows: Sequence[Sequence[str]]) -> int:
+def usual_width(rows: Sequence[Sequence[str]]) -> int:
+    """The most frequent number of cells of a row."""
     counts = Counter(len(row) for row in rows)
     return max(counts, key=lambda width: (counts[width], width))
+
+
+def find_end(rows: Sequence[Sequence[str]], first: int, width: int) -> int:
+    """The first position behind the data that begins at `first`; closing lines are left out."""
+    below = [row for row in islice(rows, first, first + SEARCHED + BELOW) if not blank(row)]
+    return _end(rows, first, width, leads=bool(width) and _numeric_columns(below, width)[0])
 
 
 def _could_be_header(row: Sequence[str], width: int) -> bool:
@@ -88,7 +95,8 @@ def _could_be_header(row: Sequence[str], width: int) -> bool:
     return len(row) == width and texts >= min(width, max(2, round(0.6 * width)))
 
 
-def _is_value(cell: str) -> bool:
+def is_value(cell: str) -> bool:
+    """Whether a cell is a number or a time."""
     cell = cell.strip()
     return looks_numeric(cell) or looks_like_time(cell)
 
@@ -99,7 +107,7 @@ def _numeric_columns(rows: Sequence[Sequence[str]], width: int) -> list[bool]:
     for column in range(width):
         cells = [row[column].strip() for row in rows if column < len(row)]
         known = [cell for cell in cells if not is_unknown(cell)]
-        out.append(bool(known) and 2 * sum(map(_is_value, known)) > len(known))
+        out.append(bool(known) and 2 * sum(map(is_value, known)) > len(known))
     return out
 
 
@@ -108,8 +116,8 @@ def _is_header(row: Sequence[str], numeric: Sequence[bool]) -> bool:
     them.
     """
     cells = [cell.strip() for cell in row]
-    words = [bool(cell) and not is_unknown(cell) and not _is_value(cell) for cell in cells]
-    if not any(map(_is_value, cells)):
+    words = [bool(cell) and not is_unknown(cell) and not is_value(cell) for cell in cells]
+    if not any(map(is_value, cells)):
         return any(words)
     return any(word and below for word, below in zip(words, numeric, strict=True))
 
@@ -157,7 +165,7 @@ def _closes(row: Sequence[str], width: int) -> bool:
     return (
         width > 2
         and len(texts) == 1
-        and not _is_value(texts[0])
+        and not is_value(texts[0])
         and bool(row[0].strip())
         and len(row) < width
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from fedkg.errors import TableError
 from fedkg.limits import gunzip, open_zip, read_file, unzip
 from fedkg.tables.delimited import read_delimited
+from fedkg.tables.dialect import Dialect
 from fedkg.tables.parquet import read_parquet
 from fedkg.tables.table import Table
 from fedkg.tables.times import DateOrder
@@ -21,7 +22,11 @@ OLD_EXCEL = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 def read_table(
-    path: str | Path, *, sheet: str | None = None, dates: DateOrder | None = None
+    path: str | Path,
+    *,
+    sheet: str | None = None,
+    dates: DateOrder | None = None,
+    dialect: Dialect | None = None,
 ) -> Table:
     """The table in a file: CSV, TSV (also gzipped), Parquet or xlsx, told apart by their first
     bytes, whatever the file is called.
@@ -30,6 +35,7 @@ def read_table(
         path: the file; all messages contain its name.
         sheet: of a workbook; the first one that holds anything when None.
         dates: how dates with slashes are meant; found out from the column when None.
+        dialect: the stated form of the file; detected when None.
 
     Raises:
         TableError: when the file is missing, empty, damaged or no table.
@@ -45,10 +51,12 @@ def read_table(
             received=error.strerror or str(error),
             help="a CSV, TSV, Parquet or xlsx file; relative paths start in the current folder",
         ) from error
-    return replace(read_bytes(body, name, sheet=sheet), dates=dates)
+    return replace(read_bytes(body, name, sheet=sheet, dialect=dialect), dates=dates)
 
 
-def read_bytes(body: bytes, name: str, *, sheet: str | None = None) -> Table:
+def read_bytes(
+    body: bytes, name: str, *, sheet: str | None = None, dialect: Dialect | None = None
+) -> Table:
     """The table in a file's bytes; see `read_table`."""
     if body.startswith(b"\x1f\x8b"):
         try:
@@ -62,15 +70,15 @@ def read_bytes(body: bytes, name: str, *, sheet: str | None = None) -> Table:
     if body.startswith(b"PAR1"):
         return read_parquet(body, name)
     if body.startswith(b"PK\x03\x04"):
-        return _in_zip(body, name, sheet)
+        return _in_zip(body, name, sheet, dialect)
     if body.startswith(OLD_EXCEL):
         raise TableError(
             f"{name} is an Excel file of the old form (.xls)", help="save it as .xlsx or as CSV"
         )
-    return read_delimited(body, name)
+    return read_delimited(body, name, dialect)
 
 
-def _in_zip(body: bytes, name: str, sheet: str | None) -> Table:
+def _in_zip(body: bytes, name: str, sheet: str | None, dialect: Dialect | None) -> Table:
     """A workbook is a zip; a zip with one text table in it will do as well."""
     try:
         with open_zip(body, name) as archive:
@@ -79,10 +87,10 @@ def _in_zip(body: bytes, name: str, sheet: str | None) -> Table:
                 parts = [file for file in files if file.endswith((".xml", ".rels"))]
                 unzip(archive, [file for file in files if file not in parts], name, keep=False)
                 require_ordinary(unzip(archive, parts, name), name)
-                return read_workbook(body, name, sheet)
+                return read_workbook(body, name, sheet, dialect)
             if len(files) == 1 and not files[0].endswith((".zip", ".gz")):
                 inner = unzip(archive, files, name)[files[0]]
-                return read_bytes(inner, f"{name}/{files[0]}")
+                return read_bytes(inner, f"{name}/{files[0]}", dialect=dialect)
     except DAMAGE as error:
         raise TableError(
             f"{name} is not a whole zip file",

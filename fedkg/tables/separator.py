@@ -27,11 +27,16 @@ def text_lines(text: str) -> Iterator[str]:
     return (found.group() for found in LINE.finditer(text))
 
 
-def records(lines: Iterable[str], separator: str) -> _csv.Reader:
+def records(lines: Iterable[str], separator: str, quote: str = '"') -> _csv.Reader:
     """A reader of the records in these lines.
 
-    Quoted cells may hold separators, quotes (doubled) and line breaks.
+    Quoted cells may hold separators, quotes (doubled) and line breaks. `quote` is "" if no cell is
+    quoted.
     """
+    if not quote:
+        return csv.reader(lines, delimiter=separator, skipinitialspace=True, quoting=csv.QUOTE_NONE)
+    if quote != '"':
+        return csv.reader(lines, delimiter=separator, skipinitialspace=True, quotechar=quote)
     return csv.reader(lines, delimiter=separator, skipinitialspace=True)
 
 

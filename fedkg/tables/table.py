@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +79,8 @@ class Table:
         lines: int64 [rows], the line (or sheet row) of the file in which each data row begins;
             empty when not known.
         dates: how dates with slashes are meant, where somebody said so.
+        header_parts: for each column the cells of its header, where the header has several rows.
+        parts: name and number of rows of each file, if the table has several; else empty.
         subject: the header of the column that names what each row is about in a table that comes
             from a graph, in which an empty cell means "no value"; "" for other tables.
     """
@@ -89,6 +92,8 @@ class Table:
     found: TableFormat = field(default_factory=TableFormat)
     lines: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     dates: DateOrder | None = None
+    header_parts: tuple[tuple[str, ...], ...] = ()
+    parts: tuple[tuple[str, int], ...] = ()
     subject: str = ""
 
     @staticmethod
@@ -251,7 +256,17 @@ class Table:
         """
         if self.subject:
             return self.texts(self.subject)[row]
-        return f"row {row + 1} (line {self.lines[row]})" if self.lines.size else f"row {row + 1}"
+        if not self.lines.size:
+            return f"row {row + 1}"
+        place = f"line {self.lines[row]}" + (f" of {self.file_of(row)}" if self.parts[1:] else "")
+        return f"row {row + 1} ({place})"
+
+    def file_of(self, row: int) -> str:
+        """The name of the file that data row `row` (from 0) was read from."""
+        ends = accumulate(rows for _, rows in self.parts)
+        return next(
+            (name for (name, _), end in zip(self.parts, ends, strict=True) if row < end), self.name
+        )
 
     def _parsed(self, header: str) -> tuple[NDArray[np.float64], tuple[int, ...]]:
         cells = self.cells[self.position(header)]

@@ -16,6 +16,7 @@ import numpy as np
 from fedkg.errors import MissingExtra, TableError
 from fedkg.limits import limit, require_within_limit
 from fedkg.tables.delimited import table_of_rows
+from fedkg.tables.dialect import Dialect
 from fedkg.tables.table import Cells, Table, TableFormat, number_text
 
 MOST_ROWS = 1 << 20
@@ -75,7 +76,9 @@ def require_ordinary(parts: Mapping[str, bytes], name: str) -> None:
         )
 
 
-def read_workbook(body: bytes, name: str, sheet: str | None = None) -> Table:
+def read_workbook(
+    body: bytes, name: str, sheet: str | None = None, dialect: Dialect | None = None
+) -> Table:
     """The table in a workbook: the named sheet, else the first one that holds anything.
 
     Raises:
@@ -109,7 +112,7 @@ def read_workbook(body: bytes, name: str, sheet: str | None = None) -> Table:
     found = TableFormat(
         kind=f"xlsx, sheet `{title}`" + (f" of {len(titles)}" if len(titles) > 1 else "")
     )
-    return _table(grid, name, found)
+    return _table(grid, name, found, dialect)
 
 
 def _first_filled(
@@ -155,7 +158,9 @@ def _grid(rows: Iterable[tuple[Value, ...]], name: str) -> list[list[Value]]:
     return grid
 
 
-def _table(grid: list[list[Value]], name: str, found: TableFormat) -> Table:
+def _table(
+    grid: list[list[Value]], name: str, found: TableFormat, dialect: Dialect | None
+) -> Table:
     width = max((_filled(row) for row in grid), default=0)
     require_within_limit("columns", width, name)
     require_within_limit("cells", width * len(grid), name)
@@ -165,8 +170,7 @@ def _table(grid: list[list[Value]], name: str, found: TableFormat) -> Table:
         for row in grid
     ]
     lines = np.arange(1, len(rows) + 1, dtype=np.int64)
-    plain = table_of_rows(rows, lines, name, found)
-    positions = _kept_columns(rows, plain)
+    plain, positions = table_of_rows(rows, lines, name, found, dialect)
     cells = tuple(
         Cells(
             texts=column.texts,
@@ -184,23 +188,8 @@ def _table(grid: list[list[Value]], name: str, found: TableFormat) -> Table:
         rows=plain.rows,
         found=plain.found,
         lines=plain.lines,
+        header_parts=plain.header_parts,
     )
-
-
-def _kept_columns(rows: list[list[str]], plain: Table) -> list[int]:
-    """The sheet column behind each column of the table (columns without header and content were
-    left out).
-    """
-    line = plain.found.header_line
-    body = [rows[i - 1] for i in plain.lines]
-    width = max(map(len, rows))
-    return [
-        i
-        for i in range(width)
-        if line is None
-        or rows[line - 1][i].strip()
-        or any(i < len(row) and row[i].strip() for row in body)
-    ]
 
 
 def _filled(row: list[Value]) -> int:

@@ -59,6 +59,33 @@ def job_page() -> str:
     return "\n".join(parts)
 
 
+def sites_tables() -> str:
+    """The fields of the sites file, section by section; the end of its page."""
+    from fedkg.sites.schema import Column, Datatype, DialectSection, Settings, Site, TableSchema
+
+    parts: list[str] = []
+    for name, model in (
+        ("sites.NAME", Site),
+        ("dialect", DialectSection),
+        ("tableSchema", TableSchema),
+        ("tableSchema.columns", Column),
+        ("datatype", Datatype),
+        ("settings", Settings),
+    ):
+        parts += [f"### `{name}`\n", f"{(model.__doc__ or '').strip().splitlines()[0]}\n"]
+        parts += ["| field | default | meaning |", "|---|---|---|"]
+        for field, info in model.model_fields.items():
+            if not (info.alias or "").startswith("@"):
+                default = _default(info.default, info.default_factory)
+                parts.append(
+                    f"| `{info.alias or field}` | {default} | {info.description or ''} |".replace(
+                        "open|closed", "open\\|closed"
+                    )
+                )
+        parts.append("")
+    return "\n".join(parts)
+
+
 def _models(annotation: Any) -> list[type[BaseModel]]:
     """The sections inside a field's type. `Any`: a type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -149,6 +176,12 @@ def _dimension(dimension: dict[str, int]) -> str:
 
 PAGES = {"job.md": job_page, "codes.md": codes_page, "units.md": units_page}
 
+SITES_PAGE, SITES_TABLES = "sites-file.md", "### `sites.NAME`"
+"""A page with generated tables at its end, and where they begin."""
+
 if __name__ == "__main__":
     for page, write in PAGES.items():
         (REFERENCE / page).write_text(write(), encoding="utf-8")
+    text = (REFERENCE / SITES_PAGE).read_text(encoding="utf-8")
+    prose = text[: text.index(SITES_TABLES)]
+    (REFERENCE / SITES_PAGE).write_text(prose + sites_tables(), encoding="utf-8")

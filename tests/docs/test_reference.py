@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from generated import PAGES, REFERENCE
+from generated import PAGES, REFERENCE, SITES_PAGE, sites_tables
 
 from fedkg.cli.main import COMMAND_GROUPS, COMMANDS
 
@@ -12,6 +12,11 @@ from fedkg.cli.main import COMMAND_GROUPS, COMMANDS
 def test_generated_pages_are_up_to_date(page: str) -> None:
     shown = (REFERENCE / page).read_text(encoding="utf-8")
     assert shown == PAGES[page](), "write it again: python tests/docs/generated.py"
+
+
+def test_the_fields_of_the_sites_file_are_up_to_date() -> None:
+    shown = (REFERENCE / SITES_PAGE).read_text(encoding="utf-8")
+    assert shown.endswith(sites_tables()), "write it again: python tests/docs/generated.py"
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *COMMAND_GROUPS])

@@ -10,6 +10,7 @@ from fedkg.tables import Table, is_unknown
 from fedkg.units.header import header_unit, split_header
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale
+from fedkg.units.unit_table import ALIASES
 from fedkg_compiler.authoring.draft_text import remark
 from fedkg_compiler.authoring.limit_sheet_columns import LimitColumns
 
@@ -34,6 +35,7 @@ def row_units(limits: Table, header: str | None, unit: str | None) -> list[str]:
 
 def _written(text: str) -> str:
     text = text.strip().replace("*", ".")
+    text = ALIASES.get(text, text)  # `bar(ü)` cannot stand behind a number, `barg` can
     return text if _WRITABLE.fullmatch(text) and isinstance(parse_unit(text), Unit) else ""
 
 

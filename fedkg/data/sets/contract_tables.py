@@ -22,7 +22,7 @@ F64 = NDArray[np.float64]
 
 
 def table_set(
-    path: str | Path, contract: DataContract, *, output: str = "", site: str = ""
+    path: str | Path | Table, contract: DataContract, *, output: str = "", site: str = ""
 ) -> DataSet:
     """Load a CSV, Parquet or xlsx table as a data set.
 
@@ -32,7 +32,7 @@ def table_set(
     its time column orders the rows.
 
     Args:
-        path: the table.
+        path: the table, or its file.
         contract: of a pack: ``fedkg.load(PACK).manifest.contract``.
         output: the signal or label to predict; required if the contract has several.
         site: header of a column that names the client.
@@ -42,7 +42,7 @@ def table_set(
             output.
         JobError: the output is ambiguous, or a row has no class.
     """
-    table = read_table(path)
+    table = path if isinstance(path, Table) else read_table(path)
     read = table_values(contract, table)
     columns, units, values = [], [], []
     for place, column in enumerate(contract.columns):
@@ -62,8 +62,8 @@ def table_set(
     header = site or contract.trace
     time, utc = _times(table, contract.time or "")
     return DataSet(
-        name=Path(path).name.split(".")[0],
-        source=str(path),
+        name=Path(table.name).name.split(".")[0],
+        source=table.name,
         x=np.stack(values, axis=1) if values else np.empty((table.rows, 0)),
         y=y,
         features=tuple(columns),

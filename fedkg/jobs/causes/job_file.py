@@ -10,16 +10,11 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from fedkg._internal.name_matching import nearest_name
+from fedkg._internal.yaml_documents import field_lines, parse_yaml
 from fedkg.errors import JobError
 from fedkg.jobs.schema.causal_learning import Learning
 from fedkg.jobs.schema.endpoint_addresses import is_address
-from fedkg.jobs.schema.job_reader import (
-    field_lines,
-    format_field_errors,
-    group_by_field,
-    parse_yaml,
-    read_job_text,
-)
+from fedkg.jobs.schema.job_reader import format_field_errors, group_by_field, read_job_text
 from fedkg.jobs.schema.overrides import apply_overrides
 from fedkg.jobs.schema.section import Count, Fraction, Name, Positive, Section, Share, SiteName
 

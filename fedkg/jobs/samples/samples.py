@@ -32,6 +32,9 @@ from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import Pack
+from fedkg.sites import load_sites
+from fedkg.sites.reader import read_all_sites
+from fedkg.tables import Table
 
 Index = NDArray[np.int64]
 
@@ -134,7 +137,11 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     )
     data = replace(data, test=(use == TEST) | (use == UNUSED), notes=(*data.notes, *notes))
     return Samples(
-        source=data, scaled=standardise(data), use=use, files=_files(job.data.path), uncut_rows=rows
+        source=data,
+        scaled=standardise(data),
+        use=use,
+        files=_files(job.data.path) + _files_of_sites(job),
+        uncut_rows=rows,
     )
 
 
@@ -233,7 +240,10 @@ def _read(job: Job, pack: Pack) -> DataSet:
                 "columns": tuple(one for one in contract.columns if not one.source.startswith(OURS))
             }
         )
-    read = table_set(str(data.path), contract, output=job.output or "", site=site)
+    source: str | Table = str(data.path)
+    if data.sites_file is not None:
+        source = read_all_sites(load_sites(data.sites_file), contract, job.sites, data.site_column)
+    read = table_set(source, contract, output=job.output or "", site=site)
     if data.window is None or not data.window.horizon:
         return read
     name = next(
@@ -412,6 +422,18 @@ def _split_by_source(samples: Samples, job: Job, rows: Index) -> tuple[Split, In
             min_samples=job.data.min_samples,
         ), rows
     return by_site(clients[rows], min_samples=job.data.min_samples), rows
+
+
+def _files_of_sites(job: Job) -> tuple[tuple[str, str], ...]:
+    """Path and checksum of the sites file and of its tables."""
+    if job.data.sites_file is None:
+        return ()
+    sites = load_sites(job.data.sites_file).sites
+    tables = [
+        url for name, site in sites.items() if name in (job.sites or sites) for url in site.url
+    ]
+    every = dict.fromkeys(str(Path(file).resolve()) for file in (job.data.sites_file, *tables))
+    return tuple((file, sha256_of(file)) for file in every)
 
 
 def _files(path: str | None) -> tuple[tuple[str, str], ...]:

@@ -106,6 +106,11 @@ class Data(Section):
         description="Table, or file or folder of the data set; empty: generated data of the same "
         "form.",
     )
+    sites_file: str | None = Field(
+        default=None,
+        description="A sites file that describes the table of each site, instead of `path`; with "
+        "`set: table` its tables become one data set with a column `site_column`.",
+    )
     size: Count | None = Field(
         default=None,
         description="Amount of generated or loaded data, in the data set's unit: rows, images, "
@@ -189,7 +194,15 @@ class Data(Section):
     @model_validator(mode="before")
     @classmethod
     def _by_their_own_sites(cls, value: object) -> object:
-        """Default to `split: sites` for data sets with stations, engines or runs."""
+        """Default to `split: sites` for data sets with stations, engines or runs, and to `split:
+        column` for a data set made of the tables of a sites file.
+        """
+        if (
+            isinstance(value, dict)
+            and value.get("set") == TABLE_SET
+            and value.get("sites_file") is not None
+        ):
+            return {"split": "column", **value}
         return (
             {**value, "split": "sites"}
             if isinstance(value, dict)
@@ -217,6 +230,12 @@ class Data(Section):
         return self
 
     @model_validator(mode="after")
+    def _one_source(self) -> Data:
+        if self.path is not None and self.sites_file is not None:
+            raise ValueError("`path` and `sites_file` exclude each other")
+        return self
+
+    @model_validator(mode="after")
     def _of_one_kind(self) -> Data:
         """Reject fields of tables with a data set, and the other way round."""
         fields = type(self).model_fields
@@ -227,8 +246,10 @@ class Data(Section):
                     f"{', '.join(f'`{name}`' for name in idle)}: only for tables, and "
                     "`set` names a data set"
                 )
-            if self.set == TABLE_SET and self.path is None:
+            if self.set == TABLE_SET and self.path is None and self.sites_file is None:
                 raise ValueError(f"`set: {TABLE_SET}` needs the `path` of the table")
+            if self.set != TABLE_SET and self.sites_file is not None:
+                raise ValueError(f"`sites_file` describes tables; use it with `set: {TABLE_SET}`")
             if self.set == TABLE_SET and self.size is not None:
                 raise ValueError(
                     f"`size` does not apply to `set: {TABLE_SET}`: fedkg reads all rows "

@@ -10,22 +10,17 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from typing_extensions import override
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg.errors import JobError, MissingExtra, UsageError
+from fedkg._internal.yaml_documents import Document, field_lines, parse_yaml
+from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
-from fedkg.limits import read_file, require_within_limit
-
-Document = dict[str, Any]
-"""A job file as parsed YAML. `Any`: YAML."""
+from fedkg.jobs.schema.sites_from_file import add_sites_of_file
+from fedkg.limits import read_file
 
 MAX_FIELDS_SHOWN = 12
-
-MAX_FIELD_LINES, MAX_LINE_DEPTH = 10_000, 32
-"""Limits for looking up the lines of fields: aliases can expand to millions of fields."""
 
 _SHORT = reprlib.Repr()
 """Formats a value in one line, whatever its size: aliases can expand to millions of fields."""
@@ -93,7 +88,7 @@ def parse_job(
         tuple(canonical_field(text.partition("=")[0].strip()).split(".")): text
         for text in overrides
     }
-    document = apply_overrides(document, overrides, base)
+    document = add_sites_of_file(apply_overrides(document, overrides, base), base)
     try:
         job = Job.model_validate(document)
     except ValidationError as error:
@@ -133,134 +128,18 @@ def with_absolute_paths(job: Job, base: Path) -> Job:
             ),
             "rules": tuple(str(absolute(rule)) for rule in job.rules),
             "pack": absolute(job.pack),
-            "data": job.data.model_copy(update={"path": absolute(job.data.path)}),
+            "data": job.data.model_copy(
+                update={
+                    "path": absolute(job.data.path),
+                    "sites_file": absolute(job.data.sites_file),
+                }
+            ),
             "sites": {
                 key: site.model_copy(update={"table": absolute(site.table)})
                 for key, site in job.sites.items()
             },
         }
     )
-
-
-def field_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line, from 1, of each field in a YAML text; list entries by their index."""
-    import yaml
-
-    found: dict[tuple[str, ...], int] = {}
-
-    def walk(node: yaml.Node | None, path: tuple[str, ...]) -> None:
-        if len(found) > MAX_FIELD_LINES or len(path) > MAX_LINE_DEPTH:
-            return
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                place = (*path, *str(key.value).split("."))
-                found.setdefault(place, key.start_mark.line + 1)
-                walk(value, place)
-        elif isinstance(node, yaml.SequenceNode):
-            for number, value in enumerate(node.value):
-                place = (*path, str(number))
-                found.setdefault(place, value.start_mark.line + 1)
-                walk(value, place)
-
-    walk(yaml.compose(text, yaml.SafeLoader), ())
-    return found
-
-
-def parse_yaml(text: str, name: str) -> Document:
-    """Parse a YAML mapping within the limits `fields` and `depth`.
-
-    Raises:
-        JobError: the text is not such a mapping, or a key occurs twice; with line and column.
-        LimitError: too many fields (with aliases expanded) or too many levels.
-    """
-    try:
-        import yaml
-    except ModuleNotFoundError as error:
-        raise MissingExtra("reading job files", "run") from error
-
-    class Loader(yaml.SafeLoader):
-        """Rejects duplicate keys in a mapping; YAML itself would silently use the last value.
-
-        It counts fields and levels while it reads, because a few aliases can expand to millions of
-        fields.
-        """
-
-        def __init__(self, stream: str) -> None:
-            super().__init__(stream)
-            self.levels = 0
-            self.sizes: dict[int, int] = {}
-            self.fields = 0
-
-        @override
-        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-            self.levels += 1
-            require_within_limit("depth", self.levels, name, at_least=True)
-            alias = self.check_event(yaml.AliasEvent)
-            before = self.fields
-            node = super().compose_node(parent, index)
-            self.levels -= 1
-            if node is not None:
-                # an alias counts as much as its target; a recursive one counts as one field
-                self.fields += self.sizes.get(id(node), 1) if alias else 1
-                if not alias:
-                    self.sizes[id(node)] = self.fields - before
-                require_within_limit("fields", self.fields, name, at_least=True)
-            return node
-
-        @override
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            seen: set[object] = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode):
-                    if key.value in seen:
-                        place = (
-                            f"line {key.start_mark.line + 1}, column {key.start_mark.column + 1}"
-                        )
-                        raise JobError(
-                            f"{name}: field `{key.value}` occurs twice in one section",
-                            received=place,
-                            help="keep one of them",
-                        )
-                    seen.add(key.value)
-            return super().construct_mapping(node, deep)
-
-    try:
-        document = yaml.load(text, Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise JobError(
-            f"{name} is not YAML{where}",
-            received=str(problem),
-            help="write `field: value` lines, and indent those of a section equally with spaces",
-        ) from error
-    except ValueError as error:  # a number with thousands of digits, or an invalid date
-        raise JobError(
-            f"{name} has a value that cannot be read",
-            received=str(error),
-            help="quote it if it is a text",
-        ) from error
-    except RecursionError as error:
-        raise JobError(
-            f"{name} is nested too deeply",
-            help="a job has three or four levels; check for unclosed brackets",
-        ) from error
-    if not isinstance(document, dict):
-        received = (
-            "an empty file"
-            if document is None
-            else "a list"
-            if isinstance(document, list)
-            else "text without fields"
-        )
-        raise JobError(
-            f"{name} is not a job file",
-            expected="fields such as `rules:`, `sites:`, `training:`",
-            received=received,
-            help="start from an example, or see the reference of the job file",
-        )
-    return document
 
 
 def _wrong_fields(

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.schema.job_reader import parse_job, parse_yaml, read_job_text
+from fedkg.jobs.schema.job_reader import parse_job, read_job_text
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
 from fedkg.jobs.trials import plan_trials
 

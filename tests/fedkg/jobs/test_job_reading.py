@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs import Job, read_job
-from fedkg.jobs.schema.job_reader import fields_at, parse_job, parse_yaml
+from fedkg.jobs.schema.job_reader import fields_at, parse_job
 
 GOOD = {"pack": "rules.fkgpack", "sites": ["graz", "linz"]}
 

@@ -1,0 +1,392 @@
+"""Read a sites file, or a metadata file of CSV on the Web (CSVW)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from fedkg._internal.name_matching import nearest_name
+from fedkg._internal.yaml_documents import Document, field_lines, parse_yaml
+from fedkg.errors import TableError, UsageError
+from fedkg.limits import parse_json, read_file
+from fedkg.sites.schema import (
+    Column,
+    Datatype,
+    DialectSection,
+    Format,
+    Settings,
+    Site,
+    SitesFile,
+    TableSchema,
+)
+
+COMMON = ("dialect", "tableSchema", "null", "datatype", "timezone")
+"""Sections at the top of the file that hold for every site that does not state them."""
+
+MAX_FIELDS_SHOWN = 12
+
+SECTIONS = (Site, DialectSection, TableSchema, Column, Datatype, Format, Settings)
+
+
+def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
+    """Read a sites file (YAML or JSON) or a CSVW metadata file.
+
+    Paths of tables become relative to the current folder. A CSVW metadata file describes one site
+    for each of its tables; the site has the name of the table's file.
+
+    Args:
+        path: the file.
+        text: its content, if it is not written yet.
+
+    Raises:
+        UsageError: the file cannot be read.
+        TableError: the file is not YAML or JSON, or fields are wrong; the message lists all of
+            them with their lines.
+        LimitError: the file is larger than `fedkg.limits` allows.
+    """
+    path = Path(path)
+    document, lines = _read_document(path, text)
+    base, name = path.parent, str(path)
+    if "sites" not in document and ("tables" in document or "url" in document):
+        return _load_csvw(document, base, name, lines)
+    sites = document.get("sites")
+    if not isinstance(sites, dict) or not sites:
+        raise TableError(
+            f"{name} describes no site",
+            expected="`sites:` with a section for each site, or a CSVW metadata file with `url` "
+            "or `tables`",
+            received=", ".join(f"`{key}`" for key in list(document)[:8]) or "an empty file",
+            help="sites: {north: {url: north.csv}}",
+        )
+    unknown = [
+        key
+        for key in document
+        if key not in (*COMMON, "sites", "title") and not _is_annotation(key)
+    ]
+    if unknown:
+        near = nearest_name(str(unknown[0]), [*COMMON, "sites"])
+        raise TableError(
+            f"{name}: unknown field `{unknown[0]}`{_format_line((str(unknown[0]),), lines)}",
+            expected=", ".join(f"`{key}`" for key in ("sites", *COMMON)),
+            help=f"did you mean `{near}`?" if near else "",
+        )
+    common = {key: document[key] for key in COMMON if key in document}
+    found: dict[str, Site] = {}
+    for site, section in sites.items():
+        if not isinstance(site, str) or not re.fullmatch(
+            r"[A-Za-z0-9][A-Za-z0-9_./() -]{0,63}", site
+        ):
+            raise TableError(
+                f"{name}: `{site}` is not a name of a site",
+                expected="letters, digits and _ . / ( ) - with a letter or digit first",
+                help='put a number in quotes: "1"',
+            )
+        found[site] = _load_site(section, common, base, name, ("sites", site), lines)
+    return SitesFile(path=name, sites=found, lines=lines)
+
+
+def find_site(sites: SitesFile, name: str) -> Site:
+    """The site of this name. Raises UsageError with the known names."""
+    if name not in sites.sites:
+        near = nearest_name(name, sites.sites)
+        raise UsageError(
+            f"{sites.path} has no site `{name}`",
+            expected=", ".join(list(sites.sites)[:20]),
+            help=f"did you mean `{near}`?" if near else "",
+        )
+    return sites.sites[name]
+
+
+def _is_annotation(key: object) -> bool:
+    return isinstance(key, str) and (key.startswith("@") or ":" in key)
+
+
+def _read_document(
+    path: Path, text: str | None = None
+) -> tuple[Document, dict[tuple[str, ...], int]]:
+    """The document and the lines of its fields (of a JSON file none). Raises as `load_sites`."""
+    try:
+        body = read_file(path, name="job") if text is None else text.encode("utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"cannot read sites file {path}",
+            received=error.strerror or str(error),
+            help="paths are relative to the current folder",
+        ) from error
+    if path.suffix.lower() == ".json":
+        try:
+            document = parse_json(body, str(path))
+        except ValueError as error:
+            raise TableError(f"{path} is not JSON", received=str(error)) from error
+        if not isinstance(document, dict):
+            raise TableError(f"{path} is not a sites file", expected="a JSON object")
+        _require_text(document, str(path))
+        return document, {}
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path} is not a text file", expected="YAML in UTF-8") from error
+    document = parse_yaml(
+        text,
+        str(path),
+        kind="sites file",
+        fields="`sites:`, `dialect:`, `tableSchema:`",
+        error_class=TableError,
+    )
+    _require_text(document, str(path))
+    return _name_null_keys(document), field_lines(text)
+
+
+def _require_text(value: Any, name: str) -> None:  # YAML or JSON
+    """Raise TableError for a text with half a character, which an escape such as `\\ud800` makes."""
+    if isinstance(value, dict):
+        for pair in value.items():
+            _require_text(list(pair), name)
+    elif isinstance(value, list):
+        for item in value:
+            _require_text(item, name)
+    elif isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise TableError(
+            f"{name}: a text contains half a character",
+            received=ascii(value[:40]),
+            help="write the character itself instead of its escape",
+        )
+
+
+def _name_null_keys(value: Any) -> Any:  # YAML
+    """YAML reads the key `null` as a missing value; here it is the field of that name."""
+    if isinstance(value, dict):
+        return {
+            "null" if key is None else key: _name_null_keys(item) for key, item in value.items()
+        }
+    return [_name_null_keys(item) for item in value] if isinstance(value, list) else value
+
+
+def _load_csvw(
+    document: Document, base: Path, name: str, lines: Mapping[tuple[str, ...], int]
+) -> SitesFile:
+    """The sites of a CSVW metadata file, one for each table."""
+    tables = document.get("tables", [document])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise TableError(f"{name}: `tables` must be a list of sections with `url`")
+    common: dict[str, Any] = {
+        key: document[key] for key in ("dialect", "tableSchema", "null") if key in document
+    }
+    sites: dict[str, Site] = {}
+    for number, table in enumerate(tables):
+        url = table.get("url")
+        place = ("tables", str(number)) if "tables" in document else ()
+        stem = Path(url).name.split(".")[0] if isinstance(url, str) else ""
+        site = re.sub(r"[^A-Za-z0-9_./() -]", "_", stem) or f"table {number + 1}"
+        if site in sites:
+            raise TableError(
+                f"{name}: two tables have the name `{site}`",
+                help="write a sites file with `metadata` for each site",
+            )
+        sites[site] = _load_site(table, common, base, name, place, lines, csvw=True)
+    return SitesFile(path=name, sites=sites, lines=dict(lines))
+
+
+def _load_site(
+    section: Any,  # YAML
+    common: Mapping[str, Any],
+    base: Path,
+    name: str,
+    place: tuple[str, ...],
+    lines: Mapping[tuple[str, ...], int],
+    *,
+    csvw: bool = False,
+) -> Site:
+    """One site with the common parts and those of its metadata file, and with resolved paths."""
+    if isinstance(section, str):
+        section = {"url": section}
+    if not isinstance(section, dict):
+        raise TableError(
+            f"{name}: site `{place[-1]}` must be a section with fields{_format_line(place, lines)}",
+            help=f"{place[-1]}: {{url: {place[-1]}.csv}}",
+        )
+    section = _add_lines(section, place, lines)
+    common = _add_lines(common, (), lines)
+    merged = dict(section)
+    if not csvw and isinstance(section.get("metadata"), str):
+        merged = _merge(merged, _load_metadata(base / section["metadata"], section, base))
+        if "null" not in section and "null" in common:
+            merged["null"] = [*_list_texts(common["null"]), *_list_texts(merged.get("null"))]
+    merged = _merge(merged, common)
+    if csvw and isinstance(merged.get("tableSchema"), str):
+        merged["tableSchema"], _ = _read_document(base / merged["tableSchema"])
+    try:
+        site = Site.model_validate(merged, context={"csvw": csvw})
+    except ValidationError as error:
+        raise _make_field_error(name, error.errors(), place, lines) from error
+    remote = next((url for url in site.url if "://" in url), None)
+    if remote is not None:
+        raise TableError(
+            f"{name}: {'.'.join((*place, 'url'))} is an address{_format_line((*place, 'url'), lines)}",
+            expected="the path of a file",
+            received=remote,
+            help="download the file; fedkg opens no connection for a table",
+        )
+    return site.model_copy(update={"url": tuple(str(base / url) for url in site.url)})
+
+
+def _add_lines(
+    section: Mapping[str, Any], place: tuple[str, ...], lines: Mapping[tuple[str, ...], int]
+) -> dict[str, Any]:
+    """The section with the line of each column in the file, for messages. `Any`: YAML."""
+    schema = section.get("tableSchema")
+    if not isinstance(schema, dict) or not isinstance(schema.get("columns"), list):
+        return dict(section)
+    columns = [
+        {**column, "@line": lines.get((*place, "tableSchema", "columns", str(number)))}
+        if isinstance(column, dict)
+        else column
+        for number, column in enumerate(schema["columns"])
+    ]
+    return {**section, "tableSchema": {**schema, "columns": columns}}
+
+
+def _merge(own: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    """The own section with the common parts that it does not state; columns by their names.
+
+    `Any`: YAML.
+    """
+    merged = dict(own)
+    for key, value in common.items():
+        if key not in merged:
+            merged[key] = value
+        elif key in ("dialect", "datatype"):
+            inner = {"base": merged[key]} if isinstance(merged[key], str) else merged[key]
+            outer = {"base": value} if isinstance(value, str) else value
+            if isinstance(inner, dict) and isinstance(outer, dict):
+                merged[key] = {**outer, **inner}
+        elif key == "tableSchema" and isinstance(merged[key], dict) and isinstance(value, dict):
+            merged[key] = {**value, **merged[key], "columns": _merge_columns(merged[key], value)}
+    return merged
+
+
+def _merge_columns(own: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
+    """The common columns, with the fields that the site states for the column of the same name."""
+    mine, theirs = own.get("columns", []), common.get("columns", [])
+    if not isinstance(mine, list) or not isinstance(theirs, list):
+        return mine
+    named = {
+        column["name"]: column for column in mine if isinstance(column, dict) and "name" in column
+    }
+    known = {column.get("name") for column in theirs if isinstance(column, dict)} - {None}
+    merged = [
+        {**column, **named[column["name"]]}
+        if isinstance(column, dict) and column.get("name") in named
+        else column
+        for column in theirs
+    ]
+    return [
+        *merged,
+        *(
+            column
+            for column in mine
+            if not (isinstance(column, dict) and column.get("name") in known)
+        ),
+    ]
+
+
+def _load_metadata(path: Path, section: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """The parts of a CSVW metadata file that describe the table of a site. `Any`: JSON."""
+    document, _ = _read_document(path)
+    tables = document.get("tables", [document])
+    if not isinstance(tables, list):
+        tables = []
+    tables = [table for table in tables if isinstance(table, dict)]
+    urls = {(base / url).resolve() for url in _list_texts(section.get("url"))}
+    named = [
+        table
+        for table in tables
+        if isinstance(table.get("url"), str) and (path.parent / table["url"]).resolve() in urls
+    ]
+    chosen = named[0] if named else tables[0] if len(tables) == 1 else None
+    if chosen is None:
+        raise TableError(
+            f"{path} describes no table of this site",
+            expected=", ".join(map(str, urls)) or "one table",
+            received=", ".join(str(table.get("url")) for table in tables[:8]) or "no table",
+        )
+    found: dict[str, Any] = {}
+    for source in (document, chosen):
+        for key in ("dialect", "tableSchema", "null"):
+            if key in source:
+                found[key] = source[key]
+    if isinstance(found.get("tableSchema"), str):
+        found["tableSchema"], _ = _read_document(path.parent / found["tableSchema"])
+    lenient = Site.model_validate({"url": "x", **found}, context={"csvw": True})
+    plain = lenient.model_dump(by_alias=True, exclude_unset=True, mode="json")
+    del plain["url"]
+    if "url" not in section and isinstance(chosen.get("url"), str):
+        plain["url"] = _relative(path.parent / chosen["url"], base)
+    return plain
+
+
+def _relative(path: Path, base: Path) -> str:
+    return str(path.relative_to(base)) if path.is_relative_to(base) else str(path.resolve())
+
+
+def _list_texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _make_field_error(
+    name: str,
+    errors: list[ErrorDetails],
+    place: tuple[str, ...],
+    lines: Mapping[tuple[str, ...], int],
+) -> TableError:
+    """One error for all wrong fields of a site."""
+    said: dict[str, None] = {}
+    for error in errors:
+        path = (*place, *(str(part) for part in error["loc"] if part not in ("str", "Format")))
+        text = _describe_problem(error)
+        field = ".".join(path)
+        said[f"{f'`{field}`: ' if field else ''}{text}{_format_line(path, lines)}"] = None
+    shown = list(said)[:MAX_FIELDS_SHOWN]
+    if len(said) > len(shown):
+        shown.append(f"and {len(said) - len(shown)} more")
+    if len(shown) == 1:
+        return TableError(f"{name}: {shown[0]}", help="docs/reference/sites-file.md lists fields")
+    return TableError(f"{name}: {len(said)} fields are wrong\n  " + "\n  ".join(shown))
+
+
+def _describe_problem(error: ErrorDetails) -> str:
+    match error["type"]:
+        case "extra_forbidden":
+            known = sorted(
+                {
+                    field.alias or name
+                    for section in SECTIONS
+                    for name, field in section.model_fields.items()
+                }
+            )
+            near = nearest_name(str(error["loc"][-1]), known)
+            return "unknown field" + (f"; did you mean `{near}`?" if near else "")
+        case "value_error":
+            return str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
+        case "bool_type" | "bool_parsing":
+            return "must be true or false"
+        case "string_type" if isinstance(error["input"], bool):
+            return "must be a text: put words such as on, off, yes and no in quotes"
+        case "string_type":
+            return "must be a text: put it in quotes"
+    return f"{error['msg'][0].lower()}{error['msg'][1:]}"
+
+
+def _format_line(path: tuple[str, ...], lines: Mapping[tuple[str, ...], int]) -> str:
+    """`` (line 12)`` of a field or of the section around it; "" if unknown."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return f" (line {lines[path[:length]]})"
+    return ""
