@@ -19,16 +19,18 @@ from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.monotone import monotone
 from fedkg_compiler.binding.past_class import past_class
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.temporal import only_after, temporal, until
+from fedkg_compiler.binding.temporal import becomes, lasting, only_after, temporal, until
 from fedkg_compiler.diagnostics.record import Related
 from fedkg_compiler.syntax.tree import (
     AllOf,
     AnyOf,
+    Becomes,
     Comparison,
     Condition,
     Follows,
     IfThen,
     IsClass,
+    Lasting,
     Membership,
     Monotone,
     Negation,
@@ -81,6 +83,11 @@ def condition(node: Condition, scope: Scope) -> Formula | None:
             return temporal(node, scope, condition)
         case Until():
             return until(node, scope, condition)
+        case Lasting():
+            return lasting(node, scope, condition)
+        case Becomes():
+            arg = condition(node.arg, scope)
+            return None if arg is None else becomes(arg, node.span, scope)
         case OnlyAfter():
             return only_after(node, scope, condition)
         case Follows():

@@ -15,8 +15,9 @@ from fedkg.pack import Until as Reached
 from fedkg_compiler.binding.compare import compare
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.timing import in_time
-from fedkg_compiler.binding.window_binder import NO_END, window_params
-from fedkg_compiler.syntax.tree import AllOf, Condition, OnlyAfter, Temporal, Until, Window
+from fedkg_compiler.binding.window_binder import NO_END, lasting_params, window_params
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.syntax.tree import AllOf, Condition, Lasting, OnlyAfter, Temporal, Until, Window
 
 Bind = Callable[[Condition, Scope], Formula | None]
 """What binds the conditions inside: `binding.conditions.condition`."""
@@ -95,6 +96,33 @@ def until(node: Until, scope: Scope, bind: Bind) -> Formula | None:
     return Reached(
         op=node.mode, low=ends[0], high=ends[1], left=left, right=right, closed=node.closed
     )
+
+
+def lasting(node: Lasting, scope: Scope, bind: Bind) -> Formula | None:
+    """``c for at least t``: c holds now and at every step back to t ago.
+
+    Near the beginning of a trace nothing shows that it has held that long. The window reaches
+    beyond the trace there, which makes it unknown; where windows end with the trace, it would be
+    true, so that c must also have held at the step t ago.
+    """
+    arg = bind(node.arg, scope)
+    ends = lasting_params(node.duration, node.span, scope)
+    if arg is None or ends is None:
+        return None
+    held = Held(op="historically", low=ends[0], high=ends[1], arg=arg)
+    if scope.names.timing.end != "clip":
+        return held
+    return And(args=(held, Held(op="once", low=ends[1], high=ends[1], arg=arg)))
+
+
+def becomes(arg: Formula, span: Span, scope: Scope) -> Formula:
+    """``c becomes true``: c holds, and did not hold in the step before.
+
+    At the first step of a trace nothing shows that it did not: it is unknown there, and false where
+    windows end with the trace.
+    """
+    in_time(span, scope)
+    return And(args=(arg, _at(1.0, "once", Not(arg=arg), scope)))
 
 
 def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:

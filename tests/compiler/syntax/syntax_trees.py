@@ -30,6 +30,11 @@ NAMES = (
         "of",
         "within",
         "scope",
+        "last",
+        "since",
+        "becomes",
+        "true",
+        "for",
     ),
     *("ends", "between", "model", "unknown", "never", "over", "where", "require", "then", "rule"),
 )
@@ -140,6 +145,22 @@ def _wider(inner: SearchStrategy[Expression]) -> SearchStrategy[Expression]:
             variable=variables,
             source=patterns | in_class,
         ),
+        st.builds(
+            tree.OverTime,
+            span=here,
+            function=word(),
+            body=inner | st.deferred(lambda: comparisons()),
+            direction=st.sampled_from(["last", "next"]),
+            lasting=quantities,
+        ),
+        st.builds(
+            tree.OverTime,
+            span=here,
+            function=word(),
+            body=inner | st.deferred(lambda: comparisons()),
+            direction=st.just("since"),
+            event=st.deferred(lambda: conditions),
+        ),
     )
 
 
@@ -245,6 +266,8 @@ def _joined(inner: SearchStrategy[Condition]) -> SearchStrategy[Condition]:
         st.builds(
             tree.OnlyAfter, span=here, effect=inner, cause=inner, within=st.none() | quantities
         ),
+        st.builds(tree.Lasting, span=here, arg=inner, duration=quantities),
+        st.builds(tree.Becomes, span=here, arg=inner),
         st.builds(
             tree.OverMembers,
             span=here,

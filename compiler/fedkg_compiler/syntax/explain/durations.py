@@ -32,6 +32,14 @@ def lasting(at: ParseFailure) -> Explanation | None:
         if found is not None and _is_time(found["time"]):
             word, time = found[0].split()[0], " ".join(found["time"].split())
             hint = _lasting(at, time)
+            if at.last is not None and at.last.type == "FOR":
+                return Explanation(
+                    "FKG017",
+                    "`for` is followed by `at least` here",
+                    f"if the condition has held that long, write `for at least {time}`; {hint}",
+                    start,
+                    start + len(word),
+                )
             return Explanation(
                 "FKG017",
                 f"`{word}` cannot state here how long a condition lasts",
@@ -237,7 +245,7 @@ def _possible_starts(at: ParseFailure) -> list[int]:
         *(
             token.start_pos
             for token in tokens
-            if token.type in ("NAME", "UNIT") or str(token) == "at"
+            if token.type in ("NAME", "UNIT") or str(token) in ("at", "for")
         ),
     ]
 
