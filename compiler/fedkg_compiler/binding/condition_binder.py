@@ -100,7 +100,7 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
     """``a <= b < c +/- t``: one comparison for each neighbouring pair, all in one unit."""
     values = [bind(operand, scope) for operand in node.operands]
     tolerance = None if node.tolerance is None else bind(node.tolerance, scope)
-    known = [value for value in values if value is not None]
+    known = _as_differences([value for value in values if value is not None])
     if len(known) < len(values) or (node.tolerance is not None and tolerance is None):
         return None
     unit = comparison_unit(known) or (tolerance.unit if tolerance is not None else None)
@@ -182,6 +182,20 @@ def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
                     " sides are meant",
                 )
                 return
+
+
+def _as_differences(values: Sequence[Value]) -> list[Value]:
+    """The values, with numbers that are compared with a difference read as differences.
+
+    In ``t1 - t2 <= 10 degF``, 10 degF is 10 degR: no point on the scale can be meant.
+    """
+    differs = any(isinstance(one, Moving) and one.unit and one.unit.difference for one in values)
+    return [
+        replace(value, unit=value.unit.step())
+        if differs and isinstance(value, Fixed) and value.unit is not None and value.unit.affine
+        else value
+        for value in values
+    ]
 
 
 def comparison_unit(values: Sequence[Value]) -> Unit | None:
