@@ -338,9 +338,10 @@ def _predictions(draw: st.DrawFn) -> tree.PredictKnowledge:
         return tree.PredictKnowledge(
             **_common(draw, True), clauses=(), otherwise=draw(st.none() | expressions)
         )
-    pairs = st.lists(st.tuples(conditions, expressions), min_size=1, max_size=2).map(tuple)
+    answers = expressions | word(TEXTS)
+    pairs = st.lists(st.tuples(conditions, answers), min_size=1, max_size=2).map(tuple)
     return tree.PredictKnowledge(
-        **_common(draw, False), clauses=draw(pairs), otherwise=draw(expressions)
+        **_common(draw, False), clauses=draw(pairs), otherwise=draw(st.none() | answers)
     )
 
 
