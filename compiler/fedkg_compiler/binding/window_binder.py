@@ -124,6 +124,8 @@ def lasting_params(node: Expression, span: Span, scope: Scope) -> tuple[int, int
         return None
     zero = scope.rows.param(np.array(0.0)).index
     if end.steps is None:
+        for found in scope.mined.values():
+            found.last = found.last or found.param.index == end.param
         return zero, end.param
     if not _finite(node, end.steps, scope):
         return None

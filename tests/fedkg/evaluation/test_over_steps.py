@@ -155,13 +155,16 @@ def test_a_confirmation_time_counts_from_the_first_step_at_which_it_was_seen(
         "rule ten    require not (p > 6 bar for at least 10 min)\n"
         "rule eight  require not (p > 6 bar for at least 8 min)\n"
         "rule steps  require not (p > 6 bar for at least 2)\n"
-        "rule now    require not (p > 6 bar for at least 0 min)\n",
+        "rule now    require not (p > 6 bar for at least 0 min)\n"
+        "rule plain  require not p > 6 bar for at least 10 min\n"
+        "rule low    require (not p > 6 bar) for at least 0 min\n",
         table,
         f" ends {ends}",
     )
     # Seen at 0, 5 and 10 min it has held for 10 min. 8 min round up to 10.
     assert found["ten"] == found["eight"] == found["steps"] == (5 - 2 * unknown, 2, 2 * unknown)
-    assert found["now"] == (1, 6, 0)
+    assert found["now"] == found["low"] == (1, 6, 0)
+    assert found["plain"] == found["ten"]
 
 
 def test_since_an_event_includes_its_step_and_starts_anew_at_the_next(
@@ -388,7 +391,8 @@ def test_the_formatter_keeps_the_meaning_and_is_stable(
     written = file.read_text()
     assert "(p > 5 bar or p < 1 bar) becomes true" in written
     assert "(if p > 5 bar then pump is on) for at least 2 h" in written
-    assert "not p > 5 bar for at least 10 min" in written
+    both = "not p > 5 bar for at least 10 min and (not p > 5 bar) for at least 10 min"
+    assert both in written
     after = fedkg.compile(file)
     assert [bank.skeleton for bank in after.banks] == [bank.skeleton for bank in before.banks]
     assert call(capsys, "fmt", file, "--check").code == 0

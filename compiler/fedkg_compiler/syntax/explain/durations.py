@@ -119,6 +119,12 @@ def within_behind(at: ParseFailure) -> Explanation | None:
     if found is None:
         return None
     time = f"{found['number']} {found['unit']}" if found["unit"] else ""
+    if time and _is_time(time) and "OVER" in at.accepts:
+        return Explanation(
+            "FKG017",
+            "`within` goes with a condition, not with a number over time",
+            f"write: over last {time}; for the time to come: over next {time}",
+        )
     if time and _is_time(time):
         hint = (
             f"{_BEFORE}: `eventually within {time} ...` (at some time), `always within {time} ...`"

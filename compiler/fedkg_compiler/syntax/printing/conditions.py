@@ -95,12 +95,12 @@ def broken(node: Condition, column: int, indent: int, level: int = _FORMULA) -> 
                 f" within {expression(node.within)}" if node.within else ""
             )
         case Lasting():
-            arg = broken(node.arg, column, indent + 2, _HELD)
+            arg = broken(node.arg, column, indent + 2, _ATOM)
             return f"{arg}{edge}for at least {expression(node.duration)}"
         case Becomes() if not _is_edge_of_class(node):
-            return f"{broken(node.arg, column, indent + 2, _HELD)}{edge}becomes true"
+            return f"{broken(node.arg, column, indent + 2, _ATOM)}{edge}becomes true"
         case Negation():
-            return f"not {broken(node.arg, column + 4, indent + 2, _ATOM)}"
+            return f"not {broken(node.arg, column + 4, indent + 2, _HELD)}"
         case Comparison():
             return _comparison(node, edge)
         case OverMembers():
@@ -119,10 +119,8 @@ def _level(node: Condition) -> int:
             return _FORMULA
         case AllOf() | AnyOf():
             return _CHAIN
-        case Lasting():
+        case Negation():
             return _HELD
-        case Becomes():
-            return _ATOM if _is_edge_of_class(node) else _HELD
         case _:
             return _ATOM
 
@@ -147,9 +145,9 @@ def _written(node: Condition) -> str:
         case Becomes(arg=IsClass(negated=False) as arg):
             return _is_class(arg, "becomes")
         case Becomes():
-            return f"{_flat(node.arg, _HELD)} becomes true"
+            return f"{_flat(node.arg, _ATOM)} becomes true"
         case Lasting():
-            return f"{_flat(node.arg, _HELD)} for at least {expression(node.duration)}"
+            return f"{_flat(node.arg, _ATOM)} for at least {expression(node.duration)}"
         case Membership():
             return (
                 f"{expression(node.subject)} {'not ' if node.negated else ''}in"
@@ -160,7 +158,7 @@ def _written(node: Condition) -> str:
             feature = f" as {head(node.feature)} rises" if node.feature else ""
             return f"{expression(node.subject)} never {node.direction}{group}{feature}"
         case Negation():
-            return f"not {_flat(node.arg, _ATOM)}"
+            return f"not {_flat(node.arg, _HELD)}"
         case AllOf():
             return " and ".join(_flat(arg, _HELD) for arg in node.args)
         case AnyOf():
