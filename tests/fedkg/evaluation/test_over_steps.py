@@ -198,6 +198,66 @@ def test_since_an_event_includes_its_step_and_starts_anew_at_the_next(
     assert found["last"] == (4, 2, 3)
 
 
+PLANT = """
+@prefix plant: <https://example.org/plant#> .
+@prefix sosa: <http://www.w3.org/ns/sosa/> .
+@prefix fkg:  <https://w3id.org/fedkg/ns#> .
+plant:flow a sosa:ObservableProperty .
+plant:tank a plant:Vessel .
+plant:p1 plant:into plant:tank .
+plant:f1 sosa:observes plant:flow ; sosa:isHostedBy plant:p1 ; fkg:column "F1" .
+plant:p2 plant:into plant:tank .
+plant:f2 sosa:observes plant:flow ; sosa:isHostedBy plant:p2 ; fkg:column "F2" .
+plant:M1 a plant:Mill ; plant:wait 1 ; fkg:keyColumn "machine" .
+plant:M2 a plant:Mill ; plant:wait 2 ; fkg:keyColumn "machine" .
+"""
+PLANT_TABLE = """t,P,machine,F1,F2,heat,kind,pump
+2024-03-09 00:00,1,M1,1,2,20,M,on
+2024-03-09 00:05,2,M2,3,4,40,L,on
+2024-03-09 00:10,6,M1,9,4,20,M,off
+2024-03-09 00:15,7,M2,9,9,50,L,off
+2024-03-09 00:20,1,M1,1,1,,L,on
+"""
+
+
+def test_members_keys_durations_of_the_graph_templates_and_categories(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "plant.ttl").write_text(PLANT)
+    pipes = "over ?p where { ?p plant:into ?v }"
+    found = verdicts(
+        capsys,
+        tmp_path,
+        "use plant\nprefix plant: <https://example.org/plant#>\n"
+        "signal flow(?p) is plant:flow in kg/h span 0 .. 50\n"
+        'signal heat(?m) in degC column "heat"\n'
+        "template calm(x, high, wait) = mean of x over last wait <= high\n"
+        "rule inflow for ?v in class plant:Vessel"
+        f" require sum of mean of flow(?p) over last 10 min {pipes} <= 10 kg/h\n"
+        "rule steady for ?v in class plant:Vessel"
+        f" require all of (flow(?p) <= 8 kg/h for at least 5 min) {pipes}\n"
+        "rule peaks for ?v in class plant:Vessel"
+        f" require max of (count of (flow(?p) > 5 kg/h) over last 10 min) {pipes} <= 1\n"
+        "rule mills for ?m, ?w where { ?m a plant:Mill ; plant:wait ?w }"
+        " require mean of heat(?m) over last ?w <= 30 degC\n"
+        "rule calm_p require follows calm(p, 3 bar, 10 min)\n"
+        'rule kinds require if `kind` becomes "L" then pump is on\n',
+        PLANT_TABLE,
+    )
+    # Means: none, 2, 6, 9, 5 and none, 3, 4, 6.5, 5.
+    assert found["inflow"] == (3, 1, 1)
+    # At most 8 kg/h now and before: unknown, yes, no, no, no (9 before).
+    assert found["steady"] == (1, 3, 1)
+    # Above 5 kg/h: none, 0, 1, 2, 1 and none, 0, 0, 1, 1.
+    assert found["peaks"] == (3, 1, 1)
+    # M1 has windows of one step: 20, 20, unknown. M2 lacks every second step of its windows of two.
+    assert found["mills"] == (2, 0, 3)
+    # Means: none, 1.5, 4, 6.5, 4.
+    assert found["calm_p"] == (1, 3, 1)
+    # It becomes L at 00:05 and, with the pump off, at 00:15.
+    assert found["kinds"] == (4, 1, 0)
+
+
 # pandas as the oracle
 
 Window = Callable[[pd.Series, int], pd.Series]
@@ -437,3 +497,32 @@ def test_check_finds_two_windows_that_contradict(
         + "rule high require min of p over last 10 min >= 6 bar\n"
     )
     assert "FKG500" in call(capsys, "check", tmp_path / "r.fkg").err
+
+
+def test_examples_are_judged_where_the_window_is_complete(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "r.fkg").write_text(
+        HEAD.format(more="")
+        + "rule back require mean of p over last 10 min <= 5 bar\n"
+        + "rule ahead require mean of p over next 10 min <= 5 bar\n"
+        + "rule change require p - p 10 min ago <= 2 bar\n"
+        + "rule event require max of p since (pump becomes on) <= 5 bar\n"
+        + "example of back holds for p = 9 1 8 bar\n"
+        + "example of back fails for p = 1 2 9 bar\n"
+        + "example of ahead holds for p = 1 8 1 bar\n"
+        + "example of ahead fails for p = 1 2 9 bar\n"
+        + "example of change holds for p = 9 5 8 7 bar\n"
+        + "example of change fails for p = 1 2 9 bar\n"
+        + "example of event holds for p = 9 5 2 bar and pump = off on off\n"
+        + "example of event fails for p = 9 5 6 bar and pump = off on off\n"
+    )
+    shown = call(capsys, "test", tmp_path / "r.fkg").out
+    assert "8 examples, all as expected" in shown
+    with (tmp_path / "r.fkg").open("a") as file:
+        file.write("example of back holds for p = 1 bar\n")
+        file.write("example of back holds for p = 1 unknown 1 1 bar\n")
+    done = call(capsys, "test", tmp_path / "r.fkg")
+    assert done.code == 1
+    assert "step 1 is unknown: it looks at more steps than the example has" in done.out
+    assert "step 2 is unknown" in done.out
