@@ -251,7 +251,8 @@ def bind_part(
     if rule.rule.hard:
         bound = without_extremes(bound, lambda: rows.param(np.array(1.0)).index)
     set_scales(bound, rows, sources.book)
-    if rule.rule.hard and bent_comparisons(bound):
+    bent = rule.rule.hard and bool(bent_comparisons(bound))
+    if bent:
         message = (
             f"`{rule.rule.name.text}` is hard, but not linear in what the model predicts: it stays"
             " a penalty and a check"
@@ -262,7 +263,7 @@ def bind_part(
             message,
             "write it linear in the outputs, or leave `hard` out",
         )
-    if rule.rule.hard and is_temporal(bound) and reads_output(bound):
+    if rule.rule.hard and not bent and is_temporal(bound) and reads_output(bound):
         message = (
             f"`{rule.rule.name.text}` is hard and speaks of several steps: forecasts are kept"
             " within it, single rows are not"
