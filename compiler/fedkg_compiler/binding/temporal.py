@@ -6,14 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
 from fedkg.pack import And, Formula, Implies, Initially, Not
 from fedkg.pack import Temporal as Held
 from fedkg.pack import Until as Reached
+from fedkg.pack.walk import everywhere
 from fedkg_compiler.binding.compare import compare
 from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.templates import LARGEST
 from fedkg_compiler.binding.timing import in_time
 from fedkg_compiler.binding.window_binder import NO_END, lasting_params, window_params
 from fedkg_compiler.diagnostics.record import Span
@@ -112,16 +115,20 @@ def lasting(node: Lasting, scope: Scope, bind: Bind) -> Formula | None:
     held = Held(op="historically", low=ends[0], high=ends[1], arg=arg)
     if scope.names.timing.end != "clip":
         return held
+    if not _may_repeat(arg, node.span, scope):
+        return None
     return And(args=(held, Held(op="once", low=ends[1], high=ends[1], arg=arg)))
 
 
-def becomes(arg: Formula, span: Span, scope: Scope) -> Formula:
+def becomes(arg: Formula, span: Span, scope: Scope) -> Formula | None:
     """``c becomes true``: c holds, and did not hold in the step before.
 
     At the first step of a trace nothing shows that it did not: it is unknown there, and false where
     windows end with the trace.
     """
     in_time(span, scope)
+    if not _may_repeat(arg, span, scope):
+        return None
     return And(args=(arg, _at(1.0, "once", Not(arg=arg), scope)))
 
 
@@ -143,11 +150,22 @@ def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:
     ends = window_params(window, scope)
     if effect is None or cause is None or ends is None:
         return None
+    if not _may_repeat(effect, node.span, scope):
+        return None
     before = And(args=(_has_earlier_step(scope), _at(1.0, "once", effect, scope)))
     return Implies(
         antecedent=And(args=(effect, Not(arg=before))),
         consequent=Held(op="once", low=ends[0], high=ends[1], arg=cause),
     )
+
+
+def _may_repeat(arg: Formula, span: Span, scope: Scope) -> bool:
+    """Whether a formula is small enough to occur twice; nested edges double it each time."""
+    if sum(1 for _ in islice(everywhere(arg), LARGEST)) < LARGEST:
+        return True
+    message = "this condition is too large: each edge inside another one doubles it"
+    scope.problems.error("FKG261", span, message, "split the rule into several")
+    return False
 
 
 def _has_earlier_step(scope: Scope) -> Formula:

@@ -139,6 +139,8 @@ def _of_condition(node: OverTime, body: Condition, scope: Scope) -> Value | None
         return None
     if word == "starts":
         formula = becomes(formula, node.span, scope)
+        if formula is None:
+            return None
     indicator = Choose(
         condition=formula,
         then=scope.rows.param(np.array(amount)),

@@ -526,3 +526,14 @@ def test_examples_are_judged_where_the_window_is_complete(
     assert done.code == 1
     assert "step 1 is unknown: it looks at more steps than the example has" in done.out
     assert "step 2 is unknown" in done.out
+
+
+@pytest.mark.parametrize("edge", ["becomes true", "only after p > 2 bar"])
+def test_edges_inside_edges_do_not_grow_without_measure(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, edge: str
+) -> None:
+    rule = "rule r require " + "(" * 24 + "p > 1 bar" + f" {edge})" * 24 + "\n"
+    (tmp_path / "r.fkg").write_text(HEAD.format(more="") + rule)
+    done = call(capsys, "check", tmp_path / "r.fkg")
+    assert done.code == 1
+    assert "FKG261" in done.err
