@@ -41,7 +41,7 @@ from fedkg.pack import (
     Until,
 )
 from fedkg.pack.numeric.reproducible_powers import is_multiplication, multiplied
-from fedkg.pack.terms import Lag
+from fedkg.pack.terms import Lag, WindowReduce
 
 Verdict = tuple[float, float, bool | None]
 """Least and largest possible robustness, and the truth value, None where it is unknown."""
@@ -223,6 +223,8 @@ def term(node: Term, owner: Owner, trace: Trace, t: int) -> np.float64:
             u = t - int(owner.params[node.steps])
             reached = u >= 0 and trace.steps[u] is not None
             return term(node.arg, owner, trace, u) if reached else np.float64(math.nan)
+        case WindowReduce():
+            return _over_steps(node, owner, trace, t)
         case Choose():
             truth = formula(node.condition, owner, trace, t)[2]
             return (
@@ -239,6 +241,36 @@ def term(node: Term, owner: Owner, trace: Trace, t: int) -> np.float64:
                 ],
             )
     raise AssertionError(node)
+
+
+def _over_steps(node: WindowReduce, owner: Owner, trace: Trace, t: int) -> np.float64:
+    """A number over the steps of a window; sums may be rounded otherwise than by the engines."""
+    unknown = np.float64(math.nan)
+    if node.count is not None:
+        count = int(owner.params[node.count])
+        window = range(t, t + count) if node.ahead else range(t - count + 1, t + 1)
+    else:
+        assert node.since is not None
+        start = t
+        while start >= 0:
+            truth = formula(node.since, owner, trace, start)[2]
+            if truth is None:
+                return unknown
+            if truth:
+                break
+            start -= 1
+        window = range(start, t + 1)
+    if window.start < 0 or window.stop > len(trace.steps):
+        return unknown
+    if any(trace.steps[u] is None for u in window):
+        return unknown
+    values = [term(node.arg, owner, trace, u) for u in window]
+    if any(map(math.isnan, values)):
+        return unknown
+    if node.op in ("min", "max"):
+        return min(values) if node.op == "min" else max(values)
+    total = math.fsum(values)
+    return _finite(np.float64(total if node.op == "sum" else total / len(values)))
 
 
 def _reduce(node: Reduce, values: list[np.float64]) -> np.float64:

@@ -51,7 +51,7 @@ from fedkg.pack import (
     used_params,
     used_slots,
 )
-from fedkg.pack.terms import Lag, Role
+from fedkg.pack.terms import Lag, Role, WindowReduce
 
 VOCABULARY = ("H", "L", "M")
 CONTRACT = DataContract(
@@ -172,7 +172,8 @@ def comparisons(
 ) -> st.SearchStrategy[Compare]:
     """Comparisons of every kind, with and without a tolerance; parameter 5 is the scale.
 
-    With `lagged`, also of earlier values; the first bounds of windows give the number of steps.
+    With `lagged`, also of earlier values and of numbers over several steps; the first bounds of
+    windows give the lag.
     """
     side = terms(functions, outputs, members)
     if lagged:
@@ -181,7 +182,7 @@ def comparisons(
         steps = st.sampled_from([low for low, _ in WINDOWS])
         earlier = st.builds(Lag, steps=steps, arg=st.one_of(slot, known))
         change = st.builds(lambda now, then: Sum(args=(now, Negate(arg=then))), slot, earlier)
-        side = st.one_of(side, change)
+        side = st.one_of(side, change, _over_steps(outputs))
     tolerance = st.one_of(st.none(), st.just(Param(index=4)))
     return st.builds(
         Compare,
@@ -193,9 +194,34 @@ def comparisons(
     )
 
 
+@st.composite
+def _over_steps(draw: st.DrawFn, outputs: bool) -> Term:
+    """A number made of values, or of a condition, over some steps or since an event.
+
+    It takes no strategies, so that the text of a strategy stays short.
+    """
+    slot = st.one_of(*map(slots_of, ("input", "output") if outputs else ("input",)))
+
+    def limit() -> Compare:
+        op, limited = draw(st.sampled_from(["le", "lt"])), draw(slot)
+        return Compare(op=op, left=limited, right=Param(index=2), scale=5)  # type: ignore[arg-type]
+
+    op = draw(st.sampled_from(["sum", "mean", "min", "max"]))
+    arg = draw(slot)
+    if draw(st.booleans()):
+        arg = Coalesce(args=(arg, Param(index=0)))
+    elif draw(st.booleans()):
+        arg = Choose(condition=limit(), then=Param(index=1), otherwise=Param(index=0))
+    if draw(st.booleans()):
+        return WindowReduce(op=op, arg=arg, since=limit())  # type: ignore[arg-type]
+    ahead = draw(st.booleans())
+    return WindowReduce(op=op, count=LENGTH, ahead=ahead, arg=arg)  # type: ignore[arg-type]
+
+
 WINDOWS = ((7, 8), (9, 10))
 COUNT = 11
-"""Parameters that hold windows and a count."""
+LENGTH = 12
+"""Parameters that hold windows, a count, and the length of a window."""
 
 
 @cache
@@ -355,12 +381,14 @@ def banks(
 
 
 def _param_width(skeleton: Formula, table: int) -> int:
-    return COUNT + 1 if max(used_params(skeleton, table), default=0) > 6 else 7
+    return LENGTH + 1 if max(used_params(skeleton, table), default=0) > 6 else 7
 
 
 @st.composite
 def row_params(draw: st.DrawFn, width: int) -> list[float]:
-    """Five numbers, a scale, a category code; and of `width` 12 two windows and a count."""
+    """Five numbers, a scale, a category code; and of `width` 13 two windows, a count and a
+    length.
+    """
     found = [
         *draw(st.lists(numbers, min_size=5, max_size=5)),
         draw(st.floats(0.5, 50.0)),
@@ -371,6 +399,7 @@ def row_params(draw: st.DrawFn, width: int) -> list[float]:
             low = draw(st.integers(0, 3))
             found += [float(low), float(draw(st.one_of(st.just(-1), st.integers(low, low + 3))))]
         found.append(float(draw(st.integers(0, 3))))
+        found.append(float(draw(st.integers(1, 5))))
     return found
 
 

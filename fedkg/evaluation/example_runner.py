@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.constraints.meaning.trace_grids import Timing
@@ -18,6 +19,8 @@ from fedkg.evaluation.column_reads import reads
 from fedkg.evaluation.tally import least_margin
 from fedkg.evaluation.value_matrix import Readings
 from fedkg.pack.examples import RuleExample
+from fedkg.pack.node import TermPart
+from fedkg.pack.walk import everywhere, reach
 
 NAMED = 3
 """At most this number of columns without a value is named."""
@@ -80,7 +83,8 @@ class ExampleResult:
 def run_example(example: RuleExample) -> ExampleResult:
     """The rule's verdict on an example: a complete trace, where windows end with the trace.
 
-    A rule that compares a step with the one before it may say nothing about the first of several.
+    A rule that compares a step with earlier ones may say nothing about the first of several steps,
+    and a rule with a window ahead nothing about the last.
     """
     steps = example.base.shape[0]
     earlier = np.arange(steps, dtype=np.int64) - 1
@@ -97,6 +101,9 @@ def run_example(example: RuleExample) -> ExampleResult:
     values = evaluate_bank(example.bank, readings.values, Timing.rows(steps, end="clip"))
     here = values.applicable[:, 0].copy()
     here[0] &= not (values.unknown[0, 0] and here[1:].any() and _looks_back(example))
+    incomplete = values.unknown[:, 0] & _at_ends(example, values.unknown[:, 0])
+    if (here & ~incomplete).any():
+        here &= ~incomplete
     violated, unknown = values.violated[:, 0], values.unknown[:, 0] & here
     got: Verdict = (
         "fails" if violated.any() else "unknown" if unknown.any() or not here.any() else "holds"
@@ -144,6 +151,8 @@ def _reason(example: RuleExample, step: int) -> str:
     )
     if empty:
         return f"{_listed(empty)} has no value there"
+    if _terms_over_time(example):
+        return "it looks at more steps than the example has: give more values"
     return "the first step has none before it: give more values" if "previous" in kinds else ""
 
 
@@ -151,6 +160,30 @@ def _listed(names: Sequence[str]) -> str:
     """```a`, `b`, `c` and 2 more``."""
     shown = ", ".join(f"`{name}`" for name in names[:NAMED])
     return shown + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _at_ends(example: RuleExample, unknown: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The unknown steps at the two ends of the trace where a window of a term is not complete.
+
+    Bool [T].
+    """
+    found = np.zeros_like(unknown)
+    if not _terms_over_time(example):
+        return found
+    far = reach(example.bank.skeleton, example.bank.params[0].tolist())
+    known = np.flatnonzero(~unknown)
+    first, last = (known[0], known[-1]) if known.size else (0, unknown.size - 1)
+    # How far it looks is not known for windows of members and for those that begin at an event.
+    back = far.back if 0 < far.back < math.inf or far.ahead else math.inf
+    found[: int(min(first, back))] = True
+    found[int(max(last + 1, unknown.size - far.ahead)) :] = True
+    return found
+
+
+def _terms_over_time(example: RuleExample) -> bool:
+    """Whether a number of the rule is made of several steps."""
+    parts = everywhere(example.bank.skeleton)
+    return any(isinstance(part, TermPart) and part.over_time for _, part in parts)
 
 
 def _looks_back(example: RuleExample) -> bool:

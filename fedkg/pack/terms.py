@@ -10,6 +10,7 @@ written (thresholds sit exactly on decimal data, so re-association would change 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -25,6 +26,7 @@ from fedkg.pack.numeric.members import reduce_members
 from fedkg.pack.numeric.reproducible_powers import is_multiplication, multiplied
 from fedkg.pack.numeric.scope import Scope
 from fedkg.pack.numeric.three_valued_logic import Float, are_whole, finite
+from fedkg.pack.numeric.window_values import over_steps, since_event
 
 if TYPE_CHECKING:
     from fedkg.pack.contract import Column
@@ -522,6 +524,118 @@ class Lag(TermPart):
         return "" if fits else "a lag that is no whole number of steps"
 
 
+class WindowReduce(TermPart):
+    """A number made of the values at several steps: ``mean of flow over last 1 h``.
+
+    With `count`, the window has that many steps: the step itself and those before it, or with
+    `ahead` those after it. With `since`, it has the steps from the latest one at which the
+    condition holds, up to the step itself.
+
+    It is unknown where the window reaches beyond the trace, where a step of it is missing or has an
+    unknown value, and with `since` where no event was seen or where an unknown condition may have
+    been a later one.
+
+    Attributes:
+        count: the parameter with the number of steps, a whole number of at least 1.
+    """
+
+    over_time: ClassVar[bool] = True
+    kind: Literal["window_reduce"] = "window_reduce"
+    op: Literal["sum", "mean", "min", "max"]
+    count: ParamIndex | None = None
+    ahead: bool = False
+    arg: Term
+    since: Formula | None = None
+
+    @override
+    def text(self, write: Writer) -> tuple[str, int]:
+        """``mean of flow over last 1 h``; of an indicator ``count of (flow > 5) over last 1 h``."""
+        op, inner = self._indicator(write) or (self.op, write.term(self.arg, ATOM))
+        if self.since is not None:
+            return f"{op} of {inner} since ({write.formula(self.since, outer=True)})", OPEN
+        assert self.count is not None, "checked by wrong_shape"
+        way = "next" if self.ahead else "last"
+        return f"{op} of {inner} over {way} {write.duration(self.count)}", OPEN
+
+    def _indicator(self, write: Writer) -> tuple[str, str] | None:
+        """The word and the text of a condition that is counted, None where none is."""
+        arg = self.arg
+        if not (
+            self.op in ("sum", "mean")
+            and isinstance(arg, Choose)
+            and isinstance(arg.then, Param)
+            and isinstance(arg.otherwise, Param)
+            and write.param(arg.otherwise.index) == "0"
+        ):
+            return None
+        one = write.param(arg.then.index) == "1"
+        if self.op == "mean" and not one:
+            return None
+        word = "share" if self.op == "mean" else "count" if one else "duration"
+        return word, f"({write.formula(arg.condition, outer=True)})"
+
+    @override
+    def value(self, scope: Scope) -> Float:
+        at = scope.steps.at  # [N, L]
+        shape = (*at.shape, scope.shape[1])
+        values = np.broadcast_to(self.arg.value(scope), scope.shape).reshape(shape)
+        values = np.where(at[:, :, None] < 0, np.nan, values)
+        if self.since is None:
+            assert self.count is not None, "checked by wrong_shape"
+            counts = scope.params[self.count].astype(np.int64)
+            return over_steps(self.op, values, counts, ahead=self.ahead).reshape(scope.shape)
+        event = self.since.verdict(scope)
+        holds, fails = (
+            np.broadcast_to(part, scope.shape).reshape(shape) for part in (event.holds, event.fails)
+        )
+        return since_event(self.op, values, holds, fails).reshape(scope.shape)
+
+    @override
+    def interval(self, of: BoundsOf, ranges: Ranges) -> Interval:
+        low, high = of(self.arg, ranges)
+        if self.op in ("min", "max"):
+            return low, high
+        if self.op == "mean":
+            return intervals.outwards(low, high)
+        if self.count is not None:
+            count, _ = ranges.param(self.count)
+            return intervals.outwards(low * count, high * count)
+        return np.where(low < 0, -np.inf, low), np.where(high > 0, np.inf, high)
+
+    @override
+    def slopes(self, sign: SignOf) -> tuple[Sign, ...]:
+        return (1,) if self.since is None else (1, None)
+
+    @override
+    def step_params(self) -> tuple[int, ...]:
+        return () if self.count is None else (self.count,)
+
+    @override
+    def reach(self, inner: Reach, params: Sequence[float]) -> Reach:
+        if self.count is None:
+            return Reach(back=math.inf if inner.back else 0.0, ahead=inner.ahead)
+        more = params[self.count] - 1
+        if self.ahead:
+            return Reach(back=inner.back, ahead=inner.ahead + more)
+        return Reach(back=inner.back + more, ahead=inner.ahead)
+
+    @override
+    def wrong_shape(self) -> str:
+        if (self.count is None) == (self.since is None):
+            return "a window with both or none of a length and an event"
+        return (
+            "a window that begins at an event and lies ahead" if self.since and self.ahead else ""
+        )
+
+    @override
+    def wrong_numbers(self, params: Float) -> str:
+        if self.count is None:
+            return ""
+        count = params[:, self.count]
+        fits = are_whole(count) and bool(((count >= 1) & (count < 2**53)).all())
+        return "" if fits else "a window whose length is not a whole number of steps"
+
+
 def times(sign: Sign, other: Sign) -> Sign:
     """The sign of a product."""
     return None if sign is None or other is None else sign * other
@@ -543,7 +657,8 @@ Term = Annotated[
     | Reduce
     | Choose
     | Coalesce
-    | Lag,
+    | Lag
+    | WindowReduce,
     Field(discriminator="kind"),
 ]
 """Complete once `fedkg.pack.formulas` is imported: a `Choose` holds a formula."""

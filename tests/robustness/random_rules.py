@@ -149,6 +149,10 @@ class Writer:
                 "initially",
                 "after",
                 "members",
+                "lasting",
+                "edge",
+                "number",
+                "number",
             ]
         )
         if depth == 0 or self.random.random() < 0.12 or (member and kind in ("after", "members")):
@@ -186,6 +190,13 @@ class Writer:
                 )
             case "initially":
                 return f"initially ({text})", lambda t, i, p: one(t, t.first, p)
+            case "lasting":
+                steps = self.random.choice([1, 2, 3])
+                return f"({text}) for at least {5 * steps} min", lasting(steps, one)
+            case "edge":
+                return f"({text}) becomes true", edge(one)
+            case "number":
+                return self.number(text, one, other_text, other)
             case "after":
                 return f"(({text}) only after ({other_text}) within 5 min)", only_after(one, other)
             case _:
@@ -193,6 +204,23 @@ class Writer:
                 return f"{count} of ({text}) over ?p in class plant:Pipe", lambda t, i, p: enough(
                     need, [one(t, i, q) for q in ("p1", "p2")]
                 )
+
+    def number(
+        self, text: str, one: Meaning, other_text: str, other: Meaning
+    ) -> tuple[str, Meaning]:
+        """A limit on a number that is made of a condition at several steps."""
+        word = self.random.choice(["count", "share", "duration", "starts"])
+        counted = edge(one) if word == "starts" else one
+        steps, most = self.random.choice([1, 2, 3]), self.random.choice([0, 1, 2])
+        unit, scale = {"share": (" %", 100 / steps), "duration": (" min", 5)}.get(word, ("", 1))
+        way = self.random.choice(["last", "next", "since"])
+        if way == "since" and word != "share":
+            shown = f"{word} of ({text}) since ({other_text}) <= {scale * most:.0f}{unit}"
+            return shown, limited(most, counted, since=other)
+        way = "last" if way == "since" else way
+        limit = f"{scale * most + 0.1:.1f}{unit}"
+        shown = f"{word} of ({text}) over {way} {5 * steps} min <= {limit}"
+        return shown, limited(most, counted, steps=steps, way=1 if way == "next" else -1)
 
     def atom(self, member: bool) -> tuple[str, Meaning]:
         number = self.random.choice([1, 2, 3, 4])
@@ -264,6 +292,44 @@ def temporal(word: str, low: int, high: int | None, arg: Meaning) -> Meaning:
             elif high is not None and not trace.clip:
                 found.append(None)
         return every(found) if word in ("always", "historically") else any_true(found)
+
+    return meaning
+
+
+def lasting(steps: int, arg: Meaning) -> Meaning:
+    """Seen now and at each of so many steps back; not seen that long near the beginning."""
+    held = temporal("historically", 0, steps, arg)
+
+    def meaning(trace: Trace, step: int, member: str) -> Truth:
+        begins = trace.clip and step - steps < trace.first
+        return every([held(trace, step, member), not begins])
+
+    return meaning
+
+
+def edge(arg: Meaning) -> Meaning:
+    before_ = temporal("once", 1, 1, lambda t, i, p: no(arg(t, i, p)))
+    return lambda t, i, p: every([arg(t, i, p), before_(t, i, p)])
+
+
+def limited(
+    most: int, arg: Meaning, *, steps: int = 0, way: int = -1, since: Meaning | None = None
+) -> Meaning:
+    """At most so many steps of a window at which a condition is true."""
+
+    def meaning(trace: Trace, step: int, member: str) -> Truth:
+        window = [step + way * away for away in range(steps)]
+        if since is not None:
+            at, window = step, [step]
+            while at >= trace.first and since(trace, at, member) is not True:
+                if since(trace, at, member) is None:
+                    return None
+                at -= 1
+                window.append(at)
+        if any(at not in trace.rows for at in window):
+            return None
+        found = [arg(trace, at, member) for at in window]
+        return None if None in found else found.count(True) <= most
 
     return meaning
 

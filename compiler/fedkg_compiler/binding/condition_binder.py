@@ -19,16 +19,18 @@ from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.monotone import monotone
 from fedkg_compiler.binding.past_class import past_class
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.temporal import only_after, temporal, until
+from fedkg_compiler.binding.temporal import becomes, lasting, only_after, temporal, until
 from fedkg_compiler.diagnostics.record import Related
 from fedkg_compiler.syntax.tree import (
     AllOf,
     AnyOf,
+    Becomes,
     Comparison,
     Condition,
     Follows,
     IfThen,
     IsClass,
+    Lasting,
     Membership,
     Monotone,
     Negation,
@@ -81,6 +83,11 @@ def condition(node: Condition, scope: Scope) -> Formula | None:
             return temporal(node, scope, condition)
         case Until():
             return until(node, scope, condition)
+        case Lasting():
+            return lasting(node, scope, condition)
+        case Becomes():
+            arg = condition(node.arg, scope)
+            return None if arg is None else becomes(arg, node.span, scope)
         case OnlyAfter():
             return only_after(node, scope, condition)
         case Follows():
@@ -93,7 +100,7 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
     """``a <= b < c +/- t``: one comparison for each neighbouring pair, all in one unit."""
     values = [bind(operand, scope) for operand in node.operands]
     tolerance = None if node.tolerance is None else bind(node.tolerance, scope)
-    known = [value for value in values if value is not None]
+    known = _as_differences([value for value in values if value is not None])
     if len(known) < len(values) or (node.tolerance is not None and tolerance is None):
         return None
     unit = comparison_unit(known) or (tolerance.unit if tolerance is not None else None)
@@ -175,6 +182,20 @@ def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
                     " sides are meant",
                 )
                 return
+
+
+def _as_differences(values: Sequence[Value]) -> list[Value]:
+    """The values, with numbers that are compared with a difference read as differences.
+
+    In ``t1 - t2 <= 10 degF``, 10 degF is 10 degR: no point on the scale can be meant.
+    """
+    differs = any(isinstance(one, Moving) and one.unit and one.unit.difference for one in values)
+    return [
+        replace(value, unit=value.unit.step())
+        if differs and isinstance(value, Fixed) and value.unit is not None and value.unit.affine
+        else value
+        for value in values
+    ]
 
 
 def comparison_unit(values: Sequence[Value]) -> Unit | None:

@@ -26,6 +26,7 @@ from fedkg_compiler.binding.name_lookup import is_probability, names_in, variabl
 from fedkg_compiler.binding.name_readings import Reading
 from fedkg_compiler.binding.past_values import history, past
 from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.time_reductions import over_time
 from fedkg_compiler.binding.unknown_units import strange_unit
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import (
@@ -34,6 +35,7 @@ from fedkg_compiler.syntax.tree import (
     Arithmetic,
     Expression,
     Negative,
+    OverTime,
     Past,
     Quantity,
     Raised,
@@ -67,6 +69,8 @@ def bind(node: Expression, scope: Scope) -> Value | None:
             return None if base is None else raise_to(base, node.exponent, node.span, scope)
         case Aggregate():
             return aggregate(node, scope, bind)
+        case OverTime():
+            return over_time(node, scope, bind)
         case Operator():
             return BINDERS[type(node)](node, scope)
         case _:

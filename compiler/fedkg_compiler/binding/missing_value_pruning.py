@@ -37,6 +37,7 @@ from fedkg_compiler.syntax.tree import (
     Head,
     IfThen,
     IsClass,
+    Lasting,
     Monotone,
     Negation,
     OnlyAfter,
@@ -76,6 +77,11 @@ def prune(condition: Condition, missing: Set[str], *, permits: bool = False) -> 
             if condition.window is not None and any(
                 needs(node, missing) for node in names_in(condition.window)
             ):
+                return None
+            arg = prune(condition.arg, missing, permits=permits)
+            return None if arg is None else replace(condition, arg=arg)
+        case Lasting():
+            if any(needs(node, missing) for node in names_in(condition.duration)):
                 return None
             arg = prune(condition.arg, missing, permits=permits)
             return None if arg is None else replace(condition, arg=arg)

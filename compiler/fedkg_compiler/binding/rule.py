@@ -29,7 +29,7 @@ from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.binding.templates import expand
 from fedkg_compiler.binding.temporal import without_top_always
 from fedkg_compiler.lowering.bank_rows import Rows
-from fedkg_compiler.passes.hard_rule_projection import bent_comparisons
+from fedkg_compiler.passes.hard_rule_projection import bent_comparisons, without_extremes
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.syntax import KINDS
 from fedkg_compiler.syntax.tree import Apply, Condition, IsClass
@@ -248,8 +248,11 @@ def bind_part(
     bound = condition(formula, scope)
     if bound is None:
         return None
+    if rule.rule.hard:
+        bound = without_extremes(bound, lambda: rows.param(np.array(1.0)).index)
     set_scales(bound, rows, sources.book)
-    if rule.rule.hard and bent_comparisons(bound):
+    bent = rule.rule.hard and bool(bent_comparisons(bound))
+    if bent:
         message = (
             f"`{rule.rule.name.text}` is hard, but not linear in what the model predicts: it stays"
             " a penalty and a check"
@@ -260,7 +263,7 @@ def bind_part(
             message,
             "write it linear in the outputs, or leave `hard` out",
         )
-    if rule.rule.hard and is_temporal(bound) and reads_output(bound):
+    if rule.rule.hard and not bent and is_temporal(bound) and reads_output(bound):
         message = (
             f"`{rule.rule.name.text}` is hard and speaks of several steps: forecasts are kept"
             " within it, single rows are not"

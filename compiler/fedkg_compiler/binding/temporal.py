@@ -6,17 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
 from fedkg.pack import And, Formula, Implies, Initially, Not
 from fedkg.pack import Temporal as Held
 from fedkg.pack import Until as Reached
+from fedkg.pack.walk import everywhere
 from fedkg_compiler.binding.comparison_formulas import compare
 from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.window_binder import NO_END, window_params
-from fedkg_compiler.syntax.tree import AllOf, Condition, OnlyAfter, Temporal, Until, Window
+from fedkg_compiler.binding.templates import LARGEST
+from fedkg_compiler.binding.window_binder import NO_END, lasting_params, window_params
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.syntax.tree import AllOf, Condition, Lasting, OnlyAfter, Temporal, Until, Window
 
 Bind = Callable[[Condition, Scope], Formula | None]
 """What binds the conditions inside: `binding.conditions.condition`."""
@@ -97,6 +101,37 @@ def until(node: Until, scope: Scope, bind: Bind) -> Formula | None:
     )
 
 
+def lasting(node: Lasting, scope: Scope, bind: Bind) -> Formula | None:
+    """``c for at least t``: c holds now and at every step back to t ago.
+
+    Near the beginning of a trace nothing shows that it has held that long. The window reaches
+    beyond the trace there, which makes it unknown; where windows end with the trace, it would be
+    true, so that c must also have held at the step t ago.
+    """
+    arg = bind(node.arg, scope)
+    ends = lasting_params(node.duration, node.span, scope)
+    if arg is None or ends is None:
+        return None
+    held = Held(op="historically", low=ends[0], high=ends[1], arg=arg)
+    if scope.names.timing.end != "clip":
+        return held
+    if not _may_repeat(arg, node.span, scope):
+        return None
+    return And(args=(held, Held(op="once", low=ends[1], high=ends[1], arg=arg)))
+
+
+def becomes(arg: Formula, span: Span, scope: Scope) -> Formula | None:
+    """``c becomes true``: c holds, and did not hold in the step before.
+
+    At the first step of a trace nothing shows that it did not: it is unknown there, and false where
+    windows end with the trace.
+    """
+    in_time(span, scope)
+    if not _may_repeat(arg, span, scope):
+        return None
+    return And(args=(arg, _at(1.0, "once", Not(arg=arg), scope)))
+
+
 def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:
     """``effect only after cause within t``: where the effect begins, the cause holds or held at
     most t ago.
@@ -115,11 +150,22 @@ def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:
     ends = window_params(window, scope)
     if effect is None or cause is None or ends is None:
         return None
+    if not _may_repeat(effect, node.span, scope):
+        return None
     before = And(args=(_has_earlier_step(scope), _at(1.0, "once", effect, scope)))
     return Implies(
         antecedent=And(args=(effect, Not(arg=before))),
         consequent=Held(op="once", low=ends[0], high=ends[1], arg=cause),
     )
+
+
+def _may_repeat(arg: Formula, span: Span, scope: Scope) -> bool:
+    """Whether a formula is small enough to occur twice; nested edges double it each time."""
+    if sum(1 for _ in islice(everywhere(arg), LARGEST)) < LARGEST:
+        return True
+    message = "this condition is too large: each edge inside another one doubles it"
+    scope.problems.error("FKG261", span, message, "split the rule into several")
+    return False
 
 
 def _has_earlier_step(scope: Scope) -> Formula:

@@ -88,25 +88,78 @@ def steps_back(node: Ago, scope: Scope) -> int | None:
     return None if there is none.
     """
     in_time(node.span, scope)
-    if scope.mined:
-        scope.problems.error(
-            "FKG273",
-            node.span,
-            "`ago` cannot stand in a condition whose values are found in data",
-            "add a column with the earlier values to the table",
-        )
+    if is_mined("`ago`", "add a column with the earlier values to the table", node.span, scope):
         return None
-    end = _end(node.by, scope, lag=True)
+    steps = whole_steps(node.by, scope, lag=True)
+    return None if steps is None else scope.rows.param(steps).index
+
+
+def window_steps(node: Expression, span: Span, scope: Scope) -> Array | None:
+    """The number of steps in ``over last 10 min``, float64 [R], at least 1.
+
+    Reports and returns None if there is none.
+    """
+    in_time(span, scope)
+    if is_mined("a number over time", "add a column with it to the table", span, scope):
+        return None
+    steps = whole_steps(node, scope)
+    if steps is None:
+        return None
+    empty = np.flatnonzero(steps == 0)
+    if empty.size:
+        message = f"no row lies in this window{scope.where(int(empty[0]))}: it has no length"
+        scope.problems.error("FKG255", node.span, message, "write a duration above 0")
+        return None
+    return steps
+
+
+def lasting_params(node: Expression, span: Span, scope: Scope) -> tuple[int, int] | None:
+    """The row parameters of the window of ``c for at least 15 min``: from 0 to that many steps.
+
+    Reports and returns None if there is none.
+    """
+    in_time(span, scope)
+    end = _end(node, scope)
+    if end is None:
+        return None
+    zero = scope.rows.param(np.array(0.0)).index
+    if end.steps is None:
+        for found in scope.mined.values():
+            found.last = found.last or found.param.index == end.param
+        return zero, end.param
+    if not _finite(node, end.steps, scope):
+        return None
+    # The condition is seen at steps only: it has held for 12 min once it did for 15.
+    return zero, scope.rows.param(np.ceil(end.steps - TOLERANCE) + 0.0).index
+
+
+def whole_steps(node: Expression, scope: Scope, *, lag: bool = False) -> Array | None:
+    """A duration in steps, whole numbers [R]; report and return None if it is not."""
+    end = _end(node, scope, lag=lag)
     if end is None or end.steps is None:
+        return None
+    if not _finite(node, end.steps, scope):
         return None
     steps = np.round(end.steps)
     between = np.flatnonzero(~(np.abs(end.steps - steps) <= TOLERANCE))
     if between.size:
         row, step = int(between[0]), _seconds_text(scope)
-        message = f"no row lies so far before another{scope.where(row)}: rows are {step} apart"
-        scope.problems.error("FKG255", node.by.span, message, f"write a multiple of {step}")
+        message = (
+            f"no row lies so far before another{scope.where(row)}: rows are {step} apart"
+            if lag
+            else f"this is no whole number of steps{scope.where(row)}: rows are {step} apart"
+        )
+        scope.problems.error("FKG255", node.span, message, f"write a multiple of {step}")
         return None
-    return scope.rows.param(steps + 0.0).index
+    return steps + 0.0
+
+
+def is_mined(what: str, advice: str, span: Span, scope: Scope) -> bool:
+    """Whether values of the condition are found in data, where it cannot be used; reported."""
+    if scope.mined:
+        message = f"{what} cannot stand in a condition whose values are found in data"
+        scope.problems.error("FKG273", span, message, advice)
+    return bool(scope.mined)
 
 
 def _end_parameter(end: _End, rounded: Callable[[Array], Array], scope: Scope) -> int:

@@ -111,7 +111,7 @@ def _kind(statement: Statement) -> str:
 
 
 def _clauses(
-    at: _Context, clauses: Sequence[tuple[Condition, Choice | Expression]]
+    at: _Context, clauses: Sequence[tuple[Condition, Choice | Expression | Word]]
 ) -> list[Clause]:
     return [clause for condition, said in clauses for clause in _bind(at, condition, said)]
 
@@ -134,7 +134,9 @@ def _otherwise(at: _Context) -> Clause | None:
     return found[0] if found else None
 
 
-def _bind(at: _Context, condition: Condition | None, said: Choice | Expression) -> list[Clause]:
+def _bind(
+    at: _Context, condition: Condition | None, said: Choice | Expression | Word
+) -> list[Clause]:
     """One clause of a statement: as many clauses as its rows have different units."""
     place, problems = said.span, at.sources.problems
     here = {"file": Path(place.file).name, "line": place.line}
@@ -159,6 +161,13 @@ def _bind(at: _Context, condition: Condition | None, said: Choice | Expression) 
                 )
             else:
                 requirement = _interval(at, said)
+        case Word() if at.answer.label is None:
+            problems.error(
+                "FKG372", place, f"`{at.answer.name.text}` is a number", "predict a number"
+            )
+            return []
+        case Word():
+            fields["predicted"] = class_position(at.answer, said, problems)
         case Reference() if at.answer.label is not None:
             fields["predicted"] = class_position(
                 at.answer, Word(span=said.span, text=said.name), problems

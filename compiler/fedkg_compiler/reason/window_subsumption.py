@@ -26,6 +26,7 @@ from fedkg.pack import (
     Temporal,
     Until,
 )
+from fedkg.pack.terms import Lag, WindowReduce
 from fedkg.pack.walk import ROWS, everywhere, is_temporal, sides
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.rows import RowTable
@@ -91,6 +92,8 @@ def window_params(formula: Formula) -> dict[int, set[int]]:
                 other = {part.scale}
             case CategoryIs():
                 other = {part.param}
+            case Lag() | WindowReduce():
+                other = set(part.step_params())
             case AtLeast() if part.count is not None:
                 other = {part.count}
             case _:

@@ -24,7 +24,7 @@ from fedkg.pack import (
     Sum,
     Term,
 )
-from fedkg.pack.terms import Lag
+from fedkg.pack.terms import Lag, WindowReduce
 
 if TYPE_CHECKING:
     from fedkg_compiler.reason.translate import _Place
@@ -88,10 +88,25 @@ def term_value(term: Term, place: _Place) -> Value:
             there = place.moved(-steps)
             part = term_value(term.arg, there)
             return Value(part.number, [*part.known, *place.to.is_inside(there.step)])
+        case WindowReduce(count=int(count)) if place.whole(count) <= place.to.longest:
+            return _window(term, place.whole(count), place)
         case _:
             # The solver has no form for it: it may be any number, known wherever that helps.
             place.to.weakened = True
             return Value(z3.Real(f"any{next(place.to.fresh)}"))
+
+
+def _window(term: WindowReduce, count: int, place: _Place) -> Value:
+    """The number made of the values at so many steps."""
+    parts: list[Value] = []
+    for steps in range(count):
+        there = place.moved(steps if term.ahead else -steps)
+        part = term_value(term.arg, there)
+        parts.append(Value(part.number, [*part.known, *place.to.is_inside(there.step)]))
+    if term.op in ("min", "max"):
+        return _call(Call(function=term.op, args=(Param(index=0),)), parts, place)
+    total = _sum([part.number for part in parts])
+    return Value(total / count if term.op == "mean" else total, _known_conditions(parts))
 
 
 def _known_conditions(parts: Sequence[Value]) -> list[Z3]:

@@ -33,6 +33,7 @@ from fedkg.constraints.engine.nan_gradient_guard import shield
 from fedkg.constraints.engine.square_roots import root
 from fedkg.constraints.engine.structure import has_constant_slope, has_strict
 from fedkg.constraints.engine.unknown import marked, strict_step, unmarked
+from fedkg.constraints.engine.window_values import over_steps, since_event
 from fedkg.constraints.engine.windows import ROBUSTNESS, Truth, settle
 from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Known, Not, Or
 from fedkg.pack.node import TermPart
@@ -52,6 +53,7 @@ from fedkg.pack.terms import (
     Slot,
     Sum,
     Term,
+    WindowReduce,
 )
 
 HAIR = 1e-30
@@ -442,6 +444,24 @@ def _lag(term: Lag, reading: Reading, guarded: bool) -> Tensor:
     return earlier.reshape(value.shape)
 
 
+def _window_reduce(term: WindowReduce, reading: Reading, guarded: bool) -> Tensor:
+    """Each place combines the places of its window; no gradient goes through the event."""
+    assert reading.numbers is not None, "a reading over time has its numbers"
+    steps, rows = steps_of(reading), reading.numbers.shape[1]
+    traces = steps.places // max(1, steps.count)
+    value = _term(term.arg, reading, guarded).expand(rows, steps.places)
+    laid = value.reshape(rows, traces, steps.count)
+    if term.since is None:
+        assert term.count is not None, "checked by wrong_shape"
+        counts = reading.numbers[term.count].astype(np.int64)
+        found = over_steps(term.op, laid, counts, steps.length, ahead=term.ahead)
+        return found.reshape(value.shape)
+    with torch.no_grad():
+        event = evaluate(term.since, replace(reading, offset=False) if reading.offset else reading)
+    event = event.expand(value.shape).reshape(laid.shape)
+    return since_event(term.op, laid, event >= 0, event < 0).reshape(value.shape)
+
+
 TERMS: dict[type[TermPart], Callable[[Any, Reading, bool], Tensor]] = {
     Slot: _slot,
     Param: _param,
@@ -455,6 +475,7 @@ TERMS: dict[type[TermPart], Callable[[Any, Reading, bool], Tensor]] = {
     Choose: _choose,
     Coalesce: _coalesce,
     Lag: _lag,
+    WindowReduce: _window_reduce,
 }
 """The tensor form of each kind of term; gradients come from it. Kernels that do not know a kind
 leave it to this form."""

@@ -34,7 +34,7 @@ def rows() -> Rows:
                 np.zeros_like(columns),
                 "output" if i in (3, 4, 6, 7, 8) else "input",
             )
-        for i in range(12):
+        for i in range(13):
             table.param(np.full(table.count, 1000.0 * number + i))
     return made
 

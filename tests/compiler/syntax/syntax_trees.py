@@ -30,6 +30,11 @@ NAMES = (
         "of",
         "within",
         "scope",
+        "last",
+        "since",
+        "becomes",
+        "true",
+        "for",
     ),
     *("ends", "between", "model", "unknown", "never", "over", "where", "require", "then", "rule"),
 )
@@ -81,7 +86,15 @@ def simple(value: object) -> object:
             return value
 
 
+@st.composite
+def _names(draw: st.DrawFn) -> tree.Word:
+    """A name. Its text is short, because Hypothesis rejects strategies with a long text."""
+    return tree.Word(span=SPAN, text=draw(st.sampled_from(NAMES)))
+
+
 def word(texts: tuple[str, ...] = NAMES) -> SearchStrategy[tree.Word]:
+    if texts is NAMES:
+        return _names()
     return st.sampled_from(texts).map(lambda text: tree.Word(span=SPAN, text=text))
 
 
@@ -103,7 +116,7 @@ in_class = terms.map(lambda term: tree.InClass(span=SPAN, term=term))
 variables = word(("p", "low", "zone"))
 quantities = st.builds(tree.Quantity, span=st.just(SPAN), value=numbers, unit=units)
 references = st.one_of(
-    st.sampled_from(NAMES).map(lambda name: tree.Reference(span=SPAN, name=name)),
+    _names().map(lambda name: tree.Reference(span=SPAN, name=name.text)),
     st.sampled_from(HEADERS).map(lambda name: tree.Reference(span=SPAN, name=name, quoted=True)),
 )
 _leaves: SearchStrategy[Expression] = st.one_of(
@@ -139,6 +152,22 @@ def _wider(inner: SearchStrategy[Expression]) -> SearchStrategy[Expression]:
             body=inner,
             variable=variables,
             source=patterns | in_class,
+        ),
+        st.builds(
+            tree.OverTime,
+            span=here,
+            function=word(),
+            body=inner | st.deferred(lambda: comparisons()),
+            direction=st.sampled_from(["last", "next"]),
+            lasting=quantities,
+        ),
+        st.builds(
+            tree.OverTime,
+            span=here,
+            function=word(),
+            body=inner | st.deferred(lambda: comparisons()),
+            direction=st.just("since"),
+            event=st.deferred(lambda: conditions),
         ),
     )
 
@@ -245,6 +274,8 @@ def _joined(inner: SearchStrategy[Condition]) -> SearchStrategy[Condition]:
         st.builds(
             tree.OnlyAfter, span=here, effect=inner, cause=inner, within=st.none() | quantities
         ),
+        st.builds(tree.Lasting, span=here, arg=inner, duration=quantities),
+        st.builds(tree.Becomes, span=here, arg=inner),
         st.builds(
             tree.OverMembers,
             span=here,
@@ -315,9 +346,10 @@ def _predictions(draw: st.DrawFn) -> tree.PredictKnowledge:
         return tree.PredictKnowledge(
             **_common(draw, True), clauses=(), otherwise=draw(st.none() | expressions)
         )
-    pairs = st.lists(st.tuples(conditions, expressions), min_size=1, max_size=2).map(tuple)
+    answers = expressions | word(TEXTS)
+    pairs = st.lists(st.tuples(conditions, answers), min_size=1, max_size=2).map(tuple)
     return tree.PredictKnowledge(
-        **_common(draw, False), clauses=draw(pairs), otherwise=draw(expressions)
+        **_common(draw, False), clauses=draw(pairs), otherwise=draw(st.none() | answers)
     )
 
 

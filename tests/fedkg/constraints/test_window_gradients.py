@@ -47,6 +47,7 @@ from fedkg.pack import (
     Until,
     View,
 )
+from fedkg.pack.terms import WindowReduce
 
 F64 = torch.float64
 OUT, OTHER, DATA = Slot(index=0, role="output"), Slot(index=1, role="output"), Slot(index=2)
@@ -113,6 +114,11 @@ def change(of: object) -> Sum:
     return Sum.model_validate({"args": [of, {"kind": "negate", "arg": earlier}]})
 
 
+def over_steps(op: str, **window: object) -> Formula:
+    """A limit on a number made of the values at several steps."""
+    return le(WindowReduce.model_validate({"op": op, "arg": OUT, **window}), LIMIT)
+
+
 OPERATORS: dict[str, tuple[Formula, bool]] = {
     **{
         op: (over(op, le(OUT, LIMIT)), False)
@@ -138,6 +144,18 @@ OPERATORS: dict[str, tuple[Formula, bool]] = {
     "coalesce": (le(Coalesce(args=(Slot(index=2), OUT)), OTHER), False),
     "known": (Implies(antecedent=Known(slot=2), consequent=le(OUT, LIMIT)), False),
     "lag": (le(change(OUT), LIMIT), False),
+    **{
+        f"{op} over {'next' if ahead else 'last'} steps": (
+            over_steps(op, count=HIGH, ahead=ahead),
+            False,
+        )
+        for op in ("sum", "mean", "min", "max")
+        for ahead in (False, True)
+    },
+    **{
+        f"{op} since an event": (over_steps(op, since=le(DATA, LIMIT)), False)
+        for op in ("sum", "mean", "min", "max")
+    },
     "lag in a window": (over("always", le(change(OUT), LIMIT)), False),
     "lag of members": (le(each_of(change(OUT), "sum"), LIMIT), True),
 }

@@ -15,10 +15,12 @@ from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
 from fedkg_compiler.syntax.tree import (
     AllOf,
     AnyOf,
+    Becomes,
     Condition,
     Follows,
     IfThen,
     IsClass,
+    Lasting,
     Membership,
     Monotone,
     Negation,
@@ -76,6 +78,13 @@ def condition(at: Statement, leaf: Leaf) -> Condition:
             )
         case "temporal":
             return _temporal(at, leaf)
+        case "lasting":
+            arg, duration = branches(leaf)
+            return Lasting(span=span, arg=condition(at, arg), duration=expression(at, duration))
+        case "becomes":
+            return Becomes(span=span, arg=condition(at, leaf.children[0]))
+        case "becomes_class":
+            return Becomes(span=span, arg=_is_class(at, leaf))
         case "until":
             return _until(at, leaf)
         case "only_after":

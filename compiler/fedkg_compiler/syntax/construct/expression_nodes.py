@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.construct.literal_nodes import plain, quantity, signed, term_name
-from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token
+from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
 from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
 from fedkg_compiler.syntax.tree import (
     Aggregate,
@@ -15,6 +15,7 @@ from fedkg_compiler.syntax.tree import (
     Arithmetic,
     Expression,
     InClass,
+    OverTime,
     Pattern,
     Raised,
     Reference,
@@ -50,6 +51,8 @@ def expression(at: Statement, leaf: Leaf) -> Expression:
             return call(at, leaf)
         case "aggregate":
             return _aggregate(at, leaf)
+        case "value_over_time" | "condition_over_time":
+            return _over_time(at, leaf)
         case name:
             parts = [expression(at, branch) for branch in branches(leaf)]
             return OPERATORS[name].of(span, parts)
@@ -156,4 +159,21 @@ def _aggregate(at: Statement, branch: Branch) -> Aggregate:
         body=expression(at, branches(branch)[0]),
         variable=variable,
         source=source,
+    )
+
+
+def _over_time(at: Statement, branch: Branch) -> OverTime:
+    # A condition contains values and a value may contain conditions.
+    from fedkg_compiler.syntax.construct.condition_nodes import condition
+
+    body, bound = branches(branch)
+    build = expression if branch.data == "value_over_time" else condition
+    since = bool(tokens(branch, "SINCE"))
+    return OverTime(
+        span=at.span(branch),
+        function=at.word(token(branch, "NAME")),
+        body=build(at, body),
+        direction="since" if since else "last" if tokens(branch, "LAST") else "next",
+        lasting=None if since else expression(at, bound),
+        event=condition(at, bound) if since else None,
     )

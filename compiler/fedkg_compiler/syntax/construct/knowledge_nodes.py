@@ -16,6 +16,7 @@ from fedkg_compiler.syntax.tree import (
     DecisionTable,
     EarlierModel,
     Example,
+    Expression,
     Infer,
     KeepSet,
     PredictKnowledge,
@@ -140,7 +141,7 @@ def _predict(at: Statement, branch: Branch) -> PredictKnowledge:
     clauses = []
     for clause in branches(branch, "predicted"):
         when, value = branches(clause)
-        clauses.append((condition(at, when), expression(at, value)))
+        clauses.append((condition(at, when), _answer(at, value)))
     last = branches(branch)[-1] if branches(branch) else None
     others = [
         branch
@@ -153,10 +154,17 @@ def _predict(at: Statement, branch: Branch) -> PredictKnowledge:
         output=plain(at, output),
         quantifier=options.quantifier(at, found["quantifier"]) if "quantifier" in found else None,
         clauses=tuple(clauses),
-        otherwise=expression(at, others[0]) if others else None,
+        otherwise=_answer(at, others[0]) if others else None,
         scope=options.scope(at, found),
         source=_source(at, branch),
     )
+
+
+def _answer(at: Statement, branch: Branch) -> Expression | Word:
+    """What a clause predicts: a value, or a class in quotes."""
+    if branch.data == "quoted_class":
+        return string(at, token(branch, "STRING"))
+    return expression(at, branch)
 
 
 def _set(at: Statement, branch: Branch) -> KeepSet:

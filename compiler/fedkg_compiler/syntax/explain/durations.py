@@ -32,6 +32,14 @@ def lasting(at: ParseFailure) -> Explanation | None:
         if found is not None and _is_time(found["time"]):
             word, time = found[0].split()[0], " ".join(found["time"].split())
             hint = _lasting(at, time)
+            if at.last is not None and at.last.type == "FOR":
+                return Explanation(
+                    "FKG017",
+                    "`for` is followed by `at least` here",
+                    f"if the condition has held that long, write `for at least {time}`; {hint}",
+                    start,
+                    start + len(word),
+                )
             return Explanation(
                 "FKG017",
                 f"`{word}` cannot state here how long a condition lasts",
@@ -111,6 +119,12 @@ def within_behind(at: ParseFailure) -> Explanation | None:
     if found is None:
         return None
     time = f"{found['number']} {found['unit']}" if found["unit"] else ""
+    if time and _is_time(time) and "OVER" in at.accepts:
+        return Explanation(
+            "FKG017",
+            "`within` goes with a condition, not with a number over time",
+            f"write: over last {time}; for the time to come: over next {time}",
+        )
     if time and _is_time(time):
         hint = (
             f"{_BEFORE}: `eventually within {time} ...` (at some time), `always within {time} ...`"
@@ -237,7 +251,7 @@ def _possible_starts(at: ParseFailure) -> list[int]:
         *(
             token.start_pos
             for token in tokens
-            if token.type in ("NAME", "UNIT") or str(token) == "at"
+            if token.type in ("NAME", "UNIT") or str(token) in ("at", "for")
         ),
     ]
 

@@ -99,14 +99,20 @@ def _listed(at: ParseFailure) -> Explanation | None:
 
 
 def aggregate_over_time(at: ParseFailure) -> Explanation | None:
-    """``sum of p over 10 min``: an aggregate over a time instead of members."""
+    """``sum of p over 10 min``: a time without the direction in which it lies."""
     last = at.last
-    if last is None or str(last) != "over" or at.accepts != {"VAR"} or not at.bad[:1].isdigit():
+    if last is None or str(last) != "over" or "VAR" not in at.accepts or not at.bad[:1].isdigit():
         return None
+    if "LAST" in at.accepts:
+        return Explanation(
+            "FKG002",
+            f"`last` or `next` is missing before `{at.bad_unit}`",
+            "write: mean of p over last 10 min; of members: sum of flow(?p) over ?p where { ... }",
+        )
     return Explanation(
         "FKG002",
         f"`over` is followed by members, not by a time: `{at.bad_unit}`",
-        "write: sum of flow(?p) over ?p where { ... }; for conditions over a time: "
+        "write: all of (...) over ?p where { ... }; for conditions over a time: "
         "always within 10 min ..., eventually within 10 min ...",
     )
 

@@ -236,7 +236,7 @@ def late_option(at: ParseFailure) -> Explanation | None:
     hint = "options come before require: rule NAME kind capacity weight 2 require ..."
     if at.bad in OPTION_WORDS:
         return Explanation("FKG015", f"`{at.bad}` comes after the condition", hint)
-    if at.last is not None and str(at.last) in OPTION_WORDS and at.last.type == "UNIT":
+    if at.last is not None and str(at.last) in OPTION_WORDS and at.last.type in ("UNIT", "FOR"):
         start = at.last.start_pos
         return Explanation(
             "FKG015", f"`{at.last}` comes after the condition", hint, start, start + len(at.last)

@@ -19,6 +19,7 @@ from fedkg_compiler.syntax.tree import (
     DecisionTable,
     EarlierModel,
     Example,
+    Expression,
     Infer,
     KeepSet,
     Label,
@@ -310,7 +311,7 @@ def _clauses_or_file(node: RangeKnowledge | PredictKnowledge) -> StatementParts:
         else []
     )
     if isinstance(node, PredictKnowledge):
-        pairs = [(when, f"predict {expression(value)}") for when, value in node.clauses]
+        pairs = [(when, f"predict {_answer(value)}") for when, value in node.clauses]
     clauses += [
         Clause(text="when", formula=when, behind=then, span=when.span) for when, then in pairs
     ]
@@ -318,10 +319,14 @@ def _clauses_or_file(node: RangeKnowledge | PredictKnowledge) -> StatementParts:
         last = (
             _choice(node.otherwise)
             if isinstance(node.otherwise, Choice)
-            else f"predict {expression(node.otherwise)}"
+            else f"predict {_answer(node.otherwise)}"
         )
         clauses.append(Clause(text=f"otherwise {last}", span=node.otherwise.span))
     return StatementParts(first=first, clauses=tuple(clauses), gap="  ")
+
+
+def _answer(node: Expression | Word) -> str:
+    return literals.text(node.text) if isinstance(node, Word) else expression(node)
 
 
 def _choice(node: Choice) -> str:

@@ -13,11 +13,13 @@ from fedkg_compiler.syntax.printing.patterns import members
 from fedkg_compiler.syntax.tree import (
     AllOf,
     AnyOf,
+    Becomes,
     Comparison,
     Condition,
     Follows,
     IfThen,
     IsClass,
+    Lasting,
     Membership,
     Monotone,
     Negation,
@@ -29,12 +31,12 @@ from fedkg_compiler.syntax.tree import (
 )
 
 WIDTH = 100
-_FORMULA, _CHAIN, _ATOM = range(3)
+_FORMULA, _CHAIN, _HELD, _ATOM = range(4)
 # before one of these, `closed` would be read as the name of a signal
 _GOES_ON = re.compile(r"[-+*/^<>=!≤≥≠]|(?:is|in|never|of|not\s+in)\b")
 # after `within` and its length, one of these would belong to the whole condition
 _COMES_AFTER = re.compile(
-    r"(?:allow|and|ends|is|never|only|or|otherwise|over|predict|since|step|then|time|trace|until|when|within)\b"
+    r"(?:allow|and|becomes|ends|for|is|never|only|or|otherwise|over|predict|since|step|then|time|trace|until|when|within)\b"
 )
 _LETTER = re.compile(r"[^\W\d_]|[°%‰€℃]")
 
@@ -62,9 +64,9 @@ def broken(node: Condition, column: int, indent: int, level: int = _FORMULA) -> 
         case AllOf() | AnyOf():
             word = "and" if isinstance(node, AllOf) else "or"
             first, *rest = node.args
-            lines = [broken(first, column, indent + 2, _ATOM)]
+            lines = [broken(first, column, indent + 2, _HELD)]
             lines += [
-                f"{word} {broken(arg, indent + len(word) + 1, indent + 2, _ATOM)}" for arg in rest
+                f"{word} {broken(arg, indent + len(word) + 1, indent + 2, _HELD)}" for arg in rest
             ]
             return edge.join(lines)
         case IfThen():
@@ -92,8 +94,13 @@ def broken(node: Condition, column: int, indent: int, level: int = _FORMULA) -> 
             return f"{left}{edge}only after {right}" + (
                 f" within {expression(node.within)}" if node.within else ""
             )
+        case Lasting():
+            arg = broken(node.arg, column, indent + 2, _ATOM)
+            return f"{arg}{edge}for at least {expression(node.duration)}"
+        case Becomes() if not _is_edge_of_class(node):
+            return f"{broken(node.arg, column, indent + 2, _ATOM)}{edge}becomes true"
         case Negation():
-            return f"not {broken(node.arg, column + 4, indent + 2, _ATOM)}"
+            return f"not {broken(node.arg, column + 4, indent + 2, _HELD)}"
         case Comparison():
             return _comparison(node, edge)
         case OverMembers():
@@ -112,8 +119,15 @@ def _level(node: Condition) -> int:
             return _FORMULA
         case AllOf() | AnyOf():
             return _CHAIN
+        case Negation():
+            return _HELD
         case _:
             return _ATOM
+
+
+def _is_edge_of_class(node: Becomes) -> bool:
+    """Whether it is written ``valve becomes on``."""
+    return isinstance(node.arg, IsClass) and not node.arg.negated
 
 
 def _flat(node: Condition, level: int) -> str:
@@ -127,12 +141,13 @@ def _written(node: Condition) -> str:
         case Comparison():
             return _comparison(node)
         case IsClass():
-            value = {
-                "name": node.value.text,
-                "string": text(node.value.text),
-                "variable": f"?{node.value.text}",
-            }[node.form]
-            return f"{expression(node.subject)} is {'not ' if node.negated else ''}{value}"
+            return _is_class(node, "is not" if node.negated else "is")
+        case Becomes(arg=IsClass(negated=False) as arg):
+            return _is_class(arg, "becomes")
+        case Becomes():
+            return f"{_flat(node.arg, _ATOM)} becomes true"
+        case Lasting():
+            return f"{_flat(node.arg, _ATOM)} for at least {expression(node.duration)}"
         case Membership():
             return (
                 f"{expression(node.subject)} {'not ' if node.negated else ''}in"
@@ -143,11 +158,11 @@ def _written(node: Condition) -> str:
             feature = f" as {head(node.feature)} rises" if node.feature else ""
             return f"{expression(node.subject)} never {node.direction}{group}{feature}"
         case Negation():
-            return f"not {_flat(node.arg, _ATOM)}"
+            return f"not {_flat(node.arg, _HELD)}"
         case AllOf():
-            return " and ".join(_flat(arg, _ATOM) for arg in node.args)
+            return " and ".join(_flat(arg, _HELD) for arg in node.args)
         case AnyOf():
-            return " or ".join(_flat(arg, _ATOM) for arg in node.args)
+            return " or ".join(_flat(arg, _HELD) for arg in node.args)
         case IfThen():
             return f"if {_flat(node.antecedent, _CHAIN)} then {_flat(node.consequent, _FORMULA)}"
         case Temporal():
@@ -172,6 +187,15 @@ def _written(node: Condition) -> str:
             )
         case _:
             assert_never(node)
+
+
+def _is_class(node: IsClass, word: str) -> str:
+    value = {
+        "name": node.value.text,
+        "string": text(node.value.text),
+        "variable": f"?{node.value.text}",
+    }[node.form]
+    return f"{expression(node.subject)} {word} {value}"
 
 
 def _comparison(node: Comparison, gap: str = " ") -> str:

@@ -9,6 +9,7 @@ from fedkg_compiler.syntax.tree import (
     Apply,
     Arithmetic,
     Expression,
+    OverTime,
     Quantity,
     Raised,
     Reference,
@@ -52,6 +53,8 @@ def _written(node: Expression) -> tuple[int, str]:
                     f" {members(node.source)}"
                 ),
             )
+        case OverTime():
+            return OPERAND, _over_time(node)
         case Operator():
             return node.written(_at)
 
@@ -60,6 +63,22 @@ def apply(node: Apply) -> str:
     """``operational_range(volume, low = 10)``."""
     named = (f"{word.text} = {expression(value)}" for word, value in node.named)
     return f"{node.name.text}({', '.join([*map(expression, node.args), *named])})"
+
+
+def _over_time(node: OverTime) -> str:
+    # A condition contains values and a value may contain conditions.
+    from fedkg_compiler.syntax.printing.conditions import condition
+
+    body = (
+        _at(node.body, PRODUCT)
+        if isinstance(node.body, Expression)
+        else f"({condition(node.body)})"
+    )
+    if node.event is not None:
+        return f"{node.function.text} of {body} since ({condition(node.event)})"
+    assert node.lasting is not None, "it has a duration or an event"
+    duration = expression(node.lasting)
+    return f"{node.function.text} of {body} over {node.direction} {duration}"
 
 
 def _arithmetic(node: Arithmetic) -> tuple[int, str]:

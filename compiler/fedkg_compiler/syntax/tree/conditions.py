@@ -143,6 +143,21 @@ class OnlyAfter(Tree):
     within: Expression | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting(Tree):
+    """``c for at least 15 min``: c has held for that long."""
+
+    arg: Condition
+    duration: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Becomes(Tree):
+    """``c becomes true``, ``valve becomes on``: c holds, and did not hold in the step before."""
+
+    arg: Condition
+
+
 Condition = (
     Comparison
     | IsClass
@@ -157,4 +172,6 @@ Condition = (
     | OnlyAfter
     | Follows
     | OverMembers
+    | Lasting
+    | Becomes
 )

@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from typing_extensions import override
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree.node import Tree, Word
 from fedkg_compiler.syntax.tree.quantifiers import InClass, Pattern
+
+if TYPE_CHECKING:
+    from fedkg_compiler.syntax.tree.conditions import Condition
 
 SUM, PRODUCT, FACTOR, POWER, OPERAND = range(5)
 """How tightly the operators bind, loosest first."""
@@ -142,6 +145,23 @@ class Aggregate(Tree):
     source: Pattern | InClass
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverTime(Tree):
+    """``mean of flow over last 1 h``, ``count of (flow > 5 kg/h) since (valve becomes on)``: a
+    number made of the values, or of a condition, at several steps.
+
+    Attributes:
+        lasting: the duration or number of steps of ``over last`` and ``over next``.
+        event: the condition of ``since``.
+    """
+
+    function: Word
+    body: Expression | Condition
+    direction: Literal["last", "next", "since"]
+    lasting: Expression | None = None
+    event: Condition | None = None
+
+
 Expression = (
     Quantity
     | Reference
@@ -153,6 +173,7 @@ Expression = (
     | Past
     | Ago
     | Aggregate
+    | OverTime
 )
 
 OPERATORS: dict[str, type[Negative | Past | Ago]] = {

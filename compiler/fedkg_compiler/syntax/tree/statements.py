@@ -163,14 +163,15 @@ class RangeKnowledge(Tree):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictKnowledge(Tree):
     """``predict knowledge name of output when c predict e ... otherwise predict e``; or the clauses
-    from a table or model.
+    from a table or model. A word is a class in quotes. Without `otherwise` the knowledge says
+    nothing where no clause applies.
     """
 
     name: Word
     output: Word
     quantifier: Quantifier | None
-    clauses: tuple[tuple[Condition, Expression], ...]
-    otherwise: Expression | None
+    clauses: tuple[tuple[Condition, Expression | Word], ...]
+    otherwise: Expression | Word | None
     scope: Word | None = None
     source: DecisionTable | EarlierModel | None = None
 

@@ -1,0 +1,200 @@
+"""Numbers made of several steps: ``mean of flow over last 1 h``, ``starts of (pump is on) since
+(shift becomes A)``.
+
+Six of the nine words are written with one node of the pack, a sum, mean, minimum or maximum over a
+window: a condition is counted as a sum of 1 where it holds and 0 where it does not.
+
+Letter: R bank rows of the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from fedkg._internal.name_matching import did_you_mean
+from fedkg.pack import Choose, Formula, Term
+from fedkg.pack.terms import Lag, WindowReduce
+from fedkg.units.text import parse_unit
+from fedkg.units.unit import NUMBER, Unit
+from fedkg_compiler.binding.aggregates import ELSEWHERE
+from fedkg_compiler.binding.arithmetic import add, divide
+from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
+from fedkg_compiler.binding.row_order_requirement import in_time
+from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.temporal import becomes
+from fedkg_compiler.binding.window_binder import is_mined, window_steps
+from fedkg_compiler.syntax.tree import Condition, Expression, OverTime
+
+Bind = Callable[[Expression, Scope], Value | None]
+"""What binds the values inside: `expression_binder.bind`."""
+
+Op = Literal["sum", "mean", "min", "max"]
+OF_VALUES: dict[str, Op | None] = {
+    "sum": "sum",
+    "mean": "mean",
+    "min": "min",
+    "max": "max",
+    "rate": None,
+}
+"""The words before `of` and a value. A rate is a difference of two values."""
+
+OF_CONDITIONS: dict[str, Op] = {"count": "sum", "share": "mean", "duration": "sum", "starts": "sum"}
+"""The words before `of` and a condition, and what each makes of its indicator."""
+
+UNITS_OF_TIME = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
+
+
+def over_time(node: OverTime, scope: Scope, bind: Bind) -> Value | None:
+    """The value of a number over time; report and return None if it has none."""
+    word = node.function.text
+    is_value = isinstance(node.body, Expression)
+    if word not in (OF_VALUES if is_value else OF_CONDITIONS):
+        _complain_of_word(node, is_value, scope)
+        return None
+    if isinstance(node.body, Expression):
+        return _of_value(node, node.body, scope, bind)
+    return _of_condition(node, node.body, scope)
+
+
+def _complain_of_word(node: OverTime, is_value: bool, scope: Scope) -> None:
+    word = node.function.text
+    known, other = (OF_VALUES, OF_CONDITIONS) if is_value else (OF_CONDITIONS, OF_VALUES)
+    if word in other:
+        message = f"`{word}` takes a {'condition' if is_value else 'value'} over time"
+        advice = (
+            f"write a condition in parentheses: {word} of (x > 5) over last 1 h"
+            if is_value
+            else "of a condition take the share of time, the count, the duration or the starts"
+        )
+    else:
+        message = f"`{word}` makes no number of several steps"
+        words = ", ".join(known)
+        advice = (
+            f"did you mean `{ELSEWHERE[word]}`?"
+            if ELSEWHERE.get(word) in known
+            else did_you_mean(word, known, f"write one of {words}")
+        )
+    scope.problems.error("FKG202", node.function.span, message, advice)
+
+
+def _of_value(node: OverTime, body: Expression, scope: Scope, bind: Bind) -> Value | None:
+    value = bind(body, scope)
+    if value is None:
+        return None
+    if isinstance(value, Fixed):
+        scope.problems.error(
+            "FKG262", body.span, "a number is the same at every step", "write the number alone"
+        )
+        return None
+    op = OF_VALUES[node.function.text]
+    if op is None:
+        return _rate(node, value, scope, bind)
+    window = _window(node, scope)
+    if window is None:
+        return None
+    if op == "sum" and value.unit is not None and value.unit.affine:
+        message = f"values in {value.unit.text} cannot be added: their zero is not zero"
+        advice = f"take their mean, or declare the signal in {value.unit.step_text} first"
+        scope.problems.error("FKG215", body.span, message, advice)
+        return None
+    plain = value.plain and op != "sum"
+    return replace(value, term=window(op, value.term), span=node.span, plain=plain)
+
+
+def _rate(node: OverTime, value: Moving, scope: Scope, bind: Bind) -> Value | None:
+    """The difference between the two ends of the window, divided by its duration."""
+    if node.lasting is None or node.direction != "last":
+        message = "a rate compares the value with the one a duration ago"
+        advice = f"write: {node.function.text} of x over last 10 min"
+        scope.problems.error("FKG202", node.function.span, message, advice)
+        return None
+    steps = window_steps(node.lasting, node.span, scope)
+    duration = bind(node.lasting, scope)
+    if steps is None or not isinstance(duration, Fixed):
+        return None
+    if duration.unit is None:  # a number of steps
+        length = _step_length(node, scope)
+        if length is None:
+            return None
+        duration = replace(duration, values=steps * length[0], unit=length[1])
+    lag = Lag(steps=scope.rows.param(steps).index, arg=value.term)
+    change = add(value, replace(value, term=lag), "-", node.span, scope)
+    return None if change is None else divide(change, duration, node.span, scope)
+
+
+def _of_condition(node: OverTime, body: Condition, scope: Scope) -> Value | None:
+    """The sum or mean of a number where the condition holds and 0 where it does not."""
+    formula, window, word = _condition(body, scope), _window(node, scope), node.function.text
+    amount, unit = 1.0, NUMBER
+    if word == "duration":
+        length = _step_length(node, scope)
+        if length is None:
+            return None
+        amount, unit = length
+    if formula is None or window is None:
+        return None
+    if word == "starts":
+        formula = becomes(formula, node.span, scope)
+        if formula is None:
+            return None
+    indicator = Choose(
+        condition=formula,
+        then=scope.rows.param(np.array(amount)),
+        otherwise=scope.rows.param(np.array(0.0)),
+    )
+    return Moving(term=window(OF_CONDITIONS[word], indicator), unit=unit, span=node.span)
+
+
+def _window(node: OverTime, scope: Scope) -> Callable[[Op, Term], WindowReduce] | None:
+    """What makes a number of a term's values in the window; None where the window is wrong."""
+    if node.event is not None:
+        in_time(node.span, scope)
+        if is_mined("a number over time", "add a column with it to the table", node.span, scope):
+            return None
+        event = _condition(node.event, scope)
+        return None if event is None else _since(event)
+    assert node.lasting is not None, "it has a duration or an event"
+    steps = window_steps(node.lasting, node.span, scope)
+    if steps is None:
+        return None
+    count, ahead = scope.rows.param(steps).index, node.direction == "next"
+    return lambda op, term: WindowReduce(op=op, count=count, ahead=ahead, arg=term)
+
+
+def _since(event: Formula) -> Callable[[Op, Term], WindowReduce]:
+    return lambda op, term: WindowReduce(op=op, arg=term, since=event)
+
+
+def _condition(node: Condition, scope: Scope) -> Formula | None:
+    """The formula of a condition inside a value; its margins are not those of the rule."""
+    # Values are bound by conditions, which bind values.
+    from fedkg_compiler.binding.condition_binder import condition
+
+    return condition(node, replace(scope, compared=[]))
+
+
+def _step_length(node: OverTime, scope: Scope) -> tuple[float, Unit] | None:
+    """How long a step is, in the largest unit in which that is a whole number.
+
+    Reports and returns None if the timeline does not say it.
+    """
+    timing = scope.names.timing
+    if timing.step is None:
+        if not timing.step_broken and scope.problems.fresh("no step", node.span):
+            scope.problems.error(
+                "FKG250",
+                node.span,
+                "nothing says how long a step is",
+                "write the time from one row to the next: timeline step 5 min",
+            )
+        return None
+    for text, seconds in UNITS_OF_TIME:
+        unit = parse_unit(text)
+        if isinstance(unit, Unit) and (timing.step / seconds).is_integer():
+            return timing.step / seconds, unit
+    second = parse_unit("s")
+    return (timing.step, second) if isinstance(second, Unit) else None
