@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from fedkg.federated import Algorithm, Problem, Settings
 from fedkg.jobs.comparison_metric import Measure
 from fedkg.jobs.folder import Row
+from fedkg.jobs.rules_alone import RulesAlone
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trials import TrialConfig
 from fedkg.learned_knowledge import TimeRange
@@ -112,6 +113,12 @@ class Experiment(Protocol):
 
     def checks(self, config: TrialConfig) -> list[Row]:
         """Rows of `checks.csv`: the rules on the data alone."""
+        ...
+
+    def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
+        """The control without learning on the test samples; None without rules about outputs, and
+        for tasks that have none.
+        """
         ...
 
     def build_trial(self, config: TrialConfig) -> Trial:

@@ -49,6 +49,7 @@ from fedkg.jobs.job_privacy import privacy_rows
 from fedkg.jobs.rank_protocol import broadcast_job, broadcast_trial
 from fedkg.jobs.recovery import Recovery, recover
 from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.rules_alone import as_json, describe_rules_alone
 from fedkg.jobs.run_setup import reject_changed_job, reopen_run, write_initial_files
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job, read_job, with_absolute_paths
@@ -523,7 +524,13 @@ class _Runner:
         unknown = unevaluated_rules.find_unevaluated(
             *(self.folder.rows(name) for name in ("rules.csv", "checks.csv"))
         )
+        control = self.experiment.rules_alone(self.configs[0])
         said = [
+            *(
+                [describe_rules_alone(control, self.configs, results, self.experiment.measure)]
+                if control is not None
+                else []
+            ),
             *describe_comparison(results, target),
             *describe_local_training(results),
             *describe_forecasts(self.configs, self.folder.rows("forecasts.csv")),
@@ -543,6 +550,7 @@ class _Runner:
             "trivial": None if math.isnan(measure.trivial) else measure.trivial,
             "sentences": said,
             "rows": results,
+            "rules_alone": as_json(control),
             "rules": rules,
             "not_evaluated": unknown,
         }

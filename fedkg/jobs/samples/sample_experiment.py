@@ -30,6 +30,12 @@ from fedkg.jobs.folder import Row
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed, protect_algorithm
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.rules_alone import (
+    RulesAlone,
+    classes_control,
+    detection_control,
+    regression_control,
+)
 from fedkg.jobs.samples.causal_state_inputs import AugmentedSamples, augment_samples
 from fedkg.jobs.samples.inputs import ModelInputs, build_inputs
 from fedkg.jobs.samples.knowledge_inputs import (
@@ -48,6 +54,7 @@ from fedkg.jobs.samples.sample_trial import SampleTrial
 from fedkg.jobs.samples.samples import (
     SERVER,
     TEST,
+    TRAIN,
     Index,
     Samples,
     SiteSplit,
@@ -182,6 +189,47 @@ class SampleExperiment:
     def checks(self, config: TrialConfig) -> list[Row]:
         """See `Ground.checks`."""
         return check_data_set(self.pack, self.samples.uncut_rows, self.job)
+
+    def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
+        """See `Experiment.rules_alone`; forecasts have no such control."""
+        rules, test = self._rules(config), self.samples.rows(TEST)
+        if rules.rows is None or not len(test):
+            return None
+        index = torch.from_numpy(test)
+        x, keys = self._inputs(config).rows_at(index).double(), rules.codes_at(index)
+        y = torch.from_numpy(self.samples.scaled.y)
+        known = y[
+            torch.from_numpy(self.samples.rows(TRAIN if self.job.privacy is None else SERVER))
+        ]
+        match self.samples.source.task:
+            case "detection":
+                return detection_control(
+                    rules.rows,
+                    x,
+                    y[index],
+                    positives_prevail=bool((known > 0.5).double().mean() > 0.5),
+                    keys=keys,
+                )
+            case "classes":
+                classes = len(self.samples.source.classes)
+                return classes_control(
+                    rules.rows,
+                    x,
+                    y[index],
+                    classes=classes,
+                    majority=int(torch.bincount(known.long(), minlength=classes).argmax()),
+                    keys=keys,
+                )
+            case _:
+                assert self.samples.scaled.outputs is not None, "numbers are scaled"
+                return regression_control(
+                    rules.rows,
+                    x,
+                    y[index],
+                    mean=float(known.double().nanmean()),
+                    scale=float(self.samples.scaled.outputs.std[0]),
+                    keys=keys,
+                )
 
     def build_trial(self, config: TrialConfig) -> SampleTrial:
         """See `Ground.course`."""

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+
 from fedkg.constraints import ConstraintModule
 from fedkg.federated import Algorithm, Problem, Scorer, Settings
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of, f1_of_constant_alarm
 from fedkg.jobs.data_checks import check_tables
 from fedkg.jobs.folder import Row
 from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.rules_alone import RulesAlone, detection_control
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.set_distances import set_distance_rows, trial_sets
 from fedkg.jobs.tables.probe import probe_rows
@@ -20,6 +23,7 @@ from fedkg.jobs.tables.rule_evaluation import (
     empty_tally,
     intact_frames,
     probe_scorer,
+    row_codes,
     rule_table,
 )
 from fedkg.jobs.tables.site_results import site_result_rows
@@ -164,6 +168,26 @@ class TableExperiment:
         """See `Ground.checks`."""
         sites = list(self.rows_by_split[config.split_key].frames.values())
         return check_tables(self.pack, intact_frames(self.prepared, sites))
+
+    def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
+        """See `Experiment.rules_alone`."""
+        prepared = self.prepared
+        if not any(rule.output for rule in prepared.pack.manifest.rules):
+            return None
+        server = prepared.targets(prepared.server)
+        prevail = (
+            prepared.positives > prepared.negatives
+            if self.job.privacy is None
+            else bool(server.mean() > 0.5)
+        )
+        module = constraint_module(prepared)
+        return detection_control(
+            module,
+            prepared.inputs(prepared.test, torch.float64),
+            prepared.targets(prepared.test),
+            positives_prevail=prevail,
+            keys=row_codes(prepared, module, prepared.test),
+        )
 
     def build_trial(self, config: TrialConfig) -> TableTrial:
         """See `Ground.course`."""
