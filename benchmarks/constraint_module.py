@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from packs.random_packs import drawn_pack, module_of
+from packs.pack_from_arrays import drawn_pack, module_of
 from reporting.rows import compare
 from torch import Tensor
 

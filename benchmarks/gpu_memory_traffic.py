@@ -43,7 +43,7 @@ from unittest.mock import patch
 
 import sympy
 import torch
-from packs.random_packs import drawn_pack, module_of
+from packs.pack_from_arrays import drawn_pack, module_of
 from temporal_robustness import BATCH, LENGTH, OUTPUTS, SHAPES, SIGNALS, plant
 from torch import Tensor
 from torch._inductor import compile_fx

@@ -24,7 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from packs.random_packs import drawn_pack, module_of
+from packs.pack_from_arrays import drawn_pack, module_of
 from reporting.rows import Row, compare
 
 from fedkg.constraints import ConstraintModule

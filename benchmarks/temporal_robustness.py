@@ -30,7 +30,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from packs.random_packs import Part, drawn_pack, module_of
+from packs.pack_from_arrays import Part, drawn_pack, module_of
 from reporting.rows import Row, compare, missing, without_peer
 from torch import Tensor
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.authoring.fixes import Mended
     from fedkg_compiler.compilation import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
-    from fedkg_compiler.inputs import Inputs
+    from fedkg_compiler.input_tracking import Inputs
     from fedkg_compiler.reason.describe import Description
     from fedkg_compiler.reason.difference import RuleDifference
     from fedkg_compiler.reason.row_provenance import Origin
@@ -228,7 +228,7 @@ def check_with_inputs(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]
     graphs.
     """
     with needs_compiler("compiling rules"):
-        from fedkg_compiler.inputs import recording
+        from fedkg_compiler.input_tracking import recording
 
         with recording() as inputs:
             return check(paths), inputs
@@ -366,7 +366,7 @@ def is_authored(path: str | Path) -> bool:
     """Return whether a file is input of the compiler (rules, queries, shapes, graphs) rather than a
     pack or table.
     """
-    from fedkg_compiler.inputs import (
+    from fedkg_compiler.input_tracking import (
         GRAPH_SUFFIXES,
         QUERY_SUFFIXES,
         RULE_SUFFIXES,
@@ -385,14 +385,14 @@ def parse_sources(arguments: Sequence[str]) -> list[str | Path]:
     """Turn command-line arguments into paths; keep endpoint addresses, because a path would lose a
     slash.
     """
-    from fedkg_compiler.inputs import is_endpoint
+    from fedkg_compiler.input_tracking import is_endpoint
 
     return [argument if is_endpoint(argument) else Path(argument) for argument in arguments]
 
 
 def is_graph(path: str | Path) -> bool:
     """Return whether a file is read as a graph, which may contain shapes."""
-    from fedkg_compiler.inputs import GRAPH_SUFFIXES
+    from fedkg_compiler.input_tracking import GRAPH_SUFFIXES
 
     return Path(path).suffix.lower() in GRAPH_SUFFIXES
 
@@ -494,7 +494,7 @@ def resolve_source(path: str | Path) -> str | Path:
     """Return the compiler's input: an endpoint address, a store, or the path of an existing file.
     Raises UsageError.
     """
-    from fedkg_compiler.inputs import is_endpoint, is_store
+    from fedkg_compiler.input_tracking import is_endpoint, is_store
 
     return path if is_endpoint(path) or is_store(Path(path)) else require_file(path)
 

@@ -102,7 +102,7 @@ def load_store(
         FedkgError: the store is damaged.
     """
     with needs_compiler("loading graphs"):
-        from fedkg_compiler.inputs import is_endpoint
+        from fedkg_compiler.input_tracking import is_endpoint
         from fedkg_compiler.ontology.stores.store_loading import load_files
 
         loaded, diagnostics = load_files(
@@ -126,7 +126,7 @@ def store_facts(folder: str | Path) -> dict[str, Any]:
     damaged.
     """
     with needs_compiler("reading a store"):
-        from fedkg_compiler.inputs import is_store
+        from fedkg_compiler.input_tracking import is_store
         from fedkg_compiler.ontology.stores.folder import read_state
         from fedkg_compiler.ontology.stores.problem import StoreProblem
 

@@ -27,7 +27,7 @@ from typing import Any
 from fedkg.pack_bytes import EncodedPack, PackCounts
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span
-from fedkg_compiler.inputs import Inputs, recording
+from fedkg_compiler.input_tracking import Inputs, recording
 
 WORTH = 0.5
 """Seconds that a compilation must take to be kept."""

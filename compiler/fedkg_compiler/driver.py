@@ -33,7 +33,13 @@ from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, is_endpoint, is_store, read_bytes
+from fedkg_compiler.input_tracking import (
+    GRAPH_SUFFIXES,
+    QUERY_SUFFIXES,
+    is_endpoint,
+    is_store,
+    read_bytes,
+)
 from fedkg_compiler.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.statement_binder import bind_statements

@@ -364,7 +364,7 @@ def at_rest_by(series: Series, known: Sequence[Moments], rates: Rates) -> Learnt
     """The same from averages of each client; `series` says who the clients are and who may drive
     whom.
     """
-    from fedkg.granger.recursion_fixed_point import resting
+    from fedkg.granger.learning_fixed_point import resting
 
     total = sum(len(client.transition) for client in series.clients)
     row, thetas, losses = np.zeros((total, series.lags * total)), [], []

@@ -2,7 +2,7 @@
 
 from fedkg.projection.balls import L1Ball, L2Ball, LInfBall
 from fedkg.projection.boxes import Affine, Box, HalfSpace
-from fedkg.projection.closed_forms import recognise_closed_form
+from fedkg.projection.closed_form_recognition import recognise_closed_form
 from fedkg.projection.composite_sets import Intersection, Product
 from fedkg.projection.cones import SecondOrderCone
 from fedkg.projection.monotone import MonotoneCone

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.errors import SetError
-from fedkg.projection.closed_forms import recognise_closed_form
+from fedkg.projection.closed_form_recognition import recognise_closed_form
 from fedkg.projection.declared_shapes import KEY, FieldShape, check_shapes
 from fedkg.projection.polytope_gradient import nearest_points
 from fedkg.projection.polytope_nearest import prove_empty

@@ -12,7 +12,7 @@ from fedkg.limits import read_file
 from fedkg_compiler.diagnostics.fixes import put_in
 from fedkg_compiler.diagnostics.record import Diagnostic, Fix
 from fedkg_compiler.driver import compile_rules
-from fedkg_compiler.inputs import GRAPH_SUFFIXES, instead
+from fedkg_compiler.input_tracking import GRAPH_SUFFIXES, instead
 from fedkg_compiler.syntax.source_text import decode
 
 MAX_ROUNDS = 20

@@ -17,7 +17,7 @@ from fedkg_compiler.binding.quantifier_values import Cell, Environment, unknown
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.inputs import read_bytes
+from fedkg_compiler.input_tracking import read_bytes
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, RdfTerm, local_name
 from fedkg_compiler.ontology.standard_vocabularies import OWL, RDFS
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier, Word

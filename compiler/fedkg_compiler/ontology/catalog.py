@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedkg.errors import FedkgError
-from fedkg_compiler.inputs import read_bytes
+from fedkg_compiler.input_tracking import read_bytes
 from fedkg_compiler.resources import data_folder
 
 

@@ -18,7 +18,7 @@ from fedkg.errors import FedkgError
 from fedkg.limits import explain_raise, limit
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
-from fedkg_compiler.inputs import ABSENT, is_endpoint, note, read_bytes
+from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
 from fedkg_compiler.ontology import binary_relations
 from fedkg_compiler.ontology.added_files import local
 from fedkg_compiler.ontology.alignment.accepted import accepted

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.inputs import note
+from fedkg_compiler.input_tracking import note
 from fedkg_compiler.ontology.catalog import Added, Catalog
 from fedkg_compiler.ontology.rdf_reader import Document, read_file
 from fedkg_compiler.ontology.spans import point, report

@@ -15,7 +15,7 @@ import pyoxigraph as ox
 
 from fedkg.limits import explain_raise, limit, require_within_limit
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.inputs import read_bytes
+from fedkg_compiler.input_tracking import read_bytes
 from fedkg_compiler.ontology.blank_node_names import as_kept, names_by_content, renamed
 from fedkg_compiler.ontology.bulk_loading import LARGE, LaterTriples, read_at_once
 from fedkg_compiler.ontology.decoding import decode

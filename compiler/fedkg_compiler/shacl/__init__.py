@@ -14,7 +14,7 @@ from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.inputs import find, read_bytes
+from fedkg_compiler.input_tracking import find, read_bytes
 from fedkg_compiler.syntax.tree import Load, RuleFile
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.signal_columns import Sources
-from fedkg_compiler.inputs import find, read_bytes
+from fedkg_compiler.input_tracking import find, read_bytes
 from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.sparql.query_forms import Reader
 from fedkg_compiler.sparql.query_text import QueryText

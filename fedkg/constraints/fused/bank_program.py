@@ -21,7 +21,7 @@ from fedkg.constraints.engine.evaluation import HAIR, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.penalty import UNREACHABLE
 from fedkg.constraints.engine.unknown import between, strict_step
-from fedkg.constraints.fused.machine import ENTRIES
+from fedkg.constraints.fused.bank_execution import ENTRIES
 from fedkg.constraints.fused.program import Program, Window
 from fedkg.constraints.fused.robustness import robustness_program
 from fedkg.constraints.fused.violation_program import missing_program

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from fedkg._internal.threads import run_in_parts
 from fedkg.constraints.engine.penalty import PenaltyForm
-from fedkg.constraints.fused import machine
+from fedkg.constraints.fused import bank_execution
 from fedkg.constraints.fused.bank_program import Fused, loops
 from fedkg.constraints.fused.batch import PART, FusedBatch
 from fedkg.constraints.fused.penalty_loops import HINGE, LOG_BARRIER, SLOPES, SQUARED
@@ -70,7 +70,7 @@ class Call(NamedTuple):
         batch, rows, fires = self.batch, self.last - self.first, self.fused.program.refuted >= 0
         into = batch.inputs.new_empty(rows, batch.places)
         fired = into.new_zeros(rows if fires else 0, batch.places, dtype=torch.bool)
-        _values(self, machine.NUDGED, into, int(fires), fired.data_ptr())
+        _values(self, bank_execution.NUDGED, into, int(fires), fired.data_ptr())
         return _to_rows(into, batch), _to_rows(fired, batch) if fires else fired
 
     def judged(self, *, whole: bool = False) -> Tensor:
@@ -85,7 +85,7 @@ class Call(NamedTuple):
         into = batch.inputs.new_zeros(
             3 * rows, batch.places // batch.steps if whole else batch.places, dtype=torch.bool
         )
-        _values(self, machine.JUDGED, into, int(whole), into.data_ptr())
+        _values(self, bank_execution.JUDGED, into, int(whole), into.data_ptr())
         found = into if whole else _to_rows(into, batch)
         return found.view(3, rows, found.shape[1])
 
@@ -96,21 +96,21 @@ class Call(NamedTuple):
         """
         batch = self.batch
         into = batch.inputs.new_empty(self.last - self.first, batch.places // batch.steps)
-        _values(self, machine.LEAST, into)
+        _values(self, bank_execution.LEAST, into)
         return into
 
 
 def _reported(call: Call) -> Tensor:
     batch = call.batch
     into = batch.inputs.new_empty(call.last - call.first, batch.places)
-    _values(call, machine.REPORTED, into)
+    _values(call, bank_execution.REPORTED, into)
     return _to_rows(into, batch)
 
 
 def _values(call: Call, what: int, into: Tensor, fires: int = 0, fired: int = 0) -> None:
     """The robustness request.
 
-    `fired`: the address of the firing output, see `machine.values_of`.
+    `fired`: the address of the firing output, see `bank_execution.values_of`.
     """
     work = loops(call.batch.inputs.dtype).values_of
     call.split(False, work, call.first, call.last, what, into.data_ptr(), fires, fired)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 import pytest
 from oxigraph_server import in_front, needs_oxigraph, put, reply, serving
 
-from fedkg_compiler.inputs import recording
+from fedkg_compiler.input_tracking import recording
 from fedkg_compiler.ontology import load_graph
 from fedkg_compiler.ontology.graph_checksum import checksum
 from fedkg_compiler.ontology.rdf_reader import read_rdf

@@ -13,7 +13,7 @@ import pytest
 
 from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.inputs import STORE_STATE, recording
+from fedkg_compiler.input_tracking import STORE_STATE, recording
 from fedkg_compiler.ontology import load_graph
 from fedkg_compiler.ontology.graph_checksum import checksum
 from fedkg_compiler.ontology.rdf_reader import read_rdf

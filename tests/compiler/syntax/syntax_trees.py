@@ -98,6 +98,8 @@ def word(texts: tuple[str, ...] = NAMES) -> SearchStrategy[tree.Word]:
     return st.sampled_from(texts).map(lambda text: tree.Word(span=SPAN, text=text))
 
 
+functions = word().filter(lambda name: name.text != "follows")
+"""Functions over members or time; `follows of (x)` reads as the use of a template named `of`."""
 numbers = st.one_of(
     st.integers(0, 1000).map(float),
     st.floats(0, 1e30, allow_nan=False),
@@ -148,7 +150,7 @@ def _wider(inner: SearchStrategy[Expression]) -> SearchStrategy[Expression]:
         st.builds(
             tree.Aggregate,
             span=here,
-            function=word(),
+            function=functions,
             body=inner,
             variable=variables,
             source=patterns | in_class,
@@ -156,7 +158,7 @@ def _wider(inner: SearchStrategy[Expression]) -> SearchStrategy[Expression]:
         st.builds(
             tree.OverTime,
             span=here,
-            function=word(),
+            function=functions,
             body=inner | st.deferred(lambda: comparisons()),
             direction=st.sampled_from(["last", "next"]),
             lasting=quantities,
@@ -164,7 +166,7 @@ def _wider(inner: SearchStrategy[Expression]) -> SearchStrategy[Expression]:
         st.builds(
             tree.OverTime,
             span=here,
-            function=word(),
+            function=functions,
             body=inner | st.deferred(lambda: comparisons()),
             direction=st.just("since"),
             event=st.deferred(lambda: conditions),

@@ -14,9 +14,9 @@ from plants import setting_s, uneven
 from fedkg.errors import FedkgError, UsageError
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, Rates, at_rest, learn, losses_of, stability
+from fedkg.granger.learning_fixed_point import curvature, recursion, resting
 from fedkg.granger.moments import Series, moments, series_of
 from fedkg.granger.protocol import ClientSide, exchanged, traffic
-from fedkg.granger.recursion_fixed_point import curvature, recursion, resting
 
 
 def _one_step(series: Series, rates: Rates, start: Learnt | None = None) -> Learnt:
@@ -168,7 +168,7 @@ def test_the_point_of_rest_by_conjugate_gradients(monkeypatch: pytest.MonkeyPatc
     _, series = uneven(5, steps=200)
     known = moments(series, 2)
     dense = resting(known, 0.02, 0.02, 0.1)
-    monkeypatch.setattr("fedkg.granger.recursion_fixed_point.DENSE", 0)
+    monkeypatch.setattr("fedkg.granger.learning_fixed_point.DENSE", 0)
     for own, other in zip(resting(known, 0.02, 0.02, 0.1), dense, strict=True):
         assert own == pytest.approx(other, abs=1e-8)
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 import fedkg
 from fedkg.errors import KnowledgeError, LayoutError, UsageError
 from fedkg.knowledge.injected_model import Injected, inject
-from fedkg.knowledge.input_operators import max_pool, select
 from fedkg.knowledge.reconciliation import SampleKnowledge, reconcile
+from fedkg.knowledge.select_and_max_pool import max_pool, select
 
 CLASSES = 4
 

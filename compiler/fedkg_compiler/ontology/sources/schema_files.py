@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.inputs import ABSENT, find, note, read_bytes
+from fedkg_compiler.input_tracking import ABSENT, find, note, read_bytes
 from fedkg_compiler.ontology.decoding import decode
 from fedkg_compiler.ontology.sources.axiom_trees import is_absolute
 from fedkg_compiler.ontology.sources.xml_events import Place, Start, walk

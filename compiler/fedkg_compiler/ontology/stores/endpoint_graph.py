@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.inputs import note_held, note_remote
+from fedkg_compiler.input_tracking import note_held, note_remote
 from fedkg_compiler.ontology.blank_node_names import as_kept, names_by_content, renamed
 from fedkg_compiler.ontology.graph_checksum import lines_of
 from fedkg_compiler.ontology.rdf_reader import Document

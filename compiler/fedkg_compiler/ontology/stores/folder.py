@@ -24,7 +24,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.inputs import STORE_STATE, read_bytes
+from fedkg_compiler.input_tracking import STORE_STATE, read_bytes
 from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.stores.problem import StoreProblem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.inputs import is_endpoint, is_store
+from fedkg_compiler.input_tracking import is_endpoint, is_store
 from fedkg_compiler.ontology.rdf_reader import Document, read_file
 
 

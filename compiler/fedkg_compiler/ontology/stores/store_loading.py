@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.inputs import STORE_STATE, is_endpoint, is_store
+from fedkg_compiler.input_tracking import STORE_STATE, is_endpoint, is_store
 from fedkg_compiler.ontology.graph_checksum import lines_of, rename_shared_blank_nodes
 from fedkg_compiler.ontology.opcua_node_links import linked
 from fedkg_compiler.ontology.rdf_reader import Document, read_file

@@ -21,8 +21,8 @@ from fedkg_compiler.syntax.explain import (
 )
 from fedkg_compiler.syntax.explain.certain_fixes import certain_fix
 from fedkg_compiler.syntax.explain.expected_tokens import describe_expected, join_alternatives
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure, locate_failure
 from fedkg_compiler.syntax.explain.indentation_errors import explain_start, indented_statement
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure, locate_failure
 from fedkg_compiler.syntax.split import Chunk
 
 # The order matters: the first recogniser that matches explains the error.

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from fedkg._internal.name_matching import distance
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 from fedkg_compiler.syntax.explain.misplaced_words import PREFIX_WORDS
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 
 Changes = tuple[tuple[int, int, str], ...]
 

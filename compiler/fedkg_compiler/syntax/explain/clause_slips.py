@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import re
 from fractions import Fraction
 
 from fedkg.units import Unit, parse_unit
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 from fedkg_compiler.syntax.explain.misplaced_words import OVER_TIME
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 
 _LASTING = re.compile(
     r"(?:for|during|over|throughout)\s+(?:(?:at\s+(?:least|most)|the\s+(?:last|next))\s+)?(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)"

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 
 
 @dataclass(frozen=True, slots=True)

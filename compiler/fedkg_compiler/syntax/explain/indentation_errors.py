@@ -8,7 +8,7 @@ from dataclasses import replace
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Span
 from fedkg_compiler.syntax.explain.certain_fixes import is_typo
-from fedkg_compiler.syntax.explain.parse_failure import locate_failure
+from fedkg_compiler.syntax.explain.failure_location import locate_failure
 from fedkg_compiler.syntax.keywords import STATEMENT_WORDS
 from fedkg_compiler.syntax.split import Chunk
 

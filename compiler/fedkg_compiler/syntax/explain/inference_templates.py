@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 from fedkg_compiler.syntax.lalr import read
 
 _COMMENT = re.compile(r"#[^\n]*")

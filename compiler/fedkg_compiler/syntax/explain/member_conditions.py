@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 from fedkg_compiler.syntax.parse_tree import Token
 
 _LIST = "write the classes with commas between them: grade in A, B"

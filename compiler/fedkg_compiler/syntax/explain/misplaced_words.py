@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 from fedkg_compiler.syntax.keywords import keywords
 
 PREFIX_WORDS = (

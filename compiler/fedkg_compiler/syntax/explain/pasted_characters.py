@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 
 _QUOTED_NAME = re.compile(r"[“”„‟«»‘’‚‛´\"']([^\W\d][^“”„‟«»‘’‚‛´\"'\n]*)[“”„‟«»‘’‚‛´\"']")
 _LIKE = {

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 from fedkg.units import Unit, parse_unit
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 from fedkg_compiler.syntax.parse_tree import Token
 
 _VERBS = r"(?:(?:must|should|shall|will|may|can|do|does|has\s+to|is|be|stays?|remains?|lies?|keeps?|equals?)\s+)*"

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 
 from fedkg.units import Unit, parse_unit
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 from fedkg_compiler.syntax.explain.misplaced_words import PREFIX_WORDS
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from fedkg_compiler.syntax.construct.options import ENDS, SCOPES
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 
 _UNKNOWN = re.compile(r"(?:nan|na|n/a|null|none|missing)\b|[?_](?!\w)", re.IGNORECASE)
 _SOURCES = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from fedkg.units import Unit, parse_unit
-from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 
 _NAMED = ("rule", "signal", "output", "label", "template", "infer", "set", "cause")
 _CLAUSES = (
