@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["error", "warning", "info"]
-MOST_ERRORS = 200
+MOST_ERRORS = 1_000
 """Errors after which a compilation stops. Nobody reads more, and each takes time."""
 
 

@@ -36,7 +36,7 @@ from fedkg.jobs.tables.row_order import (
 from fedkg.jobs.tables.table_data import WHOLE_TABLE, TableData
 from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_TEST_ROW, UNBOUND
 from fedkg.models import Model, Params
-from fedkg.pack import Bank, Implies
+from fedkg.pack import Bank, DataContract, Implies
 
 
 def constraint_module(prepared: TableData) -> ConstraintModule:
@@ -229,7 +229,7 @@ def _values_with_predictions(
 ) -> NDArray[np.float64]:
     """The test rows in all views with the model's predictions, float64 [V, N, C]."""
     frame, contract = prepared.test, prepared.pack.manifest.contract
-    values = table_values(contract, frame.table(), missing="skip").values
+    values = _site_values(contract, frame)
     x = prepared.inputs(frame, torch.float64)
     before = _rows_before(prepared, module, x)
     with torch.no_grad():
@@ -248,6 +248,19 @@ def _values_with_predictions(
             if raised is None
             else np.where(np.isnan(values[0, :, raised]), np.nan, said[run])
         )
+    return values
+
+
+def _site_values(contract: DataContract, frame: Frame) -> NDArray[np.float64]:
+    """The rows in all views, float64 [V, N, C]; the row before a row is one of the same site."""
+    if SITE_COLUMN not in frame.columns:
+        return table_values(contract, frame.table(), missing="skip").values
+    sites = frame.columns[SITE_COLUMN]
+    values = np.full((len(contract.views), frame.rows, len(contract.columns)), np.nan)
+    for site in dict.fromkeys(sites.tolist()):
+        rows = np.flatnonzero(sites == site)
+        table = frame.take(rows).table()
+        values[:, rows] = table_values(contract, table, missing="skip").values
     return values
 
 
