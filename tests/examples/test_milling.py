@@ -144,10 +144,13 @@ def test_the_job_asks_for_what_the_story_tells():
     job = read_job(FOLDER / "job.yaml")
     configs = expand_trials(job)
     plain = Counter((config.setting, config.algorithm) for config in configs if not config.corrupt)
-    assert {algorithm for _, algorithm in plain} == {"fedavg", "scfa", "taught"}
+    assert {algorithm for _, algorithm in plain} == {"fedavg", "scfa", "taught", "projected"}
     assert {
         config.job.training.penalty > 0 for config in configs if config.algorithm == "taught"
     } == {True}
+    assert {config.algorithm for config in configs if config.job.training.projection} == {
+        "projected"
+    }
     assert min(plain.values()) >= 3
     assert {config.corrupt.site for config in configs if config.corrupt} == {"linz"}
 
