@@ -103,7 +103,7 @@ class SampleExperiment:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Ground.notes`."""
+        """See `Experiment.notes`."""
         data = self.samples.source
         test = len(self.samples.rows(TEST))
         return (
@@ -113,17 +113,17 @@ class SampleExperiment:
 
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
-        """See `Ground.files`."""
+        """See `Experiment.files`."""
         return (*self.samples.files, *self._graphs.sources(self.job))
 
     @property
     def time_range(self) -> TimeRange | None:
-        """See `Ground.reach`."""
+        """See `Experiment.time_range`."""
         return samples_time_range(self.samples.source, self.job)
 
     @property
     def measure(self) -> Measure:
-        """See `Ground.measure`."""
+        """See `Experiment.measure`."""
         return replace(
             MEASURES[self.samples.source.task],
             trivial=constant_answer_figure(self.samples.scaled, self.samples.rows(TEST)),
@@ -131,7 +131,7 @@ class SampleExperiment:
         )
 
     def prepare(self, configs: Sequence[TrialConfig]) -> None:
-        """See `Ground.prepare`."""
+        """See `Experiment.prepare`."""
         for config in configs:
             self._reject_unused_settings(config)
             if config.split_key not in self.site_splits:
@@ -147,7 +147,7 @@ class SampleExperiment:
             )
 
     def sites(self, config: TrialConfig) -> int:
-        """See `Ground.sites`."""
+        """See `Experiment.sites`."""
         return len(self.site_splits[config.split_key].split.sites)
 
     def features(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class SampleExperiment:
         }
 
     def splits(self, configs: Sequence[TrialConfig]) -> dict[str, Any]:
-        """See `Ground.splits`."""
+        """See `Experiment.splits`."""
         found = []
         for config in {config.split_key: config for config in reversed(configs)}.values():
             site_split = self.site_splits[config.split_key]
@@ -187,7 +187,7 @@ class SampleExperiment:
         return {"note": "", "splits": found[::-1], **held}
 
     def checks(self, config: TrialConfig) -> list[Row]:
-        """See `Ground.checks`."""
+        """See `Experiment.checks`."""
         return check_data_set(self.pack, self.samples.uncut_rows, self.job)
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
@@ -232,7 +232,7 @@ class SampleExperiment:
                 )
 
     def build_trial(self, config: TrialConfig) -> SampleTrial:
-        """See `Ground.course`."""
+        """See `Experiment.build_trial`."""
         site_split, section = self.site_splits[config.split_key], algorithm_section(config.job)
         read = self._read_samples(config)
         (trust, said), rules = self._choose_trust(config), self._rules(config)

@@ -69,9 +69,9 @@ def hold_out_in_order(timing: Timing, shares: Sequence[float], gap: int) -> list
     """Rows for training, the test and the server, ascending: the first rows, the last rows, and
     those in between.
 
-    With `MANY_TRACES` or more, whole traces are held out. In a trace that is cut, rows closer than
-    `gap` steps to the next part are left out, so that no rule reads across the cut. Rows that
-    belong to no trace are for training.
+    With `MANY_TRACES` or more, whole traces are held out, the last in the table as the test. In a
+    trace that is cut, rows closer than `gap` steps to the next part are left out, so that no rule
+    reads across the cut. Rows that belong to no trace are for training.
 
     Args:
         timing: of the N rows.

@@ -353,8 +353,8 @@ def _note_order(*, ordered: bool, compares: bool, timeline: bool) -> tuple[str, 
     if compares:
         return (
             (
-                "warning: `data.hold_out: random` separates rows from their neighbours, so rules that "
-                "compare rows are not evaluated on predictions"
+                "warning: `data.hold_out: random` separates rows from their neighbours, so rules "
+                "that compare rows are not evaluated on predictions"
             ),
         )
     return ()

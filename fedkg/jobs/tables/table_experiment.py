@@ -68,7 +68,7 @@ class TableTrial:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Course.said`."""
+        """See `Trial.notes`."""
         pack = self.prepared.pack
         return (*note_missing_sets(self.config, pack), *note_projection(self.model, pack))
 
@@ -77,7 +77,7 @@ class TableTrial:
         return mean_detection_figures(self.config.job, self.model, models, self.held)
 
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
-        """See `Course.end`."""
+        """See `Trial.final_rows`."""
         tally = empty_tally(len(models), self.prepared.test.rows)
         rules: list[Row] = [
             *rule_table(self.prepared, self.module, self.model, models, self.config.id, tally)
@@ -108,32 +108,32 @@ class TableExperiment:
 
     @property
     def job(self) -> Job:
-        """See `Ground.job`."""
+        """See `Experiment.job`."""
         return self.prepared.job
 
     @property
     def pack(self) -> Pack:
-        """See `Ground.pack`."""
+        """See `Experiment.pack`."""
         return self.prepared.pack
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Ground.notes`."""
+        """See `Experiment.notes`."""
         return self.prepared.notes
 
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
-        """See `Ground.files`."""
+        """See `Experiment.files`."""
         return (*self.prepared.tables.files, *self._graphs.sources(self.job))
 
     @property
     def time_range(self) -> TimeRange | None:
-        """See `Ground.reach`."""
+        """See `Experiment.time_range`."""
         return self.prepared.tables.time_range
 
     @property
     def measure(self) -> Measure:
-        """See `Ground.measure`."""
+        """See `Experiment.measure`."""
         test = binary_labels(self.prepared.test, self.job.data.label)
         return replace(
             MEASURES["detection"],
@@ -142,17 +142,17 @@ class TableExperiment:
         )
 
     def prepare(self, configs: Sequence[TrialConfig]) -> None:
-        """See `Ground.prepare`."""
+        """See `Experiment.prepare`."""
         for config in configs:
             if config.split_key not in self.rows_by_split:
                 self.rows_by_split[config.split_key] = split_rows(self.prepared, config)
 
     def sites(self, config: TrialConfig) -> int:
-        """See `Ground.sites`."""
+        """See `Experiment.sites`."""
         return len(self.rows_by_split[config.split_key].frames)
 
     def features(self) -> dict[str, Any]:
-        """See `Ground.features`."""
+        """See `Experiment.features`."""
         scaling = self.prepared.scaling
         return {
             "names": list(scaling.names),
@@ -161,11 +161,11 @@ class TableExperiment:
         }
 
     def splits(self, configs: Sequence[TrialConfig]) -> dict[str, Any]:
-        """See `Ground.splits`."""
+        """See `Experiment.splits`."""
         return split_document(self.prepared, configs, self.rows_by_split)
 
     def checks(self, config: TrialConfig) -> list[Row]:
-        """See `Ground.checks`."""
+        """See `Experiment.checks`."""
         sites = list(self.rows_by_split[config.split_key].frames.values())
         return check_tables(self.pack, intact_frames(self.prepared, sites))
 
@@ -190,7 +190,7 @@ class TableExperiment:
         )
 
     def build_trial(self, config: TrialConfig) -> TableTrial:
-        """See `Ground.course`."""
+        """See `Experiment.build_trial`."""
         prepared, held, module = self._data_for(config)
         model = build_table_model(
             config.job,
