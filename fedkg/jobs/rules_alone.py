@@ -72,6 +72,11 @@ def determined_answers(
     return chosen, best.sum(dim=1) == 1
 
 
+def certain_classes(classes: int) -> Tensor:
+    """Scores [K, K] that are sure of one class each, float64."""
+    return SURE * (2 * torch.eye(classes, dtype=torch.float64) - 1)
+
+
 def detection_control(
     module: ConstraintModule, x: Tensor, y: Tensor, *, positives_prevail: bool, keys: Keys
 ) -> RulesAlone:
@@ -91,7 +96,7 @@ def classes_control(
     module: ConstraintModule, x: Tensor, y: Tensor, *, classes: int, majority: int, keys: Keys
 ) -> RulesAlone:
     """The control for K classes: accuracy on test rows x [N, F] with classes y [N]."""
-    candidates = SURE * (2 * torch.eye(classes, dtype=torch.float64) - 1)
+    candidates = certain_classes(classes)
     chosen, known = determined_answers(module, x, candidates, majority, keys=keys)
     figure = float((chosen == y).double().mean())
     return RulesAlone(figure=figure, determined=int(known.sum()), rows=len(x))
@@ -122,13 +127,16 @@ def describe_rules_alone(
     configs: Sequence[TrialConfig],
     results: Sequence[Mapping[str, Any]],
     measure: Measure,
+    *,
+    hard: bool,
 ) -> str:
     """The first sentence of the comparison: rules alone, learning alone, learning with rules.
 
     Args:
         configs: the trials of the run. results: rows of the comparison; `Any`: JSON.
+        hard: whether hard rules change the answers of every trial.
     """
-    with_rules = {config.algorithm for config in configs if uses_rules(config)}
+    with_rules = {config.algorithm for config in configs if hard or uses_rules(config)}
     parts = [
         (
             f"rules alone {measure.text(control.figure)} (they determine {control.determined:,} of "

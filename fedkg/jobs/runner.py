@@ -525,9 +525,18 @@ class _Runner:
             *(self.folder.rows(name) for name in ("rules.csv", "checks.csv"))
         )
         control = self.experiment.rules_alone(self.configs[0])
+        hard = self.experiment.hard_rules(self.configs[0])
         said = [
             *(
-                [describe_rules_alone(control, self.configs, results, self.experiment.measure)]
+                [
+                    describe_rules_alone(
+                        control,
+                        self.configs,
+                        results,
+                        self.experiment.measure,
+                        hard=hard is not None and bool(hard.kept),
+                    )
+                ]
                 if control is not None
                 else []
             ),

@@ -45,6 +45,7 @@ from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.experiment import Trial
 from fedkg.jobs.folder import NOTE_SEPARATOR
+from fedkg.jobs.hard_rule_answers import HardRules
 from fedkg.jobs.job_privacy import protect_algorithm, trial_seed
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.samples.task_metrics import alarm_precision, mean_figures
@@ -61,12 +62,24 @@ from fedkg.pack import Pack
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeldOut:
-    """Held-out rows as tensors: x [S, F], y [S]."""
+    """Held-out rows as tensors: x [S, F], y [S], and the codes [S] of categories that rules read.
+
+    Attributes:
+        hard: the hard rules that answers to them satisfy.
+    """
 
     test_x: Tensor
     test_y: Tensor
+    test_codes: Mapping[str, Tensor]
     server_x: Tensor
     server_y: Tensor
+    server_codes: Mapping[str, Tensor]
+    hard: HardRules | None
+
+    def test_rows(self, index: Tensor) -> HeldOut:
+        """With the test rows at these positions alone."""
+        codes = {name: values[index] for name, values in self.test_codes.items()}
+        return replace(self, test_x=self.test_x[index], test_y=self.test_y[index], test_codes=codes)
 
 
 def build_table_model(
@@ -81,13 +94,18 @@ def build_table_model(
     return Projected(model=model, rules=module, keys=tuple(name[header] for header, _ in codes))
 
 
-def held_out_tensors(prepared: TableData) -> HeldOut:
+def held_out_tensors(
+    prepared: TableData, module: ConstraintModule, hard: HardRules | None
+) -> HeldOut:
     """The held-out rows as tensors."""
     return HeldOut(
         test_x=prepared.inputs(prepared.test),
         test_y=prepared.targets(prepared.test),
+        test_codes=row_codes(prepared, module, prepared.test),
         server_x=prepared.inputs(prepared.server),
         server_y=prepared.targets(prepared.server),
+        server_codes=row_codes(prepared, module, prepared.server),
+        hard=hard,
     )
 
 
@@ -305,34 +323,31 @@ def note_missing_sets(config: TrialConfig, pack: Pack) -> tuple[str, ...]:
     )
 
 
-def note_projection(model: Model, pack: Pack) -> tuple[str, ...]:
-    """A note on which rules the outputs are projected onto, and which not or only in part.
-
-    SCFA's hard flags change weights and not answers (specification section 3.1), so rows are
-    projected only if the job asks for it, and the user learns which hard rules answers may violate.
-    """
+def note_projection(model: Model, pack: Pack, hard: HardRules | None) -> tuple[str, ...]:
+    """A note on which rules every answer satisfies, and which hard rules not."""
     if isinstance(model, HardForecasts):
         return (f"every forecast satisfies every hard rule: {', '.join(model.names)}",)
-    if not isinstance(model, Projected):
-        hard = [rule.name for rule in pack.manifest.rules if rule.hard and rule.output]
-        return (
-            (
-                (
-                    f"answers may violate the hard rules {', '.join(hard)}; "
-                    "`training.projection: true` enforces those that are linear"
-                ),
-            )
-            if hard
-            else ()
+    if isinstance(model, Projected):
+        free = model.rules.not_projected
+        projected = [
+            rule.name
+            for rule in model.rules.pack.manifest.rules
+            if rule.output and rule.name not in free
+        ]
+        but = f"; not, or only in part, onto {', '.join(free)}" if free else ""
+        return (f"answers are projected onto {', '.join(projected) or 'no rule'}{but}",)
+    said = []
+    if hard is not None and hard.kept:
+        said.append(
+            f"every answer satisfies the hard rules {', '.join(hard.kept)} (unless they contradict "
+            "each other on its row)"
         )
-    free = model.rules.not_projected
-    projected = [
-        rule.name
-        for rule in model.rules.pack.manifest.rules
-        if rule.output and rule.name not in free
-    ]
-    but = f"; not, or only in part, onto {', '.join(free)}" if free else ""
-    return (f"answers are projected onto {', '.join(projected) or 'no rule'}{but}",)
+    if hard is not None and hard.free:
+        said.append(
+            f"answers may violate the hard rules {', '.join(hard.free)}, which are not linear or "
+            "compare answers"
+        )
+    return tuple(said)
 
 
 def deployed_models(trial: Trial) -> DeployedModels:
@@ -368,13 +383,19 @@ def predict_test_rows(
     job: Job, model: Model, params: Params, held: HeldOut
 ) -> tuple[Tensor, float]:
     """A model's logits for the test rows, [S], and the threshold for predicting a failure."""
-    logits = predict(model, params, held.test_x).squeeze(-1)
+    logits = _predict_rows(model, params, held.test_x, held.test_codes, held.hard)
     threshold = job.evaluation.threshold
     if threshold == "server":
-        threshold = best_threshold(
-            torch.sigmoid(predict(model, params, held.server_x).squeeze(-1)), held.server_y
-        )
+        server = _predict_rows(model, params, held.server_x, held.server_codes, held.hard)
+        threshold = best_threshold(torch.sigmoid(server), held.server_y)
     return logits, float(threshold)
+
+
+def _predict_rows(
+    model: Model, params: Params, x: Tensor, codes: Mapping[str, Tensor], hard: HardRules | None
+) -> Tensor:
+    answers = predict(model, params, x)
+    return (answers if hard is None else hard.satisfy(x, answers, codes)).squeeze(-1)
 
 
 def detection_figures(logits: Tensor, targets: Tensor, threshold: float) -> dict[str, float]:

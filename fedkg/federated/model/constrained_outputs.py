@@ -28,6 +28,11 @@ EXCLUDED = -10_000.0
 """Logarithm of the probability of a class that is ruled out: 0 to the last bit, and finite."""
 
 
+def finite_logits(answers: Tensor) -> Tensor:
+    """Answers with `CERTAIN` for an infinite logit; an answer that is not a number stays."""
+    return torch.nan_to_num(answers, nan=torch.nan, posinf=CERTAIN, neginf=-CERTAIN)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Projected:
     """A model with outputs projected onto the linear rules of each row
@@ -86,9 +91,7 @@ class Projected:
             name: rows[..., width + place].to(torch.int64) for place, name in enumerate(self.keys)
         }
         moved = self.rules.project(rows, output.flatten(0, 1), keys=keys).to(output.dtype)
-        return torch.nan_to_num(moved, nan=torch.nan, posinf=CERTAIN, neginf=-CERTAIN).view(
-            output.shape
-        )
+        return finite_logits(moved).view(output.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

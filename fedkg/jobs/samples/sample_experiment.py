@@ -27,6 +27,7 @@ from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
 from fedkg.jobs.data_checks import check_data_set
 from fedkg.jobs.folder import Row
+from fedkg.jobs.hard_rule_answers import HardRules
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed, protect_algorithm
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.model_graphs import GraphCache
@@ -231,6 +232,10 @@ class SampleExperiment:
                     keys=keys,
                 )
 
+    def hard_rules(self, config: TrialConfig) -> HardRules | None:
+        """See `Experiment.hard_rules`."""
+        return self._rules(config).hard
+
     def build_trial(self, config: TrialConfig) -> SampleTrial:
         """See `Experiment.build_trial`."""
         site_split, section = self.site_splits[config.split_key], algorithm_section(config.job)
@@ -287,7 +292,7 @@ class SampleExperiment:
             edges=read.edges,
             notes=(
                 *note_missing_sets(config, self.pack),
-                *note_projection(model, self.pack),
+                *note_projection(model, self.pack, rules.hard),
                 *(found.own.notes if found is not None and section.grouping.fedstl else ()),
                 *read.notes,
                 *noted,

@@ -33,9 +33,11 @@ from fedkg.federated.temporal.forecast_rules import (
     judged_forecasts,
 )
 from fedkg.jobs.folder import Row
+from fedkg.jobs.hard_rule_answers import HardRules, hard_rules
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.knowledge_inputs import category_codes
-from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH
+from fedkg.jobs.samples.samples import Index
+from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH, predict_at
 from fedkg.jobs.unevaluated_rules import COMPARES_SAMPLES, NO_TEST_ROW, UNBOUND
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
@@ -65,10 +67,12 @@ class SampleRules:
     Attributes:
         pack: with these rules alone.
         codes: codes of the categories that rules read, int64 [N] for all samples.
+        hard: the hard rules about rows that every answer satisfies.
     """
 
     pack: Pack
     rows: ConstraintModule | None = None
+    hard: HardRules | None = None
     forecasts: ForecastRules | None = None
     codes: Mapping[str, Tensor] = field(default_factory=dict)
 
@@ -80,6 +84,14 @@ class SampleRules:
     def codes_at(self, index: Tensor) -> dict[str, Tensor]:
         """The codes of the samples at these positions."""
         return {name: codes[index] for name, codes in self.codes.items()}
+
+    def answers(self, model: Model, params: Params, inputs: ModelInputs, index: Index) -> Tensor:
+        """A model's raw outputs for the samples at `index` [N, H]; rows satisfy the hard rules."""
+        answers = predict_at(model, params, inputs, index)
+        if self.hard is None or not len(index):
+            return answers
+        codes = self.codes_at(torch.from_numpy(index))
+        return self.hard.satisfy(inputs.rows_at(index), answers, codes)
 
     def scorer(self, model: Model, x: Tensor, index: Tensor) -> Scorer | None:
         """The server's scorer for samples x [W, ...] at `index`.
@@ -124,9 +136,18 @@ class SampleRules:
                     parts.append((violated, evaluated, applied, report.robustness))
                     continue
                 assert self.rows is not None, "called only if there are rules"
-                report = self.rows(
-                    piece, lambda rows: model.apply(stack, rows)[0], keys=self.codes_at(places)
-                )
+                codes = self.codes_at(places)
+
+                def answer(
+                    rows: Tensor, codes: dict[str, Tensor] = codes, count: int = len(piece)
+                ) -> Tensor:
+                    answers = model.apply(stack, rows)[0]
+                    if self.hard is None:
+                        return answers
+                    runs = zip(torch.split(rows, count), torch.split(answers, count), strict=True)
+                    return torch.cat([self.hard.satisfy(x, own, codes) for x, own in runs])
+
+                report = self.rows(piece, answer, keys=codes)
                 parts.append(
                     (
                         report.violated,
@@ -155,7 +176,7 @@ def build_sample_rules(
 
     Rules about the label of a window read its last step, those about an image no pixel; such
     samples must be flattened (`is_flattened`). With `coded`, category codes follow all other
-    columns.
+    columns, and the model itself satisfies the rules.
 
     Raises:
         JobError, LayoutError: rules read something that samples or outputs do not have.
@@ -182,12 +203,12 @@ def build_sample_rules(
     if coded:
         names += [f"{column.source} (code)" for column in used]
         mean, std = [*mean, *[0.0] * len(used)], [*std, *[1.0] * len(used)]
-    module = ConstraintModule(
-        own, x=columns(names, mean=mean, std=std), y=_output_layout(source, scaled, output)
-    )
+    x, y = columns(names, mean=mean, std=std), _output_layout(source, scaled, output)
+    classes = len(source.classes) if source.task == "classes" else 0
     return SampleRules(
         pack=own,
-        rows=module,
+        rows=ConstraintModule(own, x=x, y=y),
+        hard=None if coded else hard_rules(own, x, y, classes),
         codes={column.source: torch.from_numpy(category_codes(column, source)) for column in used},
     )
 

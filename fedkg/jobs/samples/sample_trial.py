@@ -29,7 +29,7 @@ from fedkg.jobs.learned_results import property_rows
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.sample_rules import SampleRules, Verdicts, rule_rows
 from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
-from fedkg.jobs.samples.task_metrics import compute_figures, mean_figures, predict_at
+from fedkg.jobs.samples.task_metrics import compute_figures, mean_figures
 from fedkg.jobs.set_distances import set_distance_rows
 from fedkg.jobs.trials import TrialConfig, algorithm_section
 from fedkg.learned_knowledge import CausalEdge, TimeRange
@@ -76,7 +76,7 @@ class SampleTrial:
         places = self._test_positions()
         answers = torch.cat(
             [
-                predict_at(self.problem.model, params, self.inputs, test[own])
+                self._answers(params, test[own])
                 for params, own in zip(self._site_models(models), places, strict=True)
                 if len(own)
             ]
@@ -159,9 +159,11 @@ class SampleTrial:
         return torch.from_numpy(self.samples.scaled.y[rows])
 
     def _figures(self, params: Params, rows: Index) -> dict[str, float]:
-        answers = predict_at(self.problem.model, params, self.inputs, rows)
         return compute_figures(
-            self.samples.scaled, answers, self._targets(rows), self._threshold(params)
+            self.samples.scaled,
+            self._answers(params, rows),
+            self._targets(rows),
+            self._threshold(params),
         )
 
     def _threshold(self, params: Params) -> float:
@@ -169,14 +171,14 @@ class SampleTrial:
         if not isinstance(given, str):
             return float(given)
         server = self.samples.rows(SERVER)
-        logits = predict_at(self.problem.model, params, self.inputs, server).squeeze(-1)
+        logits = self._answers(params, server).squeeze(-1)
         return best_threshold(torch.sigmoid(logits), self._targets(server))
 
     def _answers(self, params: Params, rows: Index) -> Tensor:
         """Outputs of a model for the samples at these positions, [N, H]; [0, 0] for none."""
         if not len(rows):
             return torch.empty(0, 0)
-        return predict_at(self.problem.model, params, self.inputs, rows)
+        return self.rules.answers(self.problem.model, params, self.inputs, rows)
 
     def _site(
         self,

@@ -25,6 +25,7 @@ from fedkg.evaluation.trace_steps import steps_before
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.federated.server.trace_scorer import TraceScorer
 from fedkg.jobs.data_checks import row_name
+from fedkg.jobs.hard_rule_answers import HardRules
 from fedkg.jobs.tables.row_order import (
     ROW_COLUMN,
     SITE_COLUMN,
@@ -178,23 +179,25 @@ def rule_table(
     models: Sequence[Params],
     trial: str,
     tally: RowTally | None = None,
+    hard: HardRules | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of `rules.csv`:
-
-    every rule on the deployed models, over the test rows, with the worst example.
-
-    `Any`: texts and numbers.
+    """Rows of `rules.csv`: every rule on the deployed models, over the test rows, with the worst
+    example. `Any`: texts and numbers.
 
     The rate is violated / evaluations, over pairs of a bound row and a test row with a verdict, as
     `fedkg eval` counts them; `applied` of them meet the condition of an `if ... then`. A rule with
-    a condition that no test row meets has no rate. The interpreter evaluates in float64, because limits lie exactly on
-    decimal data. Counts are added to `tally`. Rules that compare rows are evaluated where the test
-    rows are consecutive (`TableData.ordered`), as `fedkg eval` does with the predictions as the
-    output's column, and not where they are a random sample.
+    a condition that no test row meets has no rate. The interpreter evaluates in float64, because
+    limits lie exactly on decimal data. Rules that compare rows are evaluated where the test rows
+    are consecutive (`TableData.ordered`), as `fedkg eval` does with the predictions as the output's
+    column, and not where they are a random sample.
+
+    Args:
+        tally: counts are added to it.
+        hard: the hard rules that every answer satisfies.
     """
     pack = prepared.pack
     across = frozenset[int]() if prepared.ordered else module.plan.across_rows
-    values = [_values_with_predictions(prepared, module, model, params) for params in models]
+    values = [_values_with_predictions(prepared, module, model, params, hard) for params in models]
     timing = row_timing(pack, prepared.test)
     counts: dict[int, _RuleCount] = {}
     for b, bank in enumerate(pack.banks):
@@ -225,7 +228,11 @@ def rule_table(
 
 
 def _values_with_predictions(
-    prepared: TableData, module: ConstraintModule, model: Model, params: Params
+    prepared: TableData,
+    module: ConstraintModule,
+    model: Model,
+    params: Params,
+    hard: HardRules | None,
 ) -> NDArray[np.float64]:
     """The test rows in all views with the model's predictions, float64 [V, N, C]."""
     frame, contract = prepared.test, prepared.pack.manifest.contract
@@ -235,11 +242,13 @@ def _values_with_predictions(
     with torch.no_grad():
         views = module.views(x, keys=row_keys(prepared, frame), previous=before)
         double = {name: value.double().unsqueeze(0) for name, value in params.items()}
-        said = (
-            torch.sigmoid(model.apply(double, views.flatten(0, 1))[0, :, 0])
-            .reshape(len(views), frame.rows)
-            .numpy()
-        )
+        answers = model.apply(double, views.flatten(0, 1))[0].reshape(len(views), frame.rows, -1)
+        if hard is not None:
+            codes = row_codes(prepared, module, frame)
+            answers = torch.stack(
+                [hard.satisfy(view, one, codes) for view, one in zip(views, answers, strict=True)]
+            )
+        said = torch.sigmoid(answers[..., 0]).numpy()
     column = contract.index(prepared.output)
     for run, view in enumerate(module.plan.runs):
         raised = contract.views[view].column  # a raised unknown value stays unknown

@@ -6,7 +6,6 @@ Letters: N test rows, K sites.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -83,9 +82,7 @@ def site_result_rows(
         if len(mine) and (answers is None or len(models) > 1):
             # a common model predicts all test rows once, a site's model only its own rows
             asked = torch.arange(len(held.test_y)) if len(models) == 1 else torch.from_numpy(mine)
-            answers = predict_test_rows(
-                config.job, model, models[which], replace(held, test_x=held.test_x[asked])
-            )
+            answers = predict_test_rows(config.job, model, models[which], held.test_rows(asked))
         index = torch.from_numpy(mine)
         targets = held.test_y[index]
         figures = {}

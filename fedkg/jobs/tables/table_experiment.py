@@ -13,6 +13,7 @@ from fedkg.federated import Algorithm, Problem, Scorer, Settings
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of, f1_of_constant_alarm
 from fedkg.jobs.data_checks import check_tables
 from fedkg.jobs.folder import Row
+from fedkg.jobs.hard_rule_answers import HardRules, hard_rules
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.rules_alone import RulesAlone, detection_control
 from fedkg.jobs.schema.job import Job
@@ -70,7 +71,10 @@ class TableTrial:
     def notes(self) -> tuple[str, ...]:
         """See `Trial.notes`."""
         pack = self.prepared.pack
-        return (*note_missing_sets(self.config, pack), *note_projection(self.model, pack))
+        return (
+            *note_missing_sets(self.config, pack),
+            *note_projection(self.model, pack, self.held.hard),
+        )
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
         """See `Trial.figures`: F1, precision, recall and cross entropy at the job's threshold."""
@@ -80,7 +84,15 @@ class TableTrial:
         """See `Trial.final_rows`."""
         tally = empty_tally(len(models), self.prepared.test.rows)
         rules: list[Row] = [
-            *rule_table(self.prepared, self.module, self.model, models, self.config.id, tally)
+            *rule_table(
+                self.prepared,
+                self.module,
+                self.model,
+                models,
+                self.config.id,
+                tally,
+                self.held.hard,
+            )
         ]
         sites: list[Row] = [
             *site_result_rows(
@@ -189,6 +201,10 @@ class TableExperiment:
             keys=row_codes(prepared, module, prepared.test),
         )
 
+    def hard_rules(self, config: TrialConfig) -> HardRules | None:
+        """See `Experiment.hard_rules`."""
+        return self._data_for(config)[1].hard
+
     def build_trial(self, config: TrialConfig) -> TableTrial:
         """See `Experiment.build_trial`."""
         prepared, held, module = self._data_for(config)
@@ -223,11 +239,10 @@ class TableExperiment:
         projection = config.job.training.projection
         if projection not in self._shared:
             prepared = with_category_codes(self.prepared) if projection else self.prepared
-            self._shared[projection] = (
-                prepared,
-                held_out_tensors(prepared),
-                constraint_module(prepared),
-            )
+            module = constraint_module(prepared)
+            plan = module.plan
+            hard = None if projection else hard_rules(prepared.pack, plan.x, plan.y)
+            self._shared[projection] = prepared, held_out_tensors(prepared, module, hard), module
         return self._shared[projection]
 
     def _scorer(self, config: TrialConfig, model: Model) -> Scorer:

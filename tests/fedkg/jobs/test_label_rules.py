@@ -131,6 +131,25 @@ def test_answers_are_projected_onto_linear_rules(tmp_path, data):
     assert broken["strained"] == 0.0
 
 
+@pytest.mark.parametrize("hard", [True, False])
+@pytest.mark.parametrize("data", [WINDOWS, ROWS], ids=["windows", "rows"])
+def test_evaluated_answers_satisfy_hard_rules_and_trained_ones_do_not(tmp_path, data, hard):
+    model = {"kind": "gru", "hidden": 4} if data is WINDOWS else {"kind": "mlp", "hidden": [4]}
+    rules = RULES if hard else RULES.replace('alarm." hard', 'alarm."')
+    document = {**fields(tmp_path, rules), "data": data, "model": model, **sites_of(data)}
+    experiment, trial = trial_of(document, tmp_path)
+    x = experiment.samples.source.x
+    last = x[:, -1] if x.ndim == 3 else x
+    strained = last[:, list(experiment.samples.source.features).index("Current")] >= 38.5
+    assert float(chances(trial, 20.0)[torch.from_numpy(strained)].min()) < 0.5
+    folder = RunFolder(run_job(document, out=tmp_path / "run", report=False).folder)
+    counts = {
+        row["rule"]: (int(row["violated"]), int(row["applied"])) for row in folder.rows("rules.csv")
+    }
+    assert counts["strained"][1] > 0
+    assert (counts["strained"][0] == 0) == hard
+
+
 @pytest.mark.parametrize("data", [WINDOWS, ROWS], ids=["windows", "rows"])
 def test_knowledge_about_a_binary_label_is_obeyed_and_followed(tmp_path, data):
     model = (
