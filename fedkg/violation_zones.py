@@ -18,6 +18,13 @@ monitor, tighten constraints, intervene.
 """
 
 
+def describe_rate(violated: float, evaluated: float) -> str:
+    """The violation rate with both counts; "" if no case has a verdict."""
+    if not evaluated:
+        return ""
+    return f"{violated / evaluated:.1%} ({violated:,.0f} of {evaluated:,.0f})"
+
+
 def classify_rate(rho: float) -> Zone:
     """Return the zone of a violation rate: safe < 0.05 <= warning < 0.10 <= danger <= 0.18 <
     critical.

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from fedkg.cli.console import print_line, stdout_console
+from fedkg.jobs.comparison.summary import violated_cases_text
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, MEASURES, Measure, plural_event
 
 
@@ -24,7 +25,8 @@ def _legend(measure: Measure, shown: Container[str], event: str) -> str:
         ("found", f"{plural_event(event)} found"),
         ("right", "alarms that are right"),
         ("target", "first round to reach it"),
-        ("violations", "share of rules with a violation at the worst site (paper zone)"),
+        ("violated", "violated cases of the rules, of all cases with a verdict on the test rows"),
+        ("paper zone", "share of rules with a violation, at the worst site"),
         ("sent", "bytes to and from all sites"),
     )
     return (
@@ -78,7 +80,8 @@ def _shown(results: Sequence[dict[str, Any]], measure: Measure) -> list[str]:
         ("found", measure.name == "f1"),
         ("right", measure.name == "f1"),
         ("target", any(row.get("target", 0.0) is not None for row in results)),
-        ("violations", any(row["rho_worst"]["mean"] is not None for row in results)),
+        ("violated", any(violated_cases_text(row) for row in results)),
+        ("paper zone", any(row["rho_worst"]["mean"] is not None for row in results)),
         ("sent", True),
     )
     return [column for column, shown in columns if shown]
@@ -115,7 +118,8 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
             else f"{target:.0f}"
         )
         + reached,
-        "violations": "not evaluated"
+        "violated": violated_cases_text(row) or "not evaluated",
+        "paper zone": "not evaluated"
         if row["rho_worst"]["mean"] is None
         else f"{_mean(row['rho_worst'], '.0%')} {row['zone']}",
         "sent": _size(row["bytes"]["mean"]),

@@ -54,7 +54,7 @@ def _show(found: dict[str, Any]) -> None:
         ),
         "F1",
     )
-    for header in (*(["run"] if several else []), "training", "rounds", title, "violations"):
+    for header in (*(["run"] if several else []), "training", "rounds", title, "violated rules"):
         table.add_column(
             header,
             no_wrap=header != "training",
@@ -70,7 +70,7 @@ def _show(found: dict[str, Any]) -> None:
             ]
             cells += [
                 "-" if trial["figure"] is None else f"{trial['figure']:.3f}",
-                "-" if trial["violation_rate"] is None else f"{trial['violation_rate']:.0%}",
+                "-" if trial["violated_share"] is None else f"{trial['violated_share']:.0%}",
             ]
             table.add_row(*(Text(cell) for cell in cells))
         if not run["trials"]:

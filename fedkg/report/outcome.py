@@ -12,7 +12,7 @@ from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
 from fedkg.report.records import Result, RunRecords
 from fedkg.report.trial_groups import Setting, mean
 from fedkg.report.zone_advice import is_trained_on_rules, result_zone
-from fedkg.violation_zones import classify_rate
+from fedkg.violation_zones import classify_rate, describe_rate
 
 
 def describe_outcome(records: RunRecords) -> list[str]:
@@ -91,18 +91,17 @@ def _clear_winners(groups: Sequence[Sequence[Result]]) -> list[str]:
 
 
 def _fewest_violations(groups: Sequence[Sequence[Result]]) -> list[str]:
-    """The algorithm with clearly the lowest violation rate in every setting.
-
-    The rate is that of the worst site in the last round.
-    """
+    """The algorithm with clearly the lowest violation rate in every setting, in the last round."""
     told = []
     for members in groups:
-        group = [one for one in members if not math.isnan(one.figure("rho_worst").mean)]
+        group = [one for one in members if not math.isnan(one.figure("violation_rate").mean)]
         if not group:
             return []
         base = next((result for result in group if result.preset == "fedavg"), group[0])
-        least = min(group, key=lambda result: result.figure("rho_worst").mean)
-        found = paired_test(least.figure("rho_worst").values, base.figure("rho_worst").values)
+        least = min(group, key=lambda result: result.figure("violation_rate").mean)
+        found = paired_test(
+            least.figure("violation_rate").values, base.figure("violation_rate").values
+        )
         if found.direction != -1:
             return []
         told.append((least, base))
@@ -111,13 +110,10 @@ def _fewest_violations(groups: Sequence[Sequence[Result]]) -> list[str]:
         return []
     (title, plain), (ours, theirs) = (
         names.pop(),
-        (mean(pair[i].figure("rho_worst").mean for pair in told) for i in (0, 1)),
+        (mean(pair[i].figure("violation_rate").mean for pair in told) for i in (0, 1)),
     )
     return [
-        (
-            f"{title} violates clearly fewer rules than {plain}: {ours:.0%} instead of "
-            f"{theirs:.0%} at the worst site."
-        )
+        (f"{title} violates clearly fewer cases than {plain}: {ours:.1%} instead of {theirs:.1%}.")
     ]
 
 
@@ -176,21 +172,24 @@ def _range(shares: Sequence[float]) -> str:
 
 
 def _violation_rates(results: Sequence[Result]) -> str:
-    """The violation rate in the last round by algorithm, over settings without corruption."""
-    parts = []
+    """Violated cases and the paper's zone in the last round, over settings without corruption."""
+    cases, zones = [], []
     for name in dict.fromkeys(result.title for result in results):
-        worst = mean(result.figure("rho_worst").mean for result in results if result.title == name)
-        every = mean(result.figure("rho_mean").mean for result in results if result.title == name)
+        own = [result for result in results if result.title == name]
+        violated, evaluated = (
+            sum(sum(result.figure(count).values) for result in own)
+            for count in ("violated_cases", "evaluated_cases")
+        )
+        if evaluated:
+            cases.append(f"{name} {describe_rate(violated, evaluated)}")
+        worst = mean(result.figure("rho_worst").mean for result in own)
         if not math.isnan(worst):
-            parts.append(
-                f"{name} {worst:.1%} at the worst site ({classify_rate(worst)}) and "
-                f"{every:.1%} on average"
-            )
-    return (
-        f"Share of the rules that the sites' models violated in the last round: {'; '.join(parts)}."
-        if parts
-        else ""
-    )
+            zones.append(f"{name} {worst:.1%} ({classify_rate(worst)})")
+    said = [
+        ("Violated cases of the rules in the last round", cases),
+        ("Share of the rules with a violation at the worst site (paper zone)", zones),
+    ]
+    return " ".join(f"{title}: {'; '.join(parts)}." for title, parts in said if parts)
 
 
 def _not_trained_on_rules(records: RunRecords, results: Sequence[Result]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from fedkg.errors import UsageError
 from fedkg.jobs.comparison_metric import plural_event
 from fedkg.jobs.folder import ENVIRONMENT, JOB, RESULTS, SPLIT, THEORY, TRIALS, RunFolder
+from fedkg.violation_zones import describe_rate
 
 Json = dict[str, Any]
 """A JSON object from a file. `Any`: JSON."""
@@ -105,6 +106,14 @@ class Result:
     def figure(self, name: str) -> Figure:
         """The figure with this name; a missing one is not measured."""
         return self.figures.get(name, NOT_MEASURED)
+
+    @property
+    def violated(self) -> str:
+        """The violation rate in the last round with both counts, over all seeds; "" if no case has
+        a verdict.
+        """
+        counts = (sum(self.figure(name).values) for name in ("violated_cases", "evaluated_cases"))
+        return describe_rate(*counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

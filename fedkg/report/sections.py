@@ -53,7 +53,7 @@ def comparison_table(
 
 
 def _cells(result: Result, target: float, ruled: bool) -> list[Cell]:
-    """The figures of a row; violation rates only if `ruled`."""
+    """The figures of a row; violated cases and paper zone only if `ruled`."""
     reach = result.figure("rounds_to_target").mean
     seeds = f" ({result.reached}/{result.seeds})" if result.seeds > 1 else ""
     measure = MEASURE_BY_COLUMN[result.measure]
@@ -69,9 +69,13 @@ def _cells(result: Result, target: float, ruled: bool) -> list[Cell]:
         else []
     )
     broken = [
-        ("worst site violates", result.figure("rho_worst").text(1, factor=100, unit=" %"), ""),
-        ("zone", result.zone or "not evaluated", result.zone),
-        ("sites violate on average", result.figure("rho_mean").text(1, factor=100, unit=" %"), ""),
+        ("violated cases", result.violated or "not evaluated", ""),
+        (
+            "rules with a violation, worst site",
+            result.figure("rho_worst").text(1, factor=100, unit=" %"),
+            "",
+        ),
+        ("paper zone", result.zone or "not evaluated", result.zone),
     ]
     cells = [
         (measure.title, result.main.text(2 if measure.name == "f1" else measure.digits), ""),

@@ -13,7 +13,7 @@ from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
 from fedkg.jobs.comparison.site_spread import spread_over_sites
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, MEASURES, Measure
 from fedkg.jobs.trials import TrialConfig, trial_title
-from fedkg.violation_zones import classify_rate
+from fedkg.violation_zones import classify_rate, describe_rate
 
 Line = Mapping[str, str]
 """A row of a CSV file of the run folder."""
@@ -51,6 +51,7 @@ def compare_trials(
     ordered = [groups[key] for key in sorted(groups, key=lambda key: scenarios.index(key[:2]))]
     return [
         _result(members, by_trial, weights, target, measure)
+        | _violated_cases([alone.get(member.id, ()) for member in members])
         | {"sites": spread_over_sites([alone.get(member.id, ()) for member in members])}
         for members in ordered
         if all(config.id in by_trial for config in members)
@@ -131,6 +132,35 @@ def _result(
     return result
 
 
+def _violated_cases(seeds: Sequence[Sequence[Line]]) -> Result:
+    """Violated cases of the rules, cases with a verdict, and their ratio, over all sites of a seed.
+
+    Args:
+        seeds: the rows of `sites.csv` for each seed.
+    """
+    counts = [
+        [math.fsum(_known_values(lines, field)) for field in ("violated", "evaluations")]
+        for lines in seeds
+    ]
+    return {
+        "violation_rate": summarise_seeds(
+            [violated / evaluated if evaluated else math.nan for violated, evaluated in counts]
+        ),
+        "violated_cases": summarise_seeds([violated for violated, _ in counts]),
+        "evaluated_cases": summarise_seeds([evaluated for _, evaluated in counts]),
+    }
+
+
+def violated_cases_text(row: Mapping[str, Any]) -> str:
+    """The violation rate with both counts, over all seeds; "" if no case has a verdict.
+
+    Args:
+        row: of the comparison; `Any`: JSON.
+    """
+    counts = (math.fsum(row[name]["values"]) for name in ("violated_cases", "evaluated_cases"))
+    return describe_rate(*counts)
+
+
 def summarise_seeds(values: Sequence[float]) -> dict[str, Any]:
     """Mean, 95 % interval, sample standard deviation and values; null if not measured.
 
@@ -192,21 +222,13 @@ def _compared(base: Result, other: Result) -> str:
     )
     measure = MEASURE_BY_COLUMN[base["measure"]]
     ours, theirs = other[measure.name], base[measure.name]
-    rho = ""
-    if (
-        other["rho_mean_average"]["mean"] is not None
-        and base["rho_mean_average"]["mean"] is not None
-    ):
-        rho = (
-            " Over all rounds a site's model violated on average "
-            f"{other['rho_mean_average']['mean']:.0%} of the rules ({base['title']}: "
-            f"{base['rho_mean_average']['mean']:.0%})."
-        )
+    mine, others = violated_cases_text(other), violated_cases_text(base)
+    violated = f" Violated cases: {mine}, {base['title']} {others}." if mine and others else ""
     judged = _describe_test(paired_test(ours["values"], theirs["values"]))
     better = "" if measure.higher else " (less is better)"
     return (
         f"{where}, {other['title']} ends at {measure.title} {_mean_and_spread(ours)}{better}, "
-        f"{base['title']} at {_mean_and_spread(theirs)}: {judged}.{rho}"
+        f"{base['title']} at {_mean_and_spread(theirs)}: {judged}.{violated}"
     )
 
 

@@ -20,7 +20,7 @@ class TrialStatus:
 
     Attributes:
         figure: the figure that decides comparisons.
-        violation_rate: of the worst site.
+        violated_share: share of the rules with a violation at the worst site (paper zone).
     """
 
     id: str
@@ -28,7 +28,7 @@ class TrialStatus:
     rounds: int
     measure: str
     figure: float | None
-    violation_rate: float | None
+    violated_share: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ def _trial_status(
         else int(entry["setting"].get("training.rounds", wanted)),
         measure=measure,
         figure=_last(rows, measure),
-        violation_rate=_last(rows, "rho_worst"),
+        violated_share=_last(rows, "rho_worst"),
     )
 
 

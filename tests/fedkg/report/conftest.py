@@ -48,6 +48,9 @@ def result(entry: dict[str, Any], f1: tuple[float, float], rho: float) -> dict[s
     figures |= {
         "rho_worst": spread(rho, rho),
         "rho_mean": spread(rho / 2, rho / 2),
+        "violation_rate": spread(rho / 4, rho / 4),
+        "violated_cases": spread(250 * rho, 250 * rho),
+        "evaluated_cases": spread(1000.0, 1000.0),
         "rounds_to_target": spread(3.0, None),
     }
     facts = {key: entry[key] for key in ("setting", "corrupted", "algorithm", "preset", "title")}

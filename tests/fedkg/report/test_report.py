@@ -75,7 +75,8 @@ def test_the_outcome_comes_first_and_in_words(run_folder: RunFolder) -> None:
     assert (
         "At the end the models find 55% of the failures, and 75% of their alarms are right." in said
     )
-    assert any("FedAvg 20.0% at the worst site (critical)" in sentence for sentence in said)
+    assert any("FedAvg 5.0% (100 of 2,000)" in sentence for sentence in said)
+    assert any("(paper zone): FedAvg 20.0% (critical)" in sentence for sentence in said)
     assert said[-2] == "The server excluded unusable updates from: graz (1 round)."
     assert said[-1] == "The model is unchanged (FedAvg: 2 of its rounds)."
 
@@ -289,10 +290,10 @@ def test_a_run_without_rules_has_no_columns_for_them(run_folder: RunFolder) -> N
         )
         for result in records.results
     ]
-    assert {"zone", "worst site violates", "sites violate on average"} <= set(
+    assert {"violated cases", "rules with a violation, worst site", "paper zone"} <= set(
         comparison_table(records.results, 0.5, {})["headers"]
     )
-    assert not {"zone", "worst site violates", "sites violate on average"} & set(
+    assert not {"violated cases", "rules with a violation, worst site", "paper zone"} & set(
         comparison_table(blank, 0.5, {})["headers"]
     )
 
@@ -378,7 +379,9 @@ def test_the_outcome_says_who_breaks_clearly_fewer_rules(run_folder: RunFolder) 
                 one,
                 figures={
                     **one.figures,
-                    "rho_worst": Figure(sum(changed[one.preset]) / 3, 0.02, changed[one.preset]),
+                    "violation_rate": Figure(
+                        sum(changed[one.preset]) / 3, 0.02, changed[one.preset]
+                    ),
                 },
             )
             for one in sound
@@ -388,11 +391,11 @@ def test_the_outcome_says_who_breaks_clearly_fewer_rules(run_folder: RunFolder) 
         )
 
     assert (
-        "SCFA violates clearly fewer rules than FedAvg: 21% instead of 44% at the worst site."
+        "SCFA violates clearly fewer cases than FedAvg: 21.0% instead of 44.0%."
         in with_rates(rates)[0]
     )
     assert (
-        "violates clearly fewer rules"
+        "violates clearly fewer cases"
         not in with_rates({"fedavg": (0.4, 0.5, 0.42), "scfa": (0.41, 0.3, 0.47)})[0]
     )
 
