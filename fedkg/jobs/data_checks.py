@@ -19,10 +19,10 @@ from fedkg.data import Frame, concatenate
 from fedkg.data.sets import DataSet
 from fedkg.evaluation import evaluate
 from fedkg.jobs.folder import Row
+from fedkg.jobs.row_order import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.samples.knowledge_inputs import category_codes
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.tables.row_order import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.unevaluated_rules import NO_ROW, NO_ROWS
 from fedkg.pack import Pack, is_temporal
 from fedkg.pack.manifest import RuleRecord

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.data.partition import Split, apportion, by_column, dirichlet, hold_out, iid
 from fedkg.data.sets import (
     DataSet,
@@ -27,6 +28,7 @@ from fedkg.data.sets.time_range import time_range_of
 from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.errors import JobError
 from fedkg.granger.augmented_state_channels import OURS
+from fedkg.jobs.row_order import hold_out_in_order, horizon_of
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import sha256_of
@@ -39,7 +41,7 @@ from fedkg.tables import Table
 Index = NDArray[np.int64]
 
 TRAIN, TEST, SERVER, UNUSED = 0, 1, 2, 3
-"""The use of a sample; unused are windows with a forecast that overlaps the test."""
+"""The use of a sample; unused are samples that overlap the server's samples or the test."""
 
 
 def samples_time_range(data: DataSet, job: Job, index: Index | None = None) -> TimeRange | None:
@@ -119,7 +121,7 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     """
     rows = _keep_job_sites(_read(job, pack), job)
     data = _drop_unlabelled(_cut_windows(rows, job))
-    use = _assign_uses(data, job)
+    use = _assign_uses(data, job, pack)
     if job.data.window is not None and job.data.window.gaps == "interpolate":
         data, use = _interpolate_apart(rows, job, data, use)
     for field, kind in (("test", TEST), ("server", SERVER)):
@@ -130,11 +132,14 @@ def read_samples(job: Job, pack: Pack) -> Samples:
                 help="increase the share, or the number of samples (`data.size`)",
             )
     idle = int((use == UNUSED).sum())
-    notes = (
-        (f"fedkg does not train on {idle} windows with a forecast that overlaps the test",)
-        if idle
-        else ()
-    )
+    notes = [
+        (f"fedkg does not train on {idle} samples that overlap the server's samples or the test")
+    ] * bool(idle)
+    if job.data.hold_out == "random" and job.data.window is not None:
+        notes.append(
+            "warning: `data.hold_out: random` separates windows from their neighbours, so windows "
+            "of the test may overlap windows of the training"
+        )
     data = replace(data, test=(use == TEST) | (use == UNUSED), notes=(*data.notes, *notes))
     return Samples(
         source=data,
@@ -244,6 +249,12 @@ def _read(job: Job, pack: Pack) -> DataSet:
     if data.sites_file is not None:
         source = read_all_sites(load_sites(data.sites_file), contract, job.sites, data.site_column)
     read = table_set(source, contract, output=job.output or "", site=site)
+    if not read.features and data.window is None:
+        raise JobError(
+            "data: the model has no inputs, because no rule reads a column of the table other than "
+            "the output",
+            help="write a rule that reads the columns that the model should read",
+        )
     if data.window is None or not data.window.horizon:
         return read
     name = next(
@@ -372,33 +383,28 @@ def _drop_unlabelled(data: DataSet) -> DataSet:
     return replace(data.take(known), notes=(*data.notes, note))
 
 
-def _assign_uses(data: DataSet, job: Job) -> NDArray[np.int8]:
-    """The use of each sample.
+def _is_in_order(data: DataSet, job: Job, pack: Pack) -> bool:
+    """Whether test and server are held out by time: windows, and rows of rules with a timeline."""
+    timeline = job.data.window is not None or pack.manifest.contract.time is not None
+    return timeline and data.time is not None and job.data.hold_out == "auto"
 
-    Windows: the last ones of each site are the test. Otherwise the test split of the data set, or a
-    random one.
+
+def _assign_uses(data: DataSet, job: Job, pack: Pack) -> NDArray[np.int8]:
+    """The use of each sample: the test split of the data set; otherwise, at each site, first the
+    training samples, then the server's, then the test, or random samples.
     """
     use = np.full(data.samples, TRAIN, dtype=np.int8)
     stream = np.random.Generator(np.random.PCG64([job.data.seed, 1]))
     classes = data.y if data.task in ("classes", "detection") else np.zeros(data.samples)
-    if job.data.window is not None and data.time is not None:
-        groups = (
-            [np.arange(data.samples)]
-            if data.clients is None
-            else [np.flatnonzero(data.clients == one) for one in data.client_names]
-        )
-        for group in groups:
-            ordered = group[np.argsort(data.time[group], kind="stable")]
-            last = ordered[len(ordered) - round(job.data.test * len(ordered)) :]
-            if len(last):
-                use[
-                    group[
-                        data.time[group]
-                        > data.time[last[0]] - (job.data.window.horizon - 0.5) * data.step
-                    ]
-                ] = UNUSED
-            use[last] = TEST
-    elif data.test is not None and data.test.any() and not data.test.all():
+    shares = (1.0 - job.data.test - job.data.server, job.data.test, job.data.server)
+    if _is_in_order(data, job, pack):
+        horizon = horizon_of(pack) if job.data.window is None else job.data.window.horizon - 1
+        parts = hold_out_in_order(_site_timing(data), shares, max(horizon, 0), cut_every=True)
+        use[:] = UNUSED
+        for kind, rows in zip((TRAIN, TEST, SERVER), parts, strict=True):
+            use[rows] = kind
+        return use
+    if data.test is not None and data.test.any() and not data.test.all():
         use[data.test] = TEST
     else:
         use[hold_out(classes, (1.0 - job.data.test, job.data.test), stream)[1]] = TEST
@@ -407,6 +413,20 @@ def _assign_uses(data: DataSet, job: Job) -> NDArray[np.int8]:
         share = job.data.server / (1.0 - job.data.test)
         use[rest[hold_out(classes[rest], (1.0 - share, share), stream)[1]]] = SERVER
     return use
+
+
+def _site_timing(data: DataSet) -> Timing:
+    """Each site as a trace; steps count from 1970 if the data has a step, else they order times."""
+    assert data.time is not None, "called for samples with times"
+    names = np.zeros(data.samples) if data.clients is None else data.clients.astype(str)
+    _, trace = np.unique(names, return_inverse=True)
+    known = ~np.isnan(data.time)
+    step = np.zeros(data.samples, dtype=np.int64)
+    if data.step:
+        step[known] = np.rint(data.time[known] / data.step).astype(np.int64)
+    else:
+        step[known] = np.unique(data.time[known], return_inverse=True)[1]
+    return Timing(trace=np.where(known, trace, -1), step=step)
 
 
 def _split_by_source(samples: Samples, job: Job, rows: Index) -> tuple[Split, Index]:

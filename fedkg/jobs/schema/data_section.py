@@ -13,7 +13,7 @@ from fedkg.jobs.schema.section import Count, Fraction, Positive, Section
 TABLE_SET = "table"
 """The value of `data.set` for a table with a data contract."""
 
-TABLE_FIELDS = ("rows", "label", "features", "categories", "machine", "dates", "hold_out")
+TABLE_FIELDS = ("rows", "label", "features", "categories", "machine", "dates")
 """Fields of `data` that apply to tables only."""
 
 
@@ -181,9 +181,10 @@ class Data(Section):
     )
     hold_out: Literal["auto", "random"] = Field(
         default="auto",
-        description="How test and server rows of a table are chosen. `auto`: with a timeline, or if "
-        "rules about the output compare rows, blocks of consecutive rows, with a gap of the rules' "
-        "horizon; otherwise at random. `random`: always at random.",
+        description="How test and server rows are chosen. `auto`: windows, rows with a timeline, and "
+        "rows of a table if rules about the output compare rows, in their order (first training, "
+        "then server, then test), with a gap of one horizon; otherwise at random. `random`: always "
+        "at random.",
     )
     server: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.15,

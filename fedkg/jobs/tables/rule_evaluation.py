@@ -26,7 +26,7 @@ from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.federated.server.trace_scorer import TraceScorer
 from fedkg.jobs.data_checks import row_name
 from fedkg.jobs.hard_rule_answers import HardRules
-from fedkg.jobs.tables.row_order import (
+from fedkg.jobs.row_order import (
     ROW_COLUMN,
     SITE_COLUMN,
     compares_rows,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.data.partition import apportion, positions_by_owner
-from fedkg.jobs.tables.row_order import SITE_COLUMN
+from fedkg.jobs.row_order import SITE_COLUMN
 from fedkg.jobs.tables.rule_evaluation import RowTally
 from fedkg.jobs.tables.table_data import SiteRows, TableData, binary_labels
 from fedkg.jobs.training import HeldOut, detection_figures, predict_test_rows

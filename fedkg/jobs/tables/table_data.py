@@ -27,9 +27,7 @@ from fedkg.data import (
     pooled_scaling,
 )
 from fedkg.errors import JobError
-from fedkg.jobs.schema.job import Corruption, Job
-from fedkg.jobs.source_tables import SourceTables, feature_headers, read_tables
-from fedkg.jobs.tables.row_order import (
+from fedkg.jobs.row_order import (
     ROW_COLUMN,
     SITE_COLUMN,
     compares_rows,
@@ -37,6 +35,8 @@ from fedkg.jobs.tables.row_order import (
     horizon_of,
     row_timing,
 )
+from fedkg.jobs.schema.job import Corruption, Job
+from fedkg.jobs.source_tables import SourceTables, feature_headers, read_tables
 from fedkg.jobs.trials import TrialConfig
 from fedkg.pack import Pack
 

@@ -408,14 +408,62 @@ def test_no_step_that_the_test_asks_for_is_a_target_of_the_training():
     source = samples.source
     for site in source.client_names:
         mine = source.clients == site
-        train, test = (source.time[mine & np.isin(samples.use, kinds)] for kinds in ((0, 2), (1,)))
+        train, test, server = (source.time[mine & (samples.use == kind)] for kind in (0, 1, 2))
         assert len(train)
-        assert train.max() + 3 * source.step < test.min()
-        assert np.count_nonzero(mine & (samples.use == 3)) == 3
+        assert train.max() + 3 * source.step < server.min()
+        assert server.max() + 3 * source.step < test.min()
+        assert np.count_nonzero(mine & (samples.use == 3)) == 3 + 3
     assert source.test.tolist() == np.isin(samples.use, (1, 3)).tolist()
     assert (
-        "fedkg does not train on 6 windows with a forecast that overlaps the test" in source.notes
+        "fedkg does not train on 12 samples that overlap the server's samples or the test"
+        in source.notes
     )
+
+
+@pytest.mark.parametrize(
+    ("timeline", "hold_out", "ordered"),
+    [(True, "auto", True), (True, "random", False), (False, "auto", False)],
+)
+def test_rows_of_a_table_with_a_timeline_are_held_out_by_time(
+    tmp_path: Path, timeline: bool, hold_out: str, ordered: bool
+):
+    """At each site the last fifth is the test, and the server has the rows before it."""
+    dice = np.random.default_rng(3)
+    rows = [
+        (site, 60 * step, dice.integers(0, 100), dice.integers(0, 100))
+        for site in ("a", "b")
+        for step in range(50 if site == "a" else 100)
+    ]
+    dice.shuffle(rows)
+    (tmp_path / "t.csv").write_text(
+        "\n".join(["site,time,heat,load", *(",".join(map(str, row)) for row in rows)]) + "\n"
+    )
+    (tmp_path / "rules.fkg").write_text(
+        ('timeline time column "time" step 1 min\n' if timeline else "")
+        + "signal heat in K span 0 .. 100\noutput load in N span 0 .. 100\n"
+        "rule low require if heat > 5 K then load <= 100 N\n"
+    )
+    job = Job.model_validate(
+        {
+            "rules": [str(tmp_path / "rules.fkg")],
+            "data": {
+                "set": "table",
+                "path": str(tmp_path / "t.csv"),
+                "split": "column",
+                "hold_out": hold_out,
+                "min_samples": 2,
+            },
+        }
+    )
+    samples = create_experiment(job, load_rules(job)[0]).samples
+    time = np.array([row[1] for row in rows])
+    for site, count in (("a", 50), ("b", 100)):
+        own = samples.source.clients == site
+        test, server = (np.sort(time[own & (samples.use == kind)]) // 60 for kind in (1, 2))
+        last = np.arange(count)
+        assert (test.tolist() == last[round(0.8 * count) :].tolist()) == ordered
+        between = last[round(0.65 * count) : round(0.8 * count)]
+        assert (server.tolist() == between.tolist()) == ordered
 
 
 @pytest.mark.parametrize(
@@ -522,3 +570,19 @@ def test_knowledge_of_a_label_that_no_rule_reads_is_injected(tmp_path):
         params, trial.inputs.rows_at(torch.arange(len(trial.inputs.row_of)))
     )[0]  # type: ignore[attr-defined]
     assert set(answers.argmax(-1).tolist()) == {names.index("Aspen")}
+
+
+def test_a_table_without_inputs_for_the_model_is_an_error(tmp_path: Path):
+    (tmp_path / "t.csv").write_text("heat,load\n1,2\n2,3\n")
+    (tmp_path / "rules.fkg").write_text(
+        "output load in N span 0 .. 100\nrule low require load <= 100 N\n"
+    )
+    job = Job.model_validate(
+        {
+            "rules": [str(tmp_path / "rules.fkg")],
+            "sites": ["a"],
+            "data": {"set": "table", "path": str(tmp_path / "t.csv"), "split": "iid"},
+        }
+    )
+    with pytest.raises(JobError, match="the model has no inputs"):
+        create_experiment(job, load_rules(job)[0])

@@ -65,7 +65,9 @@ def row_timing(pack: Pack, frame: Frame) -> Timing:
     return Timing(trace=trace, step=timing.step, gaps=timing.gaps, end=timing.end)
 
 
-def hold_out_in_order(timing: Timing, shares: Sequence[float], gap: int) -> list[Index]:
+def hold_out_in_order(
+    timing: Timing, shares: Sequence[float], gap: int, *, cut_every: bool = False
+) -> list[Index]:
     """Rows for training, the test and the server, ascending: the first rows, the last rows, and
     those in between.
 
@@ -77,12 +79,13 @@ def hold_out_in_order(timing: Timing, shares: Sequence[float], gap: int) -> list
         timing: of the N rows.
         shares: of training, test and server; they sum to 1.
         gap: the horizon of the rules, in steps.
+        cut_every: whether to cut every trace, however many there are: traces are sites.
     """
     train, test, server = shares
     ends = np.cumsum([train, server, test])[:2]
     part = np.zeros(len(timing.trace), dtype=np.int64)
     traces = np.unique(timing.trace[timing.trace >= 0])
-    if len(traces) >= MANY_TRACES:
+    if len(traces) >= MANY_TRACES and not cut_every:
         cuts = np.round(ends * len(traces)).astype(np.int64)
         place = np.searchsorted(traces, timing.trace)
         part = np.where(timing.trace < 0, 0, np.searchsorted(cuts, place, side="right"))
