@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from fedkg.federated import Algorithm, Problem, Settings
 from fedkg.jobs.comparison_metric import Measure
 from fedkg.jobs.folder import Row
-from fedkg.jobs.hard_rule_answers import HardRules
 from fedkg.jobs.rules_alone import RulesAlone
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trials import TrialConfig
@@ -117,15 +116,11 @@ class Experiment(Protocol):
         ...
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
-        """The control without learning on the test samples; None without rules about outputs, and
-        for tasks that have none.
-        """
+        """The control without learning on the test samples; None without rules about outputs."""
         ...
 
-    def hard_rules(self, config: TrialConfig) -> HardRules | None:
-        """The hard rules that answers to single rows satisfy wherever a trial evaluates its models;
-        None if there are none, or if the model itself satisfies them.
-        """
+    def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
+        """The hard rules that every evaluated answer of a trial satisfies, however it learned."""
         ...
 
     def build_trial(self, config: TrialConfig) -> Trial:

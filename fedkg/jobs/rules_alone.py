@@ -1,16 +1,17 @@
 """The control "rules alone": what the rules answer without any learning.
 
 A rule about an output often determines the answer of a row. Where the rules leave the answer open,
-the control gives the majority class of the training data. A training that does not beat this
-control has learned nothing beyond the rules.
+the control gives the majority class or the site's mean of the training data, or repeats the last
+value in a forecast. A training that does not beat this control has learned nothing beyond the
+rules.
 
-Letters: N test rows, K classes, V runs of the model, H outputs, R constraints.
+Letters: N test rows, K classes, R constraints, H outputs, T steps and V channels of a forecast.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,12 +21,24 @@ from torch import Tensor
 from fedkg.constraints import ConstraintModule
 from fedkg.constraints.binding.model_input_views import Keys
 from fedkg.constraints.module import ConstraintWarning
+from fedkg.errors import SetError
 from fedkg.federated.metrics import detection
+from fedkg.federated.temporal.expert_rules import expert_rules
+from fedkg.federated.temporal.forecast_rules import ForecastRules
+from fedkg.federated.temporal.hard_rule_forecasts import forecast_teacher
 from fedkg.jobs.comparison_metric import Measure
 from fedkg.jobs.trials import TrialConfig, algorithm_section
 
 SURE = 50.0
 """Logit of a certain answer; its probability is 0 or 1 in float64 up to rounding."""
+
+
+MAJORITY, MEAN, PERSISTENCE = (
+    "the most frequent answer",
+    "the site's mean",
+    "the last observed value",
+)
+"""Answers without rules: for classes, numbers and forecasts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +47,15 @@ class RulesAlone:
 
     Attributes:
         figure: value of the run's measure.
-        determined: rows for which the rules leave one answer.
+        determined: rows for which the rules leave one answer, or move the answer without rules.
         rows: N.
+        elsewhere: what the control answers where the rules leave the answer open.
     """
 
     figure: float
     determined: int
     rows: int
+    elsewhere: str = MAJORITY
 
 
 def determined_answers(
@@ -103,23 +118,54 @@ def classes_control(
 
 
 def regression_control(
-    module: ConstraintModule, x: Tensor, y: Tensor, *, mean: float, scale: float, keys: Keys
+    module: ConstraintModule, x: Tensor, y: Tensor, *, mean: Tensor, scale: float, keys: Keys
 ) -> RulesAlone:
-    """The control for a number: RMSE of the answers nearest to the mean of the training data that
-    satisfy the linear rules of each row. A row is determined if they move its answer.
+    """The control for a number: RMSE of the answers nearest to the mean of each row's site that
+    satisfy the linear rules of the row. A row is determined if they move its answer.
 
     Args:
         y: targets [N] in the scale of the outputs.
-        mean: of the training targets, in that scale. scale: its unit in source units.
+        mean: [N], of the training targets at each row's site, in that scale. scale: its unit in
+            source units.
     """
-    start = torch.full((len(x), 1), mean, dtype=torch.float64)
+    start = mean.double()[:, None]
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConstraintWarning)
         moved = module.project(x, start, keys=keys)
     error = (moved[:, 0] - y.double()) * scale
     figure = float(error.square().mean().sqrt())
     changed = (moved - start).abs()[:, 0] > 1e-9
-    return RulesAlone(figure=figure, determined=int(changed.sum()), rows=len(x))
+    return RulesAlone(figure=figure, determined=int(changed.sum()), rows=len(x), elsewhere=MEAN)
+
+
+def forecast_control(
+    rules: ForecastRules, x: Tensor, figure: Callable[[Tensor], float]
+) -> RulesAlone:
+    """The control for forecasts: the traces nearest to the last observed value that satisfy all
+    rules which a teacher can enforce; if those contradict each other, the hard ones.
+
+    Args:
+        x: windows [N, history, F]. figure: of forecasts [N, T * V].
+    """
+    pack, layout = rules.module.pack, rules.module.plan.x
+    readable, _ = expert_rules(pack, layout, rules.steps)
+    traces = rules.last_values(x).double().unsqueeze(1).repeat(1, rules.steps, 1)
+    moved = traces
+    for chosen in (readable, tuple(one for one in readable if one.hard)):
+        try:
+            teacher = forecast_teacher(pack, layout, rules.steps, chosen) if chosen else None
+        except SetError:
+            continue
+        if teacher is None or not teacher.teacher.by_program:
+            moved = traces if teacher is None else teacher.nearest(traces)
+            break
+    changed = ((moved - traces).abs() > 1e-9).flatten(1).any(1)
+    return RulesAlone(
+        figure=figure(moved.flatten(1)),
+        determined=int(changed.sum()),
+        rows=len(x),
+        elsewhere=PERSISTENCE,
+    )
 
 
 def describe_rules_alone(
@@ -140,7 +186,7 @@ def describe_rules_alone(
     parts = [
         (
             f"rules alone {measure.text(control.figure)} (they determine {control.determined:,} of "
-            f"{control.rows:,} test rows)"
+            f"{control.rows:,} answers; elsewhere {control.elsewhere})"
         )
     ]
     for name, chosen in (("learning alone", False), ("learning with rules", True)):

@@ -530,11 +530,7 @@ class _Runner:
             *(
                 [
                     describe_rules_alone(
-                        control,
-                        self.configs,
-                        results,
-                        self.experiment.measure,
-                        hard=hard is not None and bool(hard.kept),
+                        control, self.configs, results, self.experiment.measure, hard=bool(hard)
                     )
                 ]
                 if control is not None

@@ -60,18 +60,24 @@ class ForecastRules:
         """V."""
         return len(self.module.plan.x.names)
 
+    def last_values(self, x: Tensor) -> Tensor:
+        """What windows x [B, T, F] observed last, [B, V] as forecasts are scaled; NaN if the
+        history does not have the channels.
+        """
+        if self.last is None:
+            return x.new_full((len(x), self.channels), torch.nan)
+        observed = x[:, -1, list(self.last)]
+        if self.factor is not None and self.offset is not None:
+            observed = observed * self.factor.to(observed) + self.offset.to(observed)
+        return observed
+
     def report(self, output: Tensor, x: Tensor) -> ConstraintReport:
         """What the rules say of forecasts [B, P * V] for windows x [B, T, F]; one verdict for each
         forecast.
         """
         traces = as_traces(output, self.steps, self.channels)
         held = traces.detach()
-        before = held.new_full((len(held), 1, self.channels), torch.nan)
-        if self.last is not None:
-            observed = x[:, -1, list(self.last)].to(held.dtype)
-            if self.factor is not None and self.offset is not None:
-                observed = observed * self.factor.to(held) + self.offset.to(held)
-            before = observed.unsqueeze(1)
+        before = self.last_values(x).to(held.dtype).unsqueeze(1)
         found: ConstraintReport = self.module(
             held, traces, previous=torch.cat([before, held[:, :-1]], 1)
         )

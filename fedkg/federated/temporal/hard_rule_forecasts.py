@@ -5,7 +5,7 @@ Letters: C clients of a stack, B batch, T steps of a forecast, V channels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +13,12 @@ from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import JobError, SetError
-from fedkg.federated.temporal.expert_rules import expert_rules, in_model_units, teacher_of
+from fedkg.federated.temporal.expert_rules import (
+    ExpertRule,
+    expert_rules,
+    in_model_units,
+    teacher_of,
+)
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.mining.trace_channels import layout_positions
 from fedkg.models.model_protocols import Model, Params, PartitionedModel
@@ -23,26 +28,80 @@ from fedkg.teacher import Teacher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HardForecasts:
-    """A model with forecasts moved to the nearest trace that satisfies all hard rules, in L1 and in
-    the model's units.
-
-    The move is part of the model: losses, rules and teachers see what comes out of it. A number
-    that it moves has no gradient; a
-    forecast with a number that is not finite stays as it is.
+class ForecastTeacher:
+    """Moves forecasts to the nearest trace that satisfies some rules, in L1 and in the model's
+    units.
 
     Args:
-        model: with outputs [C, B, T * V]. teacher: of the hard rules, over traces in the model's
-            units.
+        teacher: of the rules, over traces in the model's units.
         channels: the place among the V channels of each channel of the teacher. count: V. names: of
-            the hard rules.
+            the rules.
     """
 
-    model: Model
     teacher: Teacher
     channels: tuple[int, ...]
     count: int
     names: tuple[str, ...]
+
+    def nearest(self, traces: Tensor) -> Tensor:
+        """The nearest traces to [B, T, V], without gradient; a trace with a number that is not
+        finite stays as it is.
+        """
+        held = traces.detach()
+        known = held.isfinite().flatten(1).all(1)[:, None, None]
+        before = held.nan_to_num(0.0, 0.0, 0.0)
+        if self.channels == tuple(range(self.count)):
+            after = self.teacher.nearest(before)
+        else:
+            place = torch.tensor(self.channels, device=held.device)
+            near = self.teacher.nearest(before.index_select(2, place))
+            after = before.index_copy(2, place, near)
+        return torch.where(known, after, held)
+
+
+def forecast_teacher(
+    pack: Pack, layout: InputLayout, steps: int, rules: Sequence[ExpertRule]
+) -> ForecastTeacher:
+    """The teacher of some rules together.
+
+    Args:
+        layout: of the V channels of a forecast. steps: T. rules: of `expert_rules`, at least one.
+
+    Raises:
+        SetError: no forecast satisfies all of them.
+    """
+    mean = layout.mean or (0.0,) * len(layout.names)
+    std = layout.std or (1.0,) * len(layout.names)
+    banks = [
+        in_model_units(
+            one.bank,
+            [mean[place] for place in one.channels],
+            [std[place] for place in one.channels],
+        )
+        for one in rules
+    ]
+    teacher, bank = teacher_of(pack, banks, steps)
+    return ForecastTeacher(
+        teacher=teacher,
+        channels=tuple(layout_positions(pack, bank, layout)),
+        count=len(layout.names),
+        names=tuple(dict.fromkeys(one.name for one in rules)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HardForecasts:
+    """A model with forecasts moved to the nearest trace that satisfies all hard rules.
+
+    The move is part of the model: losses, rules and teachers see what comes out of it. A number
+    that it moves has no gradient.
+
+    Args:
+        model: with outputs [C, B, T * V]. rules: the teacher of the hard rules.
+    """
+
+    model: Model
+    rules: ForecastTeacher
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
@@ -60,17 +119,9 @@ class HardForecasts:
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`."""
         output = self.model.apply(params, x, noise)
-        traces = as_traces(output, self.teacher.steps, self.count)
-        held = traces.detach()
-        known = held.isfinite().flatten(1).all(1)[:, None, None]
-        before = held.nan_to_num(0.0, 0.0, 0.0)
-        if self.channels == tuple(range(self.count)):
-            after = self.teacher.nearest(before)
-        else:
-            place = torch.tensor(self.channels, device=held.device)
-            near = self.teacher.nearest(before.index_select(2, place))
-            after = before.index_copy(2, place, near)
-        moved = known & (after != before)
+        traces = as_traces(output, self.rules.teacher.steps, self.rules.count)
+        after = self.rules.nearest(traces)
+        moved = traces.detach().isfinite() & (after != traces.detach())
         return torch.where(moved, after, traces).reshape(output.shape)
 
 
@@ -96,36 +147,20 @@ def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -
     hard = [one for one in readable if one.hard]
     if not hard:
         return model
-    names = tuple(dict.fromkeys(one.name for one in hard))
-    mean = layout.mean or (0.0,) * len(layout.names)
-    std = layout.std or (1.0,) * len(layout.names)
-    banks = [
-        in_model_units(
-            one.bank,
-            [mean[place] for place in one.channels],
-            [std[place] for place in one.channels],
-        )
-        for one in hard
-    ]
+    names = ", ".join(dict.fromkeys(one.name for one in hard))
     try:
-        teacher, bank = teacher_of(pack, banks, steps)
+        rules = forecast_teacher(pack, layout, steps, hard)
     except SetError as error:
         raise JobError(
             "no forecast satisfies all hard rules together",
-            received=", ".join(names),
+            received=names,
             help="`fedkg check` finds rules that contradict each other; leave `hard` out of one",
         ) from error
-    if teacher.by_program:
+    if rules.teacher.by_program:
         raise JobError(
             "the hard rules together are too large to be built into forecasts: one channel is part"
             " of several sums, or their windows have too many states",
-            received=", ".join(names),
+            received=names,
             help="leave `hard` out of one of them (it is then a penalty and a check)",
         )
-    return HardForecasts(
-        model=model,
-        teacher=teacher,
-        channels=tuple(layout_positions(pack, bank, layout)),
-        count=len(layout.names),
-        names=names,
-    )
+    return HardForecasts(model=model, rules=rules)

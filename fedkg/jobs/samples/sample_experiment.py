@@ -5,6 +5,7 @@ Letters: N samples, K sites.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,7 +28,6 @@ from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
 from fedkg.jobs.data_checks import check_data_set
 from fedkg.jobs.folder import Row
-from fedkg.jobs.hard_rule_answers import HardRules
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed, protect_algorithm
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.model_graphs import GraphCache
@@ -35,6 +35,7 @@ from fedkg.jobs.rules_alone import (
     RulesAlone,
     classes_control,
     detection_control,
+    forecast_control,
     regression_control,
 )
 from fedkg.jobs.samples.causal_state_inputs import AugmentedSamples, augment_samples
@@ -66,7 +67,7 @@ from fedkg.jobs.samples.samples import (
     samples_time_range,
     split_samples,
 )
-from fedkg.jobs.samples.task_metrics import constant_answer_figure, task_loss
+from fedkg.jobs.samples.task_metrics import compute_figures, constant_answer_figure, task_loss
 from fedkg.jobs.samples.trust_selection import select_trust
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
@@ -192,13 +193,23 @@ class SampleExperiment:
         return check_data_set(self.pack, self.samples.uncut_rows, self.job)
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
-        """See `Experiment.rules_alone`; forecasts have no such control."""
+        """See `Experiment.rules_alone`."""
         rules, test = self._rules(config), self.samples.rows(TEST)
-        if rules.rows is None or not len(test):
+        if rules.module is None or not len(test):
             return None
         index = torch.from_numpy(test)
         x, keys = self._inputs(config).rows_at(index).double(), rules.codes_at(index)
         y = torch.from_numpy(self.samples.scaled.y)
+        if rules.forecasts is not None:
+            name = self.measure.name
+            return forecast_control(
+                rules.forecasts,
+                x,
+                lambda answers: compute_figures(
+                    self.samples.scaled, answers, y[index], math.nan
+                ).get(name, math.nan),
+            )
+        assert rules.rows is not None, "rules are about rows or forecasts"
         known = y[
             torch.from_numpy(self.samples.rows(TRAIN if self.job.privacy is None else SERVER))
         ]
@@ -227,14 +238,29 @@ class SampleExperiment:
                     rules.rows,
                     x,
                     y[index],
-                    mean=float(known.double().nanmean()),
+                    mean=self._site_means(config, y, float(known.double().nanmean())),
                     scale=float(self.samples.scaled.outputs.std[0]),
                     keys=keys,
                 )
 
-    def hard_rules(self, config: TrialConfig) -> HardRules | None:
+    def _site_means(self, config: TrialConfig, y: Tensor, pooled: float) -> Tensor:
+        """The mean training target at the site of each test sample; the pooled mean for samples of
+        no site, and under privacy, where sites reveal no means.
+        """
+        site_split = self.site_splits[config.split_key]
+        means = torch.full((len(site_split.split.sites) + 1,), pooled, dtype=torch.float64)
+        if self.job.privacy is None:
+            for site in range(len(site_split.split.sites)):
+                own = y[torch.from_numpy(site_split.samples_at(site))].double().nanmean()
+                means[site] = own if own.isfinite() else pooled
+        return means[torch.from_numpy(site_split.owner)]  # -1, no site, is the last
+
+    def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
         """See `Experiment.hard_rules`."""
-        return self._rules(config).hard
+        rules = self._rules(config)
+        if rules.forecasts is not None:
+            return tuple(one.name for one in rules.pack.manifest.rules if one.hard and one.output)
+        return () if rules.hard is None else rules.hard.kept
 
     def build_trial(self, config: TrialConfig) -> SampleTrial:
         """See `Experiment.build_trial`."""

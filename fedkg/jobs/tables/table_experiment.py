@@ -13,7 +13,7 @@ from fedkg.federated import Algorithm, Problem, Scorer, Settings
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of, f1_of_constant_alarm
 from fedkg.jobs.data_checks import check_tables
 from fedkg.jobs.folder import Row
-from fedkg.jobs.hard_rule_answers import HardRules, hard_rules
+from fedkg.jobs.hard_rule_answers import hard_rules
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.rules_alone import RulesAlone, detection_control
 from fedkg.jobs.schema.job import Job
@@ -201,9 +201,10 @@ class TableExperiment:
             keys=row_codes(prepared, module, prepared.test),
         )
 
-    def hard_rules(self, config: TrialConfig) -> HardRules | None:
+    def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
         """See `Experiment.hard_rules`."""
-        return self._data_for(config)[1].hard
+        hard = self._data_for(config)[1].hard
+        return () if hard is None else hard.kept
 
     def build_trial(self, config: TrialConfig) -> TableTrial:
         """See `Experiment.build_trial`."""

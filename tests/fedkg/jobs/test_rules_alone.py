@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,11 @@ import torch
 from command import call
 
 import fedkg
+from fedkg.jobs.experiment_factory import create_experiment
+from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.rules_alone import classes_control, regression_control
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.trials import expand_trials
 
 RULES = """signal temp in degC span 0 .. 200
 output fault in probability span 0 .. 1
@@ -51,10 +57,12 @@ def test_a_run_compares_learning_with_the_rules_alone(tmp_path, capsys, share):
         "figure": pytest.approx(2 * hits / (alarms + positives)),
         "determined": determined,
         "rows": 100,
+        "elsewhere": "the most frequent answer",
     }
     assert found["sentences"][0].startswith(
         f"What knowledge is worth: rules alone F1 {found['rules_alone']['figure']:.3f} (they "
-        f"determine {determined} of 100 test rows); learning alone F1 "
+        f"determine {determined} of 100 answers; elsewhere the most frequent answer); "
+        "learning alone F1 "
     )
     assert "learning with rules: not part of this run" in found["sentences"][0]
 
@@ -90,6 +98,87 @@ rule little require if load < 1 kg then force <= 10 N
     )
     x = torch.tensor([[0.5], [3.0], [6.0]], dtype=torch.float64)
     targets = (torch.tensor([10.0, 26.0, 40.0]) - 20) / 10
-    found = regression_control(module, x, targets, mean=0.0, scale=10.0, keys={})
+    found = regression_control(module, x, targets, mean=torch.zeros(3), scale=10.0, keys={})
     assert (found.determined, found.rows) == (2, 3)
     assert found.figure == pytest.approx(np.sqrt(36 / 3), rel=1e-6)
+
+
+def experiment_of(folder: Path, rules: str, rows: list[tuple[object, ...]], **data: object) -> Any:
+    """The experiment of a job on a table with the columns time, plant, inflow and level."""
+    with (folder / "t.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("time", "plant", "inflow", "level"), *rows])
+    (folder / "rules.fkg").write_text(rules)
+    data = {"set": "table", "path": str(folder / "t.csv"), "split": "column", **data}
+    job = Job.model_validate(
+        {
+            "rules": [str(folder / "rules.fkg")],
+            "data": {"site_column": "plant", "min_samples": 2, **data},
+            "algorithm": "fedavg",
+        }
+    )
+    experiment = create_experiment(job, load_rules(job)[0])
+    experiment.prepare(expand_trials(job))
+    return experiment, expand_trials(job)[0]
+
+
+SIZES = {"a": 60, "b": 96, "c": 150}
+
+
+def levels() -> list[tuple[object, ...]]:
+    dice = np.random.default_rng(3)
+    return [
+        (f"2024-01-{1 + hour // 24:02d} {hour % 24:02d}:00", plant, 1.0, round(value, 3))
+        for place, (plant, hours) in enumerate(SIZES.items())
+        for hour, value in enumerate(5 + place + dice.normal(0, 2, hours))
+    ]
+
+
+def test_without_learning_a_number_is_the_mean_of_its_site_within_the_rules(tmp_path):
+    """The first 65 % of the rows of a site are its training rows, the last 20 % its test."""
+    rows = levels()
+    experiment, config = experiment_of(
+        tmp_path,
+        'timeline step 1 h  time column "time"\nsignal inflow in t\noutput level in t\n'
+        "rule low require if inflow >= 0 t then level <= 6.5 t\n",
+        rows,
+    )
+    squares, moved = [], 0
+    for plant, hours in SIZES.items():
+        own = [float(row[3]) for row in rows if row[1] == plant]
+        mean = sum(own[: round(0.65 * hours)]) / round(0.65 * hours)
+        moved += (mean > 6.5) * (hours - round(0.8 * hours))
+        squares += [(min(mean, 6.5) - value) ** 2 for value in own[round(0.8 * hours) :]]
+    found = experiment.rules_alone(config)
+    assert found.figure == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-6)
+    assert (found.determined, found.rows) == (moved, len(squares))
+    assert moved > 0
+
+
+@pytest.mark.parametrize("contradiction", [False, True])
+def test_without_learning_a_forecast_repeats_the_last_value_within_the_rules(
+    tmp_path, contradiction
+):
+    """Soft rules that contradict each other leave the hard ones."""
+    soft = (
+        "rule far require level >= 40 t\n" if contradiction else "rule soft require level >= 4 t\n"
+    )
+    experiment, config = experiment_of(
+        tmp_path,
+        'timeline step 1 h  time column "time"  trace column "plant"  ends clip\n'
+        "signal inflow in t\noutput level in t\nrule most hard require level <= 7 t\n" + soft,
+        levels(),
+        window={"history": 8, "horizon": 5, "stride": 2, "targets": ["level"]},
+    )
+    source, scaled = experiment.samples.source, experiment.samples.scaled
+    std, squares, moved = float(scaled.outputs.std[0]), [], 0
+    test = np.flatnonzero(experiment.samples.use == 1)
+    for place in test:
+        last = float(source.x[place, -1, list(source.features).index("level")])
+        answer = min(last, 7.0) if contradiction else min(max(last, 4.0), 7.0)
+        moved += abs(answer - last) > 1e-6
+        squares += [((answer - float(value)) / std) ** 2 for value in source.y[place].ravel()]
+    found = experiment.rules_alone(config)
+    assert found.figure == pytest.approx(np.mean(squares), rel=1e-4)
+    assert (found.determined, found.rows) == (moved, len(test))
+    assert 0 < moved < len(test)
+    assert experiment.hard_rules(config) == ("most",)
