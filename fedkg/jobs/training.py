@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule
@@ -36,7 +35,7 @@ from fedkg.federated import (
 from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.device_transfer import device_named, on_device
 from fedkg.federated.executors import Ranks, Work, WorkerPool
-from fedkg.federated.metrics import best_threshold, detection
+from fedkg.federated.metrics import best_threshold
 from fedkg.federated.model.constrained_outputs import Projected
 from fedkg.federated.pcfedavg.round_step_sizes import StepWarning
 from fedkg.federated.problem import pool
@@ -48,7 +47,7 @@ from fedkg.jobs.folder import NOTE_SEPARATOR
 from fedkg.jobs.hard_rule_answers import HardRules
 from fedkg.jobs.job_privacy import protect_algorithm, trial_seed
 from fedkg.jobs.model_builder import build_model, head_parameters
-from fedkg.jobs.samples.task_metrics import alarm_precision, mean_figures
+from fedkg.jobs.samples.task_metrics import detection_figures, mean_figures
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.set_distances import trial_sets
 from fedkg.jobs.site_models import DeployedModels
@@ -396,19 +395,6 @@ def _predict_rows(
 ) -> Tensor:
     answers = predict(model, params, x)
     return (answers if hard is None else hard.satisfy(x, answers, codes)).squeeze(-1)
-
-
-def detection_figures(logits: Tensor, targets: Tensor, threshold: float) -> dict[str, float]:
-    """F1, precision, recall, cross entropy and threshold for logits [S] and targets [S]."""
-    found = detection(torch.sigmoid(logits), targets, threshold)
-    loss = float(F.binary_cross_entropy_with_logits(logits.double(), targets.double()))
-    return {
-        "f1": found.f1,
-        "precision": alarm_precision(found),
-        "recall": found.recall,
-        "loss": loss,
-        "threshold": threshold,
-    }
 
 
 def round_row(

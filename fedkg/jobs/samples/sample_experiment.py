@@ -6,7 +6,7 @@ Letters: N samples, K sites.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,6 +73,7 @@ from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.jobs.schema.privacy_coverage import describe_unprotected
 from fedkg.jobs.set_distances import trial_sets
+from fedkg.jobs.site_split import describe_splits
 from fedkg.jobs.tables.table_data import corrupt_labels
 from fedkg.jobs.training import note_missing_sets, note_projection, trial_settings
 from fedkg.jobs.trials import TrialConfig, algorithm_section
@@ -164,29 +165,16 @@ class SampleExperiment:
 
     def splits(self, configs: Sequence[TrialConfig]) -> dict[str, Any]:
         """See `Experiment.splits`."""
-        found = []
-        for config in {config.split_key: config for config in reversed(configs)}.values():
-            site_split = self.site_splits[config.split_key]
-            words = [f"{name.rpartition('.')[2]} {value}" for name, value in config.setting] + [
-                f"seed {config.seed}"
-            ]
-            if config.corrupt is not None:
-                words.append(f"{config.corrupt.kind.replace('_', ' ')} at {config.corrupt.site}")
-            found.append(
-                {
-                    "title": ", ".join(words),
-                    "setting": dict(config.setting),
-                    "seed": config.seed,
-                    "corrupted": "" if config.corrupt is None else config.corrupt.site,
-                    "draws": site_split.split.draws,
-                    "sites": count_per_site(self.samples, site_split.split, site_split.rows),
-                }
-            )
+
+        def counts(config: TrialConfig) -> tuple[int, Mapping[str, dict[str, int]]]:
+            found = self.site_splits[config.split_key]
+            return found.split.draws, count_per_site(self.samples, found.split, found.rows)
+
         held = {
             name: count_held_out(self.samples, use)
             for name, use in (("test", TEST), ("server", SERVER))
         }
-        return {"note": "", "splits": found[::-1], **held}
+        return {"note": "", "splits": describe_splits(configs, counts), **held}
 
     def checks(self, config: TrialConfig) -> list[Row]:
         """See `Experiment.checks`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,11 +33,12 @@ from fedkg.federated.temporal.forecast_rules import (
 )
 from fedkg.jobs.folder import Row
 from fedkg.jobs.hard_rule_answers import HardRules, hard_rules
+from fedkg.jobs.result_rows import RuleCounts, rule_row
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.knowledge_inputs import category_codes
 from fedkg.jobs.samples.samples import Index
 from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH, predict_at
-from fedkg.jobs.unevaluated_rules import COMPARES_SAMPLES, NO_TEST_ROW, UNBOUND
+from fedkg.jobs.unevaluated_rules import COMPARES_SAMPLES
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
 
@@ -332,41 +332,24 @@ def rule_rows(
         columns_of = torch.nonzero(owner == number).flatten()
         if not record.output:
             continue
-        violated = sum(int(one.violated[:, columns_of].sum()) for one, _ in verdicts)
-        evaluations = sum(int(one.evaluated[:, columns_of].sum()) for one, _ in verdicts)
-        applied = sum(int(one.applied[:, columns_of].sum()) for one, _ in verdicts)
+        counts = RuleCounts(
+            bound=len(columns_of),
+            violated=sum(int(one.violated[:, columns_of].sum()) for one, _ in verdicts),
+            evaluations=sum(int(one.evaluated[:, columns_of].sum()) for one, _ in verdicts),
+            applied=sum(int(one.applied[:, columns_of].sum()) for one, _ in verdicts),
+        )
         met = torch.stack([one.applied[:, columns_of].any(0) for one, _ in verdicts]).any(0)
-        line: dict[str, Any] = {
-            "trial": trial,
-            "rule": record.name,
-            "title": record.title,
-            "kind": record.kind,
-        }
-        line |= {
-            "rate": violated / evaluations if applied else None,
-            "bound_rows": len(columns_of),
-            "violated": violated,
-            "evaluations": evaluations,
-            "applied": applied,
-        }
-        line |= {
-            "not_evaluated": int((~met).sum()),
-            "reason": _unevaluated_reason(met, number in across),
-            "example": _worst_example(verdicts, columns_of, rows, source),
-        }
-        found.append(line)
+        counts.not_evaluated = int((~met).sum())
+        found.append(
+            rule_row(
+                trial,
+                record,
+                counts,
+                compares=COMPARES_SAMPLES if number in across else "",
+                example=_worst_example(verdicts, columns_of, rows, source),
+            )
+        )
     return found
-
-
-def _unevaluated_reason(met: Tensor, compares: bool) -> str:
-    """Why some bound row of a rule is not evaluated; "" where every one is.
-
-    Args:
-        met: bool [R], the bound rows that some sample decides.
-    """
-    if not len(met):
-        return UNBOUND
-    return "" if bool(met.all()) else COMPARES_SAMPLES if compares else NO_TEST_ROW
 
 
 def _worst_example(

@@ -26,6 +26,7 @@ from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.used_inferences import used_properties
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
+from fedkg.jobs.result_rows import site_row
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.sample_rules import SampleRules, Verdicts, rule_rows
 from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
@@ -192,25 +193,17 @@ class SampleTrial:
         targets = self._targets(rows)
         figures = compute_figures(self.samples.scaled, answers, targets, threshold)
         detection = self.samples.source.task == "detection"
-        positives = int((targets > 0.5).sum()) if detection else 0
-        if detection and not positives:  # without failures F1 and recall are 0 for every model
-            figures = {
-                name: value
-                for name, value in figures.items()
-                if name not in ("f1", "recall", "precision")
-            }
         clients = self.problem.clients
-        return {
-            "trial": self.config.id,
-            "client": clients.names[site],
-            "samples": clients.samples[site],
-            "test_rows": len(rows),
-            "positives": positives,
-            **{name: value for name, value in figures.items() if name != "threshold"},
-            "violation": violated / evaluations if evaluations else None,
-            "violated": violated,
-            "evaluations": evaluations,
-        }
+        return site_row(
+            self.config.id,
+            clients.names[site],
+            samples=clients.samples[site],
+            test_rows=len(rows),
+            positives=int((targets > 0.5).sum()) if detection else None,
+            figures=figures,
+            violated=violated,
+            evaluations=evaluations,
+        )
 
     def _forecasts(self, state: Any) -> list[Row]:
         """Rows of `forecasts.csv`: errors and satisfied properties by kind of model.

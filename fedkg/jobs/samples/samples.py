@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.trace_grids import Timing
-from fedkg.data.partition import Split, apportion, by_column, dirichlet, hold_out, iid
+from fedkg.data.partition import Split, by_column, hold_out
 from fedkg.data.sets import (
     DataSet,
     StandardisedDataSet,
@@ -25,12 +25,13 @@ from fedkg.data.sets import (
     table_set,
 )
 from fedkg.data.sets.time_range import time_range_of
-from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
+from fedkg.data.skews import by_site
 from fedkg.errors import JobError
 from fedkg.granger.augmented_state_channels import OURS
 from fedkg.jobs.row_order import hold_out_in_order, horizon_of
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
+from fedkg.jobs.site_split import assign_by_class, draw_split, trial_stream
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import Pack
@@ -159,7 +160,7 @@ def split_samples(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
             samples.
     """
     data, rows = job.data, samples.rows(TRAIN)
-    stream, sites = np.random.Generator(np.random.PCG64([seed, 2])), list(job.sites)
+    sites = list(job.sites)
     if data.own_sites:
         return _split_by_source(samples, job, rows)
     labels = samples.labels[rows]
@@ -171,31 +172,7 @@ def split_samples(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
             f"data.split: `{data.split}` requires classes, and this task predicts a number",
             help="use `sites`, `iid`, `sizes` or `quantity`",
         )
-    match data.split:
-        case "dirichlet":
-            split = dirichlet(
-                labels,
-                sites,
-                data.alpha,
-                stream,
-                size_alpha=data.size_alpha,
-                min_samples=data.min_samples,
-            )
-        case "iid":
-            split = iid(labels, sites, stream, min_samples=data.min_samples)
-        case "classes":
-            split = classes_per_site(
-                labels, sites, data.classes_per_site, stream, min_samples=data.min_samples
-            )
-        case "sizes":
-            split = dirichlet_sizes(
-                len(rows), sites, data.alpha, stream, min_samples=data.min_samples
-            )
-        case _:
-            split = quantity_skew(
-                len(rows), sites, data.shares, stream, min_samples=data.min_samples
-            )
-    return split, rows
+    return draw_split(labels, sites, data, trial_stream(seed)), rows
 
 
 def assign_test_samples(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> Index:
@@ -211,19 +188,8 @@ def assign_test_samples(samples: Samples, job: Job, split: Split, rows: Index, s
         return np.array(
             [place.get(name, -1) for name in samples.source.clients[test].tolist()], dtype=np.int64
         )
-    labels, own = samples.labels[test], samples.labels[rows]
-    stream, found = (
-        np.random.Generator(np.random.PCG64([seed, 4])),
-        np.full(len(test), -1, dtype=np.int64),
-    )
-    for value in np.unique(labels):
-        places = stream.permutation(np.flatnonzero(labels == value))
-        shares = np.bincount(split.owner[own == value], minlength=len(split.sites)).astype(
-            np.float64
-        )
-        if shares.sum():
-            found[places] = np.repeat(np.arange(len(split.sites)), apportion(shares, len(places)))
-    return found
+    labels = samples.labels[rows]
+    return assign_by_class(samples.labels[test], [labels[own] for own in split.index], seed)
 
 
 def _augments(job: Job) -> bool:

@@ -65,21 +65,25 @@ def compute_figures(
         return {}
     match scaled.source.task:
         case "detection":
-            logits = answers.squeeze(-1)
-            found = detection(torch.sigmoid(logits), y, threshold)
-            loss = float(F.binary_cross_entropy_with_logits(logits.double(), y.double()))
-            return {
-                "f1": found.f1,
-                "precision": alarm_precision(found),
-                "recall": found.recall,
-                "loss": loss,
-                "threshold": threshold,
-            }
+            return detection_figures(answers.squeeze(-1), y, threshold)
         case "classes":
             loss = float(F.cross_entropy(answers.double(), y))
             return {"accuracy": accuracy(answers, y), "loss": loss}
         case _:
             return _squared_errors(scaled, answers.double(), y.double().reshape(answers.shape))
+
+
+def detection_figures(logits: Tensor, targets: Tensor, threshold: float) -> dict[str, float]:
+    """F1, precision, recall, cross entropy and threshold for logits [N] and targets [N]."""
+    found = detection(torch.sigmoid(logits), targets, threshold)
+    loss = float(F.binary_cross_entropy_with_logits(logits.double(), targets.double()))
+    return {
+        "f1": found.f1,
+        "precision": alarm_precision(found),
+        "recall": found.recall,
+        "loss": loss,
+        "threshold": threshold,
+    }
 
 
 def _squared_errors(scaled: StandardisedDataSet, answers: Tensor, y: Tensor) -> dict[str, float]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +24,9 @@ from fedkg.evaluation.trace_steps import steps_before
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.federated.server.trace_scorer import TraceScorer
 from fedkg.jobs.data_checks import row_name
+from fedkg.jobs.folder import Row
 from fedkg.jobs.hard_rule_answers import HardRules
+from fedkg.jobs.result_rows import RuleCounts, rule_row
 from fedkg.jobs.row_order import (
     ROW_COLUMN,
     SITE_COLUMN,
@@ -35,7 +36,7 @@ from fedkg.jobs.row_order import (
     row_timing,
 )
 from fedkg.jobs.tables.table_data import WHOLE_TABLE, TableData
-from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_TEST_ROW, UNBOUND
+from fedkg.jobs.unevaluated_rules import COMPARES_ROWS
 from fedkg.models import Model, Params
 from fedkg.pack import Bank, DataContract, Implies
 
@@ -159,14 +160,9 @@ def empty_tally(models: int, rows: int) -> RowTally:
 
 
 @dataclass(slots=True, kw_only=True)
-class _RuleCount:
-    """Counts of one rule on the test rows."""
+class _Counts(RuleCounts):
+    """Counts of one rule, and its worst example."""
 
-    bound: int = 0
-    violated: int = 0
-    evaluations: int = 0
-    applied: int = 0
-    not_evaluated: int = 0
     worst: tuple[bool, float, int, int, int, int] | None = (
         None  # no margin, margin, model, test row, bank, row of the bank
     )
@@ -180,13 +176,11 @@ def rule_table(
     trial: str,
     tally: RowTally | None = None,
     hard: HardRules | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Rows of `rules.csv`: every rule on the deployed models, over the test rows, with the worst
-    example. `Any`: texts and numbers.
+    example.
 
-    The rate is violated / evaluations, over pairs of a bound row and a test row with a verdict, as
-    `fedkg eval` counts them; `applied` of them meet the condition of an `if ... then`. A rule with
-    a condition that no test row meets has no rate. The interpreter evaluates in float64, because
+    The interpreter evaluates in float64, because
     limits lie exactly on decimal data. Rules that compare rows are evaluated where the test rows
     are consecutive (`TableData.ordered`), as `fedkg eval` does with the predictions as the output's
     column, and not where they are a random sample.
@@ -199,31 +193,20 @@ def rule_table(
     across = frozenset[int]() if prepared.ordered else module.plan.across_rows
     values = [_values_with_predictions(prepared, module, model, params, hard) for params in models]
     timing = row_timing(pack, prepared.test)
-    counts: dict[int, _RuleCount] = {}
+    counts: dict[int, _Counts] = {}
     for b, bank in enumerate(pack.banks):
         if reads_output(bank.skeleton):
             _count_bank(bank, b, values, counts, timing, tally, across)
-    found = [
-        (record, counts.get(rule, _RuleCount()), rule in across)
+    return [
+        rule_row(
+            trial,
+            record,
+            count := counts.get(rule, _Counts()),
+            compares=COMPARES_ROWS if rule in across else "",
+            example=_example(prepared, values, count),
+        )
         for rule, record in enumerate(pack.manifest.rules)
         if record.output
-    ]
-    return [
-        {
-            "trial": trial,
-            "rule": record.name,
-            "title": record.title,
-            "kind": record.kind,
-            "rate": count.violated / count.evaluations if count.applied else None,
-            "bound_rows": count.bound,
-            "violated": count.violated,
-            "evaluations": count.evaluations,
-            "applied": count.applied,
-            "not_evaluated": count.not_evaluated,
-            "reason": _unevaluated_reason(count, compares),
-            "example": _example(prepared, values, count),
-        }
-        for record, count, compares in found
     ]
 
 
@@ -277,7 +260,7 @@ def _count_bank(
     bank: Bank,
     b: int,
     answers: Sequence[NDArray[np.float64]],
-    counts: dict[int, _RuleCount],
+    counts: dict[int, _Counts],
     timing: Timing,
     tally: RowTally | None,
     across: frozenset[int],
@@ -299,7 +282,7 @@ def _count_bank(
                 replace(bank, skeleton=bank.skeleton.consequent), values, timing
             ).robustness
         for row, rule in enumerate(bank.rule.tolist()):
-            count = counts.setdefault(rule, _RuleCount())
+            count = counts.setdefault(rule, _Counts())
             if not alone[row]:
                 continue
             broken, applied = found.violated[:, row], found.fired[:, row] & ~found.unknown[:, row]
@@ -316,14 +299,7 @@ def _count_bank(
         counts[rule].not_evaluated += not applies
 
 
-def _unevaluated_reason(count: _RuleCount, compares: bool) -> str:
-    """Why some bound row of a rule is not evaluated; "" if all are."""
-    if count.bound and not count.not_evaluated:
-        return ""
-    return UNBOUND if not count.bound else COMPARES_ROWS if compares else NO_TEST_ROW
-
-
-def _example(prepared: TableData, answers: Sequence[NDArray[np.float64]], count: _RuleCount) -> str:
+def _example(prepared: TableData, answers: Sequence[NDArray[np.float64]], count: _Counts) -> str:
     if count.worst is None:
         return ""
     *_, which, at, b, row = count.worst

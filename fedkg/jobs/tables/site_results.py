@@ -6,18 +6,21 @@ Letters: N test rows, K sites.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.data.partition import apportion, positions_by_owner
+from fedkg.data.partition import positions_by_owner
+from fedkg.jobs.folder import Row
+from fedkg.jobs.result_rows import site_row
 from fedkg.jobs.row_order import SITE_COLUMN
+from fedkg.jobs.samples.task_metrics import detection_figures
+from fedkg.jobs.site_split import assign_by_class
 from fedkg.jobs.tables.rule_evaluation import RowTally
 from fedkg.jobs.tables.table_data import SiteRows, TableData, binary_labels
-from fedkg.jobs.training import HeldOut, detection_figures, predict_test_rows
+from fedkg.jobs.training import HeldOut, predict_test_rows
 from fedkg.jobs.trials import TrialConfig
 from fedkg.models import Model, Params
 
@@ -43,18 +46,11 @@ def assign_test_rows(prepared: TableData, config: TrialConfig, site_rows: SiteRo
         place = {site: i for i, site in enumerate(sites)}
         return np.array([place.get(text, -1) for text in frame.texts(header)], dtype=np.int64)
     label = prepared.job.data.label
-    labels, own = (
+    return assign_by_class(
         binary_labels(frame, label),
         [binary_labels(part, label) for part in site_rows.frames.values()],
+        config.seed,
     )
-    stream = np.random.Generator(np.random.PCG64([config.seed, 4]))
-    found = np.full(frame.rows, -1, dtype=np.int64)
-    for value in np.unique(labels):
-        rows = stream.permutation(np.flatnonzero(labels == value))
-        shares = np.array([np.count_nonzero(part == value) for part in own], dtype=np.float64)
-        if shares.sum():
-            found[rows] = np.repeat(np.arange(len(sites)), apportion(shares, len(rows)))
-    return found
 
 
 def site_result_rows(
@@ -65,8 +61,8 @@ def site_result_rows(
     models: Sequence[Params],
     held: HeldOut,
     tally: RowTally,
-) -> list[dict[str, Any]]:
-    """The rows of `sites.csv` for a trial. `Any`: texts and numbers.
+) -> list[Row]:
+    """The rows of `sites.csv` for a trial.
 
     Args:
         models: one model that all sites share, or one per site.
@@ -75,7 +71,7 @@ def site_result_rows(
     places = positions_by_owner(
         assign_test_rows(prepared, config, site_rows), len(site_rows.frames)
     )
-    rows = []
+    rows: list[Row] = []
     answers: tuple[Tensor, float] | None = None
     for k, (site, frame) in enumerate(site_rows.frames.items()):
         which, mine = min(k, len(models) - 1), places[k]
@@ -85,31 +81,21 @@ def site_result_rows(
             answers = predict_test_rows(config.job, model, models[which], held.test_rows(asked))
         index = torch.from_numpy(mine)
         targets = held.test_y[index]
-        figures = {}
+        figures: dict[str, float] = {}
         if len(mine) and answers is not None:
             logits, threshold = answers
             own = logits[index] if len(models) == 1 else logits
             figures = detection_figures(own, targets, threshold)
-        violated = int(tally.violated[which, mine].sum())
-        evaluations = int(tally.evaluations[which, mine].sum())
-        positives = int((targets > 0.5).sum())
-        if not positives:  # without failures F1 and recall are 0 for every model
-            figures = {
-                name: value
-                for name, value in figures.items()
-                if name not in ("f1", "recall", "precision")
-            }
         rows.append(
-            {
-                "trial": config.id,
-                "client": site,
-                "samples": frame.rows,
-                "test_rows": len(mine),
-                "positives": positives,
-                **{name: value for name, value in figures.items() if name != "threshold"},
-                "violation": violated / evaluations if evaluations else None,
-                "violated": violated,
-                "evaluations": evaluations,
-            }
+            site_row(
+                config.id,
+                site,
+                samples=frame.rows,
+                test_rows=len(mine),
+                positives=int((targets > 0.5).sum()),
+                figures=figures,
+                violated=int(tally.violated[which, mine].sum()),
+                evaluations=int(tally.evaluations[which, mine].sum()),
+            )
         )
     return rows

@@ -21,9 +21,7 @@ from fedkg.data import (
     by_column,
     concatenate,
     deal_names,
-    dirichlet,
     hold_out,
-    iid,
     pooled_scaling,
 )
 from fedkg.errors import JobError
@@ -36,6 +34,7 @@ from fedkg.jobs.row_order import (
     row_timing,
 )
 from fedkg.jobs.schema.job import Corruption, Job
+from fedkg.jobs.site_split import draw_split, trial_stream
 from fedkg.jobs.source_tables import SourceTables, feature_headers, read_tables
 from fedkg.jobs.trials import TrialConfig
 from fedkg.pack import Pack
@@ -228,7 +227,7 @@ def prepare_tables(job: Job, pack: Pack) -> TableData:
 def split_rows(prepared: TableData, config: TrialConfig) -> SiteRows:
     """The rows of every site in a trial. Raises JobError if a site gets too few."""
     job, data = config.job, config.job.data
-    stream = np.random.Generator(np.random.PCG64([config.seed, 2]))
+    stream = trial_stream(config.seed)
     frames: dict[str, Frame]
     draws = 0
     if WHOLE_TABLE in prepared.train:
@@ -292,28 +291,14 @@ def binary_labels(frame: Frame, header: str) -> NDArray[np.float64]:
 
 def _split(frame: Frame, job: Job, stream: np.random.Generator) -> Split:
     data, sites = job.data, list(job.sites)
-    match data.split:
-        case "dirichlet":
-            labels = binary_labels(frame, data.label)
-            return dirichlet(
-                labels,
-                sites,
-                data.alpha,
-                stream,
-                size_alpha=data.size_alpha,
-                min_samples=data.min_samples,
-            )
-        case "iid":
-            return iid(
-                binary_labels(frame, data.label), sites, stream, min_samples=data.min_samples
-            )
-        case _:
-            return by_column(
-                frame.texts(data.site_column),
-                sites,
-                column=data.site_column,
-                min_samples=data.min_samples,
-            )
+    if data.split == "column":
+        return by_column(
+            frame.texts(data.site_column),
+            sites,
+            column=data.site_column,
+            min_samples=data.min_samples,
+        )
+    return draw_split(binary_labels(frame, data.label), sites, data, stream)
 
 
 def _with_machines(

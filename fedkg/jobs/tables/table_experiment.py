@@ -18,6 +18,7 @@ from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.rules_alone import RulesAlone, detection_control
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.set_distances import set_distance_rows, trial_sets
+from fedkg.jobs.site_split import describe_splits
 from fedkg.jobs.tables.probe import probe_rows
 from fedkg.jobs.tables.rule_evaluation import (
     constraint_module,
@@ -273,32 +274,16 @@ def split_document(
     prepared: TableData, configs: Sequence[TrialConfig], rows_by_split: Mapping[str, SiteRows]
 ) -> dict[str, Any]:
     """The content of `split.json`: rows and failures of every site in every split. `Any`: JSON."""
-    splits = []
     label = prepared.job.data.label
-    seen: set[str] = set()
-    for config in configs:
-        if config.split_key in seen:
-            continue
-        seen.add(config.split_key)
+
+    def counts(config: TrialConfig) -> tuple[int, dict[str, dict[str, int]]]:
         rows = rows_by_split[config.split_key]
-        words = [f"{field.rpartition('.')[2]} {value}" for field, value in config.setting] + [
-            f"seed {config.seed}"
-        ]
-        if config.corrupt is not None:
-            words.append(f"{config.corrupt.kind.replace('_', ' ')} at {config.corrupt.site}")
-        splits.append(
-            {
-                "title": ", ".join(words),
-                "setting": dict(config.setting),
-                "seed": config.seed,
-                "corrupted": "" if config.corrupt is None else config.corrupt.site,
-                "draws": rows.draws,
-                "sites": {
-                    site: {"rows": own.rows, "positives": int(own.numbers(label).sum())}
-                    for site, own in rows.frames.items()
-                },
-            }
-        )
+        return rows.draws, {
+            site: {"rows": own.rows, "positives": int(own.numbers(label).sum())}
+            for site, own in rows.frames.items()
+        }
+
+    splits = describe_splits(configs, counts)
     held = {
         name: {"rows": frame.rows, "positives": int(frame.numbers(label).sum())}
         for name, frame in (("test", prepared.test), ("server", prepared.server))

@@ -1,0 +1,97 @@
+"""Split training rows over the sites, and assign the test rows to them.
+
+Letters: N rows, K sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.data.partition import Split, apportion, dirichlet, iid
+from fedkg.data.skews import classes_per_site, dirichlet_sizes, quantity_skew
+from fedkg.jobs.schema.data_section import Data
+from fedkg.jobs.trials import TrialConfig
+
+Labels = NDArray[np.generic]
+
+_SPLIT_STREAM, _TEST_STREAM = 2, 4
+"""Words that keep the random numbers of different steps of a trial apart."""
+
+
+def trial_stream(seed: int, step: int = _SPLIT_STREAM) -> np.random.Generator:
+    """The random numbers of a step of a trial, by default of its split."""
+    return np.random.Generator(np.random.PCG64([seed, step]))
+
+
+def draw_split(
+    labels: Labels, sites: Sequence[str], data: Data, stream: np.random.Generator
+) -> Split:
+    """The random split of training rows with these labels [N] that a job asks for.
+
+    Raises:
+        JobError: a site gets too few rows.
+    """
+    least = data.min_samples
+    match data.split:
+        case "dirichlet":
+            return dirichlet(
+                labels, sites, data.alpha, stream, size_alpha=data.size_alpha, min_samples=least
+            )
+        case "iid":
+            return iid(labels, sites, stream, min_samples=least)
+        case "classes":
+            return classes_per_site(labels, sites, data.classes_per_site, stream, min_samples=least)
+        case "sizes":
+            return dirichlet_sizes(len(labels), sites, data.alpha, stream, min_samples=least)
+        case _:
+            return quantity_skew(len(labels), sites, data.shares, stream, min_samples=least)
+
+
+def assign_by_class(test: Labels, train: Sequence[Labels], seed: int) -> NDArray[np.int64]:
+    """A site for each test row: of each class in proportion to the sites' numbers of training rows
+    with it; -1 for a class that no site has.
+
+    Args:
+        test: labels of the test rows. train: labels of the training rows of each site.
+    """
+    stream = trial_stream(seed, _TEST_STREAM)
+    found = np.full(len(test), -1, dtype=np.int64)
+    for value in np.unique(test):
+        rows = stream.permutation(np.flatnonzero(test == value))
+        shares = np.array([np.count_nonzero(own == value) for own in train], dtype=np.float64)
+        if shares.sum():
+            found[rows] = np.repeat(np.arange(len(train)), apportion(shares, len(rows)))
+    return found
+
+
+def describe_splits(
+    configs: Sequence[TrialConfig],
+    sites: Callable[[TrialConfig], tuple[int, Mapping[str, Mapping[str, int]]]],
+) -> list[dict[str, Any]]:
+    """The splits of a run for `split.json`, each once. `Any`: JSON.
+
+    Args:
+        sites: draws of a trial's split, and rows and positives of each site.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for config in configs:
+        if config.split_key in found:
+            continue
+        words = [f"{field.rpartition('.')[2]} {value}" for field, value in config.setting]
+        words.append(f"seed {config.seed}")
+        if config.corrupt is not None:
+            words.append(f"{config.corrupt.kind.replace('_', ' ')} at {config.corrupt.site}")
+        draws, rows = sites(config)
+        found[config.split_key] = {
+            "title": ", ".join(words),
+            "setting": dict(config.setting),
+            "seed": config.seed,
+            "corrupted": "" if config.corrupt is None else config.corrupt.site,
+            "draws": draws,
+            "sites": rows,
+        }
+    return list(found.values())
