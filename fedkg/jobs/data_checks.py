@@ -1,4 +1,5 @@
-"""Check the rules about the data alone on the intact data of the sites, before any split.
+"""Evaluate rules on tables as `fedkg eval` does: those about the data alone on the intact data of
+the sites, before any split, and those that compare rows on test rows with a model's answers.
 
 A random sample of rows or a window has no neighbours left, so rules over time would be evaluated
 there on other steps than by `fedkg eval`.
@@ -8,17 +9,19 @@ Letters: N rows, F features.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkg.data import Frame, concatenate
 from fedkg.data.sets import DataSet
 from fedkg.evaluation import evaluate
 from fedkg.jobs.folder import Row
+from fedkg.jobs.result_rows import RuleCounts
 from fedkg.jobs.row_order import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.samples.knowledge_inputs import category_codes
 from fedkg.jobs.schema.data_section import TABLE_SET
@@ -55,7 +58,7 @@ def check_data_set(pack: Pack, data: DataSet, job: Job) -> list[Row]:
         return _count(pack, [(table, lambda at: f"row {at + 1}")])
     if data.x.ndim != 2 or not own:
         return [_line(rule, 0, 0, reason=NO_ROWS) for rule in own]
-    return check_tables(pack, _site_frames(pack, data))
+    return check_tables(pack, list(site_frames(pack, data).values()))
 
 
 def _read_site_tables(pack: Pack, job: Job) -> Iterator[tuple[Table, Callable[[int], str]]]:
@@ -98,40 +101,69 @@ def _concatenate_frames(pack: Pack, frames: Sequence[Frame]) -> list[Frame]:
     return [concatenate(group, group[0].name) for group in alike.values()]
 
 
-def _count(pack: Pack, tables: Iterable[tuple[Table, Callable[[int], str]]]) -> list[Row]:
-    """Counts and the worst example of every rule over inputs alone.
+@dataclass(slots=True, kw_only=True)
+class TableCounts(RuleCounts):
+    """Counts of one rule on tables, and the worst violation."""
+
+    worst: tuple[bool, float, str] = (True, np.inf, "")
+
+    def add(self, other: TableCounts) -> None:
+        """Add the counts of the same rule on another table."""
+        self.bound = other.bound
+        self.violated += other.violated
+        self.evaluations += other.evaluations
+        self.applied += other.applied
+        self.not_evaluated = 0 if self.evaluations else self.bound
+        self.worst = min(self.worst, other.worst)
+
+    @property
+    def example(self) -> str:
+        """The worst violation in words; "" for none."""
+        return self.worst[2]
+
+
+def count_on_tables(
+    pack: Pack, tables: Iterable[tuple[Table, Callable[[int], str]]], rules: Collection[str]
+) -> dict[str, TableCounts]:
+    """Counts and the worst example of some rules as `fedkg eval` evaluates them, in float64.
 
     Args:
-        tables: each with the name of a row by its position from 0.
+        tables: each with the name of a row by its position from 0. rules: names.
     """
-    counts: Counter[tuple[str, str]] = Counter()
-    worst: dict[str, tuple[bool, float, str]] = {}
+    found = {name: TableCounts() for name in rules}
     for table, name in tables:
         for result in evaluate(pack, table, missing="skip").rules:
-            if result.output:
+            if result.rule not in found:
                 continue
-            counts[result.rule, "violated"] += result.violated
-            counts[result.rule, "known"] += result.violated + result.satisfied
-            found = result.worst
-            if result.violated and found is not None:
-                measured = bool(np.isfinite(found.robustness))
-                by = found.read or f"violation {abs(found.robustness):.4g} {found.unit}".strip()
-                entity = f"{found.entity}, " if found.entity else ""
-                text = f"{entity}{name(found.row - 1)}: {by}"
-                worst[result.rule] = min(
-                    worst.get(result.rule, (True, np.inf, "")),
-                    (not measured, found.robustness, text),
-                )
+            counts = found[result.rule]
+            counts.bound = result.bound_rows
+            counts.violated += result.violated
+            counts.evaluations += result.violated + result.satisfied
+            counts.applied += result.fired
+            worst = result.worst
+            if result.violated and worst is not None:
+                measured = bool(np.isfinite(worst.robustness))
+                by = worst.read or f"violation {abs(worst.robustness):.4g} {worst.unit}".strip()
+                entity = f"{worst.entity}, " if worst.entity else ""
+                text = f"{entity}{name(worst.row - 1)}: {by}"
+                counts.worst = min(counts.worst, (not measured, worst.robustness, text))
+    for counts in found.values():
+        counts.not_evaluated = 0 if counts.evaluations else counts.bound
+    return found
+
+
+def _count(pack: Pack, tables: Iterable[tuple[Table, Callable[[int], str]]]) -> list[Row]:
+    """Rows of `checks.csv`: counts of every rule over inputs alone."""
+    own = {record.name: record for record in pack.manifest.rules if not record.output}
     return [
         _line(
-            record,
-            counts[record.name, "violated"],
-            counts[record.name, "known"],
-            reason="" if counts[record.name, "known"] else NO_ROW,
-            example=worst.get(record.name, (True, 0.0, ""))[2],
+            own[name],
+            counts.violated,
+            counts.evaluations,
+            reason="" if counts.evaluations else NO_ROW,
+            example=counts.example,
         )
-        for record in pack.manifest.rules
-        if not record.output
+        for name, counts in count_on_tables(pack, tables, own).items()
     ]
 
 
@@ -150,9 +182,14 @@ def _line(
     }
 
 
-def _site_frames(pack: Pack, data: DataSet) -> list[Frame]:
+def site_frames(
+    pack: Pack, data: DataSet, answers: tuple[str, NDArray[Any]] | None = None
+) -> dict[str, Frame]:
     """The rows of each client of a data set in their order in time, with the columns that the rules
-    may read.
+    may read; all rows under "" if there are no clients.
+
+    Args:
+        data: rows [N, F]. answers: header of an output and its values or texts [N]. `Any`: either.
     """
     contract, asked = pack.manifest.contract, _needed_headers(pack)
     places = {name: place for place, name in enumerate(data.features) if name in asked}
@@ -161,7 +198,9 @@ def _site_frames(pack: Pack, data: DataSet) -> list[Frame]:
     }
     if contract.time is not None and data.time is not None and data.step_unit in SECONDS:
         columns[contract.time] = data.time * SECONDS[data.step_unit]
-    columns[ROW_COLUMN] = np.arange(1.0, data.samples + 1.0)
+    columns[ROW_COLUMN] = data.rows + 1.0
+    if answers is not None:
+        columns[answers[0]] = answers[1]
     frame = Frame(name=data.name, columns=columns)
     for column in contract.columns:
         if column.type == "category":
@@ -169,17 +208,15 @@ def _site_frames(pack: Pack, data: DataSet) -> list[Frame]:
             frame = frame.with_texts(
                 column.source, [texts[code] for code in category_codes(column, data).tolist()]
             )
-    if data.time is not None:
-        frame = frame.take(np.argsort(data.time, kind="stable"))
+    order = np.arange(data.samples) if data.time is None else np.argsort(data.time, kind="stable")
+    frame = frame.take(order)
     if data.clients is None:
-        return [frame]
-    clients = (
-        data.clients if data.time is None else data.clients[np.argsort(data.time, kind="stable")]
-    )
+        return {"": frame}
+    clients = data.clients[order]
     frame = frame.with_texts(SITE_COLUMN, clients.tolist())
     if contract.trace is not None:
         frame = frame.with_texts(contract.trace, clients.tolist())
-    return [frame.take(clients == name) for name in data.client_names]
+    return {name: frame.take(clients == name) for name in data.client_names}
 
 
 def _needed_headers(pack: Pack) -> set[str]:

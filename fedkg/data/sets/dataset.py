@@ -37,6 +37,8 @@ class DataSet:
         clients: text [N], the site, station, unit or run of a sample; None if the source has none.
         time: float64 [N], order of the samples of a client, in `step_unit`; None if samples have no
             order.
+        row: int64 [N], the row of the source that a sample is about, from 0: of windows that of the
+            label or of the first forecast step; -1 for none. None: samples are the rows.
         step: distance of two neighbouring samples in time.
         step_unit: ``h``, ``s``, ``cycle``.
         since_1970: whether `time` counts from the beginning of 1970, so that it gives moments.
@@ -61,6 +63,7 @@ class DataSet:
     label: str = "failure"
     clients: NDArray[Any] | None = None
     time: NDArray[np.float64] | None = None
+    row: NDArray[np.int64] | None = None
     step: float = 1.0
     step_unit: str = ""
     since_1970: bool = False
@@ -69,7 +72,7 @@ class DataSet:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        for what in ("y", "clients", "time", "test"):
+        for what in ("y", "clients", "time", "row", "test"):
             value = getattr(self, what)
             if value is not None and len(value) != self.samples:
                 raise JobError(
@@ -89,6 +92,11 @@ class DataSet:
         """Number of samples, N."""
         return len(self.x)
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The rows of the source that the samples are about, [N]."""
+        return np.arange(self.samples) if self.row is None else self.row
+
     def take(self, index: NDArray[Any]) -> DataSet:
         """The samples at `index` (positions or a mask), in that order."""
         return replace(
@@ -97,6 +105,7 @@ class DataSet:
             y=self.y[index],
             clients=None if self.clients is None else self.clients[index],
             time=None if self.time is None else self.time[index],
+            row=self.rows[index],
             test=None if self.test is None else self.test[index],
         )
 

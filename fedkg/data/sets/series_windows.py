@@ -29,6 +29,7 @@ class Series:
         x: [N, F].
         y: [N].
         time: [N], every step; NaN in x and y if the source has no row.
+        row: int64 [N], the row of the source; -1 if it has none.
         test: bool [N]; a missing step is a test step if its predecessor is.
     """
 
@@ -36,6 +37,7 @@ class Series:
     x: F64
     y: F64
     time: F64
+    row: NDArray[np.int64]
     test: NDArray[np.bool_]
 
 
@@ -191,7 +193,7 @@ def _cut(
             received=f"{history}, {stride}, {horizon}",
             help="data.window: {history: 24, horizon: 12, stride: 12}",
         )
-    parts: list[tuple[F64, F64, list[str], F64, NDArray[np.bool_]]] = []
+    parts: list[tuple[F64, F64, list[str], F64, NDArray[np.int64], NDArray[np.bool_]]] = []
     for one in every:
         first = np.arange(0, len(one.x) - history - horizon + 1, stride)
         if not len(first):
@@ -199,11 +201,17 @@ def _cut(
         x, y = one.x[first[:, None] + np.arange(history)], target(one, first)
         kept = ~np.isnan(x).all(axis=(1, 2)) & ~np.isnan(y.reshape(len(y), -1)).all(axis=1)
         ends = first + history + horizon - 1
-        begins = (
-            one.time[np.minimum(first + history, len(one.time) - 1)] if horizon else one.time[ends]
-        )
+        about = first + history if horizon else ends
+        names = [one.client] * int(kept.sum())
         parts.append(
-            (x[kept], y[kept], [one.client] * int(kept.sum()), begins[kept], one.test[ends][kept])
+            (
+                x[kept],
+                y[kept],
+                names,
+                one.time[about][kept],
+                one.row[about][kept],
+                one.test[ends][kept],
+            )
         )
     if not sum(len(x) for x, *_ in parts):
         longest = max((len(one.x) for one in every), default=0)
@@ -218,16 +226,19 @@ def _cut(
             received=f"series of at most {longest} steps",
             help="take a shorter data.window.history or horizon, or longer series",
         )
-    x, y, time, test = (np.concatenate([part[place] for part in parts]) for place in (0, 1, 3, 4))
-    names = np.empty(len(x), dtype=object)
-    names[:] = [name for _, _, own, _, _ in parts for name in own]
+    x, y, time, row, test = (
+        np.concatenate([part[place] for part in parts]) for place in (0, 1, 3, 4, 5)
+    )
+    clients = np.empty(len(x), dtype=object)
+    clients[:] = [name for part in parts for name in part[2]]
     notes = (*data.notes, f"windows of {history} + {horizon} steps, every {stride}")
     return replace(
         data,
         x=x,
         y=y,
-        clients=None if data.clients is None else names,
+        clients=None if data.clients is None else clients,
         time=time,
+        row=row,
         test=None if data.test is None else test,
         task=task,
         notes=notes,
@@ -261,6 +272,8 @@ def _on_grid(data: DataSet, client: str) -> Series:
         )
     x, y = np.full((steps, data.x.shape[1]), np.nan), np.full(steps, np.nan)
     x[place], y[place] = data.x, data.y
+    row = np.full(steps, -1, dtype=np.int64)
+    row[place] = data.rows
     latest = np.zeros(steps, dtype=np.int64)
     latest[place] = np.arange(len(place))
     test = (
@@ -268,9 +281,8 @@ def _on_grid(data: DataSet, client: str) -> Series:
         if data.test is None
         else data.test[np.maximum.accumulate(latest)]
     )
-    return Series(
-        client=client, x=x, y=y, time=data.time[0] + np.arange(steps) * data.step, test=test
-    )
+    time = data.time[0] + np.arange(steps) * data.step
+    return Series(client=client, x=x, y=y, time=time, row=row, test=test)
 
 
 def _interpolate(x: F64, longest: int | None) -> F64:

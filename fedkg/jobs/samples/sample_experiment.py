@@ -18,9 +18,11 @@ from torch import Tensor
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.data import Scaling
 from fedkg.errors import JobError
-from fedkg.federated import Clients, Problem, clients_of
+from fedkg.federated import Clients, Problem, Scorer, clients_of
 from fedkg.federated.model.constrained_outputs import Projected
 from fedkg.federated.model.knowledge_columns import Bounded, BoundedChance, Laid, informed
+from fedkg.federated.server.pack_scorer import PackScorer
+from fedkg.federated.server.trace_scorer import TraceScorer
 from fedkg.federated.temporal.forecast_rules import about_outputs
 from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
@@ -31,6 +33,7 @@ from fedkg.jobs.folder import Row
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed, protect_algorithm
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.row_order import consecutive_traces, horizon_of
 from fedkg.jobs.rules_alone import (
     RulesAlone,
     classes_control,
@@ -65,6 +68,7 @@ from fedkg.jobs.samples.samples import (
     count_per_site,
     read_samples,
     samples_time_range,
+    site_timing,
     split_samples,
 )
 from fedkg.jobs.samples.task_metrics import compute_figures, constant_answer_figure, task_loss
@@ -266,9 +270,7 @@ class SampleExperiment:
             model=model,
             loss=task_loss(self.samples.source.task, self._positive_weight(config, site_split)),
             clients=replace(clients, keys=self._keys(rules, site_split)),
-            scorer=rules.scorer(
-                model, inputs.rows_at(self._probe(config)), torch.from_numpy(self._probe(config))
-            ),
+            scorer=self._scorer(config, rules, model),
             root=self._server_data(rules, inputs, server) if len(server) else None,
         )
         settings = trial_settings(config, self.pack, clients)
@@ -290,6 +292,7 @@ class SampleExperiment:
         return SampleTrial(
             config=config,
             samples=read.samples,
+            pack=self.pack,
             problem=problem,
             algorithm=protect_algorithm(config.job, section, algorithm, problem, settings),
             settings=settings,
@@ -579,6 +582,27 @@ class SampleExperiment:
             y=(y,),
             keys={name: (codes,) for name, codes in rules.codes_at(index).items()},
         )
+
+    def _scorer(self, config: TrialConfig, rules: SampleRules, model: Model) -> Scorer | None:
+        """The server's scorer: on probe samples, and on traces of its consecutive samples if rules
+        compare rows.
+        """
+        inputs, probe = self._inputs(config), self._probe(config)
+        single = rules.scorer(model, inputs.rows_at(probe), torch.from_numpy(probe))
+        if not (isinstance(single, PackScorer) and rules.across_rows and self.samples.ordered):
+            return single
+        assert rules.rows is not None, "scored on rows"
+        server = self.samples.rows(SERVER)
+        places = consecutive_traces(
+            site_timing(self.samples.source.take(server)),
+            horizon_of(rules.pack),
+            config.job.scoring.probe_rows,
+        )
+        if places is None:
+            return single
+        index = torch.from_numpy(server[places])
+        x = inputs.rows_at(index.flatten()).reshape(*index.shape, -1)
+        return TraceScorer(single, model, rules.rows, x, keys=rules.codes_at(index))
 
     def _probe(self, config: TrialConfig) -> Index:
         """The samples on which the server scores models."""

@@ -31,6 +31,7 @@ from fedkg.federated.temporal.forecast_rules import (
     forecast_rules,
     judged_forecasts,
 )
+from fedkg.jobs.data_checks import TableCounts
 from fedkg.jobs.folder import Row
 from fedkg.jobs.hard_rule_answers import HardRules, hard_rules
 from fedkg.jobs.result_rows import RuleCounts, rule_row
@@ -80,6 +81,18 @@ class SampleRules:
     def module(self) -> ConstraintModule | None:
         """The rules over tensors; None if there are none."""
         return self.rows if self.forecasts is None else self.forecasts.module
+
+    @property
+    def across_rows(self) -> tuple[str, ...]:
+        """Names of the rules about rows that compare several rows."""
+        if self.rows is None:
+            return ()
+        records = self.pack.manifest.rules
+        return tuple(
+            records[rule].name
+            for rule in sorted(self.rows.plan.across_rows)
+            if records[rule].output
+        )
 
     def codes_at(self, index: Tensor) -> dict[str, Tensor]:
         """The codes of the samples at these positions."""
@@ -315,12 +328,17 @@ def _with_last_values(rules: ForecastRules, scaled: StandardisedDataSet) -> Fore
 
 
 def rule_rows(
-    rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], source: DataSet, trial: str
+    rules: SampleRules,
+    verdicts: Sequence[tuple[Verdicts, Tensor]],
+    source: DataSet,
+    trial: str,
+    in_time: Mapping[str, TableCounts],
 ) -> list[Row]:
     """Rows of `rules.csv`: each rule on the deployed models, with the worst example in words.
 
     Args:
         verdicts: of each model, and int64 positions of its samples.
+        in_time: counts of rules that compare rows, by name.
     """
     if rules.module is None:
         return []
@@ -331,6 +349,10 @@ def rule_rows(
     for number, record in enumerate(manifest.rules):
         columns_of = torch.nonzero(owner == number).flatten()
         if not record.output:
+            continue
+        if record.name in in_time:
+            told = in_time[record.name]
+            found.append(rule_row(trial, record, told, example=told.example))
             continue
         counts = RuleCounts(
             bound=len(columns_of),

@@ -26,7 +26,8 @@ from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.used_inferences import used_properties
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
-from fedkg.jobs.result_rows import site_row
+from fedkg.jobs.result_rows import site_row, with_cases
+from fedkg.jobs.samples.answers_in_time import AnswersInTime, evaluate_answers
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.sample_rules import SampleRules, Verdicts, rule_rows
 from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
@@ -35,6 +36,7 @@ from fedkg.jobs.set_distances import set_distance_rows
 from fedkg.jobs.trials import TrialConfig, algorithm_section
 from fedkg.learned_knowledge import CausalEdge, TimeRange
 from fedkg.models import Params
+from fedkg.pack import Pack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,11 +51,13 @@ class SampleTrial:
             models.
         inferred: properties mined from the sites' series.
         sets: parameter sets of the sites.
+        pack: the rules of the job.
         edges: the discovered causal edges, if models read augmented states.
     """
 
     config: TrialConfig
     samples: Samples
+    pack: Pack
     problem: Problem
     algorithm: Algorithm
     settings: Settings
@@ -92,11 +96,14 @@ class SampleTrial:
         sharing = [range(len(places))] if common else [[site] for site in range(len(places))]
         verdicts: list[tuple[Verdicts, Tensor]] = []
         sites: list[Row] = []
+        answered: list[tuple[Index, Tensor]] = []
         for params, members in zip(models, sharing, strict=True):
             own = [test[places[site]] for site in members]
             sizes, together = [len(rows) for rows in own], np.concatenate(own)
             threshold = self._threshold(params) if len(together) else math.nan
-            answers = torch.split(self._answers(params, together), sizes)
+            every = self._answers(params, together)
+            answered.append((together, every))
+            answers = torch.split(every, sizes)
             counts: Sequence[tuple[int, int]] = [(0, 0)] * len(own)
             if self.rules.module is not None and len(together):
                 index = torch.from_numpy(together)
@@ -107,8 +114,19 @@ class SampleTrial:
                 self._site(site, rows, one, threshold, *count)
                 for site, rows, one, count in zip(members, own, answers, counts, strict=True)
             ]
+        in_time = self._answers_in_time(answered)
+        if in_time is not None:
+            sites = [
+                with_cases(line, *in_time.sites.get(str(line["client"]), (0, 0))) for line in sites
+            ]
         return {
-            "rules.csv": rule_rows(self.rules, verdicts, self.samples.source, self.config.id),
+            "rules.csv": rule_rows(
+                self.rules,
+                verdicts,
+                self.samples.source,
+                self.config.id,
+                {} if in_time is None else in_time.rules,
+            ),
             "sites.csv": sites,
             "forecasts.csv": self._forecasts(state),
             "sets.csv": set_distance_rows(
@@ -117,6 +135,17 @@ class SampleTrial:
             "properties.csv": self._properties(),
             **({"causes.csv": self._causes()} if self.edges else {}),
         }
+
+    def _answers_in_time(self, answered: Sequence[tuple[Index, Tensor]]) -> AnswersInTime | None:
+        """The rules that compare rows on the answers for the test; None if there are none, or if
+        the test is a random sample.
+        """
+        names = self.rules.across_rows
+        if not (names and self.samples.ordered):
+            return None
+        index = np.concatenate([rows for rows, _ in answered])
+        answers = torch.cat([own for rows, own in answered if len(rows)])
+        return evaluate_answers(self.pack, self.samples, index, answers, names)
 
     def _causes(self) -> list[Row]:
         """Rows of `causes.csv`, strongest edge first."""

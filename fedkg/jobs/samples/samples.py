@@ -65,6 +65,7 @@ class Samples:
         source: the samples in source units, unknown values NaN.
         scaled: the samples as models read them.
         use: int8 [N]: `TRAIN`, `TEST`, `SERVER` or `UNUSED`.
+        ordered: whether the test follows the training in time, so that its rows are consecutive.
         files: path and SHA-256 of every file that was read.
         uncut_rows: the data before windows are cut; rules about the data are checked on it, and
             trials read states of its series.
@@ -73,6 +74,7 @@ class Samples:
     source: DataSet
     scaled: StandardisedDataSet
     use: NDArray[np.int8]
+    ordered: bool
     uncut_rows: DataSet
     files: tuple[tuple[str, str], ...]
 
@@ -146,6 +148,7 @@ def read_samples(job: Job, pack: Pack) -> Samples:
         source=data,
         scaled=standardise(data),
         use=use,
+        ordered=_is_in_order(data, job, pack),
         files=_files(job.data.path) + _files_of_sites(job),
         uncut_rows=rows,
     )
@@ -365,7 +368,7 @@ def _assign_uses(data: DataSet, job: Job, pack: Pack) -> NDArray[np.int8]:
     shares = (1.0 - job.data.test - job.data.server, job.data.test, job.data.server)
     if _is_in_order(data, job, pack):
         horizon = horizon_of(pack) if job.data.window is None else job.data.window.horizon - 1
-        parts = hold_out_in_order(_site_timing(data), shares, max(horizon, 0), cut_every=True)
+        parts = hold_out_in_order(site_timing(data), shares, max(horizon, 0), cut_every=True)
         use[:] = UNUSED
         for kind, rows in zip((TRAIN, TEST, SERVER), parts, strict=True):
             use[rows] = kind
@@ -381,7 +384,7 @@ def _assign_uses(data: DataSet, job: Job, pack: Pack) -> NDArray[np.int8]:
     return use
 
 
-def _site_timing(data: DataSet) -> Timing:
+def site_timing(data: DataSet) -> Timing:
     """Each site as a trace; steps count from 1970 if the data has a step, else they order times."""
     assert data.time is not None, "called for samples with times"
     names = np.zeros(data.samples) if data.clients is None else data.clients.astype(str)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,78 @@ def test_a_run_on_windows_checks_the_data_that_eval_reads(
     for row in RunFolder(folder / "out").rows("checks.csv"):
         assert [int(row["violated"]), int(row["evaluations"])] == expected[row["rule"]].tolist()
         assert int(row["evaluations"]) > 0
+
+
+STEPS = 4
+"""Steps of a window that the model reads."""
+
+
+def answered_rows(rows: list[list[str]], run: RunFolder, test: float) -> list[list[str]]:
+    """The rows of the test windows with the trained model's probabilities as faults: of each line
+    the last windows, one for each row that has three steps before it.
+    """
+    features = json.loads((run.path / "environment.json").read_text())["features"]
+    state = load_state(run, "fedavg-s0")
+    assert state is not None
+    values = {name: value.double().numpy() for name, value in state.params.items()}
+    (weight,) = (value.ravel() for value in values.values() if value.size == STEPS)
+    (bias,) = (float(value.ravel()[0]) for value in values.values() if value.size == 1)
+    found = []
+    for line in ("A", "B"):
+        at = {datetime.fromisoformat(row[0]): row for row in rows if row[1] == line}
+        windows = []
+        for time, row in sorted(at.items()):
+            times = [time - timedelta(minutes=5 * back) for back in range(STEPS - 1, -1, -1)]
+            temps = [at[one][2] if one in at else "" for one in times]
+            if times[0] >= min(at) and any(temps):
+                windows.append((row, temps))
+        for row, temps in windows[round((1 - test) * len(windows)) :]:
+            scaled = [
+                (float(temp) - features["mean"][0]) / features["std"][0] if temp else 0.0
+                for temp in temps
+            ]
+            logit = float(np.dot(weight, scaled)) + bias
+            found.append([*row[:3], repr(float(1 / (1 + np.exp(-logit))))])
+    return found
+
+
+@tries(6)
+@given(
+    tables=tables(),
+    answer_rules=st.sets(st.sampled_from(ANSWER_RULES), min_size=1),
+    ends=st.sampled_from(["", "  ends clip"]),
+)
+def test_a_run_on_windows_counts_answers_as_eval_does(
+    tmp_path_factory, request, tables, answer_rules, ends
+):
+    capsys, folder = request.getfixturevalue("capsys"), tmp_path_factory.mktemp("run")
+    rules = folder / "rules.fkg"
+    chosen = sorted(answer_rules)
+    rules.write_text(
+        HEAD.format(trace='  trace column "line"', ends=ends)
+        + "".join(f"rule r{place} {text}\n" for place, text in enumerate(chosen))
+        + "rule reads require if temp > 500 degC then fault >= 0\n"
+    )
+    write(folder / "t0.csv", tables[0])
+    (folder / "job.yaml").write_text(
+        "name: t\nrules: [rules.fkg]\nalgorithm: fedavg\nmodel: {hidden: []}\n"
+        "data: {set: table, path: t0.csv, split: sites, min_samples: 2, test: 0.3,"
+        f" window: {{history: {STEPS}}}}}\n"
+        "training: {rounds: 1, participation: 1.0, executor: stacked}\n"
+        "evaluation: {local_baseline: false}\n"
+    )
+    done = call(capsys, "run", folder / "job.yaml", "--out", folder / "out")
+    assert done.code == 0, done.err
+    run = RunFolder(folder / "out")
+    answered = answered_rows(tables[0], run, 0.3)
+    expected = counted(capsys, rules, write(folder / "answers.csv", answered))
+    checked = 0
+    for row in run.rows("rules.csv"):
+        if row["rule"] == "reads" or "rises" in chosen[int(row["rule"][1:])]:
+            continue
+        assert [int(row["violated"]), int(row["evaluations"])] == expected[row["rule"]].tolist(), (
+            row
+        )
+        checked += int(row["evaluations"])
+    sites = sum(int(row["evaluations"]) for row in run.rows("sites.csv"))
+    assert sites >= checked

@@ -105,6 +105,30 @@ def test_hard_temporal_rules_score_sites_on_consecutive_rows(tmp_path, capsys, o
     assert [row["zone"] for row in folder.rows("rounds.csv")] == ["critical"] * 2
 
 
+@pytest.mark.parametrize("hold_out", ["auto", "random"])
+def test_hard_temporal_rules_score_sites_on_consecutive_windows(tmp_path, capsys, hold_out):
+    """As on rows: in every round on the server's windows, at the end on those of the test."""
+    place = job(tmp_path, TEMPORAL + "rule reads require if temp > 500 degC then fault >= 0\n")
+    text = place.read_text()
+    window = f"data: {{set: table, path: north.csv, split: iid, hold_out: {hold_out}, window: {{history: 3}}}}\n"
+    start = text.index("data: ")
+    place.write_text(
+        text.replace(text[start : text.index("\n", start) + 1], window).replace(
+            "{north: {table: north.csv}, south: {table: south.csv}}", "[north, south]"
+        )
+    )
+    _, folder = run(capsys, place, tmp_path / "run")
+    rule = next(row for row in folder.rows("rules.csv") if row["rule"] == "stays")
+    validity = {row["validity"] for row in folder.rows("clients.csv")}
+    if hold_out == "random":
+        assert (rule["evaluations"], validity) == ("0", {""})
+        assert "it compares rows" in rule["reason"]
+        return
+    assert 0 < int(rule["violated"]) <= int(rule["evaluations"]) > 20
+    assert validity == {"0.0"}
+    assert "it compares rows" not in folder.rows("rounds.csv")[0]["notes"]
+
+
 def test_a_hard_rule_that_no_site_can_evaluate_stops_the_run(tmp_path, capsys):
     place = job(tmp_path, TEMPORAL, hold_out="random")
     place.write_text(place.read_text().replace("[stays]", "[]"))
@@ -255,7 +279,7 @@ def test_a_column_that_no_table_has_is_named_as_the_reason(tmp_path, capsys):
 
 
 def test_windows_have_a_reason_of_their_own(tmp_path, capsys):
-    """The last windows are the test set, so they are not a random sample of rows."""
+    """A random sample of windows leaves none beside its neighbours."""
     sawtooth(tmp_path / "all.csv", 240)
     lines = (tmp_path / "all.csv").read_text().splitlines()
     rows = [f"{line},{'ab'[step // 120]}" for step, line in enumerate(lines[1:])]
@@ -266,7 +290,8 @@ def test_windows_have_a_reason_of_their_own(tmp_path, capsys):
     place = tmp_path / "job.yaml"
     place.write_text(
         "name: t\nrules: [rules.fkg]\nsites: [a, b]\n"
-        "data: {set: table, path: all.csv, split: column, min_samples: 2, window: {history: 4}}\n"
+        "data: {set: table, path: all.csv, split: column, min_samples: 2, hold_out: random,"
+        " window: {history: 4}}\n"
         "model: {kind: rnn, hidden: 2, layers: 1}\n"
         "training: {rounds: 1, participation: 1.0, executor: stacked}\n"
         "evaluation: {local_baseline: false, accept_unevaluated: [stays]}\nalgorithm: scfa\n"
