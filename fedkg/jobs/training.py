@@ -32,15 +32,17 @@ from fedkg.federated import (
     initial_state,
     train,
 )
-from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.device_transfer import device_named, on_device
 from fedkg.federated.executors import Ranks, Work, WorkerPool
 from fedkg.federated.metrics import best_threshold
 from fedkg.federated.model.constrained_outputs import Projected
+from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.pcfedavg.round_step_sizes import StepWarning
 from fedkg.federated.problem import pool
+from fedkg.federated.round_steps import Term
 from fedkg.federated.settings import MIB, Own
 from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
+from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.experiment import Trial
 from fedkg.jobs.folder import NOTE_SEPARATOR
@@ -49,7 +51,6 @@ from fedkg.jobs.job_privacy import protect_algorithm, trial_seed
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.samples.task_metrics import detection_figures, mean_figures
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.set_distances import trial_sets
 from fedkg.jobs.site_models import DeployedModels
 from fedkg.jobs.tables.rule_evaluation import row_codes
 from fedkg.jobs.tables.table_data import SiteRows, TableData
@@ -145,31 +146,50 @@ def trial_settings(config: TrialConfig, pack: Pack, clients: Clients) -> Setting
     )
 
 
-def build_table_algorithm(
-    config: TrialConfig, module: ConstraintModule, problem: Problem, settings: Settings
+def build_trial_algorithm(
+    config: TrialConfig,
+    problem: Problem,
+    settings: Settings,
+    sets: AgentSets | None,
+    *,
+    terms: Sequence[Term] = (),
+    inferred: Inferred | None = None,
 ) -> Algorithm:
-    """The algorithm of a trial on tables, with the rules' penalty and privacy if the job asks for
-    them.
+    """The algorithm of a trial, with privacy if the job asks for it.
+
+    Args:
+        sets: parameter sets of the sites.
+        terms: of the sites' objective besides the loss.
+        inferred: properties mined from the sites' series.
     """
-    penalty, section = config.job.training.penalty, algorithm_section(config.job)
-    sets, head = (
-        trial_sets(section, module.pack, problem.clients.names),
-        head_parameters(config.job.model, problem.model),
-    )
+    section = algorithm_section(config.job)
     algorithm = build_algorithm(
         config.preset or config.algorithm,
         section,
         config.job.scoring,
         problem.model,
         sets,
-        head=head,
-    )
-    algorithm = (
-        algorithm.with_terms(ConstraintPenalty(rules=module, weight=penalty))
-        if penalty > 0.0
-        else algorithm
-    )
+        head=head_parameters(config.job.model, problem.model),
+        inferred=inferred,
+    ).with_terms(*terms)
     return protect_algorithm(config.job, section, algorithm, problem, settings)
+
+
+def positive_weight(job: Job, positives: int, negatives: int) -> float:
+    """The weight of a failure in the loss, for these numbers of training rows.
+
+    Raises:
+        JobError: the job asks to balance failures, and there are none.
+    """
+    weight = job.training.positive_weight
+    if weight != "balanced":
+        return float(weight)
+    if not positives:
+        raise JobError(
+            "training.positive_weight: the training rows contain no failures to balance",
+            help="give a number, or add rows with failures",
+        )
+    return negatives / positives
 
 
 def build_table_problem(
@@ -185,14 +205,7 @@ def build_table_problem(
     Raises:
         JobError: the job asks to balance failures, and there are none.
     """
-    weight = config.job.training.positive_weight
-    if weight == "balanced":
-        if not prepared.positives:
-            raise JobError(
-                "training.positive_weight: the training rows contain no failures to balance",
-                help="give a number, or add rows with failures",
-            )
-        weight = prepared.negatives / prepared.positives
+    weight = positive_weight(config.job, prepared.positives, prepared.negatives)
     frames = [*rows.frames.values(), prepared.server]
     keys = (
         _keys([row_codes(prepared, module, frame) for frame in frames], frames)
@@ -213,7 +226,7 @@ def build_table_problem(
     )
     return Problem(
         model=model,
-        loss=BinaryCrossEntropy(pos_weight=float(weight)),
+        loss=BinaryCrossEntropy(pos_weight=weight),
         clients=clients,
         scorer=scorer,
         root=root,

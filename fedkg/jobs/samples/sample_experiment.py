@@ -26,13 +26,13 @@ from fedkg.federated.server.trace_scorer import TraceScorer
 from fedkg.federated.temporal.forecast_rules import about_outputs
 from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
-from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
 from fedkg.jobs.data_checks import check_data_set
 from fedkg.jobs.folder import Row
-from fedkg.jobs.job_privacy import client_data_digest, derive_seed, protect_algorithm
+from fedkg.jobs.job_privacy import client_data_digest, derive_seed
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.predicted_output import choose_output
 from fedkg.jobs.row_order import consecutive_traces, horizon_of
 from fedkg.jobs.rules_alone import (
     RulesAlone,
@@ -51,7 +51,6 @@ from fedkg.jobs.samples.knowledge_inputs import (
 from fedkg.jobs.samples.sample_rules import (
     SampleRules,
     build_sample_rules,
-    choose_output,
     input_layout,
     is_flattened,
 )
@@ -79,7 +78,13 @@ from fedkg.jobs.schema.privacy_coverage import describe_unprotected
 from fedkg.jobs.set_distances import trial_sets
 from fedkg.jobs.site_split import describe_splits
 from fedkg.jobs.tables.table_data import corrupt_labels
-from fedkg.jobs.training import note_missing_sets, note_projection, trial_settings
+from fedkg.jobs.training import (
+    build_trial_algorithm,
+    note_missing_sets,
+    note_projection,
+    positive_weight,
+    trial_settings,
+)
 from fedkg.jobs.trials import TrialConfig, algorithm_section
 from fedkg.learned_knowledge import TimeRange
 from fedkg.models import Model
@@ -280,21 +285,20 @@ class SampleExperiment:
             section.grouping.fedstl.share if section.grouping.fedstl else DEFAULT_SHARED,
         )
         sets = trial_sets(section, self.pack, clients.names)
-        algorithm = build_algorithm(
-            config.preset or config.algorithm,
-            section,
-            config.job.scoring,
-            model,
+        algorithm = build_trial_algorithm(
+            config,
+            problem,
+            settings,
             sets,
-            head=head_parameters(config.job.model, model),
+            terms=rules.terms(config.job.training.penalty),
             inferred=found,
-        ).with_terms(*rules.terms(config.job.training.penalty))
+        )
         return SampleTrial(
             config=config,
             samples=read.samples,
             pack=self.pack,
             problem=problem,
-            algorithm=protect_algorithm(config.job, section, algorithm, problem, settings),
+            algorithm=algorithm,
             settings=settings,
             rules=rules,
             inputs=inputs,
@@ -554,16 +558,8 @@ class SampleExperiment:
         return corrupt_labels(y.to(torch.float32), config.corrupt, stream, last).to(y.dtype)
 
     def _positive_weight(self, config: TrialConfig, site_split: SiteSplit) -> float:
-        weight = config.job.training.positive_weight
-        if weight != "balanced":
-            return float(weight)
         positives = int((self.samples.source.y[site_split.rows] > 0.5).sum())
-        if not positives:
-            raise JobError(
-                "training.positive_weight: the training rows contain no failures to balance",
-                help="give a number, or add rows with failures",
-            )
-        return (len(site_split.rows) - positives) / positives
+        return positive_weight(config.job, positives, len(site_split.rows) - positives)
 
     def _keys(self, rules: SampleRules, site_split: SiteSplit) -> dict[str, tuple[Tensor, ...]]:
         sites = [
@@ -661,8 +657,10 @@ def create_sample_experiment(job: Job, pack: Pack) -> SampleExperiment:
         JobError, TableError: a field, file or column is wrong; the message names it.
     """
     samples = read_samples(job, pack)
-    said = any(rule.output for rule in pack.manifest.rules) or bool(pack.manifest.knowledge)
-    output = choose_output(pack, job.output, wanted=said and job.data.window is None)
     return SampleExperiment(
-        job=job, pack=pack, samples=samples, output=output, _graphs=GraphCache(pack)
+        job=job,
+        pack=pack,
+        samples=samples,
+        output=choose_output(job, pack),
+        _graphs=GraphCache(pack),
     )

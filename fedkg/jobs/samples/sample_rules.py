@@ -273,36 +273,6 @@ def input_layout(scaling: Scaling) -> InputLayout:
     return columns(scaling.names, mean=scaling.mean, std=scaling.std)
 
 
-def choose_output(pack: Pack, output: str | None, wanted: bool) -> str:
-    """The output or label that the model predicts; "" if the rules have none and none is `wanted`.
-
-    Knowledge of a label counts too: the data contract has no column for a label that no rule reads.
-
-    Raises:
-        JobError: the rules have several outputs, or not the one in the job.
-    """
-    ruled = [
-        column.label or column.name
-        for column in pack.manifest.contract.columns
-        if column.role == "output"
-    ]
-    names = list(dict.fromkeys([*ruled, *(model.output for model in pack.manifest.knowledge)]))
-    if output is not None and output not in names:
-        raise JobError(
-            "output: the rules do not define this output",
-            expected=", ".join(names) or "none",
-            received=output,
-            help="set `output` of the job to one of these",
-        )
-    if output is None and len(names) > 1 and wanted:
-        raise JobError(
-            "output: the rules define several outputs",
-            expected=", ".join(names),
-            help="set `output` of the job to one of these",
-        )
-    return output or (names[0] if names else "")
-
-
 def _output_layout(
     source: DataSet, scaled: StandardisedDataSet, output: str
 ) -> OutputLayout | InputLayout:

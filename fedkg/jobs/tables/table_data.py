@@ -25,6 +25,7 @@ from fedkg.data import (
     pooled_scaling,
 )
 from fedkg.errors import JobError
+from fedkg.jobs.predicted_output import choose_output
 from fedkg.jobs.row_order import (
     ROW_COLUMN,
     SITE_COLUMN,
@@ -210,7 +211,7 @@ def prepare_tables(job: Job, pack: Pack) -> TableData:
     return TableData(
         job=job,
         pack=pack,
-        output=_choose_output(job, pack),
+        output=choose_output(job, pack),
         tables=tables,
         train=train,
         test=held[0],
@@ -389,27 +390,4 @@ def _note_unknown_cells(
         f"column `{name}`: {int(count)} unknown cells, replaced by the mean"
         for name, count in zip(features.names, missing.tolist(), strict=True)
         if count
-    )
-
-
-def _choose_output(job: Job, pack: Pack) -> str:
-    outputs = [column for column in pack.manifest.contract.columns if column.role == "output"]
-    names = [column.name for column in outputs]
-    if job.output is not None:
-        if job.output not in names:
-            raise JobError(
-                "output: the rules do not define this output",
-                expected=", ".join(names) or "none",
-                received=job.output,
-                help="set `output` of the job to one of these",
-            )
-        return job.output
-    fitting = [column.name for column in outputs if column.source == job.data.label]
-    if len(names) == 1 or len(fitting) == 1:
-        return names[0] if len(names) == 1 else fitting[0]
-    raise JobError(
-        "output: the rules define several outputs"
-        if names
-        else "the rules do not define an output to predict",
-        expected=", ".join(names) or "an `output` statement in the rules",
     )

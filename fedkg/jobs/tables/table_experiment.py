@@ -10,6 +10,7 @@ import torch
 
 from fedkg.constraints import ConstraintModule
 from fedkg.federated import Algorithm, Problem, Scorer, Settings
+from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of, f1_of_constant_alarm
 from fedkg.jobs.data_checks import check_tables
 from fedkg.jobs.folder import Row
@@ -39,9 +40,9 @@ from fedkg.jobs.tables.table_data import (
 )
 from fedkg.jobs.training import (
     HeldOut,
-    build_table_algorithm,
     build_table_model,
     build_table_problem,
+    build_trial_algorithm,
     held_out_tensors,
     mean_detection_figures,
     note_missing_sets,
@@ -221,6 +222,7 @@ class TableExperiment:
             config, prepared, site_rows, module, model, self._scorer(config, model)
         )
         settings = trial_settings(config, prepared.pack, problem.clients)
+        penalty = config.job.training.penalty
         return TableTrial(
             config=config,
             prepared=prepared,
@@ -229,7 +231,13 @@ class TableExperiment:
             module=module,
             model=model,
             problem=problem,
-            algorithm=build_table_algorithm(config, module, problem, settings),
+            algorithm=build_trial_algorithm(
+                config,
+                problem,
+                settings,
+                trial_sets(algorithm_section(config.job), prepared.pack, problem.clients.names),
+                terms=[ConstraintPenalty(rules=module, weight=penalty)] if penalty else [],
+            ),
             settings=settings,
         )
 

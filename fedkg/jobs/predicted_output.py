@@ -1,0 +1,49 @@
+"""The output of the rules that a job's model predicts."""
+
+from __future__ import annotations
+
+from fedkg.errors import JobError
+from fedkg.jobs.schema.job import Job
+from fedkg.pack import Pack
+
+
+def choose_output(job: Job, pack: Pack) -> str:
+    """The name of the output or label that the model predicts.
+
+    For a table it is the one in the job's label column if the rules have several. A data set needs
+    none: "" if the rules have none, or the first if the job forecasts several channels. Knowledge
+    of a label counts too, because the data contract has no column for a label that no rule reads.
+
+    Raises:
+        JobError: the rules have several outputs, none that a table needs, or not the one in the
+            job.
+    """
+    columns = [one for one in pack.manifest.contract.columns if one.role == "output"]
+    names = list(dict.fromkeys(one.label or one.name for one in columns))
+    table = job.data.set is None
+    if not table:
+        names = list(dict.fromkeys([*names, *(one.output for one in pack.manifest.knowledge)]))
+    if job.output is not None:
+        if job.output not in names:
+            raise JobError(
+                "output: the rules do not define this output",
+                expected=", ".join(names) or "none",
+                received=job.output,
+                help="set `output` of the job to one of these",
+            )
+        return job.output
+    fitting = [one.name for one in columns if table and one.source == job.data.label]
+    if len(names) == 1 or len(fitting) == 1:
+        return names[0] if len(names) == 1 else fitting[0]
+    if table and not names:
+        raise JobError(
+            "the rules do not define an output to predict",
+            expected="an `output` statement in the rules",
+        )
+    if names and (table or job.data.window is None):
+        raise JobError(
+            "output: the rules define several outputs",
+            expected=", ".join(names),
+            help="set `output` of the job to one of these",
+        )
+    return names[0] if names else ""
