@@ -1,4 +1,4 @@
-# make demo   train the example federation and write its report
+# make demo   train the five plants of examples/plants and write a report
 # make test   the tests; make slow: the long ones; make check: every gate
 # make mutants  changes of the algorithms that tests must notice: those listed by name, and 300 others; SAMPLE=all SEED=7 for more or others
 # make properties  every property with ten times the examples
@@ -17,7 +17,8 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q 
 .PHONY: demo test slow properties mutants fuzz fuzz-runs fuzz-files check format lint types imports docs bench clean
 
 demo: $(STAMP)
-	@$(BIN)/fedkg run examples/milling/job.yaml
+	@$(BIN)/python examples/plants/make_tables.py
+	@$(BIN)/fedkg run examples/plants/job.yaml
 
 test: $(STAMP)
 	$(PYTEST) --dist loadfile -m "not slow and not gpu"
