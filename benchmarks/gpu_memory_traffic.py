@@ -56,7 +56,7 @@ from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fedkg.constraints import ConstraintModule, compiled_operators
+from fedkg.constraints import ConstraintModule, torch_compile_operators
 
 TARGET = 2.0
 PLACES = BATCH * LENGTH
@@ -241,7 +241,9 @@ def traced_graph(
     """
 
     def work(x: Tensor, y: Tensor) -> Tensor:
-        report = compiled_operators._opened([x, y], module._number, *compiled_operators.EXACTLY)
+        report = torch_compile_operators._opened(
+            [x, y], module._number, *torch_compile_operators.EXACTLY
+        )
         return report.robustness.contiguous() if what == "robustness" else report.penalty
 
     def with_slopes(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:

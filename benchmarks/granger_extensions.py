@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from reporting.rows import format_spread, round_digits
 
-from fedkg.granger.detect import area_under_roc
+from fedkg.granger.fault_detection import area_under_roc
 from fedkg.granger.instrumental_variables import under_noise
 from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.learn import Learnt, Rates, at_rest, at_rest_by, losses_of

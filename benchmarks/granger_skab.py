@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.data.sets import data_set
-from fedkg.granger.detect import area_under_roc, step_losses
+from fedkg.granger.fault_detection import area_under_roc, step_losses
 from fedkg.granger.learn import Rates, learn
 from fedkg.granger.moments import series_of
 from fedkg.granger.state_extraction import Measured, client_of

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedkg.evaluation import evaluate
     from fedkg.jobs import run_job as run
     from fedkg.knowledge.injected_model import inject
-    from fedkg.knowledge.knowledge_modules import PredictionKnowledge, RangeKnowledge
+    from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
     from fedkg.pack import Pack, load
     from fedkg.tables import read_table
 
@@ -49,8 +49,8 @@ _HOMES = {
     "ConstraintModule": ("fedkg.constraints.module", "ConstraintModule"),
     "FedkgError": ("fedkg.errors", "FedkgError"),
     "Pack": ("fedkg.pack", "Pack"),
-    "PredictionKnowledge": ("fedkg.knowledge.knowledge_modules", "PredictionKnowledge"),
-    "RangeKnowledge": ("fedkg.knowledge.knowledge_modules", "RangeKnowledge"),
+    "PredictionKnowledge": ("fedkg.knowledge.tensor_knowledge", "PredictionKnowledge"),
+    "RangeKnowledge": ("fedkg.knowledge.tensor_knowledge", "RangeKnowledge"),
     "RuleWarning": ("fedkg.authoring", "RuleWarning"),
     "columns": ("fedkg.constraints.binding.layout", "columns"),
     "compile": ("fedkg.authoring", "compile"),

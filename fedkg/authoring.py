@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from fedkg.pack import Pack
     from fedkg.tables import Table
     from fedkg_compiler.authoring.fixes import Mended
-    from fedkg_compiler.compilation import Compilation
+    from fedkg_compiler.compilation_result import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.input_tracking import Inputs
-    from fedkg_compiler.reason.describe import Description
-    from fedkg_compiler.reason.difference import RuleDifference
-    from fedkg_compiler.reason.row_provenance import Origin
+    from fedkg_compiler.reason.pack_difference import RuleDifference
+    from fedkg_compiler.reason.row_source_triples import Origin
+    from fedkg_compiler.reason.rule_description import Description
 
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """First bytes of workbooks, Parquet files and archives."""
@@ -240,7 +240,7 @@ def format_rule_file(body: bytes, name: str) -> tuple[str, str | None, tuple[Dia
     """
     with needs_compiler("formatting rules"):
         from fedkg_compiler.syntax.printing import canonical as form
-        from fedkg_compiler.syntax.source_text import decode
+        from fedkg_compiler.syntax.source_decoding import decode
 
         text, problems = decode(body, name)
         after, more = form(text, name)
@@ -279,7 +279,7 @@ def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
     from fedkg.evaluation.witness_verdict import replay
 
     with needs_compiler("explaining rules"):
-        from fedkg_compiler.reason.describe import describe
+        from fedkg_compiler.reason.rule_description import describe
 
         contract = pack.manifest.contract
         return describe(
@@ -300,7 +300,7 @@ def find_origins(
     if not all(is_authored(path) for path in paths):
         return ()
     with needs_compiler("explaining rules"):
-        from fedkg_compiler.reason.row_provenance import origins as found
+        from fedkg_compiler.reason.row_source_triples import origins as found
 
         return tuple(found(paths, rules, entity))
 
@@ -314,7 +314,7 @@ def compare_rules(
     before, _ = load_or_compile(old)
     after, _ = load_or_compile(new)
     with needs_compiler("comparing rules"):
-        from fedkg_compiler.reason.difference import differences as compare
+        from fedkg_compiler.reason.pack_difference import differences as compare
 
         return compare(before, after)
 
@@ -451,7 +451,7 @@ def compile_for_rdf(
         CompileError: the rules, the shapes or the data are wrong.
     """
     with needs_compiler("reading shapes"):
-        from fedkg_compiler.shacl.rdf_rows import compile_for_rdf as compile_
+        from fedkg_compiler.shacl.rdf_file_compilation import compile_for_rdf as compile_
 
         found = compile_([require_file(path) for path in rules], require_file(data))
     if any(item.severity == "error" for item in found.diagnostics):

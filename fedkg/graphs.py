@@ -35,7 +35,7 @@ def load_node_table(graphs: Sequence[str]) -> NodeTable:
         UsageError: a graph does not exist.
     """
     with needs_compiler("reading graphs"):
-        from fedkg_compiler.ontology.node_table import node_table as table_of
+        from fedkg_compiler.ontology.encoder_graph import node_table as table_of
         from fedkg_compiler.ontology.stores.opening import open_graph
         from fedkg_compiler.ontology.stores.triple_files import StoredTriples
 

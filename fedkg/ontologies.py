@@ -235,6 +235,6 @@ def align_ontologies(first: str, second: str, least: float) -> Proposed:
 def format_mappings(proposed: Proposed, names: tuple[str, str]) -> str:
     """Format proposed mappings as RDF, in a vocabulary that asserts nothing."""
     with needs_compiler("writing proposals"):
-        from fedkg_compiler.ontology.alignment.proposals import turtle
+        from fedkg_compiler.ontology.alignment.proposals_turtle import turtle
 
         return turtle(proposed.proposals, names, proposed.prefixes)

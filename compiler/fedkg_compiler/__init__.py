@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedkg_compiler.compilation import Compilation
+    from fedkg_compiler.compilation_result import Compilation
     from fedkg_compiler.driver import compile_rules
 
 __all__ = ["Compilation", "compile_rules"]

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.pack_bytes import EncodedPack, PackCounts
-from fedkg_compiler.compilation import Compilation
+from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span
 from fedkg_compiler.input_tracking import Inputs, recording
 

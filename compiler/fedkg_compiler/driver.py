@@ -16,22 +16,22 @@ from fedkg.limits import limit, require_within_limit, time_limit
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.binding.binding_result import Outcome
-from fedkg_compiler.binding.client_scopes import (
+from fedkg_compiler.binding.column_registry import Book
+from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
+from fedkg_compiler.binding.name_lookup import Over, names_in
+from fedkg_compiler.binding.private_pack_scope import (
     NOWHERE,
     check_client,
     in_scope,
     without_private_checksums,
 )
-from fedkg_compiler.binding.column_registry import Book
-from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
-from fedkg_compiler.binding.name_lookup import Over, names_in
 from fedkg_compiler.binding.problems import Problems, TooManyErrors
 from fedkg_compiler.binding.quantifiers import fresh
 from fedkg_compiler.binding.rule import bind_rule
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
-from fedkg_compiler.compilation import Compilation
+from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.input_tracking import (
     GRAPH_SUFFIXES,
@@ -44,8 +44,8 @@ from fedkg_compiler.library import LibraryFile, audible, library_files, settle_l
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.statement_binder import bind_statements
 from fedkg_compiler.syntax import RuleFile, parse, parse_bytes, statement_count
-from fedkg_compiler.syntax.source_text import decode
-from fedkg_compiler.syntax.table_detection import is_table
+from fedkg_compiler.syntax.source_decoding import decode
+from fedkg_compiler.syntax.table_as_rule_file import is_table
 from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre, Signal, Use
 from fedkg_compiler.waivers import Waivers
 

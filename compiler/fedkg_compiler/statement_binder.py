@@ -52,7 +52,7 @@ def _declared(names: Names, sources: Sources, sheets: Sheets, outcome: Outcome) 
         for infer in names.infers:
             bind_infer(infer, sources, outcome)
     if names.sets:
-        from fedkg_compiler.binding.parameter_sets import bind_set
+        from fedkg_compiler.binding.feasible_set_statement import bind_set
 
         outcome.sets += [
             kept for one in names.sets if (kept := bind_set(one, sources, sheets)) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fedkg_compiler.diagnostics.pages import CODES
+from fedkg_compiler.diagnostics.code_registry import CODES
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.syntax.tree import Rule, RuleFile, Waiver
 

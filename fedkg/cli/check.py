@@ -16,7 +16,7 @@ from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
     from fedkg_compiler.authoring.fixes import Mended
-    from fedkg_compiler.compilation import Compilation
+    from fedkg_compiler.compilation_result import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
 
 _CLEAR = "\x1b[2J\x1b[3J\x1b[H"

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
-from fedkg.cli.origins import origin_json, origin_lines
 from fedkg.cli.rule_lookup import describe_part, find_rules
 from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
+from fedkg.cli.triple_origins import origin_json, origin_lines
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
     from fedkg.pack import Pack
     from fedkg.sites.reader import ColumnReading
-    from fedkg_compiler.reason.describe import Description, Example
+    from fedkg_compiler.reason.rule_description import Description, Example
 
 MAX_RULES = 8
 """Number of rules explained at once."""

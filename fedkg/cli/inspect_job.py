@@ -23,7 +23,7 @@ def is_job(files: list[str]) -> bool:
     path = Path(files[0])
     if path.is_dir():
         from fedkg.jobs.folder import ENVIRONMENT
-        from fedkg.jobs.sweep.plan import is_sweep
+        from fedkg.jobs.sweep.stored_plan import is_sweep
 
         return (path / ENVIRONMENT).is_file() or is_sweep(path)
     return path.suffix.lower() in JOB_SUFFIXES
@@ -64,7 +64,7 @@ def _description(path: Path) -> dict[str, Any]:
     from fedkg.jobs.folder import ENVIRONMENT, RunFolder
     from fedkg.jobs.schema.endpoint_addresses import is_address
     from fedkg.jobs.schema.job_reader import parse_job, read_job
-    from fedkg.jobs.sweep.plan import is_sweep, read_plan
+    from fedkg.jobs.sweep.stored_plan import is_sweep, read_plan
 
     if not path.exists():
         raise UsageError(

@@ -9,7 +9,7 @@ from fedkg.cli.console import count
 
 if TYPE_CHECKING:
     from fedkg.pack import Pack
-    from fedkg.pack.knowledge import Clause, KnowledgeModel
+    from fedkg.pack.knowledge_models import Clause, KnowledgeModel
     from fedkg.pack_bytes import PackCounts
 
 

@@ -19,7 +19,7 @@ from fedkg.errors import TableError, UsageError
 if TYPE_CHECKING:
     from fedkg.pack import DataContract
     from fedkg.tables import Table
-    from fedkg_compiler.compilation import Compilation
+    from fedkg_compiler.compilation_result import Compilation
 
 MAX_LISTED = 8
 """Number of missing tags that are printed."""
@@ -250,7 +250,7 @@ def _find_problem(
     contract: DataContract, tables: Sequence[Table], missing: Literal["error", "skip"]
 ) -> str:
     """Why rules cannot be evaluated on the tables; "" if they can."""
-    from fedkg.evaluation.value_matrix import table_values
+    from fedkg.evaluation.table_readings import table_values
 
     for table in tables:
         try:

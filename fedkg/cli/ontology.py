@@ -10,8 +10,8 @@ import typer
 from fedkg.cli.align import align
 from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout_console
 from fedkg.cli.learned_graph import write_learned
+from fedkg.cli.ontology_reasoning import reason
 from fedkg.cli.ontology_terms import report, show_term
-from fedkg.cli.reasoning import reason
 from fedkg.errors import FedkgError
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name after `use` in a rule file.")]

@@ -10,7 +10,7 @@ import typer
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note, stdout_console
 
 if TYPE_CHECKING:
-    from fedkg_compiler.ontology.alignment.entailed import Entailed
+    from fedkg_compiler.ontology.alignment.alignment_consequences import Entailed
     from fedkg_compiler.ontology.term_description import About
 
 REFERENCE = {"concepts": 5247, "relations": 12893, "constraints": 3000}

@@ -133,8 +133,8 @@ def run(
         if path is not None and is_causes_job(path):
             _run_causes(path, folder, changes or [], axes or seeds or jobs > 1, as_json)
             return
-        from fedkg.cli.results import print_comparison
-        from fedkg.jobs.sweep.plan import is_sweep
+        from fedkg.cli.comparison_output import print_comparison
+        from fedkg.jobs.sweep.stored_plan import is_sweep
 
         done: Run | Sweep
         if axes or seeds is not None or (resume is not None and is_sweep(resume)):
@@ -176,7 +176,7 @@ def _require_job_file(path: Path | None) -> None:
     """Raises UsageError if the job file is not a file."""
     if path is not None and path.is_dir():
         from fedkg.jobs.folder import ENVIRONMENT
-        from fedkg.jobs.sweep.plan import is_sweep
+        from fedkg.jobs.sweep.stored_plan import is_sweep
 
         is_run = (path / ENVIRONMENT).is_file() or is_sweep(path)
         advice = (
@@ -326,7 +326,7 @@ def _explain_stop(again: str, place: Path | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         from fedkg.jobs.folder import ENVIRONMENT
-        from fedkg.jobs.sweep.plan import is_sweep
+        from fedkg.jobs.sweep.stored_plan import is_sweep
 
         if place is not None and ((place / ENVIRONMENT).is_file() or is_sweep(place)):
             raise Stopped(

@@ -99,7 +99,7 @@ def check_sites(sites: Path, site: str, contract: DataContract) -> CheckedSites:
 
     Raises UsageError, TableError for the sites file itself.
     """
-    from fedkg.evaluation.value_matrix import table_values
+    from fedkg.evaluation.table_readings import table_values
     from fedkg.sites import read_site
 
     found, names = load_selected(sites, site)

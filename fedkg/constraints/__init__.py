@@ -23,16 +23,16 @@ from fedkg.errors import MissingExtra
 
 if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule, ConstraintWarning
+    from fedkg.constraints.probe_scores import Probe, ProbeScores
     from fedkg.constraints.report import ConstraintReport
-    from fedkg.constraints.scorer import Probe, ProbeScores
     from fedkg.constraints.specialised import Specialised
 
 _WITH_TORCH = {
     "ConstraintModule": "fedkg.constraints.module",
     "ConstraintReport": "fedkg.constraints.report",
     "ConstraintWarning": "fedkg.constraints.module",
-    "Probe": "fedkg.constraints.scorer",
-    "ProbeScores": "fedkg.constraints.scorer",
+    "Probe": "fedkg.constraints.probe_scores",
+    "ProbeScores": "fedkg.constraints.probe_scores",
     "Specialised": "fedkg.constraints.specialised",
 }
 

@@ -17,18 +17,18 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.numba_availability import can_compile_loops
-from fedkg.constraints.batch_structure import BatchStructure, bank_loops
-from fedkg.constraints.engine.banks import CHUNK, BankTensors, largest_number
+from fedkg.constraints.batch_shape_cache import BatchStructure, bank_loops
+from fedkg.constraints.engine.bank_tensors import CHUNK, BankTensors, largest_number
 from fedkg.constraints.engine.common_subterms import Values, with_values
 from fedkg.constraints.engine.device_constants import being_traced
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported
 from fedkg.constraints.engine.evaluation_inputs import Reading
-from fedkg.constraints.engine.hoist import Extreme, with_extremes
 from fedkg.constraints.engine.penalty import HINGE, PenaltyForm, penalties
 from fedkg.constraints.engine.soft import soft_least, soft_robustness
-from fedkg.constraints.engine.traces import Lined, Traces, again, line_up
+from fedkg.constraints.engine.trace_alignment import Lined, Traces, again, line_up
+from fedkg.constraints.engine.window_hoisting import Extreme, with_extremes
 from fedkg.constraints.row_sample_pairs import Pairs, Selection, Selector, runs
-from fedkg.constraints.single_pass import SinglePass
+from fedkg.constraints.traced_temporal_rules import SinglePass
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
 

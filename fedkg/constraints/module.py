@@ -20,12 +20,11 @@ from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.constraints.batch_evaluation import BatchEvaluation
-from fedkg.constraints.binding.answers import Model, ask, shaped
-from fedkg.constraints.binding.arguments import batch_of, check_floating, weights_of
 from fedkg.constraints.binding.batch import Batch, read_batch
 from fedkg.constraints.binding.horizon import check_horizons, horizons
 from fedkg.constraints.binding.layout import AnyLayout, InputLayout, outputs_of
-from fedkg.constraints.binding.model_input_views import (
+from fedkg.constraints.binding.model_answers import Model, ask, shaped
+from fedkg.constraints.binding.model_run_inputs import (
     Keys,
     Previous,
     codes_of,
@@ -36,13 +35,14 @@ from fedkg.constraints.binding.model_input_views import (
 )
 from fedkg.constraints.binding.plan import ALWAYS, STEPS, Plan, make_plan
 from fedkg.constraints.binding.plausible import check_probabilities, check_units, not_finite
-from fedkg.constraints.binding.rule_values import (
+from fedkg.constraints.binding.rule_input_values import (
     computing_dtype,
     input_numbers,
     output_numbers,
     wiring,
 )
-from fedkg.constraints.engine.banks import BankTensors, bank_tensors, chunk_of
+from fedkg.constraints.binding.tensor_arguments import batch_of, check_floating, weights_of
+from fedkg.constraints.engine.bank_tensors import BankTensors, bank_tensors, chunk_of
 from fedkg.constraints.engine.device_constants import being_traced, lift
 from fedkg.constraints.engine.materialise import materialise
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
@@ -227,7 +227,7 @@ class ConstraintModule(nn.Module):
             and isinstance(y, Tensor)
             and alone
         ):
-            from fedkg.constraints.compiled_operators import Told, TracedReport
+            from fedkg.constraints.torch_compile_operators import Told, TracedReport
 
             near = x.device.type == "cpu"
             told = Told(

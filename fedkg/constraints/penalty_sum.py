@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.constraints.batch_evaluation import BatchEvaluation
-from fedkg.constraints.engine.banks import BankTensors
+from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.engine.penalty import late_scale
 from fedkg.constraints.fused.bank_penalties import paid
 

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.constraints.batch_evaluation import BatchEvaluation
-from fedkg.constraints.engine.banks import BankTensors
+from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.penalty_sum import penalty_apart, penalty_parts, total_penalty
 from fedkg.errors import LayoutError, MissingExtra, UsageError
 

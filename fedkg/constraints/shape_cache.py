@@ -22,11 +22,11 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.constraints.batch_evaluation import BatchEvaluation, worth_loops
-from fedkg.constraints.batch_structure import BatchStructure
+from fedkg.constraints.batch_shape_cache import BatchStructure
 from fedkg.constraints.binding.plan import Condition, Plan
-from fedkg.constraints.binding.rule_values import output_numbers, percent, whole_features
+from fedkg.constraints.binding.rule_input_values import output_numbers, percent, whole_features
 from fedkg.constraints.engine.penalty import PenaltyForm
-from fedkg.constraints.engine.traces import Traces
+from fedkg.constraints.engine.trace_alignment import Traces
 from fedkg.constraints.kernel_tensor_checks import is_near
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _is_settled(plan: Plan, condition: Condition) -> bool:
 
 
 def _features(plan: Plan, dtype: torch.dtype) -> Reader:
-    from fedkg.constraints.fused.reading import RAISED, ROUNDED, SCALED
+    from fedkg.constraints.fused.gather_numbers import RAISED, ROUNDED, SCALED
 
     ways, scales = [], []
     whole = whole_features(plan)
@@ -228,7 +228,7 @@ def _features(plan: Plan, dtype: torch.dtype) -> Reader:
 
 
 def _answers(plan: Plan, dtype: torch.dtype) -> Reader | None:
-    from fedkg.constraints.fused.reading import SCALED
+    from fedkg.constraints.fused.gather_numbers import SCALED
 
     entries = plan.y.entries
     if any(entry.kind == "logit" for entry in entries):

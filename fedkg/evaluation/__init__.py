@@ -9,7 +9,7 @@ from fedkg.evaluation.baseline_comparison import (
 )
 from fedkg.evaluation.evaluate import evaluate
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
-from fedkg.evaluation.value_matrix import Readings, table_values
+from fedkg.evaluation.table_readings import Readings, table_values
 
 __all__ = [
     "Change",

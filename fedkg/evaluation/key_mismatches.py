@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import nearest_header
-from fedkg.evaluation.value_matrix import Readings
+from fedkg.evaluation.table_readings import Readings
 from fedkg.pack import Pack
 from fedkg.tables import Table, is_unknown
 

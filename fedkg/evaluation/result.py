@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from fedkg.evaluation.entities import MOST, EntityCounts
-from fedkg.knowledge.agreement import Agreement
+from fedkg.evaluation.entity_counts import MOST, EntityCounts
+from fedkg.knowledge.knowledge_model_agreement import Agreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,14 @@ executor carries the local work out.
 
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithms import ALGORITHMS, fedavg, scfa
-from fedkg.federated.client.losses import (
+from fedkg.federated.client.task_losses import (
     LOSSES,
     BinaryCrossEntropy,
     CrossEntropy,
     KnownSquaredError,
     SquaredError,
 )
-from fedkg.federated.client_data import clients_of
+from fedkg.federated.clients_from_dataset import clients_of
 from fedkg.federated.executors import WorkerPool
 from fedkg.federated.problem import Clients, Problem
 from fedkg.federated.round_record import RoundRecord

@@ -26,7 +26,7 @@ from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
-from fedkg.federated.temporal.used_inferences import used_properties
+from fedkg.federated.temporal.used_properties import used_properties
 
 
 def check(algorithm: Algorithm, settings: Settings, population: int) -> None:

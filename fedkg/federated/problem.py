@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.client.losses import Loss
+from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.server.scoring import Scorer
 from fedkg.models.model_protocols import Model
 

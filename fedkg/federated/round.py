@@ -19,10 +19,10 @@ from fedkg.federated.client import wire_precision
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client.start_points import GlobalStart
-from fedkg.federated.client_broadcast import per_client
 from fedkg.federated.client_state_store import ClientRows, changed
+from fedkg.federated.executors.join_update_stacks import by_client, join_small_stacks
 from fedkg.federated.executors.protocol import Executor, Updates, Work
-from fedkg.federated.executors.update_stacks import by_client, join_small_stacks
+from fedkg.federated.per_client_broadcast import per_client
 from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, client_keys, server_seed
@@ -35,7 +35,7 @@ from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params
 from fedkg.models.random_streams import root
-from fedkg.violation_zones import classify_rate
+from fedkg.violation_rate_zones import classify_rate
 
 NO_CASE = "no probe row has its key or meets its condition"
 """Why a constraint is not evaluated where the scorer knows no other reason."""

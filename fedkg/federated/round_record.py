@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from fedkg.violation_zones import Zone
+from fedkg.violation_rate_zones import Zone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

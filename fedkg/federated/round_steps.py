@@ -29,7 +29,7 @@ from fedkg.models.model_protocols import DifferentiatedModel, Gradient, Model, P
 from fedkg.models.random_streams import Noise
 
 if TYPE_CHECKING:
-    from fedkg.federated.client.losses import Loss
+    from fedkg.federated.client.task_losses import Loss
     from fedkg.federated.executors.protocol import Work
     from fedkg.federated.round_record import RoundRecord
     from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed

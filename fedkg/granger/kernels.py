@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import kernel
+from fedkg._internal.kernel_compilation import kernel
 
 F64 = NDArray[np.float64]
 

@@ -37,7 +37,7 @@ from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.jobs.schema import algorithm_section as said
 from fedkg.jobs.schema.job import Scoring
-from fedkg.jobs.schema.site_constraints import Agents, ParameterSets, PropertyClusters
+from fedkg.jobs.schema.property_and_parameter_sets import Agents, ParameterSets, PropertyClusters
 from fedkg.models import Model, PartitionedModel
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from fedkg.errors import UsageError
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.trials import plan_trials
+from fedkg.jobs.trial_expansion import plan_trials
 
 FIELD = "model.path"
 """The only field of a job that names code."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedkg.jobs.experiment import Experiment
+from fedkg.jobs.experiment_interface import Experiment
 from fedkg.jobs.samples.sample_experiment import create_sample_experiment
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.tables.table_experiment import create_table_experiment

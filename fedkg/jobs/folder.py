@@ -1,6 +1,6 @@
 """The run folder: every file of a run, written so that the process may die at any moment.
 
-fedkg writes a file under a temporary name, appends its checksum to the log (`fedkg.jobs.run_log`),
+fedkg writes a file under a temporary name, appends its checksum to the log (`fedkg.jobs.checksum_log`),
 then renames it. If the process dies between the last two steps, the logged content is still there
 under the temporary name, where reading finds it.
 
@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fedkg._internal.safe_text import escape_csv_cell
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.run_log import EMPTY_FILE, LOG, FileState, RunLog, state_of
+from fedkg.jobs.checksum_log import EMPTY_FILE, LOG, FileState, RunLog, state_of
 from fedkg.limits import parse_json, read_file
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from fedkg.jobs.trials import TrialConfig, trial_title
+from fedkg.jobs.trial_expansion import TrialConfig, trial_title
 
 FORECAST_SOURCES: Mapping[str, str] = {
     "client": "the site's model",

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from fedkg.constraints import ConstraintModule
 from fedkg.constraints.binding.layout import InputLayout, OutputLayout
-from fedkg.constraints.binding.model_input_views import Keys
-from fedkg.constraints.engine.structure import reads_output
+from fedkg.constraints.binding.model_run_inputs import Keys
+from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.constraints.module import ConstraintWarning
 from fedkg.federated.model.constrained_outputs import EXCLUDED, finite_logits
-from fedkg.jobs.rules_alone import certain_classes
+from fedkg.jobs.rules_only_baseline import certain_classes
 from fedkg.pack import Pack
 
 

@@ -15,7 +15,7 @@ from fedkg.federated.privacy.budget import Budget, ledgers
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
 from fedkg.jobs.schema.algorithm_section import Algorithm as Section
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.trials import TrialConfig, algorithm_section
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.pack import Pack
 from fedkg.pack.file import pack_digest
 from fedkg.privacy import Gaussian, Ledger, Spent

@@ -13,9 +13,9 @@ from fedkg.errors import JobError, UsageError
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.events import Listener, ignore_event
 from fedkg.jobs.folder import CSV_FIELDS, TRIALS, RunFolder, next_free_folder
-from fedkg.jobs.run_setup import describe_environment
+from fedkg.jobs.initial_files import describe_environment
 from fedkg.jobs.runner import repeat_run
-from fedkg.jobs.sweep.plan import is_sweep
+from fedkg.jobs.sweep.stored_plan import is_sweep
 
 MACHINE_COLUMNS = frozenset({"seconds", "notes"})
 """Columns that depend on the machine: times, and measurements for the choice of an executor."""

@@ -21,15 +21,16 @@ from fedkg.federated.privacy.budget import affordable
 from fedkg.jobs import unevaluated_rules
 from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
 from fedkg.jobs.code_trust import require_trust
-from fedkg.jobs.comparison.noise_diagnosis import explain_lost_training, protected_trials
+from fedkg.jobs.comparison.privacy_noise_diagnosis import explain_lost_training, protected_trials
 from fedkg.jobs.comparison.privacy_spending import describe_privacy
 from fedkg.jobs.comparison.site_spread import describe_local_training
 from fedkg.jobs.comparison.summary import Result, compare_trials, describe_comparison
+from fedkg.jobs.deployed_models import DeployedModels
 from fedkg.jobs.endpoint_records import record_endpoints
 from fedkg.jobs.events import Event, Listener, ignore_event
 from fedkg.jobs.executor_description import format_executor_note
-from fedkg.jobs.experiment import Experiment, Trial
 from fedkg.jobs.experiment_factory import create_experiment
+from fedkg.jobs.experiment_interface import Experiment, Trial
 from fedkg.jobs.file_damage import FROM_CHECKPOINTS, FROM_TABLES, require_intact, require_run
 from fedkg.jobs.folder import (
     FINAL_TABLES,
@@ -44,17 +45,16 @@ from fedkg.jobs.folder import (
     next_free_folder,
     table_text,
 )
+from fedkg.jobs.folder_repair import Recovery, recover
 from fedkg.jobs.forecast_satisfaction_text import describe_forecasts
+from fedkg.jobs.initial_files import reject_changed_job, reopen_run, write_initial_files
 from fedkg.jobs.job_privacy import privacy_rows
 from fedkg.jobs.rank_protocol import broadcast_job, broadcast_trial
-from fedkg.jobs.recovery import Recovery, recover
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.rules_alone import as_json, describe_rules_alone
-from fedkg.jobs.run_setup import reject_changed_job, reopen_run, write_initial_files
+from fedkg.jobs.rules_only_baseline import as_json, describe_rules_alone
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job, read_job, with_absolute_paths
-from fedkg.jobs.site_models import DeployedModels
-from fedkg.jobs.sweep.plan import is_sweep
+from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.jobs.theory import compute_theory
 from fedkg.jobs.theory_observer import TheoryObserver
 from fedkg.jobs.training import (
@@ -64,7 +64,7 @@ from fedkg.jobs.training import (
     round_row,
     train_rounds,
 )
-from fedkg.jobs.trials import TrialConfig, algorithm_section, plan_trials
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.jobs.unused_settings import find_untrained_algorithms, find_unused_settings
 from fedkg.models import Params
 

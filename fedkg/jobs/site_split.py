@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkg.data.partition import Split, apportion, dirichlet, iid
 from fedkg.data.skews import classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.jobs.schema.data_section import Data
-from fedkg.jobs.trials import TrialConfig
+from fedkg.jobs.trial_expansion import TrialConfig
 
 Labels = NDArray[np.generic]
 

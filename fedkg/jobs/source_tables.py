@@ -13,7 +13,7 @@ from pathlib import Path
 from fedkg._internal.name_matching import nearest_name
 from fedkg.data import Frame, from_table, unit_conversion
 from fedkg.data.ai4i import generate
-from fedkg.data.sets.time_range import time_range_of_table
+from fedkg.data.sets.time_range_text import time_range_of_table
 from fedkg.errors import JobError
 from fedkg.jobs.schema.data_section import Site
 from fedkg.jobs.schema.job import Job

@@ -23,9 +23,9 @@ from fedkg.federated.theory.theorems import (
     violation_fit,
 )
 from fedkg.jobs.comparison_metric import Measure
-from fedkg.jobs.trials import TrialConfig, algorithm_section, trial_title
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, trial_title
 from fedkg.pack import Pack
-from fedkg.violation_zones import ZONES, classify_rate
+from fedkg.violation_rate_zones import ZONES, classify_rate
 
 BOOTSTRAP = 1000
 """Bootstrap draws of rounds for the intervals of R^2."""

@@ -10,15 +10,15 @@ import torch
 
 from fedkg.errors import JobError
 from fedkg.federated import RoundRecord, ServerState, initial_state
-from fedkg.federated.client.client_settings import steps_for
+from fedkg.federated.client.per_client_settings import steps_for
 from fedkg.federated.executors import Work
 from fedkg.federated.pcfedavg.bound_comparison import promised
 from fedkg.federated.problem import pool
 from fedkg.federated.server.scoring import ScoreOptions
 from fedkg.federated.theory.scfa_constants import sight, theta
-from fedkg.jobs.experiment import Trial
+from fedkg.jobs.experiment_interface import Trial
 from fedkg.jobs.schema.job import Theory
-from fedkg.jobs.trials import TrialConfig
+from fedkg.jobs.trial_expansion import TrialConfig
 
 Line = dict[str, Any]
 """A line of a CSV file. `Any`: texts and numbers."""

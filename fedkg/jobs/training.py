@@ -44,17 +44,17 @@ from fedkg.federated.settings import MIB, Own
 from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.algorithm_builder import build_algorithm
-from fedkg.jobs.experiment import Trial
+from fedkg.jobs.deployed_models import DeployedModels
+from fedkg.jobs.experiment_interface import Trial
 from fedkg.jobs.folder import NOTE_SEPARATOR
 from fedkg.jobs.hard_rule_answers import HardRules
 from fedkg.jobs.job_privacy import protect_algorithm, trial_seed
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.samples.task_metrics import detection_figures, mean_figures
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.site_models import DeployedModels
 from fedkg.jobs.tables.rule_evaluation import row_codes
-from fedkg.jobs.tables.table_data import SiteRows, TableData
-from fedkg.jobs.trials import TrialConfig, algorithm_section
+from fedkg.jobs.tables.table_preparation import SiteRows, TableData
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.models import Model, Params, predict
 from fedkg.models.graph_convolution import KnowledgeGraph
 from fedkg.pack import Pack

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fedkg.jobs.schema.data_section import Data
 from fedkg.jobs.schema.job import Job, Scoring, Training
-from fedkg.jobs.schema.section import Section
-from fedkg.jobs.trials import TrialConfig, algorithm_section
+from fedkg.jobs.schema.section_base import Section
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 
 
 def _is_split(config: TrialConfig, *ways: str) -> bool:

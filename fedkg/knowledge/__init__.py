@@ -1,10 +1,16 @@
 """Knowledge models on data, in NumPy: the classes that a pack allows and predicts for each
 sample."""
 
-from fedkg.knowledge.agreement import Agreement, agreement
-from fedkg.knowledge.bins import bin_centres, bin_edges, bin_of, bins_in_interval, expected_number
+from fedkg.knowledge.allowed_answers import allowed_classes, allowed_interval
+from fedkg.knowledge.knowledge_model_agreement import Agreement, agreement
 from fedkg.knowledge.predictions import predictions
-from fedkg.knowledge.ranges import allowed_classes, allowed_interval
+from fedkg.knowledge.target_bins import (
+    bin_centres,
+    bin_edges,
+    bin_of,
+    bins_in_interval,
+    expected_number,
+)
 from fedkg.knowledge.trust_cross_validation import ChosenTrust, choose_trust, folds
 
 __all__ = [

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.pack import Bank, Compare, Pack, Param, Term
-from fedkg.pack.knowledge import Clause, Network
+from fedkg.pack.knowledge_models import Clause, Network
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]

@@ -14,18 +14,10 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fedkg._internal.messages import describe_value
+from fedkg._internal.value_description import describe_value
 from fedkg.errors import KnowledgeError, LayoutError
-from fedkg.knowledge.bins import bin_centres
 from fedkg.knowledge.clause_conditions import Float
-from fedkg.knowledge.injection_formulas import (
-    NOTHING,
-    injected_log_probability,
-    injected_probabilities,
-    most_probable_class,
-)
-from fedkg.knowledge.knowledge_modules import PredictionKnowledge, RangeKnowledge
-from fedkg.knowledge.reconciliation import (
+from fedkg.knowledge.contradiction_resolution import (
     Policy,
     SampleKnowledge,
     check_labels,
@@ -35,6 +27,14 @@ from fedkg.knowledge.reconciliation import (
     ruled_out,
     with_class,
 )
+from fedkg.knowledge.injection_formulas import (
+    NOTHING,
+    injected_log_probability,
+    injected_probabilities,
+    most_probable_class,
+)
+from fedkg.knowledge.target_bins import bin_centres
+from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
 Range = RangeKnowledge | Callable[[Tensor], Tensor]
 Prediction = PredictionKnowledge | Callable[[Tensor], Tensor]

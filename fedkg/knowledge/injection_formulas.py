@@ -5,7 +5,7 @@ With logits z, an allowed set of classes, a predicted class g and a trust l in 0
 ``f = (1 - l) s + l e_g``, where s is the softmax over the allowed classes. All functions are pure
 functions of tensors and work under ``torch.func`` transforms and in half precision. Under
 ``torch.autocast`` the results are float32. The allowed set must not be empty:
-`fedkg.knowledge.reconciliation.reconcile` ensures that.
+`fedkg.knowledge.contradiction_resolution.reconcile` ensures that.
 
 Letters: K classes; [...] any leading shape, equal for all arguments or broadcast.
 """

@@ -12,9 +12,9 @@ import numpy as np
 
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.knowledge.clause_conditions import ArrayConditions, Conditions, Float
-from fedkg.knowledge.neural_network import run_network
+from fedkg.knowledge.trained_network_evaluation import run_network
 from fedkg.pack import Pack
-from fedkg.pack.knowledge import Clause, KnowledgeModel
+from fedkg.pack.knowledge_models import Clause, KnowledgeModel
 
 
 def predictions(

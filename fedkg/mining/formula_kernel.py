@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import kernel, kernel_part
+from fedkg._internal.kernel_compilation import kernel, kernel_part
 from fedkg._internal.threads import run_in_parts
 
 Numbers = NDArray[np.float64]

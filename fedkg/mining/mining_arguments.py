@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedkg._internal.messages import describe_value
+from fedkg._internal.value_description import describe_value
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.mining.level_selection import Pick
 from fedkg.pack import Pack
-from fedkg.pack.parameter_inference import Inference
+from fedkg.pack.inference_records import Inference
 
 
 # `Any`: these functions check values of any type.

@@ -23,8 +23,8 @@ from fedkg.constraints.engine.evaluation import compare_margin, evaluate
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.mining.first_step_robustness import Atom, Leaf
 from fedkg.pack.formulas import And, Compare, Formula
-from fedkg.pack.linear import linear_in_param, reads_param
-from fedkg.pack.parameter_inference import Inference
+from fedkg.pack.inference_records import Inference
+from fedkg.pack.term_linearity import linear_in_param, reads_param
 from fedkg.pack.terms import Param
 from fedkg.pack.walk import everywhere, sides, used_params, used_slots
 

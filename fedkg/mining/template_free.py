@@ -30,7 +30,7 @@ from fedkg.mining.trace_channels import read_channels
 from fedkg.pack import Pack
 from fedkg.pack.formula_text import formula_text, row_names
 from fedkg.pack.formulas import Temporal, Until
-from fedkg.pack.parameter_inference import Inference
+from fedkg.pack.inference_records import Inference
 from fedkg.pack.walk import subformulas
 
 StepRange = tuple[int, int]

@@ -45,7 +45,7 @@ from fedkg.mining.parameter_levels import (
 from fedkg.mining.trace_channels import Channels, check_horizon, read_channels
 from fedkg.pack import Bank, Pack
 from fedkg.pack.formulas import Compare
-from fedkg.pack.parameter_inference import Inference, MinedParameter
+from fedkg.pack.inference_records import Inference, MinedParameter
 
 LOOSEST = 1e200
 """Larger than every number of data: a parameter with this value satisfies, or violates, its

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg._internal.numba_kernels import kernel
+from fedkg._internal.kernel_compilation import kernel
 from fedkg._internal.threads import run_in_parts
 
 U64 = NDArray[np.uint64]

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedkg.native.language import Intrinsic, LLVMFunction
-from fedkg.native.typed_values import (
+from fedkg.native.kernel_language import Intrinsic, LLVMFunction
+from fedkg.native.llvm_values import (
     ARITHMETIC,
     ELEMENTS,
     NUMBERS,

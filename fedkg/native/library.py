@@ -20,7 +20,7 @@ from typing import Any, cast
 import llvmlite
 import llvmlite.binding as llvm
 
-from fedkg.native.translation import kinds, translate
+from fedkg.native.llvm_translation import kinds, translate
 
 UNUSED = 30 * 24 * 60 * 60
 """Seconds after the last use when a cached library is deleted."""

@@ -18,6 +18,7 @@ from fedkg.pack.formulas import (
     Temporal,
     Until,
 )
+from fedkg.pack.inference_records import Inference, MinedParameter
 from fedkg.pack.manifest import (
     FORMAT,
     SECTIONS,
@@ -30,7 +31,6 @@ from fedkg.pack.manifest import (
     Source,
 )
 from fedkg.pack.pack import Pack
-from fedkg.pack.parameter_inference import Inference, MinedParameter
 from fedkg.pack.terms import (
     Call,
     Choose,

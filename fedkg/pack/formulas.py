@@ -48,7 +48,7 @@ from typing_extensions import override
 
 from fedkg.pack import terms
 from fedkg.pack.contract import TRUTHS
-from fedkg.pack.formula_writer import OPEN, SUM, Writer
+from fedkg.pack.formula_writer_protocol import OPEN, SUM, Writer
 from fedkg.pack.node import FormulaPart, MembersIndex, ParamIndex, Reach, Sign, SlotIndex, Wanted
 from fedkg.pack.numeric.members import at_least
 from fedkg.pack.numeric.scope import Scope

@@ -8,9 +8,9 @@ from fedkg.pack.causes import CauseRecord
 from fedkg.pack.contract import DataContract
 from fedkg.pack.feasible_sets import KeptSet
 from fedkg.pack.formulas import Formula
-from fedkg.pack.knowledge import KnowledgeModel
+from fedkg.pack.inference_records import Inference
+from fedkg.pack.knowledge_models import KnowledgeModel
 from fedkg.pack.node import Node
-from fedkg.pack.parameter_inference import Inference
 
 Kind = Literal["temporal", "causal", "capacity", "physical", "other"]
 

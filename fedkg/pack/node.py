@@ -24,7 +24,7 @@ from fedkg.pack.numeric.three_valued_logic import Float, Verdict
 
 if TYPE_CHECKING:
     from fedkg.pack.contract import Column
-    from fedkg.pack.formula_writer import Writer
+    from fedkg.pack.formula_writer_protocol import Writer
     from fedkg.pack.terms import Term
 
 Sign = int | None

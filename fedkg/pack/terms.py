@@ -18,7 +18,16 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from fedkg.pack.formula_writer import ATOM, OPEN, POWER, PRODUCT, SIGN, SUM, Writer, number_text
+from fedkg.pack.formula_writer_protocol import (
+    ATOM,
+    OPEN,
+    POWER,
+    PRODUCT,
+    SIGN,
+    SUM,
+    Writer,
+    number_text,
+)
 from fedkg.pack.node import MANY, MembersIndex, ParamIndex, Reach, Sign, SlotIndex, TermPart, Wanted
 from fedkg.pack.numeric import intervals
 from fedkg.pack.numeric.intervals import Interval, Ranges

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedkg.errors import PackError
 from fedkg.pack.bank import Bank
-from fedkg.pack.knowledge import Clause, KnowledgeModel, Network
+from fedkg.pack.knowledge_models import Clause, KnowledgeModel, Network
 from fedkg.pack.manifest import Manifest
 from fedkg.pack.terms import Param, Reduce, Slot
 from fedkg.pack.walk import ROWS, everywhere, reads_output

@@ -1,7 +1,7 @@
 """Feasible sets for parameters and predictions, with projections onto them."""
 
 from fedkg.projection.balls import L1Ball, L2Ball, LInfBall
-from fedkg.projection.boxes import Affine, Box, HalfSpace
+from fedkg.projection.boxes_and_halfspaces import Affine, Box, HalfSpace
 from fedkg.projection.closed_form_recognition import recognise_closed_form
 from fedkg.projection.composite_sets import Intersection, Product
 from fedkg.projection.cones import SecondOrderCone

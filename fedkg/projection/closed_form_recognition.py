@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
-from fedkg.projection.boxes import Affine, Box, HalfSpace
+from fedkg.projection.boxes_and_halfspaces import Affine, Box, HalfSpace
 from fedkg.projection.monotone import MonotoneCone
 from fedkg.projection.projection_set import ProjectionSet
 from fedkg.projection.set_arguments import convert_numbers

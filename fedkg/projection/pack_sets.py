@@ -15,7 +15,7 @@ from torch import Tensor
 from fedkg.errors import SetError
 from fedkg.pack.feasible_sets import KeptSet
 from fedkg.projection.balls import L1Ball, L2Ball, LInfBall
-from fedkg.projection.boxes import Affine, Box, HalfSpace
+from fedkg.projection.boxes_and_halfspaces import Affine, Box, HalfSpace
 from fedkg.projection.monotone import MonotoneCone
 from fedkg.projection.projection_set import ProjectionSet
 from fedkg.projection.simplex import Simplex

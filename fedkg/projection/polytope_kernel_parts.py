@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import kernel_part
-from fedkg.projection.polytope_rows import RIDGE
+from fedkg._internal.kernel_compilation import kernel_part
+from fedkg.projection.polytope_active_rows import RIDGE
 from fedkg.projection.polytope_sparsity import Pattern, Shared, Sums, Weighted
 from fedkg.projection.polytope_vector_sums import LANES, subtract_products, subtract_weighted
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedkg.projection.polytope_rows import Rows, UnitRows, product, unit_rows
+from fedkg.projection.polytope_active_rows import Rows, UnitRows, product, unit_rows
 from fedkg.projection.polytope_solver import (
     FAR,
     SLACK,

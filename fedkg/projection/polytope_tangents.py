@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import kernel
+from fedkg._internal.kernel_compilation import kernel
 from fedkg._internal.threads import run_in_parts
 from fedkg.projection.polytope_kernel_parts import (
     LEAST,

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from fedkg._internal.numba_kernels import instruction
+from fedkg._internal.kernel_compilation import instruction
 
 LANES = 32
 """Points with their total in registers: eight registers of four numbers, or four of eight."""

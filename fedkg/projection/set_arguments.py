@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg._internal.messages import describe_value
+from fedkg._internal.value_description import describe_value
 from fedkg.errors import SetError
-from fedkg.projection.declared_shapes import check_fields, check_fit
+from fedkg.projection.shape_checks import check_fields, check_fit
 
 ON_POINTS = ("project", "excess", "distance2", "contains")
 """The methods of a set that take points."""

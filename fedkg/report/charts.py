@@ -9,7 +9,7 @@ from typing import Any
 from fedkg.jobs.comparison_metric import MEASURES, Measure
 from fedkg.report.records import ClientRow, RoundRow
 from fedkg.report.trial_groups import Contender, Scenario, mean
-from fedkg.violation_zones import ZONES
+from fedkg.violation_rate_zones import ZONES
 
 Figure = dict[str, Any]
 """A plotly figure: ``{"data": [...], "layout": {...}}``. `Any`: JSON."""

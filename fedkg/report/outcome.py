@@ -12,7 +12,7 @@ from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
 from fedkg.report.records import Result, RunRecords
 from fedkg.report.trial_groups import Setting, mean
 from fedkg.report.zone_advice import is_trained_on_rules, result_zone
-from fedkg.violation_zones import classify_rate, describe_rate
+from fedkg.violation_rate_zones import classify_rate, describe_rate
 
 
 def describe_outcome(records: RunRecords) -> list[str]:

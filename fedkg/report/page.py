@@ -13,7 +13,7 @@ from fedkg._internal.safe_text import escape_hidden_in
 from fedkg.errors import MissingExtra
 from fedkg.jobs.comparison_metric import plural_event
 from fedkg.jobs.folder import REPORT, RunFolder
-from fedkg.jobs.sweep.plan import is_sweep
+from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.report import charts
 from fedkg.report.causal_edges import causal_edge_table
 from fedkg.report.difference_table import difference_table

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from fedkg.errors import UsageError
 from fedkg.jobs.comparison_metric import plural_event
 from fedkg.jobs.folder import ENVIRONMENT, JOB, RESULTS, SPLIT, THEORY, TRIALS, RunFolder
-from fedkg.violation_zones import describe_rate
+from fedkg.violation_rate_zones import describe_rate
 
 Json = dict[str, Any]
 """A JSON object from a file. `Any`: JSON."""

@@ -10,7 +10,7 @@ from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
 from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
 from fedkg.report.records import Json, Result, RuleRow, RunRecords
 from fedkg.report.trial_groups import Scenario, mean, setting_text
-from fedkg.violation_zones import classify_rate
+from fedkg.violation_rate_zones import classify_rate
 
 MAX_RULES = 8
 Cell = tuple[str, str, str]

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedkg.jobs.folder import ENVIRONMENT, FAILED_RUNS, RESULTS, RunFolder
 from fedkg.jobs.sweep.grid import Cell
-from fedkg.jobs.sweep.plan import CELLS, merge_setting, read_plan
+from fedkg.jobs.sweep.stored_plan import CELLS, merge_setting, read_plan
 from fedkg.report.records import Json, RunRecords, TrialRecord, read_run, result_of
 
 

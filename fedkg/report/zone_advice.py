@@ -8,7 +8,7 @@ from typing import Any
 
 from fedkg.report.records import Result, RuleRow, RunRecords
 from fedkg.report.trial_groups import mean
-from fedkg.violation_zones import ZONES, Zone, classify_rate
+from fedkg.violation_rate_zones import ZONES, Zone, classify_rate
 
 MAX_NAMED = 3
 """Number of rules that the advice lists."""

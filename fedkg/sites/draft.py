@@ -13,7 +13,7 @@ from pathlib import Path
 from fedkg._internal.name_matching import normalise_header
 from fedkg.errors import TableError
 from fedkg.limits import read_file
-from fedkg.sites.formats import NumberFormat, date_pattern, parse_date
+from fedkg.sites.cell_formats import NumberFormat, date_pattern, parse_date
 from fedkg.tables import Dialect, Table, is_unknown, read_bytes, read_table
 from fedkg.tables.delimited import VOTING_ROWS
 from fedkg.tables.layout import blank, is_value

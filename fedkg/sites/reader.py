@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedkg.errors import TableError
 from fedkg.pack import Column as ContractColumn
 from fedkg.pack import DataContract
-from fedkg.sites.formats import (
+from fedkg.sites.cell_formats import (
     NumberFormat,
     PatternError,
     date_pattern,

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from fedkg.errors import TableError
 from fedkg.limits import limit, require_within_limit
 from fedkg.tables.dialect import Dialect, join_header_rows
-from fedkg.tables.encoding import decode, decode_as
 from fedkg.tables.layout import Layout, blank, find_end, find_layout, usual_width
 from fedkg.tables.numerals import DecimalMark, decimal_marks, is_ambiguous
 from fedkg.tables.separator import announced, find_separator, records, text_lines
 from fedkg.tables.table import Cells, Table, TableFormat, one_line
+from fedkg.tables.text_encoding import decode, decode_as
 
 VOTING_ROWS = 2000
 WIDE_SHARE = 0.05

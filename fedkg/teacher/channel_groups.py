@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.teacher.decision_diagram import BeyondDiagram
 from fedkg.teacher.literals import Form, Literal
+from fedkg.teacher.trace_decision_diagram import BeyondDiagram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

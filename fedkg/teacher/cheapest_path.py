@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import kernel, kernel_part
+from fedkg._internal.kernel_compilation import kernel, kernel_part
 from fedkg._internal.threads import run_in_parts
-from fedkg.teacher.decision_diagram import Layer
+from fedkg.teacher.trace_decision_diagram import Layer
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]

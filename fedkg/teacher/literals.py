@@ -15,7 +15,7 @@ from fedkg.constraints.engine.evaluation import compare_margin, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.errors import SetError
 from fedkg.pack.formulas import Compare
-from fedkg.pack.linear import linear_in_slots, reads_slots
+from fedkg.pack.term_linearity import linear_in_slots, reads_slots
 from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, sides
 

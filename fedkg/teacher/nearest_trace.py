@@ -5,7 +5,7 @@ Source: the teacher of An, Johnson and Ma 2024. fedkg unrolls a formula over the
 remaining formula after each step is a state, and the nearest trace is the cheapest path. This one
 algorithm is a clamp for operational ranges, the choice of one step for eventualities, and the
 dynamic program over "high" flags for responses. Its cost grows with the number of states (see
-`fedkg.teacher.decision_diagram`), not with the number of satisfying boxes.
+`fedkg.teacher.trace_decision_diagram`), not with the number of satisfying boxes.
 
 Letters: B traces, T steps, V channels, C clients, P parameters.
 """
@@ -25,16 +25,16 @@ from typing_extensions import override
 
 from fedkg._internal.threads import library_threads
 from fedkg._internal.vmap_dims import move_batch_dim_first
-from fedkg.constraints.binding.rule_values import computing_dtype
+from fedkg.constraints.binding.rule_input_values import computing_dtype
 from fedkg.errors import SetError
 from fedkg.pack import Bank
 from fedkg.teacher import milp
 from fedkg.teacher.boolean_expressions import FALSE, Expressions
 from fedkg.teacher.channel_groups import ChannelGroup, bound_order, build_group, distinct_forms
 from fedkg.teacher.cheapest_path import Edges, cheapest_letters, diagram_edges
-from fedkg.teacher.decision_diagram import BeyondDiagram, Layer, build_layers
+from fedkg.teacher.formula_unrolling import Unrolling
+from fedkg.teacher.independent_steps import stepwise_groups
 from fedkg.teacher.literals import Literals
-from fedkg.teacher.stepwise_formulas import stepwise_groups
 from fedkg.teacher.teacher_arguments import (
     check_bank,
     check_clients,
@@ -43,7 +43,7 @@ from fedkg.teacher.teacher_arguments import (
     check_params,
     check_traces,
 )
-from fedkg.teacher.unrolling import Unrolling
+from fedkg.teacher.trace_decision_diagram import BeyondDiagram, Layer, build_layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -24,7 +24,7 @@ from fedkg.federated.randomness import model_seed
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.tables.table_data import prepare_tables
+from fedkg.jobs.tables.table_preparation import prepare_tables
 
 LIMITS = tuple(round(0.05 * i, 2) for i in range(6, 15))
 """Limits of the probability of a failure in rules."""

@@ -36,8 +36,8 @@ from fedkg.errors import JobError
 from fedkg.federated import WorkerPool, train
 from fedkg.federated import algorithms as product
 from fedkg.federated.pcfedavg.agent_sets import AgentSets, sets_of
-from fedkg.federated.pcfedavg.averaged_model import averaged
 from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
+from fedkg.federated.pcfedavg.running_average import averaged
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.projection import Box, L1Ball, L2Ball, LInfBall, ProjectionSet
 

@@ -36,7 +36,7 @@ from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.samples.sample_trial import SampleTrial
 from fedkg.jobs.schema.job_reader import read_job
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 
 FEW = settings(
     tries(8),

@@ -13,7 +13,7 @@ from fedkg import authoring
 from fedkg.data import Frame, ai4i, deal_names
 from fedkg.evaluation import evaluate
 from fedkg.jobs import read_job, run_job
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.pack import Pack
 from fedkg.tables import read_table
 

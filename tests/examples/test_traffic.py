@@ -9,7 +9,7 @@ import pytest
 from fedkg import authoring
 from fedkg.jobs import read_job, run_job
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "traffic"
 

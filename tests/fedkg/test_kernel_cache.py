@@ -13,11 +13,11 @@ import numba
 import numpy as np
 import pytest
 
-from fedkg._internal import numba_kernels
+from fedkg._internal import kernel_compilation
 
 SOURCE = """
 import numpy as np
-from fedkg._internal.numba_kernels import kernel, kernel_part
+from fedkg._internal.kernel_compilation import kernel, kernel_part
 FACTOR = {factor}
 
 @kernel_part
@@ -40,9 +40,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(
         sys, "dont_write_bytecode", True
     )  # Python distinguishes sources by size and second of modification
-    numba_kernels.cache_folder.cache_clear()
+    kernel_compilation.cache_folder.cache_clear()
     yield tmp_path / "cache"
-    numba_kernels.cache_folder.cache_clear()
+    kernel_compilation.cache_folder.cache_clear()
 
 
 def scaled(folder: Path, factor: int) -> tuple[object, float]:
@@ -53,7 +53,7 @@ def scaled(folder: Path, factor: int) -> tuple[object, float]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    numba_kernels.cache_folder.cache_clear()
+    kernel_compilation.cache_folder.cache_clear()
     spec.loader.exec_module(module)
     return module.scaled, float(module.scaled(np.full(3, 2.0))[0])
 
@@ -88,7 +88,7 @@ def test_kernels_of_sources_that_are_no_more_are_thrown_away(home: Path, tmp_pat
     scaled(tmp_path / "elsewhere", 3)
     scaled(tmp_path / "package", 3)
     (elsewhere, old) = sorted(cached_files(home), key=lambda path: path.parent.name)
-    long_ago = time.time() - 2 * numba_kernels.STALE_AFTER_SECONDS
+    long_ago = time.time() - 2 * kernel_compilation.STALE_AFTER_SECONDS
     for folder in (elsewhere, old):
         for part in (folder, *folder.rglob("*")):
             os.utime(part, (long_ago, long_ago))
@@ -112,7 +112,7 @@ def test_a_file_in_place_of_the_folder_is_no_error(home: Path, tmp_path: Path) -
     home.write_text("no folder", encoding="utf-8")
     found, value = scaled(tmp_path / "package", 3)
     assert value == 6.0
-    assert numba_kernels.cache_folder(tmp_path / "package") is None
+    assert kernel_compilation.cache_folder(tmp_path / "package") is None
     assert not list(tmp_path.rglob("*.nbi"))
     assert not found.stats.cache_path
 

@@ -25,10 +25,10 @@ from typing import Any
 
 from fedkg.errors import FedkgError
 from fedkg.jobs import Event, resume, run_job
+from fedkg.jobs.checksum_log import LOG
+from fedkg.jobs.checksum_verification import verify
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.run_log import LOG
 from fedkg.jobs.sweep.run_status import read_status
-from fedkg.jobs.verification import verify
 
 RULES = """\
 signal torque in N.m column "Torque [Nm]" span 0 .. 80

@@ -15,7 +15,7 @@ from fedkg.errors import TableError
 from fedkg.evaluation import evaluate
 from fedkg.pack import pack_bytes, read_pack
 from fedkg.tables import read_bytes
-from fedkg_compiler.compilation import Compilation
+from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics import CODES, render, to_json
 from fedkg_compiler.driver import compile_rules
 

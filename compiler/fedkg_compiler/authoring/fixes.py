@@ -13,7 +13,7 @@ from fedkg_compiler.diagnostics.fixes import put_in
 from fedkg_compiler.diagnostics.record import Diagnostic, Fix
 from fedkg_compiler.driver import compile_rules
 from fedkg_compiler.input_tracking import GRAPH_SUFFIXES, instead
-from fedkg_compiler.syntax.source_text import decode
+from fedkg_compiler.syntax.source_decoding import decode
 
 MAX_ROUNDS = 20
 _ONE_BY_ONE = 40

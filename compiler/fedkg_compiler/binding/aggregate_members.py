@@ -22,9 +22,9 @@ from fedkg_compiler.binding.name_lookup import (
     pattern_variables,
     variables_in,
 )
-from fedkg_compiler.binding.name_readings import Reading, Readings
 from fedkg_compiler.binding.quantifier_values import Cell, Environment, unknown
 from fedkg_compiler.binding.quantifiers import entity_cell, fresh, in_one_unit, term_cell
+from fedkg_compiler.binding.resolved_names import Reading, Readings
 from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span

@@ -11,8 +11,8 @@ from fedkg.pack import Placement, Source
 from fedkg.pack.causes import CauseRecord
 from fedkg.pack.examples import RuleExample
 from fedkg.pack.feasible_sets import KeptSet
-from fedkg.pack.knowledge import KnowledgeModel
-from fedkg.pack.parameter_inference import Inference
+from fedkg.pack.inference_records import Inference
+from fedkg.pack.knowledge_models import KnowledgeModel
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack.causes import CauseRecord, Drive
-from fedkg_compiler.binding.client_scopes import client_of
 from fedkg_compiler.binding.declarations import seconds
+from fedkg_compiler.binding.private_pack_scope import client_of
 from fedkg_compiler.binding.quantifier_values import Environment
 from fedkg_compiler.binding.quantifiers import note_unused, quantify
 from fedkg_compiler.binding.sheet_cache import Sheets

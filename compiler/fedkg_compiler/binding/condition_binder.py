@@ -13,7 +13,7 @@ from fedkg.units.unit import PRESSURE, Unit, same_dimension
 from fedkg_compiler.binding.aggregates import over_members
 from fedkg_compiler.binding.arithmetic import in_unit, mismatch, term_of
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
-from fedkg_compiler.binding.class_conditions import is_class, membership
+from fedkg_compiler.binding.category_conditions import is_class, membership
 from fedkg_compiler.binding.comparison_formulas import MIRRORED, compare, truth_compared
 from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.monotone import monotone

@@ -17,14 +17,14 @@ from fedkg_compiler.binding import window_binder
 from fedkg_compiler.binding.aggregates import aggregate
 from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
-from fedkg_compiler.binding.class_conditions import probability
+from fedkg_compiler.binding.category_conditions import probability
 from fedkg_compiler.binding.declarations import unit_of
 from fedkg_compiler.binding.functions import FUNCTIONS, call
 from fedkg_compiler.binding.member_unit_conversion import harmonised, in_several_units
 from fedkg_compiler.binding.mined_parameters import mined_value
 from fedkg_compiler.binding.name_lookup import is_probability, names_in, variables_of
-from fedkg_compiler.binding.name_readings import Reading
 from fedkg_compiler.binding.past_values import history, past
+from fedkg_compiler.binding.resolved_names import Reading
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.time_reductions import over_time
 from fedkg_compiler.binding.unknown_units import strange_unit

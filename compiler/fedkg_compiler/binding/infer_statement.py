@@ -10,12 +10,12 @@ import numpy as np
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import Compare, Formula, Param, RuleRecord, atoms, subterms
-from fedkg.pack.parameter_inference import Direction, Inference, MinedParameter
+from fedkg.pack.inference_records import Direction, Inference, MinedParameter
 from fedkg_compiler.binding.binding_result import Outcome
-from fedkg_compiler.binding.client_scopes import scope_of
 from fedkg_compiler.binding.condition_binder import condition
 from fedkg_compiler.binding.mined_parameters import Mined, mined
 from fedkg_compiler.binding.name_lookup import look_up, names_in
+from fedkg_compiler.binding.private_pack_scope import scope_of
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Environment
 from fedkg_compiler.binding.rule import BoundRows
@@ -24,7 +24,7 @@ from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.template_span import TemplateSpan
 from fedkg_compiler.binding.templates import call_template
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.lowering.bank_rows import Rows
+from fedkg_compiler.lowering.bank_row_builder import Rows
 from fedkg_compiler.passes.intervals import Declared, interval
 from fedkg_compiler.passes.relaxation_direction import direction, slope
 from fedkg_compiler.passes.scales import set_scales

@@ -11,7 +11,7 @@ from fedkg.pack import Term
 from fedkg.units.unit import SAME, Unit, conversion, same_dimension
 from fedkg_compiler.binding.arithmetic import join_product, join_sum
 from fedkg_compiler.binding.bound_values import Moving
-from fedkg_compiler.binding.name_readings import Place, Reading
+from fedkg_compiler.binding.resolved_names import Place, Reading
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.diagnostics.record import Related, Span
 

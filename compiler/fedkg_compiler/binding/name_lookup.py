@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.binding.functions import FUNCTIONS
-from fedkg_compiler.binding.name_readings import Reading, Readings
 from fedkg_compiler.binding.quantifier_values import Environment
+from fedkg_compiler.binding.resolved_names import Reading, Readings
 from fedkg_compiler.binding.signal_columns import Sources, family_places, header_place, plain_place
 from fedkg_compiler.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.binding.value_columns import value_places
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.ontology.pattern_tokens import tokens
+from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
 from fedkg_compiler.syntax.tree import (
     Aggregate,
     Apply,

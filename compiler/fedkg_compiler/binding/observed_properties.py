@@ -8,8 +8,8 @@ a sensor of it, a column (`fkg:column`). Shapes and queries are split along this
 
 from __future__ import annotations
 
-from fedkg_compiler.binding.name_readings import Place
 from fedkg_compiler.binding.quantifier_values import Cell
+from fedkg_compiler.binding.resolved_names import Place
 from fedkg_compiler.binding.signal_columns import Sources, family_places
 from fedkg_compiler.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.diagnostics.record import Span

@@ -11,7 +11,7 @@ from pathlib import Path
 from fedkg.pack import Source
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Dimension, Unit, conversion
-from fedkg_compiler.binding.client_scopes import owned
+from fedkg_compiler.binding.private_pack_scope import owned
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Cell, Environment, unknown
 from fedkg_compiler.binding.sheet_cache import Sheets

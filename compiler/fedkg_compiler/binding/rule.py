@@ -14,21 +14,21 @@ import numpy as np
 
 from fedkg.pack import Formula, RuleRecord
 from fedkg.pack.walk import is_temporal, reads_output
-from fedkg_compiler.binding.client_scopes import scope_of
 from fedkg_compiler.binding.condition_binder import condition
 from fedkg_compiler.binding.missing_value_pruning import prune
 from fedkg_compiler.binding.name_lookup import VALUE, look_up, names_in, variables_in
-from fedkg_compiler.binding.name_readings import Place, Readings
+from fedkg_compiler.binding.private_pack_scope import scope_of
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Cell, Environment
 from fedkg_compiler.binding.quantifiers import note_unused, quantify
+from fedkg_compiler.binding.resolved_names import Place, Readings
 from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.binding.templates import expand
 from fedkg_compiler.binding.temporal import without_top_always
-from fedkg_compiler.lowering.bank_rows import Rows
+from fedkg_compiler.lowering.bank_row_builder import Rows
 from fedkg_compiler.passes.hard_rule_projection import bent_comparisons, without_extremes
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.syntax import KINDS

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg_compiler.binding.column_registry import Book
-from fedkg_compiler.binding.name_readings import Readings
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Environment
+from fedkg_compiler.binding.resolved_names import Readings
 from fedkg_compiler.binding.symbol_table import Names
-from fedkg_compiler.lowering.bank_rows import Rows
+from fedkg_compiler.lowering.bank_row_builder import Rows
 
 if TYPE_CHECKING:
     from fedkg_compiler.binding.mined_parameters import Mined

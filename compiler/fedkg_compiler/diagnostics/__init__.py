@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedkg_compiler.diagnostics.pages import CODES, Code
+from fedkg_compiler.diagnostics.code_registry import CODES, Code
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Severity, Span
 from fedkg_compiler.diagnostics.render import render, to_json
 

@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedkg.pack import And, Compare, Formula, Implies, RuleRecord, Term, reads_output
-from fedkg.pack.knowledge import Clause, KnowledgeModel
+from fedkg.pack.knowledge_models import Clause, KnowledgeModel
 from fedkg_compiler.binding.binding_result import Outcome
-from fedkg_compiler.binding.client_scopes import scope_of
+from fedkg_compiler.binding.private_pack_scope import scope_of
 from fedkg_compiler.binding.rule import BoundRows, bind_rule
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.knowledge.always_true_formula import always
-from fedkg_compiler.knowledge.decision_table import table_clauses
+from fedkg_compiler.knowledge.decision_table_reader import table_clauses
 from fedkg_compiler.knowledge.earlier_model import bind_network
-from fedkg_compiler.knowledge.model_outputs import Answer, Statement, answer_of, class_position
-from fedkg_compiler.knowledge.otherwise_check import conflicting_rows
-from fedkg_compiler.lowering.bank_rows import Rows
+from fedkg_compiler.knowledge.knowledge_output import Answer, Statement, answer_of, class_position
+from fedkg_compiler.knowledge.otherwise_conflicts import conflicting_rows
+from fedkg_compiler.lowering.bank_row_builder import Rows
 from fedkg_compiler.syntax.tree import (
     Choice,
     Comparison,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import z3
 
+from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.budget import Budget
-from fedkg_compiler.reason.rows import Keys, RowTable
-from fedkg_compiler.reason.solve import Solver
-from fedkg_compiler.reason.translate import NOW, TooLarge, number_of
+from fedkg_compiler.reason.z3_formulas import NOW, TooLarge, number_of
+from fedkg_compiler.reason.z3_solver import Solver
 
 if TYPE_CHECKING:
     from fedkg.pack import Term

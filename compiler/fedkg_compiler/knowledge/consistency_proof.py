@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fedkg.pack import Pack
-from fedkg.pack.knowledge import Clause, KnowledgeModel
+from fedkg.pack.knowledge_models import Clause, KnowledgeModel
 from fedkg.pack.walk import is_temporal
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 from fedkg_compiler.knowledge.contradictions import contradictions
 from fedkg_compiler.reason import Budget
-from fedkg_compiler.reason.rows import RowTable
+from fedkg_compiler.reason.bound_row_table import RowTable
 
 STEPS = 2_000_000
 """Of the solver, for all questions of a compilation."""

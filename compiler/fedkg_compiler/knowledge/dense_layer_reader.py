@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from fedkg.pack.knowledge import Layer
+from fedkg.pack.knowledge_models import Layer
 
 Decision = Literal["largest", "probability", "logit", "number"]
 ACTIVATIONS = ("none", "relu", "tanh", "sigmoid", "leaky_relu", "gelu")

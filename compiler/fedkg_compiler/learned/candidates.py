@@ -22,8 +22,15 @@ from fedkg.learned_knowledge import (
     combine_ranges,
 )
 from fedkg_compiler.authoring.draft_text import quoted
+from fedkg_compiler.learned.candidate_formatting import (
+    comment,
+    name_of,
+    plain,
+    rounded,
+    shown,
+    unwritable,
+)
 from fedkg_compiler.learned.precedences import precedences
-from fedkg_compiler.learned.rule_text import comment, name_of, plain, rounded, shown, unwritable
 
 MANY = 1000
 """Evaluations after which a rule that all data satisfied is proposed as a hard rule."""

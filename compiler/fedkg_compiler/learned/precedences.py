@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from fedkg.learned_knowledge import CausalEdge, Precedence
 from fedkg_compiler.authoring.draft_text import Names, quoted
-from fedkg_compiler.learned.rule_text import comment, name_of, rounded, shown, unwritable
+from fedkg_compiler.learned.candidate_formatting import comment, name_of, rounded, shown, unwritable
 
 _TAKEN = frozenset({"if", "past"})
 """Words that a formula does not read as the name of a signal."""

@@ -91,7 +91,7 @@ def _included(body: bytes, source: str, path: Path) -> dict[str, bytes]:
     text, problem = decode(body, source)
     if problem is not None or detect_format(text, source) != "xml-schema":
         return {}
-    from fedkg_compiler.ontology.sources.schema_files import gather
+    from fedkg_compiler.ontology.sources.xsd_files import gather
 
     return gather(text, source, path.parent).bodies
 

@@ -13,6 +13,7 @@ import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.graph_terms import KnownTerm, TermKind, split_iri
+from fedkg_compiler.ontology.qudt_abbreviations import units_meant
 from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.standard_vocabularies import (
@@ -24,7 +25,6 @@ from fedkg_compiler.ontology.standard_vocabularies import (
     STANDARD_TERMS,
     UNIT,
 )
-from fedkg_compiler.ontology.unit_names import units_meant
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 _CLASS_TYPES = frozenset({OWL + "Class", RDFS + "Class", RDFS + "Datatype"})

@@ -12,6 +12,7 @@ import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology import query, query_file, select_results
+from fedkg_compiler.ontology.client_ownership import Ownership
 from fedkg_compiler.ontology.closure import TYPE
 from fedkg_compiler.ontology.definitions import Definition, known_terms
 from fedkg_compiler.ontology.graph_terms import (
@@ -24,12 +25,11 @@ from fedkg_compiler.ontology.graph_terms import (
     order_key,
 )
 from fedkg_compiler.ontology.node_values import Values, is_iri, node_of
-from fedkg_compiler.ontology.ownership import Ownership
 from fedkg_compiler.ontology.property_columns import Columns
 from fedkg_compiler.ontology.query_process import QueryProcess, query_at
 from fedkg_compiler.ontology.spans import report
 from fedkg_compiler.ontology.standard_vocabularies import RDFS, SKOS
-from fedkg_compiler.ontology.user_nodes import Node, own_node_function
+from fedkg_compiler.ontology.user_data_nodes import Node, own_node_function
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from fedkg_compiler.ontology.added_files import local
 from fedkg_compiler.ontology.alignment.accepted import accepted
 from fedkg_compiler.ontology.bulk_loading import LaterTriples
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
+from fedkg_compiler.ontology.client_ownership import Ownership, cut
 from fedkg_compiler.ontology.closure import closure
 from fedkg_compiler.ontology.definition_conflicts import told_twice, two_kinds
 from fedkg_compiler.ontology.definitions import (
@@ -39,18 +40,17 @@ from fedkg_compiler.ontology.graph_checksum import checksum, rename_shared_blank
 from fedkg_compiler.ontology.graph_terms import split_iri
 from fedkg_compiler.ontology.node_values import is_iri
 from fedkg_compiler.ontology.ontology_files import documents_of, our_file
-from fedkg_compiler.ontology.opcua_node_links import linked
-from fedkg_compiler.ontology.ownership import Ownership, cut
+from fedkg_compiler.ontology.opcua_nodeset_links import linked
 from fedkg_compiler.ontology.rdf_reader import Document, read_rdf
 from fedkg_compiler.ontology.reasoning.contradiction_rules import clashes
 from fedkg_compiler.ontology.reasoning.facts import TooLarge
-from fedkg_compiler.ontology.schema_org import one_of_two_names
+from fedkg_compiler.ontology.schema_org_spellings import one_of_two_names
 from fedkg_compiler.ontology.spans import report
 from fedkg_compiler.ontology.standard_vocabularies import OWL, STANDARD_PREFIXES
 from fedkg_compiler.ontology.stores.opening import open_graph
 from fedkg_compiler.ontology.stores.triple_files import StoredTriples
 from fedkg_compiler.ontology.triple_locations import Told
-from fedkg_compiler.ontology.user_nodes import Node, described_again, nodes_of
+from fedkg_compiler.ontology.user_data_nodes import Node, described_again, nodes_of
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 _NOWHERE = "https://w3id.org/fedkg/nowhere#"

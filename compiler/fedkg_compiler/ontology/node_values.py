@@ -10,9 +10,9 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, same_scale
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, RdfTerm, local_name
+from fedkg_compiler.ontology.qudt_abbreviations import units_meant
 from fedkg_compiler.ontology.standard_vocabularies import FKG, QUDT, XSD
 from fedkg_compiler.ontology.standard_vocabularies import UNIT as UNIT_SPACE
-from fedkg_compiler.ontology.unit_names import units_meant
 
 NUMERIC_VALUE = (ox.NamedNode(QUDT + "numericValue"), ox.NamedNode(QUDT + "value"))
 UNIT = (ox.NamedNode(QUDT + "unit"), ox.NamedNode(QUDT + "hasUnit"))

@@ -22,7 +22,7 @@ import pyoxigraph as ox
 from pydantic import BaseModel, ConfigDict
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.alignment.entailed import Entailed, entailed
+from fedkg_compiler.ontology.alignment.alignment_consequences import Entailed, entailed
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.definitions import definitions
 from fedkg_compiler.ontology.graph_terms import TermKind

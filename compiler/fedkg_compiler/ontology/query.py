@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.graph_terms import RdfTerm, order_key
 from fedkg_compiler.ontology.node_values import Values
-from fedkg_compiler.ontology.pattern_grammar import first_slip
-from fedkg_compiler.ontology.pattern_tokens import Token, tokens
+from fedkg_compiler.ontology.pattern_syntax_check import first_slip
 from fedkg_compiler.ontology.query_process import QueryProcess, Solutions
 from fedkg_compiler.ontology.spans import inside, report
+from fedkg_compiler.ontology.sparql_pattern_tokens import Token, tokens
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 Row = tuple[RdfTerm | None, ...]
@@ -83,7 +83,7 @@ def solutions(process: QueryProcess, query: str, vocabulary: Vocabulary) -> Solu
         LimitError: the query takes too long.
         Others are those of the store, for the query as it is written.
     """
-    from fedkg_compiler.sparql.user_data_ties import tied_query
+    from fedkg_compiler.sparql.user_graph_restriction import tied_query
 
     prefixes = dict(vocabulary.prefixes)
     # the query as it is written comes first, for its own problems and their places

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.node_values import Values
-from fedkg_compiler.ontology.pattern_tokens import Token, tokens
 from fedkg_compiler.ontology.query import Row, names, refused, solutions, sorted_rows, too_large
 from fedkg_compiler.ontology.query_process import QueryProcess
 from fedkg_compiler.ontology.spans import inside, point, report
+from fedkg_compiler.ontology.sparql_pattern_tokens import Token, tokens
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")

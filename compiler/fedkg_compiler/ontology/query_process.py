@@ -12,7 +12,7 @@ import pyoxigraph as ox
 from fedkg._internal.forked_worker import Crashed, ForkedWorker
 from fedkg.errors import LimitError
 from fedkg_compiler.ontology.node_values import Node
-from fedkg_compiler.ontology.user_nodes import Functions
+from fedkg_compiler.ontology.user_data_nodes import Functions
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from fedkg_compiler.ontology.catalog import load_catalog
 from fedkg_compiler.ontology.closure import SUB_CLASS, SUB_PROPERTY, TYPE, closure
 from fedkg_compiler.ontology.contradictions import shown
 from fedkg_compiler.ontology.load import load_graph
-from fedkg_compiler.ontology.reasoning.description_logic import describe
 from fedkg_compiler.ontology.reasoning.facts import Facts
+from fedkg_compiler.ontology.reasoning.hermit_reasoner import describe
 from fedkg_compiler.ontology.reasoning.matching import matches, possible
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import NAMES, SAME, WORDS
 from fedkg_compiler.ontology.reasoning.rule_table import Rule

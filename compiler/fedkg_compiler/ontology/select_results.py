@@ -11,8 +11,8 @@ import pyoxigraph as ox
 
 from fedkg_compiler.ontology.graph_terms import Iri, Literal
 from fedkg_compiler.ontology.node_values import Node, literal
-from fedkg_compiler.ontology.pattern_tokens import tokens
 from fedkg_compiler.ontology.query_process import QueryProcess
+from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")
 

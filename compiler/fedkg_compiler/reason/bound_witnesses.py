@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fedkg.pack.walk import is_temporal
+from fedkg_compiler.reason.bound_row_table import RowTable
 from fedkg_compiler.reason.bounds import Bounds
-from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.verdict import Reading, Witness
 
 INFINITE = float("inf")

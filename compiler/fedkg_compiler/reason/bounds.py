@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from fedkg.pack import Compare, Temporal
 from fedkg.pack.walk import ROWS, indices, subformulas
 from fedkg_compiler.passes.affine import affine_by_shape
+from fedkg_compiler.reason.bound_row_table import RowTable
 from fedkg_compiler.reason.negation_normal_form import comparisons
-from fedkg_compiler.reason.rows import RowTable
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedkg.pack import Compare
 from fedkg.pack.walk import is_temporal
+from fedkg_compiler.reason.bound_row_table import RowTable
 from fedkg_compiler.reason.bounds import Bounds
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.interaction_groups import Place
@@ -22,15 +23,14 @@ from fedkg_compiler.reason.negation_normal_form import (
     sure,
     without_time,
 )
-from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.search import Condition, Search
 from fedkg_compiler.reason.trial_point_layout import RowLayout
 from fedkg_compiler.reason.verdict import UNKNOWN, Kind, Method, Witness
 from fedkg_compiler.reason.witness_search import Shown
 
 if TYPE_CHECKING:
-    from fedkg_compiler.reason.solve import Answer, Solver
     from fedkg_compiler.reason.trace_witnesses import WholeTraces
+    from fedkg_compiler.reason.z3_solver import Answer, Solver
 
 MOST_CONFLICTS = 5
 """At most this number of conflicts is searched for at one place."""
@@ -115,7 +115,7 @@ class PlaceReasoner:
         return self._solver(self.rows)
 
     def _solver(self, rows: Sequence[int], **settings: Any) -> Solver:  # Any: those of `Solver`
-        from fedkg_compiler.reason.solve import Solver
+        from fedkg_compiler.reason.z3_solver import Solver
 
         return Solver(self.table, rows, self.budget, keys=self.place.keys, **settings)
 
@@ -355,7 +355,7 @@ class PlaceReasoner:
 
     def _no_failure(self, row: int, solver: Solver) -> None:
         """A row never fails: either it always holds, or it is unknown where it does not."""
-        from fedkg_compiler.reason.translate import denied
+        from fedkg_compiler.reason.z3_formulas import denied
 
         always = sure(self.table.skeleton(row))
         if not always:
@@ -475,7 +475,7 @@ class PlaceReasoner:
             return True
         rows = [row, *others]
         skeletons = [self.table.skeleton(one) for one in rows]
-        from fedkg_compiler.reason.translate import denied
+        from fedkg_compiler.reason.z3_formulas import denied
 
         solver = self._solver(rows, taken=())
         solver.translator.knowable = {number for one in rows for number in self.table.reads(one)}

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Compare
 from fedkg.pack.walk import everywhere
+from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.bounds import Bounds, Float
-from fedkg_compiler.reason.rows import Keys, RowTable
 
 MOST_PLACES, WIDEST = 100_000, 300
 """Limits on choices of table rows and on rows at one place. If more rows share a variable that very

@@ -16,10 +16,10 @@ import numpy as np
 from fedkg.pack import Call, ClassIn, Formula, Power
 from fedkg.pack.numeric.three_valued_logic import Bool
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
+from fedkg_compiler.reason.bound_row_table import RowTable
 from fedkg_compiler.reason.bounds import Ends, ends_of
 from fedkg_compiler.reason.interval_truth import Sides, certain
 from fedkg_compiler.reason.negation_normal_form import comparisons
-from fedkg_compiler.reason.rows import RowTable
 
 
 class Follows:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.bounds import Bounds, Ends, Float, Int, slack
-from fedkg_compiler.reason.rows import Keys, RowTable
 
 Bool = NDArray[np.bool_]
 

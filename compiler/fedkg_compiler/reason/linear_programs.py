@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack.walk import ROWS
+from fedkg_compiler.reason.bound_row_table import RowTable
 from fedkg_compiler.reason.bounds import linear_form
 from fedkg_compiler.reason.negation_normal_form import comparisons
-from fedkg_compiler.reason.rows import RowTable
 
 TIGHT = 1e-6
 """Violations below this share of an inequality's numbers are taken for rounding."""

@@ -14,8 +14,8 @@ from fedkg.pack import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not,
 from fedkg.pack.numeric.three_valued_logic import Bool, Float
 from fedkg.pack.walk import ROWS, indices
 from fedkg_compiler.reason.bounds import Int
+from fedkg_compiler.reason.formula_evaluation import Scope, margin, truth
 from fedkg_compiler.reason.trial_point_layout import Reads, RowLayout
-from fedkg_compiler.reason.truth import Scope, margin, truth
 
 Atom = Compare | CategoryIs | ClassIn
 HAIR = np.array([1e-6, 1e-6, 1e-3, 0.1])

@@ -41,9 +41,9 @@ from fedkg.pack import (
     Temporal,
     Term,
     Until,
-    formula_writer,
+    formula_writer_protocol,
 )
-from fedkg.pack.formula_writer import Writer, duration_text
+from fedkg.pack.formula_writer_protocol import Writer, duration_text
 from fedkg.pack.walk import ROWS, everywhere
 
 SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
@@ -383,8 +383,10 @@ class _Speaker:
                 )
             case _:
                 text, level = term.text(_AsWriter(self))
-                own = LOOSE if level < formula_writer.PRODUCT else PRODUCT
-                return _within(text, TIGHT if level > formula_writer.PRODUCT else own, around)
+                own = LOOSE if level < formula_writer_protocol.PRODUCT else PRODUCT
+                return _within(
+                    text, TIGHT if level > formula_writer_protocol.PRODUCT else own, around
+                )
 
     def _without_nothing(self, term: Term) -> Term:
         """A sum without the sums and counts of no members, which are 0."""
@@ -475,9 +477,11 @@ class _AsWriter:
     def inside(self, table: int) -> Writer:
         return _AsWriter(replace(self.speaker, table=table, row=0))
 
-    def term(self, term: Term, around: int = formula_writer.OPEN) -> str:
-        loose = LOOSE if around < formula_writer.PRODUCT else PRODUCT
-        return self.speaker.term(term, "", TIGHT if around > formula_writer.PRODUCT else loose)
+    def term(self, term: Term, around: int = formula_writer_protocol.OPEN) -> str:
+        loose = LOOSE if around < formula_writer_protocol.PRODUCT else PRODUCT
+        return self.speaker.term(
+            term, "", TIGHT if around > formula_writer_protocol.PRODUCT else loose
+        )
 
     def formula(self, formula: Formula, *, outer: bool = False) -> str:
         return self.speaker.formula(formula, outer=outer)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Pack
 from fedkg.pack.walk import is_temporal
+from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.bound_witnesses import point_of
 from fedkg_compiler.reason.bounds import Bounds, find_bounds
 from fedkg_compiler.reason.budget import Budget
@@ -19,7 +20,6 @@ from fedkg_compiler.reason.interaction_analysis import Findings, PlaceReasoner
 from fedkg_compiler.reason.interaction_groups import Place, find_places, too_large
 from fedkg_compiler.reason.interval_implication import Follows
 from fedkg_compiler.reason.interval_reasoning import Boxes
-from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.tighter import Tighter
 from fedkg_compiler.reason.verdict import UNKNOWN, Kind, Method, Verdict, Witness
 from fedkg_compiler.reason.witness_search import Trials
@@ -197,7 +197,7 @@ class _Reasoning:
         minimal.
         """
         from fedkg_compiler.reason.linear_programs import linear_core, shrunk_core
-        from fedkg_compiler.reason.solve import Solver
+        from fedkg_compiler.reason.z3_solver import Solver
 
         core = linear_core(self.table, place.rows)
         if core is None:

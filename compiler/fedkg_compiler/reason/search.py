@@ -20,15 +20,15 @@ import numpy as np
 from fedkg.pack import Call, Formula, Power
 from fedkg.pack.numeric.three_valued_logic import Bool, Float
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
+from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.bounds import CLOSE, Bounds, Int
 from fedkg_compiler.reason.box_contraction import Narrowed, contract
 from fedkg_compiler.reason.budget import Budget
+from fedkg_compiler.reason.equation_solving import Newton, Part
+from fedkg_compiler.reason.formula_evaluation import truth
 from fedkg_compiler.reason.interval_truth import Sides, certain
 from fedkg_compiler.reason.negation_normal_form import looks_for_gaps, without_time
-from fedkg_compiler.reason.newton import Newton, Part
-from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.trial_point_layout import RowLayout
-from fedkg_compiler.reason.truth import truth
 from fedkg_compiler.reason.verdict import Reading, Witness
 
 BOXES, CELLS, TRIED = 512, 40_000, 64

@@ -14,11 +14,11 @@ from typing import Literal
 
 from fedkg.pack import And, Formula, Implies, Initially, Not, Or, Temporal, Until
 from fedkg.pack.walk import is_temporal
+from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.budget import Budget
-from fedkg_compiler.reason.rows import Keys, RowTable
-from fedkg_compiler.reason.solve import STEPS, Solver
 from fedkg_compiler.reason.trace_witnesses import WholeTraces
-from fedkg_compiler.reason.translate import NOW, any_of, denied
+from fedkg_compiler.reason.z3_formulas import NOW, any_of, denied
+from fedkg_compiler.reason.z3_solver import STEPS, Solver
 
 MOST = 12
 """At most this number of other rows is examined together with a row."""

@@ -17,8 +17,8 @@ from fedkg.pack.node import Sign
 from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg.pack.walk import ROWS, everywhere, indices
 from fedkg_compiler.passes.relaxation_direction import direction
+from fedkg_compiler.reason.bound_row_table import Readers, RowTable
 from fedkg_compiler.reason.bounds import Float, Int
-from fedkg_compiler.reason.rows import Readers, RowTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

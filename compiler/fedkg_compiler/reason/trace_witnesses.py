@@ -18,12 +18,12 @@ from typing import Any
 
 from fedkg.pack import And, Formula, Implies, Initially, Not, Or, Temporal, Until
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
+from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.budget import Budget
-from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.search import Condition
-from fedkg_compiler.reason.solve import Solver
-from fedkg_compiler.reason.translate import TooLarge, all_of, any_of, denied
 from fedkg_compiler.reason.verdict import Reading, Witness
+from fedkg_compiler.reason.z3_formulas import TooLarge, all_of, any_of, denied
+from fedkg_compiler.reason.z3_solver import Solver
 
 SHORT = (1, 2, 4, 8, 16)
 """Traces of this number of steps are tried first."""

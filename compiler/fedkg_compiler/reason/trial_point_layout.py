@@ -13,9 +13,9 @@ import numpy as np
 from fedkg.pack import Formula
 from fedkg.pack.numeric.three_valued_logic import Bool, Float
 from fedkg.pack.walk import ROWS
+from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.bounds import Bounds, Int
-from fedkg_compiler.reason.rows import Keys, RowTable
-from fedkg_compiler.reason.truth import Scope, truth
+from fedkg_compiler.reason.formula_evaluation import Scope, truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -28,10 +28,10 @@ from fedkg.pack import (
 )
 from fedkg.pack.terms import Lag, WindowReduce
 from fedkg.pack.walk import ROWS, everywhere, is_temporal, sides
+from fedkg_compiler.reason.bound_row_table import RowTable
 from fedkg_compiler.reason.budget import Budget
-from fedkg_compiler.reason.rows import RowTable
-from fedkg_compiler.reason.solve import Solver
 from fedkg_compiler.reason.verdict import Reading, Witness
+from fedkg_compiler.reason.z3_solver import Solver
 
 LONGEST = 500
 """Windows of more steps get no example."""

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedkg.pack.numeric.three_valued_logic import Bool, Float
+from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.bounds import Bounds, Int
+from fedkg_compiler.reason.formula_evaluation import truth
 from fedkg_compiler.reason.local_search_moves import Job, propose
 from fedkg_compiler.reason.negation_normal_form import implications, without_time
-from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.trial_point_layout import RowLayout
-from fedkg_compiler.reason.truth import truth
 
 ROUNDS, STEPS, TRIES, MENDED, FEW, MANY, CELLS, LARGEST = 4, 12, 12, 2, 4, 50, 400_000, 10_000_000
 """Rounds of candidates for a place where a value keeps all rows, and before one is found;

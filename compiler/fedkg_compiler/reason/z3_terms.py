@@ -27,7 +27,7 @@ from fedkg.pack import (
 from fedkg.pack.terms import Lag, WindowReduce
 
 if TYPE_CHECKING:
-    from fedkg_compiler.reason.translate import _Place
+    from fedkg_compiler.reason.z3_formulas import _Place
 
 Z3 = Any
 """z3 has no types."""

@@ -21,15 +21,15 @@ from fedkg_compiler.shacl.data_graph import Data
 from fedkg_compiler.shacl.disjunction import either
 from fedkg_compiler.shacl.focus import Focus, TargetQueries, focus_nodes
 from fedkg_compiler.shacl.focus_node_columns import Observer, Row
-from fedkg_compiler.shacl.logic import Expr, Has, Refused, guarded, negate
 from fedkg_compiler.shacl.lower import Piece, Writer, bound_rows
 from fedkg_compiler.shacl.model import PAIRS, Constraint, Shape, ShapesFile, path_text
-from fedkg_compiler.shacl.nested_placements import place_inner
-from fedkg_compiler.shacl.partial import Partial
+from fedkg_compiler.shacl.nested_component_status import place_inner
+from fedkg_compiler.shacl.partial_evaluation import Partial
 from fedkg_compiler.shacl.presence_guards import conjuncts, required
 from fedkg_compiler.shacl.pyshacl_validation import Finding, NotDecided, component_iri, decide
 from fedkg_compiler.shacl.queries import conditional
 from fedkg_compiler.shacl.read import SH
+from fedkg_compiler.shacl.shape_conditions import Expr, Has, Refused, guarded, negate
 from fedkg_compiler.shacl.shape_names import (
     focus_term,
     part_name,
@@ -41,7 +41,7 @@ from fedkg_compiler.shacl.shape_names import (
 from fedkg_compiler.shacl.unknown_terms import Words
 from fedkg_compiler.sparql.answer_frames import Answer
 from fedkg_compiler.sparql.numeric_terms import mixed
-from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 
 _NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})
 """Codes of queries that say nothing in SPARQL."""

@@ -15,10 +15,10 @@ from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.shacl.data_graph import Data
 from fedkg_compiler.shacl.focus_node_columns import ROW, Observer, Row, Value
-from fedkg_compiler.shacl.logic import Observed
 from fedkg_compiler.shacl.model import Shape, Target
 from fedkg_compiler.shacl.queries import Queries
-from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.shacl.shape_conditions import Observed
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 
 
 @dataclass(frozen=True, slots=True)

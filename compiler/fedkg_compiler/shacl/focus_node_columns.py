@@ -13,17 +13,16 @@ from rdflib.term import Node
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.binding.column_registry import BookColumn
-from fedkg_compiler.binding.name_readings import Place
 from fedkg_compiler.binding.observed_properties import observed_place, signal_of
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Cell
+from fedkg_compiler.binding.resolved_names import Place
 from fedkg_compiler.binding.signal_columns import Sources, plain_place
 from fedkg_compiler.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.standard_vocabularies import FKG, NUMBERS, QUDT, SOSA
 from fedkg_compiler.shacl.data_graph import Data
-from fedkg_compiler.shacl.logic import Observed
 from fedkg_compiler.shacl.model import (
     SHAPE_VALUED,
     Alternative,
@@ -37,6 +36,7 @@ from fedkg_compiler.shacl.model import (
     Step,
 )
 from fedkg_compiler.shacl.parameters import items
+from fedkg_compiler.shacl.shape_conditions import Observed
 
 KEY_COLUMN = URIRef(FKG + "keyColumn")
 COLUMN, DATATYPE, DATATYPES = (

@@ -36,10 +36,11 @@ from fedkg_compiler.binding.comparison_formulas import MIRRORED, truth_wanted
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.lowering.bank_rows import Rows
+from fedkg_compiler.lowering.bank_row_builder import Rows
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.passes.scales import set_scales
-from fedkg_compiler.shacl.logic import (
+from fedkg_compiler.shacl.presence_guards import NumberKnown
+from fedkg_compiler.shacl.shape_conditions import (
     All,
     Any,
     Beside,
@@ -54,7 +55,6 @@ from fedkg_compiler.shacl.logic import (
     Refused,
     Whole,
 )
-from fedkg_compiler.shacl.presence_guards import NumberKnown
 
 Code = tuple[object, ...]
 """A formula without its columns and numbers, as nested tuples: equal codes are one skeleton."""

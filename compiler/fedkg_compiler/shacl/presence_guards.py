@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from fedkg_compiler.shacl.logic import (
+from fedkg_compiler.shacl.shape_conditions import (
     All,
     Any,
     Beside,

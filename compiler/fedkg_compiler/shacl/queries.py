@@ -17,16 +17,15 @@ from rdflib import RDF, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.pack import Known, Not, Or, RuleRecord
-from fedkg_compiler.binding.column_facts import Spoken
+from fedkg_compiler.binding.column_triples import Spoken
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph import Resource
 from fedkg_compiler.ontology.graph_terms import local_name
-from fedkg_compiler.ontology.pattern_tokens import Token, tokens
+from fedkg_compiler.ontology.sparql_pattern_tokens import Token, tokens
 from fedkg_compiler.ontology.standard_vocabularies import NUMBERS
 from fedkg_compiler.shacl.focus_node_columns import Row, Value
-from fedkg_compiler.shacl.logic import Observed, Refused
 from fedkg_compiler.shacl.model import (
     Alternative,
     Constraint,
@@ -39,9 +38,9 @@ from fedkg_compiler.shacl.model import (
     Step,
 )
 from fedkg_compiler.shacl.read import SH, declared_prefixes
+from fedkg_compiler.shacl.shape_conditions import Observed, Refused
 from fedkg_compiler.sparql.prebound_variables import ROW, BoundQuery, bind_query, facts_of_bound
 from fedkg_compiler.sparql.query_parser import parse_query
-from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import (
     Bind,
     Const,
@@ -56,6 +55,7 @@ from fedkg_compiler.sparql.query_tree import (
     walk,
 )
 from fedkg_compiler.sparql.query_tree import Path as QueryPath
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.sparql.variable_scope import projected
 
 _FORBIDDEN = {Minus: "MINUS", Values: "VALUES", Elsewhere: "SERVICE or GRAPH"}

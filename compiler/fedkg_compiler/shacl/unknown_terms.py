@@ -19,7 +19,7 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.standard_vocabularies import STANDARD_TERMS
 from fedkg_compiler.ontology.vocabulary import closest_name
-from fedkg_compiler.shacl.checks import ORDERED
+from fedkg_compiler.shacl.constraint_query_analysis import asked_properties, unbound
 from fedkg_compiler.shacl.data_graph import Data
 from fedkg_compiler.shacl.focus_node_columns import CATEGORY, PASSING, Observer, is_number
 from fedkg_compiler.shacl.model import (
@@ -35,8 +35,8 @@ from fedkg_compiler.shacl.model import (
 )
 from fedkg_compiler.shacl.parameters import KNOWN, SPACE
 from fedkg_compiler.shacl.queries import Queries
-from fedkg_compiler.shacl.query_properties import asked_properties, unbound
 from fedkg_compiler.shacl.shape_names import part_name, shape_name, shape_path
+from fedkg_compiler.shacl.static_value_checks import ORDERED
 
 _CLOSED = {
     "severity": ("Violation", "Warning", "Info"),

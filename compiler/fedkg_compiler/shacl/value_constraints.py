@@ -17,7 +17,6 @@ from rdflib.term import Node
 from fedkg.units.unit import same_dimension
 from fedkg_compiler.ontology.graph_terms import Quantity, local_name
 from fedkg_compiler.ontology.standard_vocabularies import NUMBERS, WHOLE_NUMBERS
-from fedkg_compiler.shacl.checks import ORDERED, fixed, ordered
 from fedkg_compiler.shacl.data_graph import Data
 from fedkg_compiler.shacl.focus_node_columns import (
     BLANK,
@@ -29,7 +28,8 @@ from fedkg_compiler.shacl.focus_node_columns import (
     Value,
     is_number,
 )
-from fedkg_compiler.shacl.logic import (
+from fedkg_compiler.shacl.model import Constraint
+from fedkg_compiler.shacl.shape_conditions import (
     Beside,
     Expr,
     Is,
@@ -42,7 +42,7 @@ from fedkg_compiler.shacl.logic import (
     every,
     negate,
 )
-from fedkg_compiler.shacl.model import Constraint
+from fedkg_compiler.shacl.static_value_checks import ORDERED, fixed, ordered
 
 MOST = 1000
 """Conforming categories that are written out at most; above this, the others are written out."""

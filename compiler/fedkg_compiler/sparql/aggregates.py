@@ -13,8 +13,8 @@ import numpy as np
 
 from fedkg.pack import Call, Choose, Coalesce, Known, Quotient, Reduce, Slot, Term
 from fedkg.units.unit import Unit, same_dimension, same_scale
-from fedkg_compiler.lowering.bank_rows import Rows
-from fedkg_compiler.sparql import condition_formulas, member_sets
+from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.sparql import condition_formulas, exists_members
 from fedkg_compiler.sparql.answer_frames import Answer, Frame, Ids, column_of
 from fedkg_compiler.sparql.branch_tree import Reduced
 from fedkg_compiler.sparql.formula_logic import (
@@ -27,10 +27,10 @@ from fedkg_compiler.sparql.formula_logic import (
     sufficient_slots,
 )
 from fedkg_compiler.sparql.numeric_terms import Float, Number, spoken, sum_terms, unknown_term
-from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import Expr, Var
-from fedkg_compiler.sparql.row_partition import Part
+from fedkg_compiler.sparql.shared_formula_rows import Part
 from fedkg_compiler.sparql.slot_lowering import Lowering
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 
 _MISSING = "a value that may be missing makes the whole aggregate an error"
 
@@ -38,9 +38,9 @@ _MISSING = "a value that may be missing makes the whole aggregate an error"
 def any_member(expr: Reduced, part: Part, state: Lowering) -> Truth:
     """Whether a group has a solution at all."""
     return any_of(
-        member_sets.has_matching_member(inner, part, state)
+        exists_members.has_matching_member(inner, part, state)
         for item in expr.over
-        for inner in member_sets.tables(item.branch, part)
+        for inner in exists_members.tables(item.branch, part)
     )
 
 
@@ -108,19 +108,19 @@ def _values(expr: Reduced, part: Part, state: Lowering) -> tuple[list[_Table], T
     found: list[_Table] = []
     wrong: list[Truth] = []
     for item in expr.over:
-        for inner in member_sets.tables(item.branch, part):
-            truth = member_sets.conditions(inner, item.branch, state)
+        for inner in exists_members.tables(item.branch, part):
+            truth = exists_members.conditions(inner, item.branch, state)
             counts = expr.op == "count"
             if counts and item.arg is not None and truth is not False:
                 truth = all_of([truth, condition_formulas.bound(item.arg, inner, state)])
             if truth is False:
                 continue
-            member_sets.same_rows(inner)
+            exists_members.same_rows(inner)
             told, error = _argument(None if counts else item.arg, inner, truth, state)
             if told is not None:
                 found.append(told)
             if error is not False:
-                wrong.append(member_sets.at_least_one(error, inner, part))
+                wrong.append(exists_members.at_least_one(error, inner, part))
     return found, any_of(wrong)
 
 
@@ -132,7 +132,7 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
         (frame, rows, owner, _terms(item.arg, frame, rows))
         for item in expr.over
         for frame in [part.frame.inside[id(item.branch)]]
-        for rows, owner in member_sets.owned(frame, part)
+        for rows, owner in exists_members.owned(frame, part)
     ]
     pairs = dict.fromkeys(
         pair
@@ -145,7 +145,7 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
         return []
     place = {pair: i for i, pair in enumerate(ordered)}
     owners = np.array([i for i, _ in ordered], dtype=np.int64)
-    values = member_sets.table(part.frame, part.at[owners], owners, part)
+    values = exists_members.table(part.frame, part.at[owners], owners, part)
     truths: list[Truth] = []
     for frame, rows, owner, terms in inside:
         where = np.array(
@@ -154,8 +154,8 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
         )
         if (where >= 0).any():
             truths.append(
-                member_sets.has_matching_member(
-                    member_sets.table(frame, rows[where >= 0], where[where >= 0], values),
+                exists_members.has_matching_member(
+                    exists_members.table(frame, rows[where >= 0], where[where >= 0], values),
                     values,
                     state,
                 )
@@ -163,7 +163,7 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
     there = any_of(truths)
     if there is False:
         return []
-    member_sets.same_rows(values)
+    exists_members.same_rows(values)
     taken: Term = values.rows.param(_plain([term for _, term in ordered], expr, part))
     if not isinstance(there, bool):
         taken = Choose(condition=there, then=taken, otherwise=unknown_term(values.rows))

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg_compiler.binding.name_readings import Key, Place
+from fedkg_compiler.binding.resolved_names import Key, Place
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_terms import Iri, Literal
 from fedkg_compiler.sparql.branch_tree import Branch, Observed
 from fedkg_compiler.sparql.observed_columns import Observations
-from fedkg_compiler.sparql.query_text import QueryText
 from fedkg_compiler.sparql.query_tree import Const, Expr, Var
+from fedkg_compiler.sparql.tokenised_query import QueryText
 
 Ids = NDArray[np.int64]
 Answer = Iri | Literal | None

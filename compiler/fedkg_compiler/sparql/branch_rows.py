@@ -16,23 +16,23 @@ from fedkg.pack import Formula, RuleRecord
 from fedkg.units.unit import Unit
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.rule import BoundRows
-from fedkg_compiler.lowering.bank_rows import Codes, Rows, SlotColumn
+from fedkg_compiler.lowering.bank_row_builder import Codes, Rows, SlotColumn
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, local_name
 from fedkg_compiler.passes.hard_rule_projection import bent_comparisons
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.sparql.answer_frames import Answer, Batch, Frame, Ids, node_values
 from fedkg_compiler.sparql.branch_tree import Branch
+from fedkg_compiler.sparql.exists_members import conditions, keys_of
 from fedkg_compiler.sparql.formula_logic import opposite
 from fedkg_compiler.sparql.graph_answers import make_frame
-from fedkg_compiler.sparql.member_sets import conditions, keys_of
 from fedkg_compiler.sparql.numeric_terms import mixed
 from fedkg_compiler.sparql.observed_columns import Observations
-from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
 from fedkg_compiler.sparql.query_tree import Const, Place, Query
-from fedkg_compiler.sparql.row_partition import Part, partition
+from fedkg_compiler.sparql.shared_formula_rows import Part, partition
 from fedkg_compiler.sparql.slot_lowering import Bare, Lowering
 from fedkg_compiler.sparql.slot_numbering import compact
+from fedkg_compiler.sparql.tokenised_query import QueryText, SparqlProblem
 
 _GIVEN = "; or give the numbers of the graph a `qudt:unit`"
 About = tuple[Answer, ...]

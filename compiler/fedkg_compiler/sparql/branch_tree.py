@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import (
     Const,
     Expr,
@@ -30,6 +29,7 @@ from fedkg_compiler.sparql.query_tree import (
     Var,
     walk,
 )
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.sparql.variable_scope import certain, in_scope
 
 MOST_BRANCHES = 64

@@ -16,9 +16,8 @@ from fedkg.pack import Call, Choose, Coalesce, Known, Negate, Term
 from fedkg_compiler.binding.comparison_formulas import HOLDS, MIRRORED, compare, truth_compared
 from fedkg_compiler.ontology.graph_terms import Literal, local_name
 from fedkg_compiler.ontology.standard_vocabularies import XSD
-from fedkg_compiler.sparql import aggregates, member_sets
+from fedkg_compiler.sparql import aggregates, exists_members
 from fedkg_compiler.sparql.branch_tree import Never, Reduced, Seen, Within, is_static
-from fedkg_compiler.sparql.choice_lifting import TRUTHS
 from fedkg_compiler.sparql.formula_logic import (
     Truth,
     all_of,
@@ -27,10 +26,10 @@ from fedkg_compiler.sparql.formula_logic import (
     known_formula,
     opposite,
 )
+from fedkg_compiler.sparql.if_coalesce_lifting import TRUTHS
 from fedkg_compiler.sparql.numeric_terms import Number, arithmetic, in_one_unit, unknown_term
-from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import Aggregate, Const, Exists, Expr, Op, Var
-from fedkg_compiler.sparql.row_partition import Part
+from fedkg_compiler.sparql.shared_formula_rows import Part
 from fedkg_compiler.sparql.slot_lowering import (
     Lowering,
     category,
@@ -45,6 +44,7 @@ from fedkg_compiler.sparql.slot_lowering import (
     texts_of,
     truth_value,
 )
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 
 COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "sameterm"})
 _TURNED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "sameterm": "!="}
@@ -67,7 +67,7 @@ def _truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
         state.lost += 1
         return False
     if isinstance(expr, Within):
-        found = member_sets.within(expr, part, state)
+        found = exists_members.within(expr, part, state)
         return found if wanted != expr.negated else none(found)
     if isinstance(expr, Reduced) and expr.op == "any":
         found = aggregates.any_member(expr, part, state)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, TypeVar
 
-from fedkg_compiler.ontology.pattern_tokens import Token
+from fedkg_compiler.ontology.sparql_pattern_tokens import Token
 from fedkg_compiler.ontology.standard_vocabularies import RDF
-from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import Aggregate, Const, Exists, Expr, Group, Op, Place, Var
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 
 AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"})
 _COMPARISONS = ("=", "!=", "<=", ">=", "<", ">")

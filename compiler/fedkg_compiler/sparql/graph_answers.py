@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedkg_compiler.binding.name_readings import Key, Place
+from fedkg_compiler.binding.resolved_names import Key, Place
 from fedkg_compiler.ontology.graph_terms import Iri, Literal
 from fedkg_compiler.sparql.answer_frames import (
     Answer,
@@ -29,10 +29,10 @@ from fedkg_compiler.sparql.branch_tree import (
     is_static,
     static_names,
 )
-from fedkg_compiler.sparql.enumerated_entities import enumerated
+from fedkg_compiler.sparql.entity_values import enumerated
 from fedkg_compiler.sparql.query_printer import expr_text, parts_text
-from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import Const, Expr, Group, Op, Part, Var, walk
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.sparql.variable_scope import certain, in_scope, variables
 
 

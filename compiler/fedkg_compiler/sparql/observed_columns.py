@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from fedkg_compiler.binding.name_readings import NOWHERE, Key, Place
 from fedkg_compiler.binding.observed_properties import observed_place, signal_of
 from fedkg_compiler.binding.quantifier_values import Cell
+from fedkg_compiler.binding.resolved_names import NOWHERE, Key, Place
 from fedkg_compiler.binding.signal_columns import Sources, plain_place
 from fedkg_compiler.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.diagnostics.record import Span

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import (
     Bind,
     Exists,
@@ -25,6 +24,7 @@ from fedkg_compiler.sparql.query_tree import (
     Union,
     walk,
 )
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.sparql.variable_scope import Names, in_scope, visible
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fedkg.pack import RuleRecord
-from fedkg_compiler.binding.column_facts import Spoken
+from fedkg_compiler.binding.column_triples import Spoken
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
@@ -16,11 +16,9 @@ from fedkg_compiler.ontology.graph_terms import Iri, Literal
 from fedkg_compiler.ontology.standard_vocabularies import RDF
 from fedkg_compiler.sparql.answer_frames import Answer, Batch
 from fedkg_compiler.sparql.branch_rows import RowMaker, solutions
-from fedkg_compiler.sparql.branch_splitter import Splitter
-from fedkg_compiler.sparql.matched_triples import facts_of_query
+from fedkg_compiler.sparql.graph_table_split import Splitter
 from fedkg_compiler.sparql.observed_columns import Observations
-from fedkg_compiler.sparql.query_forms import Reader
-from fedkg_compiler.sparql.query_text import QueryText
+from fedkg_compiler.sparql.query_parameterisation import Reader
 from fedkg_compiler.sparql.query_tree import (
     Const,
     Exists,
@@ -35,8 +33,10 @@ from fedkg_compiler.sparql.query_tree import (
     Var,
     walk,
 )
-from fedkg_compiler.sparql.query_trees import read_tree
+from fedkg_compiler.sparql.query_tree_builder import read_tree
 from fedkg_compiler.sparql.slot_lowering import plain_text
+from fedkg_compiler.sparql.solution_triples import facts_of_query
+from fedkg_compiler.sparql.tokenised_query import QueryText
 from fedkg_compiler.sparql.variable_scope import variables
 
 ROW = "row"

@@ -14,12 +14,12 @@ from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.ontology.vocabulary import Vocabulary
 from fedkg_compiler.sparql.answer_frames import Batch
 from fedkg_compiler.sparql.branch_rows import Found, RowMaker, solutions
-from fedkg_compiler.sparql.branch_splitter import Splitter
 from fedkg_compiler.sparql.branch_tree import Branch
+from fedkg_compiler.sparql.graph_table_split import Splitter
 from fedkg_compiler.sparql.observed_columns import Observations
-from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
 from fedkg_compiler.sparql.query_tree import Const, Part, Query, SubSelect, walk
-from fedkg_compiler.sparql.query_trees import read_tree
+from fedkg_compiler.sparql.query_tree_builder import read_tree
+from fedkg_compiler.sparql.tokenised_query import QueryText, SparqlProblem
 from fedkg_compiler.sparql.variable_scope import in_scope, shown, unbound
 
 _LISTED = 5

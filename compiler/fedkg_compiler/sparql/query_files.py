@@ -14,8 +14,8 @@ from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.input_tracking import find, read_bytes
 from fedkg_compiler.ontology.spans import point
-from fedkg_compiler.sparql.query_forms import Reader
-from fedkg_compiler.sparql.query_text import QueryText
+from fedkg_compiler.sparql.query_parameterisation import Reader
+from fedkg_compiler.sparql.tokenised_query import QueryText
 from fedkg_compiler.syntax import KINDS
 from fedkg_compiler.syntax.tree import Load
 

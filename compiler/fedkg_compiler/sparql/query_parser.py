@@ -14,10 +14,9 @@ from typing import Literal, cast
 
 from typing_extensions import override
 
-from fedkg_compiler.ontology.pattern_tokens import Token
+from fedkg_compiler.ontology.sparql_pattern_tokens import Token
 from fedkg_compiler.ontology.standard_vocabularies import RDF
 from fedkg_compiler.sparql.expression_parser import ExpressionParser
-from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import (
     Bind,
     Const,
@@ -40,6 +39,7 @@ from fedkg_compiler.sparql.query_tree import (
     Values,
     Var,
 )
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 
 _PATTERN_WORDS = frozenset({"FILTER", "OPTIONAL", "MINUS", "BIND", "VALUES", "GRAPH", "SERVICE"})
 _MODIFIERS = frozenset({"GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES"})

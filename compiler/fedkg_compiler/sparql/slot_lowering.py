@@ -21,9 +21,9 @@ from fedkg_compiler.sparql.answer_frames import Answer, node_values
 from fedkg_compiler.sparql.branch_tree import Seen
 from fedkg_compiler.sparql.formula_logic import Truth
 from fedkg_compiler.sparql.numeric_terms import Number, spoken
-from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
 from fedkg_compiler.sparql.query_tree import Const, Expr, Op, Place, Var
-from fedkg_compiler.sparql.row_partition import Part
+from fedkg_compiler.sparql.shared_formula_rows import Part
+from fedkg_compiler.sparql.tokenised_query import QueryText, SparqlProblem
 from fedkg_compiler.sparql.variable_scope import variables
 
 _TRUTHS = {

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fedkg_compiler.ontology.standard_vocabularies import RDF, SOSA
-from fedkg_compiler.sparql.query_text import SparqlProblem
 from fedkg_compiler.sparql.query_tree import (
     Const,
     Group,
@@ -21,6 +20,7 @@ from fedkg_compiler.sparql.query_tree import (
     Union,
     Var,
 )
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 
 _RESULT = SOSA + "hasSimpleResult"
 _PARTS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedkg_compiler.syntax.construct.options import KINDS
+from fedkg_compiler.syntax.construct.statement_clauses import KINDS
 from fedkg_compiler.syntax.keywords import STATEMENT_WORDS
 from fedkg_compiler.syntax.parser import parse, parse_bytes, statement_count
 from fedkg_compiler.syntax.tree import RuleFile, Statement

@@ -6,16 +6,16 @@ from collections import deque
 from itertools import islice
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.syntax.broken_statement_names import find_lost_names
 from fedkg_compiler.syntax.construct import construct
 from fedkg_compiler.syntax.construct.statement_context import Statement as StatementAt
 from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS, too_deep
 from fedkg_compiler.syntax.keywords import STATEMENT_WORDS
 from fedkg_compiler.syntax.lalr import read
-from fedkg_compiler.syntax.lost_names import find_lost_names
 from fedkg_compiler.syntax.parse_tree import Branch
-from fedkg_compiler.syntax.source_text import decode, not_text, plain_text
+from fedkg_compiler.syntax.source_decoding import decode, not_text, plain_text
 from fedkg_compiler.syntax.split import Chunk, joined, split
-from fedkg_compiler.syntax.table_detection import is_table
+from fedkg_compiler.syntax.table_as_rule_file import is_table
 from fedkg_compiler.syntax.tree import Lost, RuleFile, Statement
 
 MAX_PROBLEMS = 100

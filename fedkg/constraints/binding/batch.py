@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.constraints.binding.model_input_views import (
+from fedkg.constraints.binding.model_run_inputs import (
     Before,
     Keys,
     Previous,
@@ -21,8 +21,8 @@ from fedkg.constraints.binding.model_input_views import (
     traces_of,
 )
 from fedkg.constraints.binding.plan import STEPS, Plan
-from fedkg.constraints.binding.rule_values import InputNumbers, answers_known, input_numbers
-from fedkg.constraints.engine.traces import Traces
+from fedkg.constraints.binding.rule_input_values import InputNumbers, answers_known, input_numbers
+from fedkg.constraints.engine.trace_alignment import Traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedkg.constraints.engine.structure import is_temporal
+from fedkg.constraints.engine.skeleton_properties import is_temporal
 from fedkg.errors import LayoutError
 from fedkg.pack.formulas import Initially
 from fedkg.pack.pack import Pack

@@ -24,7 +24,13 @@ from fedkg.constraints.binding.reads import Index
 from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation import evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
-from fedkg.constraints.engine.rewriting import Column, next_slot, rewired, with_children, with_sides
+from fedkg.constraints.engine.skeleton_rewriting import (
+    Column,
+    next_slot,
+    rewired,
+    with_children,
+    with_sides,
+)
 from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
 from fedkg.pack.walk import subterms, term_children, terms_of
 

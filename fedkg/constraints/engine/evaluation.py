@@ -23,15 +23,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.engine.compound import compound, over_members, steps_of
 from fedkg.constraints.engine.device_constants import being_traced, constant
 from fedkg.constraints.engine.evaluation_inputs import Reading
-from fedkg.constraints.engine.extremes import lower, soft_extreme, upper
+from fedkg.constraints.engine.exact_square_root import root
 from fedkg.constraints.engine.input_formula import InputFormula
 from fedkg.constraints.engine.member_reductions import reduce_members
 from fedkg.constraints.engine.nan_gradient_guard import shield
-from fedkg.constraints.engine.square_roots import root
-from fedkg.constraints.engine.structure import has_constant_slope, has_strict
+from fedkg.constraints.engine.pairwise_extremes import lower, soft_extreme, upper
+from fedkg.constraints.engine.skeleton_properties import has_constant_slope, has_strict
+from fedkg.constraints.engine.temporal_member_formulas import compound, over_members, steps_of
 from fedkg.constraints.engine.unknown import marked, strict_step, unmarked
 from fedkg.constraints.engine.window_values import over_steps, since_event
 from fedkg.constraints.engine.windows import ROBUSTNESS, Truth, settle

@@ -19,8 +19,13 @@ from typing_extensions import override
 
 from fedkg._internal.numba_availability import can_compile_loops
 from fedkg._internal.vmap_dims import move_batch_dim_first
-from fedkg.constraints.engine.norms import signed_roots, signed_squares, upper_shares, upper_square
 from fedkg.constraints.engine.sliding import growth
+from fedkg.constraints.engine.smooth_extrema import (
+    signed_roots,
+    signed_squares,
+    upper_shares,
+    upper_square,
+)
 from fedkg.constraints.engine.unknown import between
 
 
@@ -112,11 +117,13 @@ class _NormUntil(torch.autograd.Function):
     @override
     def forward(left: Tensor, right: Tensor, first: int, last: int, beyond: float) -> Tensor:
         if left.device.type == "cpu" and can_compile_loops():
-            from fedkg.constraints.engine import norm_kernels
+            from fedkg.constraints.engine import norm_until_kernels
 
             before, there = (side.detach().contiguous().numpy() for side in (left, right))
             return torch.from_numpy(
-                norm_kernels.forward(before, there, growth(last - first + 1), beyond, first, last)
+                norm_until_kernels.forward(
+                    before, there, growth(last - first + 1), beyond, first, last
+                )
             )
         return _risen(left, right, first, last, beyond)[-1][1][
             ..., first : first + right.shape[-1]
@@ -146,12 +153,12 @@ class _NormUntil(torch.autograd.Function):
         if (
             left.device.type == "cpu" and not torch.is_grad_enabled() and can_compile_loops()
         ):  # not to be differentiated again, nor inside transforms
-            from fedkg.constraints.engine import norm_kernels
+            from fedkg.constraints.engine import norm_until_kernels
 
             before, there, gradient = (
                 part.detach().contiguous().numpy() for part in (left, right, gradients[0])
             )
-            found = norm_kernels.backward(
+            found = norm_until_kernels.backward(
                 before, there, growth(last - first + 1), beyond, first, last, gradient
             )
             of_left, of_right = (torch.from_numpy(part) for part in found)

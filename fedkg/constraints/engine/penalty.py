@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus, threshold
 
-from fedkg.constraints.engine.compound import compound
 from fedkg.constraints.engine.evaluation import (
     HAIR,
     class_margin,
@@ -34,12 +33,13 @@ from fedkg.constraints.engine.evaluation import (
 )
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.nan_gradient_guard import shield
-from fedkg.constraints.engine.norms import norm_of
-from fedkg.constraints.engine.structure import (
+from fedkg.constraints.engine.skeleton_properties import (
     reads_inputs_alone_somewhere,
     reads_output,
     split_guards,
 )
+from fedkg.constraints.engine.smooth_extrema import norm_of
+from fedkg.constraints.engine.temporal_member_formulas import compound
 from fedkg.constraints.engine.unknown import between, marked, strict_step
 from fedkg.constraints.engine.windows import Truth
 from fedkg.errors import UsageError

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan, Plan
-from fedkg.constraints.engine.banks import BankTensors, bank_tensors
+from fedkg.constraints.engine.bank_tensors import BankTensors, bank_tensors
 from fedkg.constraints.engine.common_subterms import Values, shared_values
 from fedkg.constraints.engine.equal_rows import distinct_rows
-from fedkg.constraints.engine.hoist import Extreme, hoist
+from fedkg.constraints.engine.window_hoisting import Extreme, hoist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

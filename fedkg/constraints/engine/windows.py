@@ -21,13 +21,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.engine import fused_reduction
+from fedkg.constraints.engine import window_loops
 from fedkg.constraints.engine.device_constants import being_traced, constant
 from fedkg.constraints.engine.evaluation_inputs import Steps, steps_on
-from fedkg.constraints.engine.extremes import soft_extreme
 from fedkg.constraints.engine.norm_until import norm_until
-from fedkg.constraints.engine.norms import norm_from_sums, norm_of, weighed
+from fedkg.constraints.engine.pairwise_extremes import soft_extreme
 from fedkg.constraints.engine.sliding import clamped, extreme, growth, until_within
+from fedkg.constraints.engine.smooth_extrema import norm_from_sums, norm_of, weighed
 from fedkg.constraints.engine.unknown import between
 
 Windows = NDArray[np.float64]
@@ -107,7 +107,7 @@ def over_window(
     *,
     past: bool,
     lowest: bool,
-    again: fused_reduction.At | None = None,
+    again: window_loops.At | None = None,
 ) -> Tensor:
     """Minimum or maximum of values [R, B] over each step's window, [R, B].
 
@@ -149,19 +149,19 @@ def _reduce_windows(
     *,
     past: bool,
     lowest: bool,
-    again: fused_reduction.At | None,
+    again: window_loops.At | None,
 ) -> Tensor | None:
     """`over_window` in one loop for all rows; None where that is not worth it."""
     ends = _ends(windows, steps, truth, values, past=past, lowest=lowest)
-    if ends is None or ends.width > fused_reduction.LONGEST:
+    if ends is None or ends.width > window_loops.LONGEST:
         return None
     laid = _cut(_laid(values, len(windows), steps), steps.length, ends.beyond)
     at = (
         None
-        if len(ends.shifts) > fused_reduction.WRITTEN_OUT
+        if len(ends.shifts) > window_loops.WRITTEN_OUT
         else _steps_on(values, again, len(windows), steps, ends.beyond)
     )
-    return fused_reduction.extreme(laid, ends, lowest=lowest, at=at).reshape(
+    return window_loops.extreme(laid, ends, lowest=lowest, at=at).reshape(
         len(windows), steps.places
     )
 
@@ -175,11 +175,11 @@ def _unrolled(
     past: bool,
     closed: bool,
     lowest: bool,
-    again: Sequence[fused_reduction.At | None],
+    again: Sequence[window_loops.At | None],
 ) -> Tensor | None:
     """`until` in one loop; None where that is not worth it."""
     ends = _ends(windows, steps, truth, sides[1], past=past, lowest=lowest)
-    if ends is None or ends.each[:, 1].max() >= fused_reduction.WRITTEN_OUT:
+    if ends is None or ends.each[:, 1].max() >= window_loops.WRITTEN_OUT:
         return None
     left, right = (
         _cut(_laid(side, len(windows), steps), steps.length, ends.beyond) for side in sides
@@ -197,14 +197,14 @@ def _unrolled(
         if closed
         else (right, (holds, there))
     )
-    return fused_reduction.until(left, right, ends, lowest=lowest, at=at).reshape(
+    return window_loops.until(left, right, ends, lowest=lowest, at=at).reshape(
         len(windows), steps.places
     )
 
 
 def _ends(
     windows: Windows, steps: Steps, truth: Truth, like: Tensor, *, past: bool, lowest: bool
-) -> fused_reduction.Ends | None:
+) -> window_loops.Ends | None:
     """The windows on the reading's traces; None where there are none, or no steps."""
     if not windows.size or not steps.count:
         return None
@@ -212,18 +212,14 @@ def _ends(
         truth.beyond((int(first), int(last)), steps, like.dtype, lowest=lowest)
         for first, last in windows
     ]
-    return fused_reduction.ends_of(
-        np.column_stack([fused_reduction.spans(windows, steps.count), beyond]), like, past=past
+    return window_loops.ends_of(
+        np.column_stack([window_loops.spans(windows, steps.count), beyond]), like, past=past
     )
 
 
 def _steps_on(
-    values: Tensor,
-    again: fused_reduction.At | None,
-    rows: int,
-    steps: Steps,
-    beyond: Tensor | float,
-) -> fused_reduction.At:
+    values: Tensor, again: window_loops.At | None, rows: int, steps: Steps, beyond: Tensor | float
+) -> window_loops.At:
     """Values [R, B] some steps on, `beyond` where the trace is over: [R, n, T].
 
     `again`: evaluates them there.
@@ -298,7 +294,7 @@ def until(
     past: bool,
     closed: bool,
     lowest: bool = False,
-    again: Sequence[fused_reduction.At | None] = (None, None),
+    again: Sequence[window_loops.At | None] = (None, None),
 ) -> Tensor:
     """Max over t' in the window of min(right at t', min of left before t'), [R, B].
 

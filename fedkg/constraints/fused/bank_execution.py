@@ -7,9 +7,17 @@ parts of the batch, S slots, G registers, W places of a run. `frame` and `batch`
 
 from __future__ import annotations
 
+from fedkg.constraints.fused.elementwise_loops import (
+    accumulated,
+    copied,
+    filled,
+    gathered,
+    multiplied,
+    some,
+)
 from fedkg.constraints.fused.forward import length_of, run_forward
-from fedkg.constraints.fused.loops import accumulated, copied, filled, gathered, multiplied, some
-from fedkg.constraints.fused.memory_layout import (
+from fedkg.constraints.fused.gather_numbers import numbers_read
+from fedkg.constraints.fused.loop_arguments import (
     ASKED,
     CLIP,
     CODE,
@@ -43,9 +51,8 @@ from fedkg.constraints.fused.memory_layout import (
     ZERO,
 )
 from fedkg.constraints.fused.penalty_loops import SLOPES, paid, worth_of
-from fedkg.constraints.fused.reading import numbers_read
 from fedkg.constraints.fused.reverse import run_backward
-from fedkg.native.language import (
+from fedkg.native.kernel_language import (
     Bools,
     Double,
     Doubles,

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 if TYPE_CHECKING:
     from fedkg.constraints.batch_evaluation import BatchEvaluation
-    from fedkg.constraints.engine.banks import BankTensors
+    from fedkg.constraints.engine.bank_tensors import BankTensors
 
 
 class _Known(torch.autograd.Function):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.constraints.engine.traces import Lined, Traces, line_up
+from fedkg.constraints.engine.trace_alignment import Lined, Traces, line_up
 from fedkg.constraints.fused.bank_program import loops
 from fedkg.constraints.kernel_tensor_checks import is_plain
 

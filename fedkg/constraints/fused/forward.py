@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from fedkg.constraints.fused.loops import (
+from fedkg.constraints.fused.elementwise_loops import (
     add,
     add_number,
     copied,
@@ -28,7 +28,7 @@ from fedkg.constraints.fused.loops import (
     replaced,
     scaled,
 )
-from fedkg.constraints.fused.memory_layout import (
+from fedkg.constraints.fused.loop_arguments import (
     ABS,
     ADD,
     ADD_S,
@@ -99,7 +99,7 @@ from fedkg.constraints.fused.program import (
     PAST,
     STRICT,
 )
-from fedkg.native.language import Float, Floats, Ints, floats_at, ints_at, loop
+from fedkg.native.kernel_language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
 @loop

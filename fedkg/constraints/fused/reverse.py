@@ -7,8 +7,7 @@ it all, as in `engine`. Letters as in `forward`.
 
 from __future__ import annotations
 
-from fedkg.constraints.fused.forward import length_of, spread_out
-from fedkg.constraints.fused.loops import (
+from fedkg.constraints.fused.elementwise_loops import (
     accumulated,
     both_of,
     filled,
@@ -19,7 +18,8 @@ from fedkg.constraints.fused.loops import (
     second_of,
     some,
 )
-from fedkg.constraints.fused.memory_layout import (
+from fedkg.constraints.fused.forward import length_of, spread_out
+from fedkg.constraints.fused.loop_arguments import (
     ABS,
     ADD,
     ADD_S,
@@ -67,7 +67,7 @@ from fedkg.constraints.fused.memory_layout import (
     ZERO,
 )
 from fedkg.constraints.fused.program import EDGE_HIGH, MISSING, PAST, TO_LAST, TO_SECOND
-from fedkg.native.language import Float, Floats, Ints, floats_at, ints_at, loop
+from fedkg.native.kernel_language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
 @loop

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from fedkg.constraints.engine.structure import reads_output, split_guards
+from fedkg.constraints.engine.skeleton_properties import reads_output, split_guards
 from fedkg.constraints.fused.program import HAIR_UP, MISSING, NotFused, Op, Program
 from fedkg.constraints.fused.program_writer import Writing
-from fedkg.constraints.fused.robustness import connected, timed, verdict
+from fedkg.constraints.fused.robustness_program import connected, timed, verdict
 from fedkg.pack.formulas import (
     And,
     ClassIn,

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from fedkg.constraints.meaning.trace_grids import Timing, grids
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.formulas import Implies, Initially
-from fedkg.pack.numeric.grid import Grid
 from fedkg.pack.numeric.three_valued_logic import (
     Bool,
     Float,
@@ -27,6 +26,7 @@ from fedkg.pack.numeric.three_valued_logic import (
     finite,
     opposite,
 )
+from fedkg.pack.numeric.trace_grid import Grid
 from fedkg.pack.walk import everywhere, is_temporal
 
 BUDGET = 4_000_000

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import TableError
-from fedkg.pack.numeric.grid import Grid
+from fedkg.pack.numeric.trace_grid import Grid
 
 MOST = 10_000_000
 """A trace of few rows is not laid out to more steps than this; one of many rows to four times as

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import Plan
-from fedkg.constraints.binding.rule_values import InputNumbers, percent
-from fedkg.constraints.engine.banks import BankTensors
-from fedkg.constraints.projecting.linear import Linear, ends, factors
-from fedkg.projection.polytope_rows import UnitRows, unit_rows
+from fedkg.constraints.binding.rule_input_values import InputNumbers, percent
+from fedkg.constraints.engine.bank_tensors import BankTensors
+from fedkg.constraints.projecting.linear_comparisons import Linear, ends, factors
+from fedkg.projection.polytope_active_rows import UnitRows, unit_rows
 
 T = TypeVar("T")
 

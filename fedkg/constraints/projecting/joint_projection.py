@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import Plan
-from fedkg.constraints.binding.rule_values import InputNumbers
-from fedkg.constraints.engine.banks import BankTensors
+from fedkg.constraints.binding.rule_input_values import InputNumbers
+from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.projecting.coefficients import Sums, System, coefficients, system
 from fedkg.projection.polytope_gradient import nearest_points
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan, Plan
-from fedkg.constraints.binding.rule_values import InputNumbers, percent
-from fedkg.constraints.engine.banks import BankTensors
+from fedkg.constraints.binding.rule_input_values import InputNumbers, percent
+from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.projecting.coefficients import Sums
 from fedkg.constraints.projecting.joint_projection import sums_projected
-from fedkg.constraints.projecting.linear import (
+from fedkg.constraints.projecting.linear_comparisons import (
     Linear,
     ends,
     factors,

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import kernel, kernel_part
+from fedkg._internal.kernel_compilation import kernel, kernel_part
 from fedkg._internal.threads import run_in_parts
 from fedkg.constraints.fused.scratch import scratch_space
+from fedkg.constraints.specialised.bit_instructions import ones, reaching, reaching_number, shared
 from fedkg.constraints.specialised.bit_programs import ANY, EVERY, EVERY_MASK, WORD, Ints, Programs
-from fedkg.constraints.specialised.bits import ones, reaching, reaching_number, shared
 
 Numbers = NDArray[Any]  # float32 or float64
 Flags = NDArray[np.bool_]

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.specialised.client_thresholds import Clients, Fixed, Reach
+from fedkg.constraints.specialised.client_sets import Clients, Fixed, Reach
 
 Ints = NDArray[np.int64]
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from fedkg.constraints.binding.answers import shaped
 from fedkg.constraints.binding.batch import Batch
-from fedkg.constraints.binding.model_input_views import model_inputs
-from fedkg.constraints.binding.rule_values import (
+from fedkg.constraints.binding.model_answers import shaped
+from fedkg.constraints.binding.model_run_inputs import model_inputs
+from fedkg.constraints.binding.rule_input_values import (
     computing_dtype,
     in_units,
     output_numbers,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fedkg.constraints.engine.input_formula import InputFormula
-from fedkg.constraints.engine.structure import has_strict
+from fedkg.constraints.engine.skeleton_properties import has_strict
 from fedkg.pack.formulas import (
     And,
     AtLeast,

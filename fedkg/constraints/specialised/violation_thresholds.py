@@ -18,9 +18,9 @@ from torch import Tensor
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.input_formula import InputFormula
-from fedkg.constraints.engine.structure import largest
-from fedkg.constraints.specialised.client_thresholds import Clients, Fixed, Reach, joined
-from fedkg.constraints.specialised.folding import Folded
+from fedkg.constraints.engine.skeleton_properties import largest
+from fedkg.constraints.specialised.client_sets import Clients, Fixed, Reach, joined
+from fedkg.constraints.specialised.input_folding import Folded
 from fedkg.constraints.specialised.threshold_bisection import turning_points
 from fedkg.pack.formulas import And, ClassIn, Compare, Formula, Implies, Not, Or
 from fedkg.pack.terms import Call, Negate, Param, Product, Slot, Sum, Term

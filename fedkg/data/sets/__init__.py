@@ -10,7 +10,6 @@ from pathlib import Path
 from fedkg._internal.name_matching import nearest_name
 from fedkg.data.sets.bosch import generate_bosch, load_bosch
 from fedkg.data.sets.cmapss import generate_cmapss, load_cmapss
-from fedkg.data.sets.contract_tables import table_set
 from fedkg.data.sets.dataset import DataSet, Task
 from fedkg.data.sets.images import (
     CLOTHES,
@@ -21,10 +20,7 @@ from fedkg.data.sets.images import (
     load_fashion,
     load_mnist,
 )
-from fedkg.data.sets.scaled_dataset import StandardisedDataSet, standardise
-from fedkg.data.sets.series_windows import forecast_windows, labelled_windows, series
-from fedkg.data.sets.sumo import generate_sumo, load_sumo
-from fedkg.data.sets.tabular import (
+from fedkg.data.sets.public_tables import (
     generate_ai4i,
     generate_covtype,
     generate_secom,
@@ -32,6 +28,10 @@ from fedkg.data.sets.tabular import (
     load_covtype,
     load_secom,
 )
+from fedkg.data.sets.scaled_dataset import StandardisedDataSet, standardise
+from fedkg.data.sets.series_windows import forecast_windows, labelled_windows, series
+from fedkg.data.sets.sumo import generate_sumo, load_sumo
+from fedkg.data.sets.table_data_set import table_set
 from fedkg.data.sets.testbeds import (
     generate_hai,
     generate_skab,

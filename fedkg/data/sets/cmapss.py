@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.data.sets.dataset import DataSet, generator_source, repeat_names, seeded_generator
-from fedkg.data.sets.table_files import find_files, read_decompressed
+from fedkg.data.sets.numeric_table_reader import find_files, read_decompressed
 from fedkg.errors import TableError
 
 F64 = NDArray[np.float64]

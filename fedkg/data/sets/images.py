@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.data.sets.dataset import DataSet, draw_samples, generator_source, seeded_generator
-from fedkg.data.sets.table_files import find_files, read_decompressed
+from fedkg.data.sets.numeric_table_reader import find_files, read_decompressed
 from fedkg.errors import MissingExtra, TableError
 
 DIGITS = tuple("0123456789")

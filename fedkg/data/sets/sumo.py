@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from fedkg.data.sets.city_simulation import QUANTITIES, City, simulate_city
 from fedkg.data.sets.dataset import DataSet, generator_source, repeat_names, seeded_generator
-from fedkg.data.sets.table_files import read_columns
+from fedkg.data.sets.numeric_table_reader import read_columns
 from fedkg.data.sets.traffic import DAY
 from fedkg.errors import JobError, TableError
 

@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.data.sets.dataset import DataSet, generator_source, repeat_names, seeded_generator
-from fedkg.data.sets.table_files import Columns, find_files, read_columns, seconds_since_1970
+from fedkg.data.sets.numeric_table_reader import (
+    Columns,
+    find_files,
+    read_columns,
+    seconds_since_1970,
+)
 from fedkg.errors import TableError
 
 F64 = NDArray[np.float64]

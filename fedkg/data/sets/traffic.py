@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.data.sets.dataset import DataSet, generator_source, repeat_names, seeded_generator
-from fedkg.data.sets.table_files import (
+from fedkg.data.sets.numeric_table_reader import (
     find_files,
     read_columns,
     read_decompressed,

@@ -11,7 +11,6 @@ from typing import Literal
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
-from fedkg.federated.pcfedavg.averaged_model import AddAndAverage
 from fedkg.federated.pcfedavg.block_steps import (
     AllBlocks,
     AllBlockSteps,
@@ -22,6 +21,7 @@ from fedkg.federated.pcfedavg.block_steps import (
 )
 from fedkg.federated.pcfedavg.penalty import PenaltySchedule
 from fedkg.federated.pcfedavg.round_step_sizes import Equally, RoundNumbers
+from fedkg.federated.pcfedavg.running_average import AddAndAverage
 
 
 def pcfedavg(

@@ -26,15 +26,15 @@ from fedkg._internal.threads import run_in_parts
 from fedkg.errors import JobError
 from fedkg.federated.client.batches import Batches
 from fedkg.federated.client.gradient import MeanGradient
-from fedkg.federated.client.losses import (
+from fedkg.federated.client.optimisers import SGD
+from fedkg.federated.client.proximal import Proximal
+from fedkg.federated.client.task_losses import (
     BinaryCrossEntropy,
     CrossEntropy,
     KnownSquaredError,
     Loss,
     SquaredError,
 )
-from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.privacy.dp_sgd import ClippedGradient

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.client.client_settings import steps_for
+from fedkg.federated.client.per_client_settings import steps_for
 from fedkg.federated.executors.processes import Processes
 from fedkg.federated.executors.protocol import Executor, Work
 from fedkg.federated.executors.sequential import Sequential

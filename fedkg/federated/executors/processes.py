@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.federated.client.client_settings import steps_for
+from fedkg.federated.client.per_client_settings import steps_for
 from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.executors.stacked import Stacked
 from fedkg.federated.executors.worker import Answer, Task, unflat

@@ -25,7 +25,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.client.client_settings import steps_for
+from fedkg.federated.client.per_client_settings import steps_for
 from fedkg.federated.executors.protocol import Executor, Updates, Work
 from fedkg.federated.executors.shared_tensors import Plan, plan_of, put, seen
 from fedkg.federated.executors.worker import flat, unflat

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.client.batches import by_chance, plan
-from fedkg.federated.client.client_settings import batch_for, rate_for, steps_for
+from fedkg.federated.client.per_client_settings import batch_for, rate_for, steps_for
 from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.round_steps import Setting, Step

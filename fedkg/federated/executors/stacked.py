@@ -19,15 +19,15 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.client.batches import Batches, by_chance, plan
-from fedkg.federated.client.client_settings import batch_for, rate_for, steps_for
 from fedkg.federated.client.compiled_steps import compiled_steps_for, descended, side_by_side
+from fedkg.federated.client.per_client_settings import batch_for, rate_for, steps_for
 from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.round_steps import Outcome, Setting, Step
 from fedkg.federated.state import ServerState
+from fedkg.models.memory_footprint import footprint
 from fedkg.models.model_protocols import DifferentiatedModel, Params
 from fedkg.models.random_streams import Noise
-from fedkg.models.training_memory import footprint
 
 GATHERED = 1 << 20
 """Numbers of the pool's rows that are gathered at once: enough to hide the calls, few enough to

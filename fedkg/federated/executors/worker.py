@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.client.losses import Loss
+from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.client_state_store import FewRows
 from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.executors.shared_tensors import Plan, Room

@@ -24,7 +24,7 @@ from typing import Self
 
 from torch import Tensor
 
-from fedkg._internal.child_process import run_in_child, started_by_main_thread
+from fedkg._internal.parent_bound_process import run_in_child, started_by_main_thread
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.executors.protocol import Work

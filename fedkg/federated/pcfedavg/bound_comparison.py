@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.federated.client.client_settings import batch_for, steps_for
+from fedkg.federated.client.per_client_settings import batch_for, steps_for
 from fedkg.federated.executors.protocol import Work
-from fedkg.federated.pcfedavg.averaged_model import averaged
 from fedkg.federated.pcfedavg.block_steps import AllBlockSteps, TwoVectorSteps
 from fedkg.federated.pcfedavg.convergence_bounds import (
     certificate,
@@ -26,6 +25,7 @@ from fedkg.federated.pcfedavg.convergence_bounds import (
     measured,
 )
 from fedkg.federated.pcfedavg.round_step_sizes import RoundNumbers
+from fedkg.federated.pcfedavg.running_average import averaged
 from fedkg.federated.state import ServerState
 from fedkg.federated.theory.scfa_constants import client_gradients
 from fedkg.models.model_protocols import Params

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.federated.client_broadcast import per_client
+from fedkg.federated.per_client_broadcast import per_client
 from fedkg.models.model_protocols import Params
 from fedkg.models.random_streams import normal
 

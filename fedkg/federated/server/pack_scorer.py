@@ -12,15 +12,15 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from fedkg.constraints.binding.model_input_views import Keys, Previous
+from fedkg.constraints.binding.model_run_inputs import Keys, Previous
 from fedkg.constraints.module import ConstraintModule, ConstraintWarning
-from fedkg.constraints.scorer import Probe
+from fedkg.constraints.probe_scores import Probe
 from fedkg.federated.device_transfer import on_device
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.models.batched_products import has_compiled_loops
+from fedkg.models.memory_footprint import Footprint, footprint
 from fedkg.models.mlp import MLP
 from fedkg.models.model_protocols import Model, Params
-from fedkg.models.training_memory import Footprint, footprint
 
 SINGLE_ROWS = "it compares rows, and probe rows are independent"
 """Why a rule about several rows or steps is not evaluated on a probe."""
@@ -90,7 +90,7 @@ class PackScorer:
             and has_compiled_loops(first)
             and len({value.dtype for value in params.values()}) == 1
         ):
-            from fedkg.models.loops.shared_rows import evaluate_shared_rows
+            from fedkg.models.loops.shared_row_outputs import evaluate_shared_rows
 
             assert isinstance(self._model, MLP)
             return self._scored(evaluate_shared_rows(self._model, params, x))

@@ -14,13 +14,13 @@ import warnings
 import torch
 from torch import Tensor
 
-from fedkg.constraints.binding.model_input_views import Keys
+from fedkg.constraints.binding.model_run_inputs import Keys
 from fedkg.constraints.module import ConstraintModule, ConstraintWarning
 from fedkg.federated.device_transfer import on_device
 from fedkg.federated.server.pack_scorer import MEMORY, PackScorer, scored_rows
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
+from fedkg.models.memory_footprint import footprint
 from fedkg.models.model_protocols import Model, Params
-from fedkg.models.training_memory import footprint
 
 
 class TraceScorer:

@@ -10,7 +10,7 @@ import numpy as np
 from fedkg.errors import KnowledgeError
 from fedkg.pack import Bank
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal
-from fedkg.pack.linear import linear_in_slots
+from fedkg.pack.term_linearity import linear_in_slots
 from fedkg.pack.walk import Renumbering, renumbered, sides
 
 

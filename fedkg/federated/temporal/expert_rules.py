@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout
-from fedkg.constraints.engine.structure import reads_output
+from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.errors import HorizonError, LayoutError, SetError
 from fedkg.federated.temporal.conjunction import conjunction
 from fedkg.mining.trace_channels import layout_positions

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout, OutputLayout, outputs_of
-from fedkg.constraints.engine.structure import reads_output
+from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.constraints.module import ConstraintModule
 from fedkg.constraints.report import ConstraintReport
 from fedkg.errors import JobError
@@ -24,8 +24,8 @@ from fedkg.federated.round_steps import Step
 from fedkg.federated.server.pack_scorer import scored_rows
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.federated.temporal.properties import as_traces
+from fedkg.models.memory_footprint import footprint
 from fedkg.models.model_protocols import Model, Params
-from fedkg.models.training_memory import footprint
 from fedkg.pack import Pack
 
 MEMORY = 256 << 20

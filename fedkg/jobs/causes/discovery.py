@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import JobError
-from fedkg.granger.centralised import centralised
+from fedkg.granger.centralised_var import centralised
 from fedkg.granger.effects import Reached, edges, reach_of
 from fedkg.granger.identifiability import Reading, readings
 from fedkg.granger.instrumental_variables import under_noise

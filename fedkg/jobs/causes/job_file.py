@@ -16,7 +16,7 @@ from fedkg.jobs.schema.causal_learning import Learning
 from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job_reader import format_field_errors, group_by_field, read_job_text
 from fedkg.jobs.schema.overrides import apply_overrides
-from fedkg.jobs.schema.section import Count, Fraction, Name, Positive, Section, Share, SiteName
+from fedkg.jobs.schema.section_base import Count, Fraction, Name, Positive, Section, Share, SiteName
 
 Period = Annotated[int, Field(ge=2)]
 

@@ -48,7 +48,7 @@ def learn_causes(section: Learning, series: Series) -> tuple[Learnt, str]:
         )
     else:
         from fedkg.federated.device_transfer import device_named
-        from fedkg.granger.chunks import learn_in_chunks
+        from fedkg.granger.chunked_learning import learn_in_chunks
 
         device = device_named(section.device, "learning.device")
         found = learn_in_chunks(

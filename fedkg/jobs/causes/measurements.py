@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg.data.sets.time_range import time_range_of_rows, time_range_of_times
+from fedkg.data.sets.time_range_text import time_range_of_rows, time_range_of_times
 from fedkg.errors import JobError, TableError
 from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.state_extraction import Measured

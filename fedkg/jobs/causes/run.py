@@ -20,7 +20,7 @@ from fedkg._internal.safe_text import escape_csv_cell
 from fedkg.errors import JobError, MissingExtra, Stopped
 from fedkg.graphs import EndpointFetch
 from fedkg.jobs.causes.discovery import Discovery, discover_causes
-from fedkg.jobs.causes.discovery_results import (
+from fedkg.jobs.causes.discovery_output import (
     describe_discovery,
     discovery_document,
     edge_rows,

@@ -12,8 +12,8 @@ from fedkg.jobs.comparison.mean_interval import mean_interval
 from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
 from fedkg.jobs.comparison.site_spread import spread_over_sites
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, MEASURES, Measure
-from fedkg.jobs.trials import TrialConfig, trial_title
-from fedkg.violation_zones import classify_rate, describe_rate
+from fedkg.jobs.trial_expansion import TrialConfig, trial_title
+from fedkg.violation_rate_zones import classify_rate, describe_rate
 
 Line = Mapping[str, str]
 """A row of a CSV file of the run folder."""

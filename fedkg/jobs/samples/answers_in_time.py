@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.data.sets import StandardisedDataSet
-from fedkg.jobs.data_checks import TableCounts, count_on_tables, row_name, site_frames
-from fedkg.jobs.samples.samples import Index, Samples
+from fedkg.jobs.samples.sample_preparation import Index, Samples
+from fedkg.jobs.table_rule_evaluation import TableCounts, count_on_tables, row_name, site_frames
 from fedkg.pack import Pack
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedkg.data.sets import StandardisedDataSet
 from fedkg.jobs.samples.knowledge_inputs import append_columns
-from fedkg.jobs.samples.samples import Index
+from fedkg.jobs.samples.sample_preparation import Index
 
 SCALING_BLOCK = 1 << 22
 """Numbers that are scaled at a time."""

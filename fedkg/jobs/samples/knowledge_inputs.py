@@ -22,7 +22,7 @@ from fedkg.jobs.schema.model_section import Inject
 from fedkg.knowledge import allowed_classes, allowed_interval, predictions
 from fedkg.models import Model
 from fedkg.pack import Column, DataContract, Pack
-from fedkg.pack.knowledge import KnowledgeModel
+from fedkg.pack.knowledge_models import KnowledgeModel
 
 F64 = NDArray[np.float64]
 

@@ -26,36 +26,34 @@ from fedkg.federated.server.trace_scorer import TraceScorer
 from fedkg.federated.temporal.forecast_rules import about_outputs
 from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
+from fedkg.jobs.chronological_holdout import consecutive_traces, horizon_of
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
-from fedkg.jobs.data_checks import check_data_set
 from fedkg.jobs.folder import Row
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.parameter_set_distances import trial_sets
 from fedkg.jobs.predicted_output import choose_output
-from fedkg.jobs.row_order import consecutive_traces, horizon_of
-from fedkg.jobs.rules_alone import (
+from fedkg.jobs.rules_only_baseline import (
     RulesAlone,
     classes_control,
     detection_control,
     forecast_control,
     regression_control,
 )
-from fedkg.jobs.samples.causal_state_inputs import AugmentedSamples, augment_samples
 from fedkg.jobs.samples.inputs import ModelInputs, build_inputs
 from fedkg.jobs.samples.knowledge_inputs import (
     category_codes,
     knowledge_columns,
     note_excluded_labels,
 )
-from fedkg.jobs.samples.sample_rules import (
+from fedkg.jobs.samples.rules_on_samples import (
     SampleRules,
     build_sample_rules,
     input_layout,
     is_flattened,
 )
-from fedkg.jobs.samples.sample_trial import SampleTrial
-from fedkg.jobs.samples.samples import (
+from fedkg.jobs.samples.sample_preparation import (
     SERVER,
     TEST,
     TRAIN,
@@ -70,14 +68,16 @@ from fedkg.jobs.samples.samples import (
     site_timing,
     split_samples,
 )
+from fedkg.jobs.samples.sample_trial import SampleTrial
+from fedkg.jobs.samples.state_augmentation import AugmentedSamples, augment_samples
 from fedkg.jobs.samples.task_metrics import compute_figures, constant_answer_figure, task_loss
-from fedkg.jobs.samples.trust_selection import select_trust
+from fedkg.jobs.samples.trust_level_selection import select_trust
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.jobs.schema.privacy_coverage import describe_unprotected
-from fedkg.jobs.set_distances import trial_sets
 from fedkg.jobs.site_split import describe_splits
-from fedkg.jobs.tables.table_data import corrupt_labels
+from fedkg.jobs.table_rule_evaluation import check_data_set
+from fedkg.jobs.tables.table_preparation import corrupt_labels
 from fedkg.jobs.training import (
     build_trial_algorithm,
     note_missing_sets,
@@ -85,7 +85,7 @@ from fedkg.jobs.training import (
     positive_weight,
     trial_settings,
 )
-from fedkg.jobs.trials import TrialConfig, algorithm_section
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.learned_knowledge import TimeRange
 from fedkg.models import Model
 from fedkg.pack import Pack

@@ -23,17 +23,17 @@ from fedkg.federated.problem import pool
 from fedkg.federated.temporal.forecast_scores import Kept
 from fedkg.federated.temporal.forecast_scores import judged as judged_properties
 from fedkg.federated.temporal.shared_samples import Inferred
-from fedkg.federated.temporal.used_inferences import used_properties
+from fedkg.federated.temporal.used_properties import used_properties
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
+from fedkg.jobs.parameter_set_distances import set_distance_rows
 from fedkg.jobs.result_rows import site_row, with_cases
 from fedkg.jobs.samples.answers_in_time import AnswersInTime, evaluate_answers
 from fedkg.jobs.samples.inputs import ModelInputs
-from fedkg.jobs.samples.sample_rules import SampleRules, Verdicts, rule_rows
-from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
+from fedkg.jobs.samples.rules_on_samples import SampleRules, Verdicts, rule_rows
+from fedkg.jobs.samples.sample_preparation import SERVER, TEST, Index, Samples
 from fedkg.jobs.samples.task_metrics import compute_figures, mean_figures
-from fedkg.jobs.set_distances import set_distance_rows
-from fedkg.jobs.trials import TrialConfig, algorithm_section
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.learned_knowledge import CausalEdge, TimeRange
 from fedkg.models import Params
 from fedkg.pack import Pack

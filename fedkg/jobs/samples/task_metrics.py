@@ -12,11 +12,11 @@ from torch import Tensor
 
 from fedkg.data.sets import StandardisedDataSet
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy
-from fedkg.federated.client.losses import KnownSquaredError, Loss
+from fedkg.federated.client.task_losses import KnownSquaredError, Loss
 from fedkg.federated.metrics import Detection, accuracy, detection
 from fedkg.jobs.comparison_metric import MEASURES, f1_of_constant_alarm
 from fedkg.jobs.samples.inputs import ModelInputs
-from fedkg.jobs.samples.samples import Index
+from fedkg.jobs.samples.sample_preparation import Index
 from fedkg.models import Model, Params, predict
 
 PREDICTION_BATCH = 512

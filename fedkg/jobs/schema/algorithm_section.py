@@ -18,9 +18,9 @@ from fedkg.algorithm_compatibility import (
     find_contradictions,
     format_contradictions,
 )
-from fedkg.jobs.schema.presets import PRESETS
-from fedkg.jobs.schema.section import Count, Positive, Section, Share, Value
-from fedkg.jobs.schema.site_constraints import Agents, ParameterSets, PropertyClusters
+from fedkg.jobs.schema.algorithm_presets import PRESETS
+from fedkg.jobs.schema.property_and_parameter_sets import Agents, ParameterSets, PropertyClusters
+from fedkg.jobs.schema.section_base import Count, Positive, Section, Share, Value
 
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from fedkg.jobs.schema.section import Count, DeviceName, Positive, Section, SiteName
+from fedkg.jobs.schema.section_base import Count, DeviceName, Positive, Section, SiteName
 
 
 class Learning(Section):

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg.data.sets import DATA_SETS
-from fedkg.jobs.schema.section import Count, Fraction, Positive, Section
+from fedkg.jobs.schema.section_base import Count, Fraction, Positive, Section
 
 TABLE_SET = "table"
 """The value of `data.set` for a table with a data contract."""

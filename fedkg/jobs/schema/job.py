@@ -13,11 +13,11 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from fedkg.jobs.schema.algorithm_section import Algorithm
-from fedkg.jobs.schema.causal_state_section import Augmentation
+from fedkg.jobs.schema.augmentation_section import Augmentation
 from fedkg.jobs.schema.data_section import Data, Site
 from fedkg.jobs.schema.model_section import Model
 from fedkg.jobs.schema.privacy_section import Privacy
-from fedkg.jobs.schema.section import (
+from fedkg.jobs.schema.section_base import (
     Count,
     DeviceName,
     Name,

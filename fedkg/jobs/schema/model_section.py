@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fedkg.jobs.schema.section import Count, Section, Share, Value, Width
+from fedkg.jobs.schema.section_base import Count, Section, Share, Value, Width
 
 Kind = Literal[
     "mlp", "softmax", "lenet5", "cnn", "rnn", "gru", "lstm", "transformer", "tabnet", "module"

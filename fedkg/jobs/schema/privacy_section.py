@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fedkg.jobs.schema.section import Positive, Section, Share
+from fedkg.jobs.schema.section_base import Positive, Section, Share
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 

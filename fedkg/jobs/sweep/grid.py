@@ -18,7 +18,7 @@ from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job, read_job_text
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
-from fedkg.jobs.trials import plan_trials
+from fedkg.jobs.trial_expansion import plan_trials
 
 MAX_CELLS = 1000
 """Largest number of jobs in a grid; more are usually a typing error."""

@@ -14,8 +14,8 @@ from fedkg.jobs.comparison.mean_interval import mean_interval
 from fedkg.jobs.comparison.summary import Result, summarise_seeds
 from fedkg.jobs.folder import RESULTS, RunFolder
 from fedkg.jobs.sweep.grid import Cell
-from fedkg.jobs.sweep.plan import merge_setting
-from fedkg.violation_zones import classify_rate
+from fedkg.jobs.sweep.stored_plan import merge_setting
+from fedkg.violation_rate_zones import classify_rate
 
 Key = tuple[tuple[tuple[str, str], ...], str, str]
 """Setting, corrupted site, algorithm."""

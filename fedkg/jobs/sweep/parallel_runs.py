@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from fedkg._internal.child_process import run_in_child, started_by_main_thread
+from fedkg._internal.parent_bound_process import run_in_child, started_by_main_thread
 from fedkg.errors import Stopped
 from fedkg.federated.executors.worker_pool import ignore_sigint
 from fedkg.jobs.events import Event
@@ -149,7 +149,7 @@ def run_cell_in_child(
         os.sched_setaffinity(0, share)  # the run derives its workers and threads from this
     import torch
 
-    from fedkg.jobs.sweep.plan import read_plan
+    from fedkg.jobs.sweep.stored_plan import read_plan
     from fedkg.jobs.sweep.sweep import run_cell
 
     torch.set_num_threads(len(share))

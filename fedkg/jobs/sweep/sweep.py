@@ -16,13 +16,14 @@ from typing import Any
 
 from fedkg.errors import FedkgError, JobError, MissingExtra, Stopped, UsageError
 from fedkg.jobs import unevaluated_rules
+from fedkg.jobs.checksum_log import LOG
 from fedkg.jobs.code_trust import require_trust
-from fedkg.jobs.comparison.noise_diagnosis import (
+from fedkg.jobs.comparison.paired_differences import describe_setting_differences
+from fedkg.jobs.comparison.privacy_noise_diagnosis import (
     ProtectedTrial,
     explain_lost_training,
     protected_trials,
 )
-from fedkg.jobs.comparison.paired_differences import describe_setting_differences
 from fedkg.jobs.comparison.privacy_spending import describe_privacy
 from fedkg.jobs.comparison.site_spread import describe_local_training
 from fedkg.jobs.comparison.summary import Result, describe_comparison
@@ -37,15 +38,14 @@ from fedkg.jobs.folder import (
     RunFolder,
     next_free_folder,
 )
-from fedkg.jobs.run_log import LOG
 from fedkg.jobs.runner import RUNS_FOLDER, resume, run_job
 from fedkg.jobs.schema.job_differences import list_differences
 from fedkg.jobs.sweep.grid import Axis, Cell, expand_grid
 from fedkg.jobs.sweep.merged_results import comparison_csv, merge_results
 from fedkg.jobs.sweep.parallel_runs import CellListener, run_in_parallel
-from fedkg.jobs.sweep.plan import CELLS, is_sweep, read_plan
+from fedkg.jobs.sweep.stored_plan import CELLS, is_sweep, read_plan
 from fedkg.jobs.training import require_devices
-from fedkg.jobs.trials import plan_trials
+from fedkg.jobs.trial_expansion import plan_trials
 from fedkg.jobs.unused_settings import find_untrained_algorithms
 
 

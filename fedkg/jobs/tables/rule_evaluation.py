@@ -14,20 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, Timing, columns, evaluate_bank, logit
-from fedkg.constraints.engine.structure import reads_output
+from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.data import Frame
 from fedkg.errors import JobError
 from fedkg.evaluation import table_values
 from fedkg.evaluation.row_explanation import example
+from fedkg.evaluation.table_timing import steps_before
 from fedkg.evaluation.tally import least_margin
-from fedkg.evaluation.trace_steps import steps_before
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.federated.server.trace_scorer import TraceScorer
-from fedkg.jobs.data_checks import row_name
-from fedkg.jobs.folder import Row
-from fedkg.jobs.hard_rule_answers import HardRules
-from fedkg.jobs.result_rows import RuleCounts, rule_row
-from fedkg.jobs.row_order import (
+from fedkg.jobs.chronological_holdout import (
     ROW_COLUMN,
     SITE_COLUMN,
     compares_rows,
@@ -35,7 +31,11 @@ from fedkg.jobs.row_order import (
     horizon_of,
     row_timing,
 )
-from fedkg.jobs.tables.table_data import WHOLE_TABLE, TableData
+from fedkg.jobs.folder import Row
+from fedkg.jobs.hard_rule_answers import HardRules
+from fedkg.jobs.result_rows import RuleCounts, rule_row
+from fedkg.jobs.table_rule_evaluation import row_name
+from fedkg.jobs.tables.table_preparation import WHOLE_TABLE, TableData
 from fedkg.jobs.unevaluated_rules import COMPARES_ROWS
 from fedkg.models import Model, Params
 from fedkg.pack import Bank, DataContract, Implies

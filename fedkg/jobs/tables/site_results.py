@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.data.partition import positions_by_owner
+from fedkg.jobs.chronological_holdout import SITE_COLUMN
 from fedkg.jobs.folder import Row
 from fedkg.jobs.result_rows import site_row
-from fedkg.jobs.row_order import SITE_COLUMN
 from fedkg.jobs.samples.task_metrics import detection_figures
 from fedkg.jobs.site_split import assign_by_class
 from fedkg.jobs.tables.rule_evaluation import RowTally
-from fedkg.jobs.tables.table_data import SiteRows, TableData, binary_labels
+from fedkg.jobs.tables.table_preparation import SiteRows, TableData, binary_labels
 from fedkg.jobs.training import HeldOut, predict_test_rows
-from fedkg.jobs.trials import TrialConfig
+from fedkg.jobs.trial_expansion import TrialConfig
 from fedkg.models import Model, Params
 
 Index = NDArray[np.int64]

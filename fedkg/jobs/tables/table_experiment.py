@@ -12,15 +12,14 @@ from fedkg.constraints import ConstraintModule
 from fedkg.federated import Algorithm, Problem, Scorer, Settings
 from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of, f1_of_constant_alarm
-from fedkg.jobs.data_checks import check_tables
 from fedkg.jobs.folder import Row
 from fedkg.jobs.hard_rule_answers import hard_rules
 from fedkg.jobs.model_graphs import GraphCache
-from fedkg.jobs.rules_alone import RulesAlone, detection_control
+from fedkg.jobs.parameter_set_distances import set_distance_rows, trial_sets
+from fedkg.jobs.rules_only_baseline import RulesAlone, detection_control
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.set_distances import set_distance_rows, trial_sets
 from fedkg.jobs.site_split import describe_splits
-from fedkg.jobs.tables.probe import probe_rows
+from fedkg.jobs.table_rule_evaluation import check_tables
 from fedkg.jobs.tables.rule_evaluation import (
     constraint_module,
     empty_tally,
@@ -29,8 +28,9 @@ from fedkg.jobs.tables.rule_evaluation import (
     row_codes,
     rule_table,
 )
+from fedkg.jobs.tables.server_probe_rows import probe_rows
 from fedkg.jobs.tables.site_results import site_result_rows
-from fedkg.jobs.tables.table_data import (
+from fedkg.jobs.tables.table_preparation import (
     SiteRows,
     TableData,
     binary_labels,
@@ -49,7 +49,7 @@ from fedkg.jobs.training import (
     note_projection,
     trial_settings,
 )
-from fedkg.jobs.trials import TrialConfig, algorithm_section
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.learned_knowledge import TimeRange
 from fedkg.models import Model, Params
 from fedkg.pack import Pack

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from fedkg.models.loops.matrix_products import add, fill, multiply, sigmoids, tanhs
 from fedkg.models.loops.primitives import fused
-from fedkg.native.language import Floats, loop, to_float
+from fedkg.native.kernel_language import Floats, loop, to_float
 
 
 @loop

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.threads import run_in_parts
-from fedkg.models.loops.sum_kernels import BESIDE, BLOCK, add_weighted, totals
+from fedkg.models.loops.client_sum_kernels import BESIDE, BLOCK, add_weighted, totals
 from fedkg.native.library import Library
 
 LEAST = 1 << 17

@@ -25,9 +25,9 @@ from fedkg.models.loops.matrix_products import fill, multiply, shifted
 from fedkg.models.loops.pooling import pool, unpool
 from fedkg.models.loops.primitives import lanes
 from fedkg.models.loops.sample_norms import clip_factor, sum_of_squares
-from fedkg.models.loops.sparse_convolution import N, channels_last, sparse_backward
+from fedkg.models.loops.sparse_convolution_gradient import N, channels_last, sparse_backward
 from fedkg.models.loops.transposes import transpose
-from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
+from fedkg.native.kernel_language import Doubles, Float, Floats, Ints, loop, to_float
 
 COUNT, MEAN, SAMPLE, ROOM, FIRST = range(5)
 """Positions in `images`: number of convolutions, flag for mean pooling, F, workspace numbers per

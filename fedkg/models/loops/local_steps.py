@@ -30,10 +30,10 @@ from fedkg.models.loops.dense_layers import (
     step_down,
 )
 from fedkg.models.loops.matrix_products import fill
-from fedkg.models.loops.normal_kernels import BLOCK, SITE, disturb
 from fedkg.models.loops.primitives import lanes, number
+from fedkg.models.loops.random_normal_kernels import BLOCK, SITE, disturb
 from fedkg.models.loops.sample_norms import add_clipped, clip_factors, measure
-from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
+from fedkg.native.kernel_language import Doubles, Float, Floats, Ints, loop, to_float
 
 
 @loop

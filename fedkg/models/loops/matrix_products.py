@@ -30,7 +30,7 @@ from fedkg.models.loops.primitives import (
     two_masked,
     two_masked_gathered,
 )
-from fedkg.native.language import Float, Floats, Ints, loop, to_float
+from fedkg.native.kernel_language import Float, Floats, Ints, loop, to_float
 
 DEEP = 320
 """Rows of the right matrix per pass: at the width of a tile they fit the L1 cache."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.threads import run_in_parts
-from fedkg.models.loops import normal_kernels
+from fedkg.models.loops import random_normal_kernels
 from fedkg.native.library import Library
 
 LEAST = 1 << 15
@@ -21,7 +21,7 @@ LEAST = 1 << 15
 @cache
 def _library(dtype: torch.dtype) -> Library:
     """The loop in float32 or float64; compiled on first use on this machine."""
-    return Library((normal_kernels.normals,), single=dtype == torch.float32)
+    return Library((random_normal_kernels.normals,), single=dtype == torch.float32)
 
 
 def normal(keys: Tensor, count: int, scale: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def normal(keys: Tensor, count: int, scale: Tensor) -> Tensor:
     library = _library(scale.dtype)
 
     def part(start: int, stop: int) -> None:
-        spare = scale.new_empty(2 * normal_kernels.BLOCK)
+        spare = scale.new_empty(2 * random_normal_kernels.BLOCK)
         library.normals(
             start, stop, count, keys.data_ptr(), scale.data_ptr(), out.data_ptr(), spare.data_ptr()
         )

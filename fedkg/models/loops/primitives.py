@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 
-from fedkg.native.language import LLVMFunction
-from fedkg.native.typed_values import literal
+from fedkg.native.kernel_language import LLVMFunction
+from fedkg.native.llvm_values import literal
 
 VECTOR = 64
 """Bytes of a tile's row."""

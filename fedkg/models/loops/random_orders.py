@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.threads import run_in_parts
-from fedkg.models.loops.order_kernels import draw_cohort, keys_of, plan_steps
+from fedkg.models.loops.random_order_kernels import draw_cohort, keys_of, plan_steps
 from fedkg.native.library import Library
 
 LEAST = 1 << 15

@@ -26,7 +26,7 @@ from fedkg.models.loops.dense_layers import (
     backward_inputs,
 )
 from fedkg.models.loops.matrix_products import add, fill, multiply
-from fedkg.native.language import Double, Doubles, Float, Floats, Ints, loop, to_float
+from fedkg.native.kernel_language import Double, Doubles, Float, Floats, Ints, loop, to_float
 
 RUN = 64
 """Number of partial sums of squares: for vector instructions, and for fewer rounding errors than

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedkg_compiler.diagnostics import CODES, pages
+from fedkg_compiler.diagnostics import CODES, code_registry
 from fedkg_compiler.syntax import parse
 
 SYNTAX = {code for code in CODES if code < "FKG100"}
@@ -39,7 +39,7 @@ def test_the_example_of_a_syntax_page_fails_and_its_mend_is_clean(code: str) -> 
 
 
 def test_every_file_of_the_folder_is_a_page() -> None:
-    folder = Path(pages.__file__).parent / "codes"
+    folder = Path(code_registry.__file__).parent / "codes"
     assert sorted(path.name for path in folder.iterdir()) == [f"{code}.md" for code in CODES]
     for code in CODES:
         text = (folder / f"{code}.md").read_text(encoding="utf-8")

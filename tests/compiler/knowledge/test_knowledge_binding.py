@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from fedkg.knowledge import allowed_classes, allowed_interval, predictions
 from fedkg.pack import Pack, read_pack
-from fedkg.pack.knowledge import KnowledgeModel
+from fedkg.pack.knowledge_models import KnowledgeModel
 from fedkg_compiler.driver import compile_rules
 
 HEAD = """\

@@ -11,7 +11,7 @@ import pytest
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.knowledge import predictions
-from fedkg_compiler.compilation import Compilation
+from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.driver import compile_rules
 
 HEAD = (

@@ -20,8 +20,8 @@ from fedkg.learned_knowledge import (
     Precedence,
     RuleEvidence,
 )
+from fedkg_compiler.learned.candidate_formatting import rounded
 from fedkg_compiler.learned.candidates import proposed
-from fedkg_compiler.learned.rule_text import rounded
 from fedkg_compiler.learned.to_rdf import turtle
 from fedkg_compiler.syntax.parser import parse
 

@@ -16,8 +16,8 @@ from tries import tries
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology import Catalog, Graph, Iri, Literal, Quantity, load_graph
-from fedkg_compiler.ontology.pattern_grammar import first_slip
-from fedkg_compiler.ontology.pattern_tokens import tokens
+from fedkg_compiler.ontology.pattern_syntax_check import first_slip
+from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
 from fedkg_compiler.ontology.standard_vocabularies import XSD
 
 

@@ -6,7 +6,7 @@ import pytest
 from graph_cases import HERE, PLANT, header
 
 from fedkg_compiler.ontology import Catalog, load_graph
-from fedkg_compiler.ontology.unit_names import units_meant
+from fedkg_compiler.ontology.qudt_abbreviations import units_meant
 
 NAMES = ("PA", "KiloPA", "MegaPA", "MilliPA", "BAR", "DEG_C", "KiloGM-PER-M3", "MilliM", "M")
 

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.pack import And, Known, Or
-from fedkg_compiler.binding.name_readings import NOWHERE
-from fedkg_compiler.passes.fold import joined
-from fedkg_compiler.shacl import logic
+from fedkg_compiler.binding.resolved_names import NOWHERE
+from fedkg_compiler.passes.connective_folding import joined
+from fedkg_compiler.shacl import shape_conditions
 
 PACK: tuple[Any, Any, Callable[[int], Any]] = (And, Or, lambda i: Known(slot=i))
 SHAPES: tuple[Any, Any, Callable[[int], Any]] = (
-    logic.All,
-    logic.Any,
-    lambda i: logic.Has(logic.Observed(property=str(i), place=NOWHERE)),
+    shape_conditions.All,
+    shape_conditions.Any,
+    lambda i: shape_conditions.Has(shape_conditions.Observed(property=str(i), place=NOWHERE)),
 )
 
 trees = st.recursive(

@@ -14,10 +14,10 @@ from fedkg.evaluation.witness_verdict import replay
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.reason import Verdict, reason
+from fedkg_compiler.reason.bound_row_table import RowTable
 from fedkg_compiler.reason.bounds import find_bounds
 from fedkg_compiler.reason.budget import Budget
-from fedkg_compiler.reason.difference import differences
-from fedkg_compiler.reason.rows import RowTable
+from fedkg_compiler.reason.pack_difference import differences
 from fedkg_compiler.reason.search import Condition, Search
 
 SIGNALS = "".join(f"signal {name} in dimensionless span 0 .. 10\n" for name in "abcd")

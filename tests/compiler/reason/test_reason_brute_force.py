@@ -39,7 +39,7 @@ from fedkg.pack import (
 )
 from fedkg.pack.contract import TRUTHS
 from fedkg_compiler.reason import reason
-from fedkg_compiler.reason.difference import differences
+from fedkg_compiler.reason.pack_difference import differences
 
 NUMBERS = tuple(Column(name=name, source=name, span=(0.0, 4.0)) for name in ("x", "y"))
 ANSWERS = tuple(

@@ -29,8 +29,8 @@ from fedkg.pack import (
     Term,
 )
 from fedkg_compiler.reason.box_contraction import Narrowed, contract
+from fedkg_compiler.reason.formula_evaluation import Scope, truth
 from fedkg_compiler.reason.interval_truth import Sides, certain
-from fedkg_compiler.reason.truth import Scope, truth
 
 POINTS = 4000
 UNARY = ("abs", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil", "round")

@@ -11,9 +11,9 @@ from test_reason_bent import bank_and_row, compiled, confirm
 
 from fedkg.evaluation.witness_verdict import replay
 from fedkg_compiler.reason import reason
+from fedkg_compiler.reason.bound_row_table import RowTable
 from fedkg_compiler.reason.bounds import find_bounds
 from fedkg_compiler.reason.budget import Budget
-from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.search import Search
 
 SIGNALS = "".join(f"signal {name} in dimensionless span 0 .. 10\n" for name in "efgh")

@@ -18,8 +18,8 @@ from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.reason import Witness, reason
+from fedkg_compiler.reason.bound_row_table import RowTable
 from fedkg_compiler.reason.budget import Budget
-from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.trace_witnesses import WholeTraces
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "rules" / "examples").glob("*.fkg"))

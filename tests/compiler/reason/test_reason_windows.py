@@ -14,7 +14,7 @@ from tries import tries
 
 from fedkg.evaluation.witness_verdict import replay
 from fedkg.pack import Pack
-from fedkg_compiler.reason.difference import RuleDifference, differences
+from fedkg_compiler.reason.pack_difference import RuleDifference, differences
 
 SIGNALS = "signal x in bar span 0 .. 10\nsignal y in bar\n"
 

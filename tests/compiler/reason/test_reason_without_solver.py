@@ -18,7 +18,7 @@ from fedkg.pack import Bank, ClassIn, Pack
 from fedkg.pack.walk import ROWS, everywhere
 from fedkg_compiler import compile_rules
 from fedkg_compiler.reason import Budget, reason
-from fedkg_compiler.reason.truth import Scope, truth
+from fedkg_compiler.reason.formula_evaluation import Scope, truth
 from fedkg_compiler.reason.witness_search import Shown, Trials
 
 SIGNALS = """\
@@ -182,8 +182,8 @@ def test_a_value_shows_that_more_rules_go_together_than_are_looked_at_at_once() 
 @tries(12)
 @given(small_packs(), st.integers(0, 3))
 def test_every_value_that_is_kept_is_kept_by_the_interpreter(pack: Pack, number: int) -> None:
+    from fedkg_compiler.reason.bound_row_table import RowTable
     from fedkg_compiler.reason.bounds import find_bounds
-    from fedkg_compiler.reason.rows import RowTable
     from fedkg_compiler.reason.trial_point_layout import RowLayout
 
     table = RowTable(pack)

@@ -9,8 +9,8 @@ import pytest
 from fedkg.pack import Pack
 from fedkg_compiler.driver import compile_rules
 from fedkg_compiler.reason import reason
-from fedkg_compiler.reason.describe import describe
 from fedkg_compiler.reason.requirement_text import clause
+from fedkg_compiler.reason.rule_description import describe
 from fedkg_compiler.reason.verdict import RowRef, Verdict
 from fedkg_compiler.reason.verdict_diagnostics import diagnostics_of
 

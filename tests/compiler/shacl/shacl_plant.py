@@ -18,7 +18,7 @@ from fedkg.evaluation.violations import violations
 from fedkg.pack import Pack
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
-from fedkg_compiler.compilation import Compilation
+from fedkg_compiler.compilation_result import Compilation
 
 PLANT, SH = Namespace("https://example.org/plant#"), Namespace("http://www.w3.org/ns/shacl#")
 HEAD = """

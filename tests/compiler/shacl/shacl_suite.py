@@ -22,7 +22,7 @@ from shared import SHARED
 from fedkg.evaluation import evaluate
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
-from fedkg_compiler.compilation import Compilation
+from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.shacl import quiet
 from fedkg_compiler.shacl.rdf_tables import FOCUS, class_table, read_subjects
 

@@ -12,7 +12,7 @@ from fedkg.evaluation import evaluate
 from fedkg.evaluation.violations import violations
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
-from fedkg_compiler.compilation import Compilation
+from fedkg_compiler.compilation_result import Compilation
 
 HEAD = """
 @prefix plant: <https://example.org/plant#> .

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedkg_compiler import compile_rules
-from fedkg_compiler.compilation import Compilation
+from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic
 
 HEAD = """@prefix plant: <https://example.org/plant#> .

@@ -11,7 +11,7 @@ from fedkg.pack import Pack
 from fedkg.pack.formula_text import row_text
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
-from fedkg_compiler.compilation import Compilation
+from fedkg_compiler.compilation_result import Compilation
 
 HEAD = """
 @prefix plant: <https://example.org/plant#> .

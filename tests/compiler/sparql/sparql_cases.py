@@ -19,9 +19,9 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology import Graph, load_graph
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.node_values import literal
-from fedkg_compiler.ontology.pattern_tokens import tokens
+from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
 from fedkg_compiler.sparql import query_binder
-from fedkg_compiler.sparql.query_forms import Reader
+from fedkg_compiler.sparql.query_parameterisation import Reader
 from fedkg_compiler.sparql.query_parser import parse_query
 from fedkg_compiler.sparql.variable_scope import shown
 

@@ -16,7 +16,7 @@ from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.ontology import load_graph
 from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.sparql.prebound_variables import ROW, BoundQuery, bind_query
-from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 
 P = "https://example.org/plant#"
 GRAPH = (

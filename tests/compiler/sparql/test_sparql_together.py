@@ -11,7 +11,7 @@ import pytest
 from sparql_cases import HEAD, PREFIX, sensors
 
 from fedkg_compiler import compile_rules
-from fedkg_compiler.compilation import Compilation
+from fedkg_compiler.compilation_result import Compilation
 
 GRAPH = HEAD + sensors([("m1", "t"), ("m2", "t")]) + (
     "p:m1 a p:Mill ; p:max 60 ; p:in p:a, p:b ; p:feeds p:m2, p:m3 . p:m2 a p:Mill ; p:max 65 ; p:in p:b ; p:feeds p:m1 ."

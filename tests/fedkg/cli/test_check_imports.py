@@ -43,7 +43,7 @@ OURS = (
     "fedkg_compiler.binding.causes",
     "fedkg_compiler.binding.rule_examples",
     "fedkg_compiler.binding.infer_statement",
-    "fedkg_compiler.binding.parameter_sets",
+    "fedkg_compiler.binding.feasible_set_statement",
     "fedkg_compiler.binding.sheet_quantifiers",
     "fedkg_compiler.knowledge",
     "fedkg_compiler.ontology.graph",

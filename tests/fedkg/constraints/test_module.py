@@ -19,7 +19,7 @@ from fedkg.constraints import (
     probability,
     scores,
 )
-from fedkg.constraints.scorer import Probe
+from fedkg.constraints.probe_scores import Probe
 from fedkg.errors import LayoutError
 from fedkg.pack import (
     And,

@@ -58,19 +58,20 @@ def as_elsewhere(module: ConstraintModule, call: dict[str, Any]) -> Any:
 
     Returns penalty, robustness and verdicts.
     """
-    from fedkg.constraints import compiled_operators  # it imports the compiler
+    from fedkg.constraints import torch_compile_operators  # it imports the compiler
 
     number = module._number
 
     def work(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         planes = (
-            compiled_operators.open_verdicts([x, y], number, steps) for steps in (False, True)
+            torch_compile_operators.open_verdicts([x, y], number, steps) for steps in (False, True)
         )
         robustness = (
-            compiled_operators.open_robustness([x, y], number, steps) for steps in (False, True)
+            torch_compile_operators.open_robustness([x, y], number, steps)
+            for steps in (False, True)
         )
         return (
-            compiled_operators.open_penalty([x, y], number, *rest(**call)),
+            torch_compile_operators.open_penalty([x, y], number, *rest(**call)),
             *robustness,
             *(plane for each in planes for plane in each),
         )

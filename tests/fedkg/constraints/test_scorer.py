@@ -15,7 +15,7 @@ from strategies import X, Y, guarded, packs, tables
 from tries import tries
 
 from fedkg.constraints import ConstraintModule, Probe, columns
-from fedkg.constraints.engine.structure import reads_output
+from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.constraints.specialised import fixed_input_rules
 from fedkg.pack import Pack
 

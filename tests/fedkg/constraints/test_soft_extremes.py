@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg.constraints.engine.extremes import soft_extreme
+from fedkg.constraints.engine.pairwise_extremes import soft_extreme
 
 NUMBERS = st.lists(
     st.sampled_from([-1e30, -3.0, -0.5, -0.0, 0.0, 1e-30, 0.02, 0.5, 3.0, 1e30]),

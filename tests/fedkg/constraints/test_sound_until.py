@@ -15,9 +15,14 @@ from torch import Tensor
 
 from fedkg.constraints.engine import norm_until as untils
 from fedkg.constraints.engine.norm_until import norm_until
-from fedkg.constraints.engine.norms import norm_of, signed_roots, signed_squares, upper_square
 from fedkg.constraints.engine.penalty import UNREACHABLE
 from fedkg.constraints.engine.sliding import growth, until_within
+from fedkg.constraints.engine.smooth_extrema import (
+    norm_of,
+    signed_roots,
+    signed_squares,
+    upper_square,
+)
 from fedkg.constraints.engine.unknown import between
 
 F32, F64 = torch.float32, torch.float64

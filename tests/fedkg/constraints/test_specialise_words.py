@@ -13,8 +13,8 @@ from torch import Tensor
 from tries import tries
 
 from fedkg.constraints.specialised import bit_kernels, bit_programs
-from fedkg.constraints.specialised.client_thresholds import Clients, Fixed, Reach, joined
-from fedkg.constraints.specialised.counting import Counter, Target, counted
+from fedkg.constraints.specialised.client_set_counts import Counter, Target, counted
+from fedkg.constraints.specialised.client_sets import Clients, Fixed, Reach, joined
 
 CORES = 3
 LEVELS = torch.tensor([-torch.inf, -1.0, -0.0, 0.0, 0.5, 3.0])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg.constraints.engine.square_roots import root
+from fedkg.constraints.engine.exact_square_root import root
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -21,7 +21,7 @@ from torch import Tensor
 from tries import tries
 
 from fedkg.constraints import ConstraintModule
-from fedkg.constraints.engine.extremes import lower, upper
+from fedkg.constraints.engine.pairwise_extremes import lower, upper
 from fedkg.pack import And, Compare, Formula, Not, Param, Slot, Temporal, Until
 
 LEFT, RIGHT = (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedkg.data.sets import forecast_windows, table_set
-from fedkg.data.sets.time_range import time_range_of
+from fedkg.data.sets.time_range_text import time_range_of
 from fedkg.errors import JobError, TableError
 from fedkg.pack import Column, DataContract
 

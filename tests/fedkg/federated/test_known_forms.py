@@ -25,8 +25,8 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.client.compiled_steps import compiled_steps_for, descended
-from fedkg.federated.client.losses import Loss
 from fedkg.federated.client.optimisers import SGD, Adam
+from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.client_state_store import whole
 from fedkg.federated.executors import stacked
 from fedkg.federated.executors.protocol import Work

@@ -12,7 +12,7 @@ from fedkg.federated import (
     KnownSquaredError,
     SquaredError,
 )
-from fedkg.federated.client.losses import Loss
+from fedkg.federated.client.task_losses import Loss
 
 GENERATOR = torch.Generator().manual_seed(0)
 ONE = torch.randn(3, 5, 1, dtype=torch.float64, generator=GENERATOR)

@@ -24,8 +24,8 @@ from fedkg.federated import (
     to_tensors,
     train,
 )
-from fedkg.federated.client.client_settings import rate_for, steps_for
 from fedkg.federated.client.optimisers import SGD, Adam
+from fedkg.federated.client.per_client_settings import rate_for, steps_for
 from fedkg.federated.executors import Stacked, Work
 from fedkg.federated.problem import pool
 

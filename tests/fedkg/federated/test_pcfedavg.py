@@ -36,7 +36,6 @@ from fedkg.federated.algorithms.pcfedavg import pcfedavg
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.executors import Sequential, Stacked, Work
 from fedkg.federated.pcfedavg.agent_sets import AgentSets, sets_of
-from fedkg.federated.pcfedavg.averaged_model import averaged
 from fedkg.federated.pcfedavg.block_steps import MEAN, OWN, OwnAndMean
 from fedkg.federated.pcfedavg.bound_comparison import promised
 from fedkg.federated.pcfedavg.convergence_bounds import (
@@ -49,6 +48,7 @@ from fedkg.federated.pcfedavg.convergence_bounds import (
 )
 from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.pcfedavg.round_step_sizes import StepWarning
+from fedkg.federated.pcfedavg.running_average import averaged
 from fedkg.federated.problem import pool
 from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.projection import Box, L1Ball

@@ -31,8 +31,8 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.client.compiled_steps import compiled_steps_for
-from fedkg.federated.client.losses import Loss
 from fedkg.federated.client.optimisers import SGD
+from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.client_state_store import whole
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.models import MLP, ConvNet, Convolution, Model, Params, lenet5

@@ -227,7 +227,7 @@ def _all_end_soon(handles: list[int]) -> None:
 IMPORTING = """
 import sys, time
 from multiprocessing import get_context
-from fedkg._internal.child_process import run_in_child, started_by_main_thread
+from fedkg._internal.parent_bound_process import run_in_child, started_by_main_thread
 
 if __name__ == "__main__":
     sys.path.insert(0, "{folder}")

@@ -32,7 +32,7 @@ from fedkg.federated import (
 from fedkg.federated.server import scoring
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.models import MLP, Params
-from fedkg.violation_zones import classify_rate
+from fedkg.violation_rate_zones import classify_rate
 
 SETTINGS = Settings(
     rounds=4,

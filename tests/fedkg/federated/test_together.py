@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
+from fedkg.federated.executors.join_update_stacks import ENOUGH, join_small_stacks
 from fedkg.federated.executors.protocol import Updates
-from fedkg.federated.executors.update_stacks import ENOUGH, join_small_stacks
 
 
 def stack(clients: list[int], width: int = 3, rejected: dict[int, str] | None = None) -> Updates:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkg.errors import FedkgError, UsageError
-from fedkg.granger.augmented_state_channels import (
+from fedkg.granger.augmented_features import (
     LEAST,
     SPAN,
     Reads,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plants import setting_s, uneven
 
 from fedkg.errors import UsageError
-from fedkg.granger.detect import area_under_roc, step_losses
+from fedkg.granger.fault_detection import area_under_roc, step_losses
 from fedkg.granger.learn import Rates, at_rest, losses_of
 from fedkg.granger.moments import moments, series_of
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plants import uneven
 
 from fedkg.errors import UsageError
-from fedkg.granger.chunks import learn_in_chunks
+from fedkg.granger.chunked_learning import learn_in_chunks
 from fedkg.granger.differential_privacy import Cover
 from fedkg.granger.effects import edges, effect_horizons
 from fedkg.granger.identifiability import readings

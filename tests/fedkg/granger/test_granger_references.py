@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plants import setting_s, uneven
 
 from fedkg.errors import UsageError
-from fedkg.granger.centralised import centralised
+from fedkg.granger.centralised_var import centralised
 from fedkg.granger.identifiability import readings
 from fedkg.granger.learn import Rates, at_rest, learn
 from fedkg.granger.moments import Series, series_of

@@ -17,12 +17,12 @@ from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples import samples as reading
+from fedkg.jobs.samples import sample_preparation as reading
 from fedkg.jobs.samples.sample_experiment import SampleExperiment
-from fedkg.jobs.samples.samples import TEST, TRAIN
+from fedkg.jobs.samples.sample_preparation import TEST, TRAIN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 
 DATA = {
     "set": "traffic",

@@ -19,7 +19,7 @@ from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.report import write_report
 
 RULES = """

@@ -17,7 +17,7 @@ from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.job import Scoring
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.models import MLP
 from fedkg.projection import L2Ball
 

@@ -18,11 +18,11 @@ from fedkg.federated.server.weighting import ByValidity
 from fedkg.jobs import Job, run_job
 from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.schema.algorithm_presets import PRESETS
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.job import Scoring
 from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.schema.presets import PRESETS
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.models import MLP
 
 MODEL = MLP(inputs=3, hidden=(4,))

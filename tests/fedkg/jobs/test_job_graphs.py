@@ -110,7 +110,7 @@ def test_a_data_set_with_bosch_s_names_has_stations(tmp_path):
     }
     job = parse_job(fields, name="j", base=tmp_path)
     experiment = create_experiment(job, empty_pack())
-    from fedkg.jobs.trials import expand_trials
+    from fedkg.jobs.trial_expansion import expand_trials
 
     [config] = expand_trials(job)
     experiment.prepare([config])

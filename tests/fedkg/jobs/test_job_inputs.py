@@ -17,7 +17,7 @@ from fedkg.jobs.rule_pack import empty_pack
 from fedkg.jobs.samples.inputs import build_inputs
 from fedkg.jobs.samples.sample_experiment import SampleExperiment
 from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.trials import plan_trials
+from fedkg.jobs.trial_expansion import plan_trials
 
 
 def of_shape(shape: tuple[int, ...], kind: type[np.floating]) -> DataSet:

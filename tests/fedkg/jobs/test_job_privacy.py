@@ -25,9 +25,9 @@ from fedkg.jobs.schema.privacy_section import Privacy
 from fedkg.jobs.source_tables import SourceTables
 from fedkg.jobs.sweep.grid import parse_axis
 from fedkg.jobs.sweep.sweep import run_sweep
-from fedkg.jobs.tables.table_data import ROW_COLUMN, prepare_tables
+from fedkg.jobs.tables.table_preparation import ROW_COLUMN, prepare_tables
 from fedkg.jobs.training import trial_settings
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.report.privacy_table import privacy_table
 
 EXAMPLE = {"unit": "example", "noise": 2.0, "delta": 1e-3}
@@ -159,7 +159,9 @@ def test_the_texts_of_categories_are_those_of_the_servers_rows(fields, monkeypat
     texts = [*whole.texts("Type")]
     texts[row] = "a single one"
     tables = SourceTables(whole=whole.with_texts("Type", texts))
-    monkeypatch.setattr("fedkg.jobs.tables.table_data.read_tables", lambda job, contract: tables)
+    monkeypatch.setattr(
+        "fedkg.jobs.tables.table_preparation.read_tables", lambda job, contract: tables
+    )
     plain, private = (
         prepare_tables(job.model_copy(update={"privacy": privacy}), pack).features.names
         for privacy in (None, Privacy(**EXAMPLE))

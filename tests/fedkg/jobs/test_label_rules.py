@@ -16,7 +16,7 @@ from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 
 RULES = """
 signal current column "Current" span -100 .. 100

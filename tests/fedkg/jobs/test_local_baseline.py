@@ -12,8 +12,8 @@ from fedkg.jobs import Job, run_job
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.tables.site_results import assign_test_rows
-from fedkg.jobs.tables.table_data import prepare_tables, split_rows
-from fedkg.jobs.trials import expand_trials, plan_trials
+from fedkg.jobs.tables.table_preparation import prepare_tables, split_rows
+from fedkg.jobs.trial_expansion import expand_trials, plan_trials
 
 pytestmark = pytest.mark.usefixtures("no_report")
 

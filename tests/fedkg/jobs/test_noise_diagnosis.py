@@ -12,7 +12,7 @@ import yaml
 from fedkg.data.sets import DataSet, StandardisedDataSet, standardise
 from fedkg.federated.metrics import detection
 from fedkg.jobs import run_job
-from fedkg.jobs.comparison.noise_diagnosis import (
+from fedkg.jobs.comparison.privacy_noise_diagnosis import (
     ProtectedTrial,
     explain_lost_training,
     protected_trials,
@@ -23,7 +23,7 @@ from fedkg.jobs.samples.task_metrics import compute_figures, constant_answer_fig
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.sweep.grid import parse_axis
 from fedkg.jobs.sweep.sweep import run_sweep
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 
 ROWS = {"unit": "example", "epsilon": 0.5, "delta": 1e-3}
 SITES = {"unit": "client", "noise": 50.0, "delta": 1e-2, "clip": 1e-9}

@@ -73,7 +73,7 @@ def test_figures_and_ties() -> None:
 
 def test_it_needs_no_torch() -> None:
     code = (
-        "import sys, fedkg.jobs.comparison.paired_test, fedkg.violation_zones; "
+        "import sys, fedkg.jobs.comparison.paired_test, fedkg.violation_rate_zones; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

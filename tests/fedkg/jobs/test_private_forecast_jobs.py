@@ -16,7 +16,7 @@ from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.learned_results import read_learned
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.privacy_section import Privacy
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 
 ROWS = {"unit": "example", "noise": 1.0, "delta": 1e-3, "mined": {"epsilon": 6.0}}
 SITES = {"unit": "client", "noise": 0.5, "delta": 1e-2}

@@ -10,7 +10,7 @@ from fedkg.data import deal_names
 from fedkg.data.ai4i import TORQUE, WEAR, generate
 from fedkg.evaluation import table_values
 from fedkg.jobs.schema.job import Scoring
-from fedkg.jobs.tables.probe import probe_rows
+from fedkg.jobs.tables.server_probe_rows import probe_rows
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ from pathlib import Path
 import fedkg.report
 from fedkg.jobs import run_job
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.run_log import RunLog
+from fedkg.jobs.checksum_log import RunLog
 
 fedkg.report.write_report = lambda folder: Path(folder) / "report.html"
 moment, part, written = int(sys.argv[3]), float(sys.argv[4]), 0

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg.jobs import Job
-from fedkg.jobs.data_checks import check_tables
+from fedkg.jobs.table_rule_evaluation import check_tables
 from fedkg.jobs.tables.rule_evaluation import constraint_module, rule_table
-from fedkg.jobs.tables.table_data import ROW_COLUMN, SITE_COLUMN, prepare_tables
+from fedkg.jobs.tables.table_preparation import ROW_COLUMN, SITE_COLUMN, prepare_tables
 from fedkg.pack import CategoryIs, Pack
 
 

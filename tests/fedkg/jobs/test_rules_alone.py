@@ -15,9 +15,9 @@ from command import call
 import fedkg
 from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.rules_alone import classes_control, regression_control
+from fedkg.jobs.rules_only_baseline import classes_control, regression_control
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 
 RULES = """signal temp in degC span 0 .. 200
 output fault in probability span 0 .. 1

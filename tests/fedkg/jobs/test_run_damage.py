@@ -11,11 +11,11 @@ import pytest
 
 from fedkg.errors import JobError, Stopped
 from fedkg.jobs import Event, resume, run_job
+from fedkg.jobs.checksum_log import LOG
+from fedkg.jobs.checksum_verification import verify
 from fedkg.jobs.file_damage import REBUILDABLE
 from fedkg.jobs.folder import RESULTS, RunFolder
 from fedkg.jobs.reproduce import reproduce
-from fedkg.jobs.run_log import LOG
-from fedkg.jobs.verification import verify
 
 pytestmark = pytest.mark.usefixtures("no_report")
 

@@ -12,8 +12,8 @@ from fedkg.errors import JobError
 from fedkg.federated import ALGORITHMS
 from fedkg.jobs import Event, Job, resume, run_job
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.schema.presets import PRESETS
-from fedkg.jobs.tables.table_data import ROW_COLUMN, WHOLE_TABLE, prepare_tables
+from fedkg.jobs.schema.algorithm_presets import PRESETS
+from fedkg.jobs.tables.table_preparation import ROW_COLUMN, WHOLE_TABLE, prepare_tables
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Model
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.models import MLP, Params
 
 RULES = """

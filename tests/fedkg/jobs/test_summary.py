@@ -6,7 +6,7 @@ import pytest
 
 from fedkg.jobs import Job
 from fedkg.jobs.comparison.summary import compare_trials, describe_comparison, summarise_seeds
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 
 
 def configs(seeds: int = 2, corrupt: bool = False):

@@ -17,8 +17,8 @@ from fedkg.jobs import Event
 from fedkg.jobs.sweep import parallel_runs
 from fedkg.jobs.sweep.grid import parse_axis
 from fedkg.jobs.sweep.parallel_runs import split_processors
-from fedkg.jobs.sweep.plan import read_plan
 from fedkg.jobs.sweep.run_status import read_status
+from fedkg.jobs.sweep.stored_plan import read_plan
 from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
 
 pytestmark = pytest.mark.usefixtures("no_report")

@@ -7,7 +7,7 @@ import pytest
 from fedkg.errors import JobError
 from fedkg.jobs import Job
 from fedkg.jobs.schema.job_reader import fields_at
-from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.jobs.unused_settings import FIELD_USES, find_untrained_algorithms, find_unused_settings
 
 BASE = {"pack": "p", "sites": {"graz": {}, "linz": {}}}

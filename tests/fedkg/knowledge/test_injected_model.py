@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 import fedkg
 from fedkg.errors import KnowledgeError, LayoutError, UsageError
+from fedkg.knowledge.contradiction_resolution import SampleKnowledge, reconcile
 from fedkg.knowledge.injected_model import Injected, inject
-from fedkg.knowledge.reconciliation import SampleKnowledge, reconcile
-from fedkg.knowledge.select_and_max_pool import max_pool, select
+from fedkg.knowledge.input_reduction import max_pool, select
 
 CLASSES = 4
 
@@ -131,7 +131,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> fedkg.Pack:
 
 
 def test_a_packs_knowledge_on_standardised_features(pack: fedkg.Pack) -> None:
-    from fedkg.knowledge.knowledge_modules import PredictionKnowledge, RangeKnowledge
+    from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
     layout = fedkg.columns(["sulphur", "ash"], mean=[1.0, 10.0], std=[0.5, 5.0])
     raw = torch.tensor(
@@ -161,7 +161,7 @@ def test_a_packs_knowledge_on_standardised_features(pack: fedkg.Pack) -> None:
 
 
 def test_windows_have_knowledge_at_every_step(pack: fedkg.Pack) -> None:
-    from fedkg.knowledge.knowledge_modules import PredictionKnowledge, RangeKnowledge
+    from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
     layout = fedkg.columns(["ash", "sulphur"])
     x = torch.tensor([[[13.0, 0.5], [4.0, 0.5]], [[31.0, 0.5], [9.0, 0.5]]])
@@ -170,7 +170,7 @@ def test_windows_have_knowledge_at_every_step(pack: fedkg.Pack) -> None:
 
 
 def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
-    from fedkg.knowledge.knowledge_modules import PredictionKnowledge, RangeKnowledge
+    from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
     layout = fedkg.columns(["ash", "sulphur"])
     with pytest.raises(KnowledgeError, match="no knowledge model for the range of `colour`"):
@@ -283,7 +283,7 @@ def test_the_papers_operators() -> None:
 
 
 def test_every_batch_that_is_not_what_the_layout_says_is_rejected(pack: fedkg.Pack) -> None:
-    from fedkg.knowledge.knowledge_modules import PredictionKnowledge, RangeKnowledge
+    from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
     mean, std = torch.tensor([20.0, 2.0]), torch.tensor([5.0, 0.5])
     z = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
@@ -303,7 +303,7 @@ def test_every_batch_that_is_not_what_the_layout_says_is_rejected(pack: fedkg.Pa
 
 
 def test_each_condition_has_the_name_of_its_own_model(pack: fedkg.Pack) -> None:
-    from fedkg.knowledge.knowledge_modules import RangeKnowledge
+    from fedkg.knowledge.tensor_knowledge import RangeKnowledge
 
     names = RangeKnowledge(
         pack, "grade", x=fedkg.columns(["ash", "sulphur"])

@@ -13,7 +13,7 @@ import fedkg
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.knowledge import bin_of
 from fedkg.knowledge.injected_model import inject
-from fedkg.knowledge.knowledge_modules import PredictionKnowledge, RangeKnowledge
+from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
 RULES = """
 signal ash in % span 0 .. 40

@@ -8,7 +8,7 @@ import pytest
 import fedkg
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.evaluation import evaluate
-from fedkg.evaluation import knowledge as chunks
+from fedkg.evaluation import knowledge_on_table as chunks
 from fedkg.knowledge import agreement, allowed_classes, allowed_interval, predictions
 from fedkg.pack import Pack
 from fedkg.tables import Table

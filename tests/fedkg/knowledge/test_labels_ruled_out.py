@@ -12,9 +12,9 @@ from torch import Tensor, nn
 import fedkg
 from fedkg.authoring import RuleWarning
 from fedkg.errors import KnowledgeError, UsageError
+from fedkg.knowledge.contradiction_resolution import reconcile
 from fedkg.knowledge.injected_model import Injected, inject
-from fedkg.knowledge.knowledge_modules import PredictionKnowledge, RangeKnowledge
-from fedkg.knowledge.reconciliation import reconcile
+from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:a trust of"

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 import fedkg
 from fedkg.errors import PackError
 from fedkg.pack import Pack, Param, Reduce, Slot, read_pack
-from fedkg.pack.knowledge import Clause, KnowledgeModel, Layer, Network
+from fedkg.pack.knowledge_models import Clause, KnowledgeModel, Layer, Network
 
 RULES = """
 signal ash in % span 0 .. 40

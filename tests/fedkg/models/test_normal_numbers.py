@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from fedkg.models.loops import normal_numbers
-from fedkg.models.loops.normal_kernels import logarithm
+from fedkg.models.loops.random_normal_kernels import logarithm
 from fedkg.models.random_streams import above_zero, fold, normal, root
-from fedkg.native.language import Floats, loop
+from fedkg.native.kernel_language import Floats, loop
 from fedkg.native.library import Library
 
 KEYS = fold(root(11), torch.arange(4))

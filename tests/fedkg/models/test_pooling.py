@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedkg.models.loops.pooling import pool, unpool
 from fedkg.models.loops.transposes import transpose
-from fedkg.native.language import Floats, loop, to_float
+from fedkg.native.kernel_language import Floats, loop, to_float
 from fedkg.native.library import Library
 
 

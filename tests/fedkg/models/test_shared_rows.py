@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg.models import MLP
-from fedkg.models.loops.shared_rows import BLOCK, evaluate_shared_rows
+from fedkg.models.loops.shared_row_outputs import BLOCK, evaluate_shared_rows
 
 
 @given(
@@ -58,7 +58,7 @@ def test_one_model_for_all_and_any_number_of_threads(monkeypatch: pytest.MonkeyP
     stack = {name: value.expand(5, *value.shape) for name, value in model.init(0).items()}
     x = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
     whole = evaluate_shared_rows(model, stack, x)
-    monkeypatch.setattr("fedkg.models.loops.shared_rows.LEAST", 1)
+    monkeypatch.setattr("fedkg.models.loops.shared_row_outputs.LEAST", 1)
     monkeypatch.setattr("fedkg._internal.threads.torch.get_num_threads", lambda: 2)
     assert torch.equal(evaluate_shared_rows(model, stack, x), whole)
     assert torch.equal(whole, whole[:1].expand_as(whole))

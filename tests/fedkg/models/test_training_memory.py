@@ -3,8 +3,8 @@ from __future__ import annotations
 import torch
 
 from fedkg.models import MLP, KnowledgeGraph, TabNet, softmax_regression
+from fedkg.models.memory_footprint import Footprint, footprint
 from fedkg.models.model_protocols import Model
-from fedkg.models.training_memory import Footprint, footprint
 
 
 def measured(model: Model, *sample: int) -> Footprint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedkg.native.language import (
+from fedkg.native.kernel_language import (
     Bools,
     Double,
     Doubles,

@@ -15,11 +15,11 @@ import sample_functions as loops
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg.native import translation
-from fedkg.native.language import Bools, Float, Floats, Ints, loop, to_float
+from fedkg.native import llvm_translation
+from fedkg.native.kernel_language import Bools, Float, Floats, Ints, loop, to_float
 from fedkg.native.library import Library
-from fedkg.native.translation import translate
-from fedkg.native.typed_values import NotCompiled
+from fedkg.native.llvm_translation import translate
+from fedkg.native.llvm_values import NotCompiled
 
 ENTRIES = (
     loops.branches,
@@ -232,9 +232,9 @@ def test_unsupported_python_is_rejected(function: Callable[..., Any]) -> None:
 
 def test_a_source_that_has_changed_since_it_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     source = inspect.getsource(chained)
-    translation._parsed.cache_clear()
+    llvm_translation._parsed.cache_clear()
     monkeypatch.setattr(
-        translation.inspect, "getsource", lambda _: source.replace("chained", "other")
+        llvm_translation.inspect, "getsource", lambda _: source.replace("chained", "other")
     )
     with pytest.raises(NotCompiled, match="has changed since its import"):
         translate([chained], True)

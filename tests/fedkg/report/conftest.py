@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from fedkg.jobs.checksum_log import LOG
 from fedkg.jobs.folder import CSV_FIELDS, RunFolder
-from fedkg.jobs.run_log import LOG
 
 SITES = {"graz": 300, "linz": 500, "wien": 200}
 

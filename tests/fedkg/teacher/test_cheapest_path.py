@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkg.teacher.cheapest_path import cheapest_letters, diagram_edges
-from fedkg.teacher.decision_diagram import Edge, Layer
+from fedkg.teacher.trace_decision_diagram import Edge, Layer
 
 LETTERS = 3
 

@@ -16,8 +16,8 @@ from fedkg.constraints.meaning.stl import trace_satisfaction
 from fedkg.errors import HorizonError, SetError
 from fedkg.pack import Bank
 from fedkg.teacher import Teacher, milp
+from fedkg.teacher.formula_unrolling import Unrolling
 from fedkg.teacher.literals import Literals
-from fedkg.teacher.unrolling import Unrolling
 
 HEAD = """
 timeline step 1 h ends clip

@@ -5,5 +5,5 @@ In the order of reading: the rules as a table of text (`table.py`), their words
 (`owl_vocabulary.py`), matching them on arrays (`matching.py`), all that is known (`facts.py`), the
 closure (`fixpoint.py`), contradictions (`contradiction_rules.py`), the reasons for a triple
 (`proofs.py`, `justifications.py`), closures that are kept on disk (`closure_cache.py`), and HermiT
-and Pellet (`description_logic.py`).
+and Pellet (`hermit_reasoner.py`).
 """

@@ -22,7 +22,7 @@ from fedkg_compiler.ontology.sources.axiom_trees import (
     Unsound,
     expanded,
 )
-from fedkg_compiler.ontology.sources.axioms import NEVER_INSIDE, Axioms
+from fedkg_compiler.ontology.sources.axiom_triples import NEVER_INSIDE, Axioms
 from fedkg_compiler.ontology.sources.result import Read
 from fedkg_compiler.ontology.standard_vocabularies import STANDARD_PREFIXES
 

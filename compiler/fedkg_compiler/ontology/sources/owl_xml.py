@@ -24,7 +24,7 @@ from fedkg_compiler.ontology.sources.axiom_trees import (
     expanded,
     resolved,
 )
-from fedkg_compiler.ontology.sources.axioms import Axioms
+from fedkg_compiler.ontology.sources.axiom_triples import Axioms
 from fedkg_compiler.ontology.sources.result import Read
 from fedkg_compiler.ontology.sources.xml_events import Place, Start, walk
 from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, STANDARD_PREFIXES

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.sources.result import Read
-from fedkg_compiler.ontology.sources.schema_files import Gathered, Schema, gather, gather_folder
-from fedkg_compiler.ontology.sources.schema_missing import missing
-from fedkg_compiler.ontology.sources.schema_names import index, space_of
-from fedkg_compiler.ontology.sources.schema_terms import Terms
+from fedkg_compiler.ontology.sources.xml_schema_names import index, space_of
+from fedkg_compiler.ontology.sources.xsd_files import Gathered, Schema, gather, gather_folder
+from fedkg_compiler.ontology.sources.xsd_terms import Terms
+from fedkg_compiler.ontology.sources.xsd_undefined_names import missing
 
 
 def read(text: str, file: str, folder: Path | None) -> Read:

@@ -27,7 +27,7 @@ from fedkg_compiler.ontology.stores.endpoint import (
     open_endpoint,
     shown,
 )
-from fedkg_compiler.ontology.stores.graph_text_keywords import marks_in
+from fedkg_compiler.ontology.stores.iri_prefix_scan import marks_in
 from fedkg_compiler.ontology.stores.problem import StoreProblem
 
 PAGE = 50_000

@@ -15,7 +15,7 @@ from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.input_tracking import STORE_STATE, is_endpoint, is_store
 from fedkg_compiler.ontology.graph_checksum import lines_of, rename_shared_blank_nodes
-from fedkg_compiler.ontology.opcua_node_links import linked
+from fedkg_compiler.ontology.opcua_nodeset_links import linked
 from fedkg_compiler.ontology.rdf_reader import Document, read_file
 from fedkg_compiler.ontology.stores.folder import (
     CLOSED,
@@ -26,7 +26,7 @@ from fedkg_compiler.ontology.stores.folder import (
     merged,
     read_state,
 )
-from fedkg_compiler.ontology.stores.graph_text_keywords import marks_in
+from fedkg_compiler.ontology.stores.iri_prefix_scan import marks_in
 from fedkg_compiler.ontology.stores.problem import StoreProblem
 from fedkg_compiler.ontology.stores.triple_files import PARTS, StoredTriples, part_path
 

@@ -9,7 +9,7 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.syntax.construct.comparison import comparison
 from fedkg_compiler.syntax.construct.expression_nodes import call, expression, over
 from fedkg_compiler.syntax.construct.literal_nodes import head, number, plain
-from fedkg_compiler.syntax.construct.options import distinct
+from fedkg_compiler.syntax.construct.statement_clauses import distinct
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
 from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
 from fedkg_compiler.syntax.tree import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedkg_compiler.syntax.construct import options
+from fedkg_compiler.syntax.construct import statement_clauses
 from fedkg_compiler.syntax.construct.condition_nodes import condition
 from fedkg_compiler.syntax.construct.expression_nodes import call, expression
 from fedkg_compiler.syntax.construct.literal_nodes import head, plain, signed, string
@@ -55,7 +55,9 @@ def _template(at: Statement, branch: Branch) -> Template:
     return Template(
         span=at.span(branch),
         name=plain(at, token(branch, "NAME")),
-        parameters=options.distinct(at, (plain(at, name) for name in tokens(names)), "parameter"),
+        parameters=statement_clauses.distinct(
+            at, (plain(at, name) for name in tokens(names)), "parameter"
+        ),
         formula=condition(at, formula),
     )
 
@@ -65,9 +67,9 @@ def _infer(at: Statement, branch: Branch) -> Infer:
     return Infer(
         span=at.span(branch),
         name=plain(at, name),
-        scope=options.scope(at, options.clauses(at, branch, "scope")),
+        scope=statement_clauses.scope(at, statement_clauses.clauses(at, branch, "scope")),
         per=plain(at, per),
-        variables=options.variables(at, branches(branch, "variables")[0]),
+        variables=statement_clauses.variables(at, branches(branch, "variables")[0]),
         call=call(at, branches(branch, "call")[0]),
     )
 
@@ -77,7 +79,8 @@ def _choice(at: Statement, branch: Branch) -> Choice:
     classes = tokens(branch, "NAME", "STRING")
     if classes:
         return Choice(
-            span=span, classes=options.distinct(at, (plain(at, name) for name in classes), "class")
+            span=span,
+            classes=statement_clauses.distinct(at, (plain(at, name) for name in classes), "class"),
         )
     between = branches(branch, "between")
     if between:
@@ -89,7 +92,7 @@ def _choice(at: Statement, branch: Branch) -> Choice:
     units = tokens(branch, "UNIT")
     return Choice(
         span=span,
-        interval=options.interval(at, ends, span),
+        interval=statement_clauses.interval(at, ends, span),
         unit=plain(at, units[0]) if units else None,
     )
 
@@ -117,7 +120,7 @@ def _source(at: Statement, branch: Branch) -> DecisionTable | EarlierModel | Non
 
 def _range(at: Statement, branch: Branch) -> RangeKnowledge:
     name, output = tokens(branch, "NAME")
-    found = options.clauses(at, branch, "quantifier", "scope")
+    found = statement_clauses.clauses(at, branch, "quantifier", "scope")
     clauses = []
     for clause in branches(branch, "allowed"):
         when, choice = branches(clause)
@@ -127,17 +130,19 @@ def _range(at: Statement, branch: Branch) -> RangeKnowledge:
         span=at.span(branch),
         name=plain(at, name),
         output=plain(at, output),
-        quantifier=options.quantifier(at, found["quantifier"]) if "quantifier" in found else None,
+        quantifier=statement_clauses.quantifier(at, found["quantifier"])
+        if "quantifier" in found
+        else None,
         clauses=tuple(clauses),
         otherwise=_choice(at, others[0]) if others else None,
-        scope=options.scope(at, found),
+        scope=statement_clauses.scope(at, found),
         source=_source(at, branch),
     )
 
 
 def _predict(at: Statement, branch: Branch) -> PredictKnowledge:
     name, output = tokens(branch, "NAME")
-    found = options.clauses(at, branch, "quantifier", "scope")
+    found = statement_clauses.clauses(at, branch, "quantifier", "scope")
     clauses = []
     for clause in branches(branch, "predicted"):
         when, value = branches(clause)
@@ -152,10 +157,12 @@ def _predict(at: Statement, branch: Branch) -> PredictKnowledge:
         span=at.span(branch),
         name=plain(at, name),
         output=plain(at, output),
-        quantifier=options.quantifier(at, found["quantifier"]) if "quantifier" in found else None,
+        quantifier=statement_clauses.quantifier(at, found["quantifier"])
+        if "quantifier" in found
+        else None,
         clauses=tuple(clauses),
         otherwise=_answer(at, others[0]) if others else None,
-        scope=options.scope(at, found),
+        scope=statement_clauses.scope(at, found),
         source=_source(at, branch),
     )
 
@@ -168,14 +175,16 @@ def _answer(at: Statement, branch: Branch) -> Expression | Word:
 
 
 def _set(at: Statement, branch: Branch) -> KeepSet:
-    found = options.clauses(at, branch, "quantifier", "scope")
+    found = statement_clauses.clauses(at, branch, "quantifier", "scope")
     return KeepSet(
         span=at.span(branch),
         name=plain(at, token(branch, "NAME")),
-        quantifier=options.quantifier(at, found["quantifier"]) if "quantifier" in found else None,
+        quantifier=statement_clauses.quantifier(at, found["quantifier"])
+        if "quantifier" in found
+        else None,
         target=plain(at, token(branch, "DOTTED")),
         call=call(at, (*branches(branch, "call"), *branches(branch, "bare"))[0]),
-        scope=options.scope(at, found),
+        scope=statement_clauses.scope(at, found),
     )
 
 
@@ -185,10 +194,10 @@ def _cause(at: Statement, branch: Branch) -> Cause:
     return Cause(
         span=at.span(branch),
         name=plain(at, token(branch, "NAME")),
-        quantifier=options.quantifier(at, branches(branch, "quantifier")[0]),
+        quantifier=statement_clauses.quantifier(at, branches(branch, "quantifier")[0]),
         driver=plain(at, driver),
         driven=plain(at, driven),
-        lag=options.lasting(at, branches(lags[0])[0], "a lag") if lags else None,
+        lag=statement_clauses.lasting(at, branches(lags[0])[0], "a lag") if lags else None,
     )
 
 

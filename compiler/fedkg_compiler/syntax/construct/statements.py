@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedkg_compiler.syntax.construct import options
+from fedkg_compiler.syntax.construct import statement_clauses
 from fedkg_compiler.syntax.construct.condition_nodes import condition
 from fedkg_compiler.syntax.construct.literal_nodes import head, plain, string, term_name
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
@@ -20,7 +20,7 @@ def build_declaration(
             names = tuple(plain(at, name) for name in tokens(branch, "DOTTED"))
             return Use(
                 span=span,
-                names=options.distinct(at, names, "name"),
+                names=statement_clauses.distinct(at, names, "name"),
                 rules=bool(tokens(branch, "RULES")),
             )
         case "prefix":
@@ -49,18 +49,22 @@ def build_declaration(
 
 
 def _timeline(at: Statement, branch: Branch) -> Timeline:
-    found = options.clauses(at, branch)
+    found = statement_clauses.clauses(at, branch)
     columns = {
         name: string(at, token(branches(found[name], "column")[0], "STRING"))
         if name in found
         else None
         for name in ("time", "trace")
     }
-    step = options.lasting(at, branches(found["step"])[0], "a step") if "step" in found else None
+    step = (
+        statement_clauses.lasting(at, branches(found["step"])[0], "a step")
+        if "step" in found
+        else None
+    )
     return Timeline(
         span=at.span(branch),
         step=step,
-        ends=options.ends(at, found),
+        ends=statement_clauses.ends(at, found),
         time=columns["time"],
         trace=columns["trace"],
     )
@@ -68,20 +72,20 @@ def _timeline(at: Statement, branch: Branch) -> Timeline:
 
 def _signal(at: Statement, branch: Branch) -> Signal:
     name, *_ = branches(branch)
-    found = options.clauses(at, branch, "meaning", "unit", "bounds", "column")
+    found = statement_clauses.clauses(at, branch, "meaning", "unit", "bounds", "column")
     return Signal(
         span=at.span(branch),
         role="input" if tokens(branch, "SIGNAL") else "output",
         head=head(at, name),
         term=term_name(at, found["meaning"]) if "meaning" in found else None,
         unit=plain(at, token(found["unit"], "UNIT")) if "unit" in found else None,
-        bounds=options.bounds(at, found),
-        column=options.column(at, found),
+        bounds=statement_clauses.bounds(at, found),
+        column=statement_clauses.column(at, found),
     )
 
 
 def _label(at: Statement, branch: Branch) -> Label:
-    found = options.clauses(at, branch)
+    found = statement_clauses.clauses(at, branch)
     name = plain(at, token(branch, "NAME"))
     if "classes" not in found:
         at.report(
@@ -96,25 +100,27 @@ def _label(at: Statement, branch: Branch) -> Label:
     return Label(
         span=at.span(branch),
         name=name,
-        classes=options.distinct(at, classes, "class"),
-        column=options.column(at, found),
+        classes=statement_clauses.distinct(at, classes, "class"),
+        column=statement_clauses.column(at, found),
     )
 
 
 def _rule(at: Statement, branch: Branch) -> Rule:
     *_, formula = branches(branch)
-    found = options.clauses(at, branch, "quantifier", "kind", "weight", "hard", "scope")
+    found = statement_clauses.clauses(at, branch, "quantifier", "kind", "weight", "hard", "scope")
     titles = tokens(branch, "STRING")
     return Rule(
         span=at.span(branch),
         name=plain(at, token(branch, "NAME")),
         title=string(at, titles[0]) if titles else None,
-        quantifier=options.quantifier(at, found["quantifier"]) if "quantifier" in found else None,
-        kind=options.kind(at, found),
-        weight=options.weight(at, found),
+        quantifier=statement_clauses.quantifier(at, found["quantifier"])
+        if "quantifier" in found
+        else None,
+        kind=statement_clauses.kind(at, found),
+        weight=statement_clauses.weight(at, found),
         hard="hard" in found,
-        scope=options.scope(at, found),
-        waivers=options.waivers(at, branch),
+        scope=statement_clauses.scope(at, found),
+        waivers=statement_clauses.waivers(at, branch),
         formula=condition(at, formula),
         text=at.chunk.text[branch.start_pos : branch.end_pos],
     )

@@ -9,7 +9,7 @@ from fedkg_compiler.syntax.parser import parse
 from fedkg_compiler.syntax.printing.clauses import StatementParts, laid
 from fedkg_compiler.syntax.printing.comments import TextOffsets, remarks
 from fedkg_compiler.syntax.printing.statement_layout import Block, Remark, align, block
-from fedkg_compiler.syntax.source_text import plain_text
+from fedkg_compiler.syntax.source_decoding import plain_text
 from fedkg_compiler.syntax.split import left_edge
 from fedkg_compiler.syntax.tree import RuleFile, Statement
 

@@ -16,7 +16,7 @@ from fedkg_compiler.ontology import Catalog, Graph, load_graph
 from fedkg_compiler.ontology.alignment.accepted import STATUSES
 from fedkg_compiler.ontology.alignment.alignment_terms import Side, gather
 from fedkg_compiler.ontology.alignment.pair_alignment import align, reviewed
-from fedkg_compiler.ontology.alignment.proposals import turtle
+from fedkg_compiler.ontology.alignment.proposals_turtle import turtle
 from fedkg_compiler.ontology.alignment.similarity import Likeness, likeness
 from fedkg_compiler.ontology.alignment.suggest import Proposal, among_best, propose
 from fedkg_compiler.ontology.standard_vocabularies import SKOS

@@ -9,7 +9,7 @@ import pyoxigraph as ox
 import pytest
 
 from fedkg_compiler.ontology.closure import follows
-from fedkg_compiler.ontology.reasoning.description_logic import describe
+from fedkg_compiler.ontology.reasoning.hermit_reasoner import describe
 from fedkg_compiler.ontology.reasoning_report import reason
 
 TEXT = """@prefix : <http://example.org/> . @prefix owl: <http://www.w3.org/2002/07/owl#> .

@@ -1,0 +1,228 @@
+"""The control "rules alone": what the rules answer without any learning.
+
+A rule about an output often determines the answer of a row. Where the rules leave the answer open,
+the control gives the majority class or the site's mean of the training data, or repeats the last
+value in a forecast. A training that does not beat this control has learned nothing beyond the
+rules.
+
+Letters: N test rows, K classes, R constraints, H outputs, T steps and V channels of a forecast.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints import ConstraintModule
+from fedkg.constraints.binding.model_run_inputs import Keys
+from fedkg.constraints.module import ConstraintWarning
+from fedkg.errors import SetError
+from fedkg.federated.metrics import detection
+from fedkg.federated.temporal.expert_rules import expert_rules
+from fedkg.federated.temporal.forecast_rules import ForecastRules
+from fedkg.federated.temporal.hard_rule_forecasts import forecast_teacher
+from fedkg.jobs.comparison_metric import Measure
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
+
+SURE = 50.0
+"""Logit of a certain answer; its probability is 0 or 1 in float64 up to rounding."""
+
+
+MAJORITY, MEAN, PERSISTENCE = (
+    "the most frequent answer",
+    "the site's mean",
+    "the last observed value",
+)
+"""Answers without rules: for classes, numbers and forecasts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesAlone:
+    """The control on the test rows.
+
+    Attributes:
+        figure: value of the run's measure.
+        determined: rows for which the rules leave one answer, or move the answer without rules.
+        rows: N.
+        elsewhere: what the control answers where the rules leave the answer open.
+    """
+
+    figure: float
+    determined: int
+    rows: int
+    elsewhere: str = MAJORITY
+
+
+def determined_answers(
+    module: ConstraintModule, x: Tensor, candidates: Tensor, majority: int, *, keys: Keys
+) -> tuple[Tensor, Tensor]:
+    """For each row the candidate that violates rules of the least total weight, and whether the
+    rules leave one candidate; the majority class where it is among the best.
+
+    Args:
+        module: the rules over rows x [N, F] and the model's raw outputs [N, H].
+        candidates: possible outputs [K, H].
+        majority: the candidate that wins ties.
+
+    Returns:
+        int64 [N] and bool [N].
+    """
+    weight = torch.cat([bank.weight for bank in module.banks]).double()
+    runs, costs = len(module.plan.runs), []
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstraintWarning)
+        for candidate in candidates:
+            answers = candidate.to(x).expand(runs, len(x), -1)
+            report = module(x, answers if runs > 1 else answers[0], keys=keys)
+            costs.append(report.violated.double() @ weight)
+    cost = torch.stack(costs, dim=1)
+    least = cost.min(dim=1).values
+    best = cost == least[:, None]
+    chosen = torch.where(best[:, majority], majority, cost.argmin(dim=1))
+    return chosen, best.sum(dim=1) == 1
+
+
+def certain_classes(classes: int) -> Tensor:
+    """Scores [K, K] that are sure of one class each, float64."""
+    return SURE * (2 * torch.eye(classes, dtype=torch.float64) - 1)
+
+
+def detection_control(
+    module: ConstraintModule, x: Tensor, y: Tensor, *, positives_prevail: bool, keys: Keys
+) -> RulesAlone:
+    """The control for a 0/1 label: F1 on test rows x [N, F] with labels y [N].
+
+    Args:
+        module: its output is a logit.
+        positives_prevail: whether most training rows are positive.
+    """
+    candidates = torch.tensor([[-SURE], [SURE]], dtype=torch.float64)
+    chosen, known = determined_answers(module, x, candidates, int(positives_prevail), keys=keys)
+    found = detection(chosen.double(), y, 0.5)
+    return RulesAlone(figure=found.f1, determined=int(known.sum()), rows=len(x))
+
+
+def classes_control(
+    module: ConstraintModule, x: Tensor, y: Tensor, *, classes: int, majority: int, keys: Keys
+) -> RulesAlone:
+    """The control for K classes: accuracy on test rows x [N, F] with classes y [N]."""
+    candidates = certain_classes(classes)
+    chosen, known = determined_answers(module, x, candidates, majority, keys=keys)
+    figure = float((chosen == y).double().mean())
+    return RulesAlone(figure=figure, determined=int(known.sum()), rows=len(x))
+
+
+def regression_control(
+    module: ConstraintModule, x: Tensor, y: Tensor, *, mean: Tensor, scale: float, keys: Keys
+) -> RulesAlone:
+    """The control for a number: RMSE of the answers nearest to the mean of each row's site that
+    satisfy the linear rules of the row. A row is determined if they move its answer.
+
+    Args:
+        y: targets [N] in the scale of the outputs.
+        mean: [N], of the training targets at each row's site, in that scale. scale: its unit in
+            source units.
+    """
+    start = mean.double()[:, None]
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstraintWarning)
+        moved = module.project(x, start, keys=keys)
+    error = (moved[:, 0] - y.double()) * scale
+    figure = float(error.square().mean().sqrt())
+    changed = (moved - start).abs()[:, 0] > 1e-9
+    return RulesAlone(figure=figure, determined=int(changed.sum()), rows=len(x), elsewhere=MEAN)
+
+
+def forecast_control(
+    rules: ForecastRules, x: Tensor, figure: Callable[[Tensor], float]
+) -> RulesAlone:
+    """The control for forecasts: the traces nearest to the last observed value that satisfy all
+    rules which a teacher can enforce; if those contradict each other, the hard ones.
+
+    Args:
+        x: windows [N, history, F]. figure: of forecasts [N, T * V].
+    """
+    pack, layout = rules.module.pack, rules.module.plan.x
+    readable, _ = expert_rules(pack, layout, rules.steps)
+    traces = rules.last_values(x).double().unsqueeze(1).repeat(1, rules.steps, 1)
+    moved = traces
+    for chosen in (readable, tuple(one for one in readable if one.hard)):
+        try:
+            teacher = forecast_teacher(pack, layout, rules.steps, chosen) if chosen else None
+        except SetError:
+            continue
+        if teacher is None or not teacher.teacher.by_program:
+            moved = traces if teacher is None else teacher.nearest(traces)
+            break
+    changed = ((moved - traces).abs() > 1e-9).flatten(1).any(1)
+    return RulesAlone(
+        figure=figure(moved.flatten(1)),
+        determined=int(changed.sum()),
+        rows=len(x),
+        elsewhere=PERSISTENCE,
+    )
+
+
+def describe_rules_alone(
+    control: RulesAlone,
+    configs: Sequence[TrialConfig],
+    results: Sequence[Mapping[str, Any]],
+    measure: Measure,
+    *,
+    hard: bool,
+) -> str:
+    """The first sentence of the comparison: rules alone, learning alone, learning with rules.
+
+    Args:
+        configs: the trials of the run. results: rows of the comparison; `Any`: JSON.
+        hard: whether hard rules change the answers of every trial.
+    """
+    with_rules = {config.algorithm for config in configs if hard or uses_rules(config)}
+    parts = [
+        (
+            f"rules alone {measure.text(control.figure)} (they determine {control.determined:,} of "
+            f"{control.rows:,} answers; elsewhere {control.elsewhere})"
+        )
+    ]
+    for name, chosen in (("learning alone", False), ("learning with rules", True)):
+        known = [
+            row
+            for row in results
+            if not (row["corrupted"] or row["baseline"])
+            and (row["algorithm"] in with_rules) == chosen
+            and row[measure.name]["mean"] is not None
+        ]
+        if known:
+            best = max(known, key=lambda row: measure.sign * row[measure.name]["mean"])
+            setting = ", ".join(
+                f"{key.rpartition('.')[2]} {value}" for key, value in best["setting"].items()
+            )
+            at = f"{best['title']}, {setting}" if setting else str(best["title"])
+            parts.append(f"{name} {measure.text(best[measure.name]['mean'])} ({at})")
+        else:
+            parts.append(f"{name}: not part of this run")
+    return f"What knowledge is worth: {'; '.join(parts)}."
+
+
+def uses_rules(config: TrialConfig) -> bool:
+    """Whether a trial's training, weighting or outputs depend on the rules."""
+    job, section = config.job, algorithm_section(config.job)
+    return bool(
+        job.training.penalty
+        or job.training.projection
+        or job.model.inject is not None
+        or section.weighting == "scfa"
+        or section.sets is not None
+        or section.agents is not None
+        or section.grouping.fedstl is not None
+    )
+
+
+def as_json(control: RulesAlone | None) -> dict[str, float | int] | None:
+    """The control for `results.json`."""
+    return None if control is None else asdict(control)

@@ -1,0 +1,375 @@
+"""The rules of a job on a data set: for scoring, as a penalty, and for the table of rules.
+
+Letters: N samples, W windows, H outputs, M constraints that touch an output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints import ConstraintModule, columns, logit
+from fedkg.constraints.binding.layout import InputLayout, OutputLayout, scores
+from fedkg.constraints.binding.reads import categories_read
+from fedkg.data import Scaling
+from fedkg.data.sets import DataSet, StandardisedDataSet
+from fedkg.errors import JobError, LayoutError
+from fedkg.federated import Scorer
+from fedkg.federated.client.constraint_penalty import ConstraintPenalty
+from fedkg.federated.round_steps import Term
+from fedkg.federated.server.pack_scorer import PackScorer, scored_rows
+from fedkg.federated.server.scoring import ScoredRows
+from fedkg.federated.temporal.forecast_rules import (
+    ForecastPenalty,
+    ForecastRules,
+    ForecastScorer,
+    about_outputs,
+    forecast_rules,
+    judged_forecasts,
+)
+from fedkg.jobs.folder import Row
+from fedkg.jobs.hard_rule_answers import HardRules, hard_rules
+from fedkg.jobs.result_rows import RuleCounts, rule_row
+from fedkg.jobs.samples.inputs import ModelInputs
+from fedkg.jobs.samples.knowledge_inputs import category_codes
+from fedkg.jobs.samples.sample_preparation import Index
+from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH, predict_at
+from fedkg.jobs.table_rule_evaluation import TableCounts
+from fedkg.jobs.unevaluated_rules import COMPARES_SAMPLES
+from fedkg.models import Model, Params
+from fedkg.pack import Pack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Verdicts:
+    """Verdicts on the outputs for N samples, [N, M] each.
+
+    Attributes:
+        violated: whether the sample violates the constraint.
+        evaluated: whether it has a verdict: satisfied or violated.
+        applied: whether it has one and meets the constraint's condition.
+        margin: in units of the rule.
+    """
+
+    violated: Tensor
+    evaluated: Tensor
+    applied: Tensor
+    margin: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SampleRules:
+    """The rules that touch an output, for a model's samples and outputs: about rows or forecasts.
+
+    Attributes:
+        pack: with these rules alone.
+        codes: codes of the categories that rules read, int64 [N] for all samples.
+        hard: the hard rules about rows that every answer satisfies.
+    """
+
+    pack: Pack
+    rows: ConstraintModule | None = None
+    hard: HardRules | None = None
+    forecasts: ForecastRules | None = None
+    codes: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def module(self) -> ConstraintModule | None:
+        """The rules over tensors; None if there are none."""
+        return self.rows if self.forecasts is None else self.forecasts.module
+
+    @property
+    def across_rows(self) -> tuple[str, ...]:
+        """Names of the rules about rows that compare several rows."""
+        if self.rows is None:
+            return ()
+        records = self.pack.manifest.rules
+        return tuple(
+            records[rule].name
+            for rule in sorted(self.rows.plan.across_rows)
+            if records[rule].output
+        )
+
+    def codes_at(self, index: Tensor) -> dict[str, Tensor]:
+        """The codes of the samples at these positions."""
+        return {name: codes[index] for name, codes in self.codes.items()}
+
+    def answers(self, model: Model, params: Params, inputs: ModelInputs, index: Index) -> Tensor:
+        """A model's raw outputs for the samples at `index` [N, H]; rows satisfy the hard rules."""
+        answers = predict_at(model, params, inputs, index)
+        if self.hard is None or not len(index):
+            return answers
+        codes = self.codes_at(torch.from_numpy(index))
+        return self.hard.satisfy(inputs.rows_at(index), answers, codes)
+
+    def scorer(self, model: Model, x: Tensor, index: Tensor) -> Scorer | None:
+        """The server's scorer for samples x [W, ...] at `index`.
+
+        None if there is nothing to score.
+        """
+        if not len(x):
+            return None
+        if self.forecasts is not None:
+            return ForecastScorer(model, self.forecasts, x)
+        return (
+            None
+            if self.rows is None
+            else PackScorer(model, self.rows, x, keys=self.codes_at(index))
+        )
+
+    def terms(self, weight: float) -> tuple[Term, ...]:
+        """The penalty in the objective of the sites."""
+        if not weight or self.module is None:
+            return ()
+        return (
+            (ForecastPenalty(rules=self.forecasts, weight=weight),)
+            if self.forecasts is not None
+            else (ConstraintPenalty(rules=self.module, weight=weight),)
+        )
+
+    def verdicts(
+        self, model: Model, params: Params, inputs: ModelInputs, index: Tensor
+    ) -> Verdicts:
+        """The verdicts on a model's outputs for the samples at `index`, in float64."""
+        stack = {name: value.double().unsqueeze(0) for name, value in params.items()}
+        parts = []
+        for at in range(0, len(index), PREDICTION_BATCH):
+            places = index[at : at + PREDICTION_BATCH]
+            piece = inputs.rows_at(places).double()
+            with torch.no_grad():
+                if self.forecasts is not None:
+                    answers = model.apply(stack, piece)[0]
+                    violated, applied = judged_forecasts(self.forecasts, answers, piece)
+                    report = self.forecasts.report(torch.nan_to_num(answers), piece)
+                    evaluated = report.satisfied | violated
+                    parts.append((violated, evaluated, applied, report.robustness))
+                    continue
+                assert self.rows is not None, "called only if there are rules"
+                codes = self.codes_at(places)
+
+                def answer(
+                    rows: Tensor, codes: dict[str, Tensor] = codes, count: int = len(piece)
+                ) -> Tensor:
+                    answers = model.apply(stack, rows)[0]
+                    if self.hard is None:
+                        return answers
+                    runs = zip(torch.split(rows, count), torch.split(answers, count), strict=True)
+                    return torch.cat([self.hard.satisfy(x, own, codes) for x, own in runs])
+
+                report = self.rows(piece, answer, keys=codes)
+                parts.append(
+                    (
+                        report.violated,
+                        report.satisfied | report.violated,
+                        report.fired & ~report.unknown,
+                        report.robustness,
+                    )
+                )
+        violated, evaluated, applied, margin = (
+            torch.cat([part[k] for part in parts]) for k in range(4)
+        )
+        return Verdicts(violated=violated, evaluated=evaluated, applied=applied, margin=margin)
+
+
+def build_sample_rules(
+    pack: Pack,
+    source: DataSet,
+    scaled: StandardisedDataSet,
+    output: str,
+    told: Sequence[str],
+    horizon: int,
+    *,
+    coded: bool = False,
+) -> SampleRules:
+    """The rules over samples with the columns `told` after their features.
+
+    Rules about the label of a window read its last step, those about an image no pixel; such
+    samples must be flattened (`is_flattened`). With `coded`, category codes follow all other
+    columns, and the model itself satisfies the rules.
+
+    Raises:
+        JobError, LayoutError: rules read something that samples or outputs do not have.
+    """
+    own = about_outputs(pack)
+    if not own.banks:
+        return SampleRules(pack=own)
+    if horizon:
+        assert scaled.outputs is not None, "forecasts are numbers"
+        try:
+            rules = forecast_rules(pack, input_layout(scaled.outputs), horizon)
+        except LayoutError as error:
+            raise JobError(
+                "the rules read a quantity that is not forecast (an `output` is a "
+                "forecast channel, `past` an earlier observation)",
+                expected=error.expected,
+                received=f"forecasts of {', '.join(scaled.outputs.names)}",
+                help="use the data's name for the output or its column, or forecast it "
+                "(`data.window.targets`)",
+            ) from error
+        return SampleRules(pack=own, forecasts=_with_last_values(rules, scaled))
+    names, mean, std = _columns(source, scaled, told)
+    used = categories_read(own)
+    if coded:
+        names += [f"{column.source} (code)" for column in used]
+        mean, std = [*mean, *[0.0] * len(used)], [*std, *[1.0] * len(used)]
+    x, y = columns(names, mean=mean, std=std), _output_layout(source, scaled, output)
+    classes = len(source.classes) if source.task == "classes" else 0
+    return SampleRules(
+        pack=own,
+        rows=ConstraintModule(own, x=x, y=y),
+        hard=None if coded else hard_rules(own, x, y, classes),
+        codes={column.source: torch.from_numpy(category_codes(column, source)) for column in used},
+    )
+
+
+def is_flattened(pack: Pack, source: DataSet, horizon: int) -> bool:
+    """Whether samples are flattened to rows: windows and images with rules about their label."""
+    return source.x.ndim != 2 and not horizon and bool(about_outputs(pack).banks)
+
+
+def _columns(
+    source: DataSet, scaled: StandardisedDataSet, told: Sequence[str]
+) -> tuple[list[str], list[float], list[float]]:
+    """Names, means and deviations of the columns of flattened samples.
+
+    The columns of a window are ordered by step; the last step has plain names.
+    """
+    assert scaled.inputs is not None, "samples are scaled"
+    names = [*scaled.inputs.names, *told]
+    mean = [*scaled.inputs.mean.tolist(), *[0.0] * len(told)]
+    std = [*scaled.inputs.std.tolist(), *[1.0] * len(told)]
+    if source.x.ndim == 3:
+        steps = source.x.shape[1]
+        return (
+            [
+                f"{name} ({back} steps before)" if back else name
+                for back in range(steps - 1, -1, -1)
+                for name in names
+            ],
+            mean * steps,
+            std * steps,
+        )
+    if source.x.ndim == 4:
+        pixels = source.x.shape[2] * source.x.shape[3]
+        each = [[value] * pixels for value in range(len(names))]
+        places = [place for own in each for place in own]
+        return (
+            [
+                f"{names[place]} (pixel {number % pixels + 1})"
+                for number, place in enumerate(places)
+            ],
+            [mean[p] for p in places],
+            [std[p] for p in places],
+        )
+    return names, mean, std
+
+
+def input_layout(scaling: Scaling) -> InputLayout:
+    """The layout of scaled columns."""
+    return columns(scaling.names, mean=scaling.mean, std=scaling.std)
+
+
+def _output_layout(
+    source: DataSet, scaled: StandardisedDataSet, output: str
+) -> OutputLayout | InputLayout:
+    match source.task:
+        case "detection":
+            return logit(output)
+        case "classes":
+            return scores(output, source.classes)
+        case _:
+            assert scaled.outputs is not None, "numbers are scaled"
+            return columns([output], mean=scaled.outputs.mean, std=scaled.outputs.std)
+
+
+def _with_last_values(rules: ForecastRules, scaled: StandardisedDataSet) -> ForecastRules:
+    """The rules with the feature index of each channel's last observed value."""
+    inputs, outputs = scaled.inputs, scaled.outputs
+    assert inputs is not None, "series are scaled"
+    assert outputs is not None, "forecasts are numbers"
+    last = [inputs.names.index(name) for name in outputs.names]
+    factor = torch.as_tensor(inputs.std[last] / outputs.std)
+    offset = torch.as_tensor((inputs.mean[last] - outputs.mean) / outputs.std)
+    return replace(rules, last=tuple(last), factor=factor, offset=offset)
+
+
+def rule_rows(
+    rules: SampleRules,
+    verdicts: Sequence[tuple[Verdicts, Tensor]],
+    source: DataSet,
+    trial: str,
+    in_time: Mapping[str, TableCounts],
+) -> list[Row]:
+    """Rows of `rules.csv`: each rule on the deployed models, with the worst example in words.
+
+    Args:
+        verdicts: of each model, and int64 positions of its samples.
+        in_time: counts of rules that compare rows, by name.
+    """
+    if rules.module is None:
+        return []
+    manifest, rows = rules.pack.manifest, scored_rows(rules.module)
+    across = frozenset() if rules.rows is None else rules.rows.plan.across_rows
+    owner = torch.cat([bank.rule for bank in rules.module.banks if bank.rows])
+    found: list[Row] = []
+    for number, record in enumerate(manifest.rules):
+        columns_of = torch.nonzero(owner == number).flatten()
+        if not record.output:
+            continue
+        if record.name in in_time:
+            told = in_time[record.name]
+            found.append(rule_row(trial, record, told, example=told.example))
+            continue
+        counts = RuleCounts(
+            bound=len(columns_of),
+            violated=sum(int(one.violated[:, columns_of].sum()) for one, _ in verdicts),
+            evaluations=sum(int(one.evaluated[:, columns_of].sum()) for one, _ in verdicts),
+            applied=sum(int(one.applied[:, columns_of].sum()) for one, _ in verdicts),
+        )
+        met = torch.stack([one.applied[:, columns_of].any(0) for one, _ in verdicts]).any(0)
+        counts.not_evaluated = int((~met).sum())
+        found.append(
+            rule_row(
+                trial,
+                record,
+                counts,
+                compares=COMPARES_SAMPLES if number in across else "",
+                example=_worst_example(verdicts, columns_of, rows, source),
+            )
+        )
+    return found
+
+
+def _worst_example(
+    verdicts: Sequence[tuple[Verdicts, Tensor]], chosen: Tensor, rows: ScoredRows, source: DataSet
+) -> str:
+    """The sample with the largest violation of a rule in words; "" without violation."""
+    least, text = 0.0, ""
+    for one, index in verdicts:
+        margin = torch.where(one.violated[:, chosen], one.margin[:, chosen], torch.inf)
+        if not margin.numel() or float(margin.min()) >= (least if text else torch.inf):
+            continue
+        place = int(margin.argmin())
+        sample, column = divmod(place, len(chosen))
+        least = float(margin.min())
+        name = rows.names[int(chosen[column])].partition("[")[2].rstrip("]")
+        text = (
+            f"{f'{name}, ' if name else ''}{_sample_name(source, int(index[sample]))}: "
+            f"violation {abs(least):.4g}"
+        )
+    return text
+
+
+def _sample_name(source: DataSet, sample: int) -> str:
+    """The name of a sample for readers: its site and time, or its number."""
+    client = "" if source.clients is None else f"{source.clients[sample]}, "
+    if source.time is None or source.x.ndim != 3:
+        return f"{client}sample {sample + 1}"
+    seconds = float(source.time[sample]) * {"h": 3600.0, "s": 1.0}.get(source.step_unit, 0.0)
+    if seconds > 1e8:
+        return f"{client}forecast from {datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{client}forecast from {source.time[sample]:g} {source.step_unit}".rstrip()

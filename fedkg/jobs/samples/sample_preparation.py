@@ -1,0 +1,453 @@
+"""Prepare the samples of a run: read, cut into windows, hold out, scale, and assign to sites.
+
+Letters: N samples, K sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.data.partition import Split, by_column, hold_out
+from fedkg.data.sets import (
+    DataSet,
+    StandardisedDataSet,
+    data_set,
+    forecast_windows,
+    labelled_windows,
+    standardise,
+    table_set,
+)
+from fedkg.data.sets.time_range_text import time_range_of
+from fedkg.data.skews import by_site
+from fedkg.errors import JobError
+from fedkg.granger.augmented_features import OURS
+from fedkg.jobs.chronological_holdout import hold_out_in_order, horizon_of
+from fedkg.jobs.schema.data_section import TABLE_SET
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.site_split import assign_by_class, draw_split, trial_stream
+from fedkg.jobs.source_tables import sha256_of
+from fedkg.learned_knowledge import TimeRange
+from fedkg.pack import Pack
+from fedkg.sites import load_sites
+from fedkg.sites.reader import read_all_sites
+from fedkg.tables import Table
+
+Index = NDArray[np.int64]
+
+TRAIN, TEST, SERVER, UNUSED = 0, 1, 2, 3
+"""The use of a sample; unused are samples that overlap the server's samples or the test."""
+
+
+def samples_time_range(data: DataSet, job: Job, index: Index | None = None) -> TimeRange | None:
+    """The first and last time of samples, including the steps of their windows.
+
+    None without times.
+    """
+    window = job.data.window
+    if window is None:
+        return time_range_of(data, index)
+    before = window.history if window.horizon else window.history - 1
+    return time_range_of(data, index, before=before, after=max(window.horizon - 1, 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Samples:
+    """The samples that all trials of a run share.
+
+    Attributes:
+        source: the samples in source units, unknown values NaN.
+        scaled: the samples as models read them.
+        use: int8 [N]: `TRAIN`, `TEST`, `SERVER` or `UNUSED`.
+        ordered: whether the test follows the training in time, so that its rows are consecutive.
+        files: path and SHA-256 of every file that was read.
+        uncut_rows: the data before windows are cut; rules about the data are checked on it, and
+            trials read states of its series.
+    """
+
+    source: DataSet
+    scaled: StandardisedDataSet
+    use: NDArray[np.int8]
+    ordered: bool
+    uncut_rows: DataSet
+    files: tuple[tuple[str, str], ...]
+
+    def rows(self, use: int) -> Index:
+        """Positions of the samples for one use."""
+        return np.flatnonzero(self.use == use)
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The classes [N] for stratified splits; zeros for tasks without classes."""
+        return (
+            self.source.y
+            if self.source.task in ("classes", "detection")
+            else np.zeros(self.source.samples, dtype=np.int64)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SiteSplit:
+    """The samples of the sites in some trials.
+
+    Attributes:
+        split: of the samples at `rows` (positions among all).
+        owner: the site that each test sample belongs to; -1 for none.
+    """
+
+    split: Split
+    rows: Index
+    owner: Index
+
+    def samples_at(self, site: int) -> Index:
+        """Positions of a site's samples among all."""
+        return self.rows[self.split.index[site]]
+
+    def all_samples(self) -> Index:
+        """Positions of all sites' samples among all, site by site."""
+        return self.rows[np.concatenate(self.split.index)]
+
+
+def read_samples(job: Job, pack: Pack) -> Samples:
+    """Read the samples of a job.
+
+    Raises:
+        JobError, TableError: files are missing or have an unexpected layout, no window is left, or
+            the
+            test or the server gets no sample.
+    """
+    rows = _keep_job_sites(_read(job, pack), job)
+    data = _drop_unlabelled(_cut_windows(rows, job))
+    use = _assign_uses(data, job, pack)
+    if job.data.window is not None and job.data.window.gaps == "interpolate":
+        data, use = _interpolate_apart(rows, job, data, use)
+    for field, kind in (("test", TEST), ("server", SERVER)):
+        if getattr(job.data, field) and not (use == kind).any():
+            raise JobError(
+                f"data.{field}: it gets no samples",
+                received=f"{getattr(job.data, field):g} of {data.samples}",
+                help="increase the share, or the number of samples (`data.size`)",
+            )
+    idle = int((use == UNUSED).sum())
+    notes = [
+        (f"fedkg does not train on {idle} samples that overlap the server's samples or the test")
+    ] * bool(idle)
+    if job.data.hold_out == "random" and job.data.window is not None:
+        notes.append(
+            "warning: `data.hold_out: random` separates windows from their neighbours, so windows "
+            "of the test may overlap windows of the training"
+        )
+    data = replace(data, test=(use == TEST) | (use == UNUSED), notes=(*data.notes, *notes))
+    return Samples(
+        source=data,
+        scaled=standardise(data),
+        use=use,
+        ordered=_is_in_order(data, job, pack),
+        files=_files(job.data.path) + _files_of_sites(job),
+        uncut_rows=rows,
+    )
+
+
+def split_samples(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
+    """The split of a trial, and the positions (int64) of the samples that it assigns.
+
+    Raises:
+        JobError: the data has no classes or sites to split by, a site is unknown, or a site gets
+            too few
+            samples.
+    """
+    data, rows = job.data, samples.rows(TRAIN)
+    sites = list(job.sites)
+    if data.own_sites:
+        return _split_by_source(samples, job, rows)
+    labels = samples.labels[rows]
+    if data.split in ("dirichlet", "classes") and samples.source.task not in (
+        "classes",
+        "detection",
+    ):
+        raise JobError(
+            f"data.split: `{data.split}` requires classes, and this task predicts a number",
+            help="use `sites`, `iid`, `sizes` or `quantity`",
+        )
+    return draw_split(labels, sites, data, trial_stream(seed)), rows
+
+
+def assign_test_samples(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> Index:
+    """The site that each test sample belongs to, [test samples]; -1 for none.
+
+    Samples of the data set's own sites keep their site. Others are assigned like the training
+    samples: of each class in proportion to the sites' numbers of training samples.
+    """
+    test = samples.rows(TEST)
+    if job.data.own_sites:
+        place = {name: number for number, name in enumerate(split.sites)}
+        assert samples.source.clients is not None
+        return np.array(
+            [place.get(name, -1) for name in samples.source.clients[test].tolist()], dtype=np.int64
+        )
+    labels = samples.labels[rows]
+    return assign_by_class(samples.labels[test], [labels[own] for own in split.index], seed)
+
+
+def _augments(job: Job) -> bool:
+    """Whether a trial may read states of the sites' series."""
+    return job.augment.by != "none" or any(
+        field.partition(".")[0] == "augment" for field in job.compare
+    )
+
+
+def _read(job: Job, pack: Pack) -> DataSet:
+    data = job.data
+    if data.set != TABLE_SET:
+        return data_set(str(data.set), data.path, seed=data.seed, size=data.size)
+    site = data.site_column if data.split == "column" else ""
+    contract = pack.manifest.contract
+    if _augments(job):  # rules may read augmented states, which are not in the table
+        contract = contract.model_copy(
+            update={
+                "columns": tuple(one for one in contract.columns if not one.source.startswith(OURS))
+            }
+        )
+    source: str | Table = str(data.path)
+    if data.sites_file is not None:
+        source = read_all_sites(load_sites(data.sites_file), contract, job.sites, data.site_column)
+    read = table_set(source, contract, output=job.output or "", site=site)
+    if not read.features and data.window is None:
+        raise JobError(
+            "data: the model has no inputs, because no rule reads a column of the table other than "
+            "the output",
+            help="write a rule that reads the columns that the model should read",
+        )
+    if data.window is None or not data.window.horizon:
+        return read
+    name = next(
+        column
+        for column in pack.manifest.contract.columns
+        if column.role == "output" and job.output in (None, column.name)
+    )
+    x = np.concatenate(
+        [read.x.astype(np.float64), np.asarray(read.y, dtype=np.float64)[:, None]], axis=1
+    )
+    return replace(
+        read,
+        x=x,
+        features=(*read.features, name.source),
+        units=(*read.units, name.unit),
+        task="forecast",
+    )
+
+
+def _keep_job_sites(data: DataSet, job: Job) -> DataSet:
+    """The data of the participating sites, so that others do not affect the scaling."""
+    if not job.data.own_sites:
+        return data
+    if data.clients is None:
+        raise JobError(
+            f"data.split: {data.name} does not define sites",
+            help="use `iid`, `dirichlet`, `sizes`, ... and set `sites`",
+        )
+    known = data.client_names
+    if (
+        data.test is not None and data.task == "regression"
+    ):  # test engines are cut before their failure, so they cannot be trained on
+        training = set(data.clients[~data.test].tolist())
+        known = tuple(name for name in known if name in training)
+    names = tuple(job.sites) or known[: job.data.clients]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise JobError(
+            f"sites: unknown site of {data.name}",
+            expected=", ".join(known[:8]),
+            received=", ".join(unknown[:8]),
+            help="list some of these, or set their number in data.clients",
+        )
+    return (
+        data if names == data.client_names else data.take(np.isin(data.clients.astype(str), names))
+    )
+
+
+def _cut_windows(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> DataSet:
+    """The windows of a data set, if the job asks for them; see `series` for `before`."""
+    window = job.data.window
+    if window is None:
+        if data.task == "forecast":
+            raise JobError(
+                f"data.window: {data.name} is a series for forecasting, and requires windows",
+                help="data.window: {history: 120, horizon: 24}",
+            )
+        return data
+    if not window.horizon:
+        return labelled_windows(
+            data,
+            history=window.history,
+            stride=window.stride,
+            gaps=window.gaps,
+            longest=window.longest,
+            before=before,
+        )
+    targets = window.targets or ((data.features[-1],) if job.data.set == TABLE_SET else ())
+    return forecast_windows(
+        data,
+        history=window.history,
+        horizon=window.horizon,
+        stride=window.stride,
+        targets=targets,
+        gaps=window.gaps,
+        longest=window.longest,
+        before=before,
+    )
+
+
+def _interpolate_apart(
+    rows: DataSet, job: Job, data: DataSet, use: NDArray[np.int8]
+) -> tuple[DataSet, NDArray[np.int8]]:
+    """The same windows and uses, but with gaps before the test interpolated without test values.
+
+    Windows without any known value are dropped.
+    """
+    assert data.time is not None, "windows have a time"
+    names = np.full(data.samples, "", dtype=object) if data.clients is None else data.clients
+    first: dict[str, float] = {}
+    for name, time in zip(
+        names[use == TEST].tolist(), data.time[use == TEST].tolist(), strict=True
+    ):
+        first[name] = min(time, first.get(name, time))
+    again = _drop_unlabelled(_cut_windows(rows, job, first))
+    assert again.time is not None, "windows have a time"
+    known = dict(
+        zip(zip(names.tolist(), data.time.tolist(), strict=True), use.tolist(), strict=True)
+    )
+    own = [""] * again.samples if again.clients is None else again.clients.tolist()
+    kept = [known[place] for place in zip(own, again.time.tolist(), strict=True)]
+    return again, np.array(kept, dtype=np.int8)
+
+
+def _drop_unlabelled(data: DataSet) -> DataSet:
+    """The samples with a known target; forecasts stay unchanged.
+
+    Raises:
+        JobError: a detection label is not 0 or 1.
+    """
+    if data.task in ("classes", "forecast"):
+        return data
+    known = ~np.isnan(data.y)
+    if (
+        data.task == "detection"
+        and (wrong := np.flatnonzero(known & (data.y != 0.0) & (data.y != 1.0))).size
+    ):
+        raise JobError(
+            f"{data.name}: the label must be 0 or 1",
+            received=f"{data.y[wrong[0]]:g} in sample {wrong[0] + 1}",
+            help="write 1 for a failure and 0 otherwise, or predict it as a number",
+        )
+    if known.all():
+        return data
+    note = f"{int((~known).sum())} of {data.samples} samples have no label and are dropped"
+    return replace(data.take(known), notes=(*data.notes, note))
+
+
+def _is_in_order(data: DataSet, job: Job, pack: Pack) -> bool:
+    """Whether test and server are held out by time: windows, and rows of rules with a timeline."""
+    timeline = job.data.window is not None or pack.manifest.contract.time is not None
+    return timeline and data.time is not None and job.data.hold_out == "auto"
+
+
+def _assign_uses(data: DataSet, job: Job, pack: Pack) -> NDArray[np.int8]:
+    """The use of each sample: the test split of the data set; otherwise, at each site, first the
+    training samples, then the server's, then the test, or random samples.
+    """
+    use = np.full(data.samples, TRAIN, dtype=np.int8)
+    stream = np.random.Generator(np.random.PCG64([job.data.seed, 1]))
+    classes = data.y if data.task in ("classes", "detection") else np.zeros(data.samples)
+    shares = (1.0 - job.data.test - job.data.server, job.data.test, job.data.server)
+    if _is_in_order(data, job, pack):
+        horizon = horizon_of(pack) if job.data.window is None else job.data.window.horizon - 1
+        parts = hold_out_in_order(site_timing(data), shares, max(horizon, 0), cut_every=True)
+        use[:] = UNUSED
+        for kind, rows in zip((TRAIN, TEST, SERVER), parts, strict=True):
+            use[rows] = kind
+        return use
+    if data.test is not None and data.test.any() and not data.test.all():
+        use[data.test] = TEST
+    else:
+        use[hold_out(classes, (1.0 - job.data.test, job.data.test), stream)[1]] = TEST
+    rest = np.flatnonzero(use == TRAIN)
+    if job.data.server:
+        share = job.data.server / (1.0 - job.data.test)
+        use[rest[hold_out(classes[rest], (1.0 - share, share), stream)[1]]] = SERVER
+    return use
+
+
+def site_timing(data: DataSet) -> Timing:
+    """Each site as a trace; steps count from 1970 if the data has a step, else they order times."""
+    assert data.time is not None, "called for samples with times"
+    names = np.zeros(data.samples) if data.clients is None else data.clients.astype(str)
+    _, trace = np.unique(names, return_inverse=True)
+    known = ~np.isnan(data.time)
+    step = np.zeros(data.samples, dtype=np.int64)
+    if data.step:
+        step[known] = np.rint(data.time[known] / data.step).astype(np.int64)
+    else:
+        step[known] = np.unique(data.time[known], return_inverse=True)[1]
+    return Timing(trace=np.where(known, trace, -1), step=step)
+
+
+def _split_by_source(samples: Samples, job: Job, rows: Index) -> tuple[Split, Index]:
+    """The split by the data set's own sites."""
+    clients = samples.source.clients
+    assert clients is not None, "looked at when the data was read"
+    if job.sites:
+        names = tuple(job.sites)
+        return by_column(
+            clients[rows].tolist(),
+            names,
+            column=job.data.site_column,
+            min_samples=job.data.min_samples,
+        ), rows
+    return by_site(clients[rows], min_samples=job.data.min_samples), rows
+
+
+def _files_of_sites(job: Job) -> tuple[tuple[str, str], ...]:
+    """Path and checksum of the sites file and of its tables."""
+    if job.data.sites_file is None:
+        return ()
+    sites = load_sites(job.data.sites_file).sites
+    tables = [
+        url for name, site in sites.items() if name in (job.sites or sites) for url in site.url
+    ]
+    every = dict.fromkeys(str(Path(file).resolve()) for file in (job.data.sites_file, *tables))
+    return tuple((file, sha256_of(file)) for file in every)
+
+
+def _files(path: str | None) -> tuple[tuple[str, str], ...]:
+    """Path and checksum of the file, or of every file in the folder."""
+    if path is None:
+        return ()
+    place = Path(path)
+    every: Sequence[Path] = (
+        [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+    )
+    return tuple((str(file), sha256_of(file)) for file in every)
+
+
+def count_held_out(samples: Samples, use: int) -> dict[str, int | None]:
+    """Number of samples for a use, and of positive labels among them; None for other tasks."""
+    rows = samples.rows(use)
+    bad = int((samples.source.y[rows] > 0.5).sum()) if samples.source.task == "detection" else None
+    return {"rows": len(rows), "positives": bad}
+
+
+def count_per_site(samples: Samples, split: Split, rows: Index) -> Mapping[str, dict[str, int]]:
+    """Number of samples per site, and of positive labels for detection."""
+    y = samples.source.y
+    detection = samples.source.task == "detection"
+    return {
+        site: {"rows": len(own), "positives": int((y[rows[own]] > 0.5).sum()) if detection else 0}
+        for site, own in zip(split.sites, split.index, strict=True)
+    }

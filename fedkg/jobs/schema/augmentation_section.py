@@ -1,0 +1,41 @@
+"""States of a causal discovery as additional inputs of the model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedkg.jobs.schema.causal_learning import Learning
+from fedkg.jobs.schema.section_base import Section
+
+
+class Augmentation(Section):
+    """Additional inputs: the states of each site from its filter and from causal discovery."""
+
+    by: Literal["none", "filter", "granger"] = Field(
+        default="granger",
+        description="granger: Granger-augmented states of every site; filter: the states of each "
+        "site's own filter, without any exchange; none: signals alone.",
+    )
+    states: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1,
+        description="States per site; those that a site's signals cannot provide are unknown.",
+    )
+    past: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=1,
+        description="Number of past values of each signal in the measurement of a step; sites with "
+        "one signal need more than one.",
+    )
+    reads: Literal["states", "server", "both"] = Field(
+        default="states",
+        description=(
+            "states: the site's augmented states and their predictions; server: the "
+            "server's prediction of the site's next step, which requires a request to the "
+            "server for every prediction; both."
+        ),
+    )
+    learning: Learning = Field(
+        default_factory=lambda: Learning(ridge=0.01),
+        description="Settings of the causal discovery; the default ridge here is 0.01.",
+    )

@@ -1,0 +1,95 @@
+"""Sections about constraints of single sites: mined properties and parameter sets."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from fedkg.jobs.schema.section_base import Count, Positive, Section
+
+
+class PropertyClusters(Section):
+    """Clusters of sites with the same mined properties, and a teacher that corrects forecasts
+    (FedSTL).
+    """
+
+    clusters: Count = Field(default=5, description="Number of models at the server.")
+    weight: float = Field(
+        default=1.0,
+        ge=0,
+        description="Weight of the teacher: of the distance to the nearest forecast that satisfies "
+        "the site's property.",
+    )
+    every: Count = Field(default=1, description="Rounds between clusterings.")
+    assignment: Literal["capacity", "argmin"] = Field(
+        default="capacity",
+        description="`capacity` fills clusters evenly, `argmin` assigns each site to its best "
+        "cluster.",
+    )
+    share: float = Field(
+        default=0.05,
+        gt=0,
+        le=1,
+        description="Share of its training samples that a site sends to the server.",
+    )
+    cluster_epochs: int = Field(
+        default=2,
+        ge=0,
+        description="Epochs of each cluster on its members' shared samples, after a round.",
+    )
+    cluster_rate: Positive | None = Field(
+        default=None, description="Learning rate of the clusters; empty: that of the sites."
+    )
+
+
+class ParameterSets(Section):
+    """A penalty on the distance between each site's model and the parameter sets of the rules."""
+
+    penalty: Positive = Field(default=1.0, description="Weight of half the squared distance.")
+    growing: bool = Field(
+        default=False, description="Whether `penalty` grows with the square root of the round."
+    )
+    given: dict[str, float] = Field(
+        default_factory=dict, description="Values for numbers that the rules leave open."
+    )
+
+
+class Agents(Section):
+    """A model for each site within the parameter sets of the rules (PC-FedAvg)."""
+
+    strength: float = Field(
+        default=0.0,
+        ge=0,
+        description="Proximal weight of each site's model towards the average of all.",
+    )
+    penalty: Positive | None = Field(
+        default=None,
+        description="Weight of the distance to the set; empty: the square root of the number of "
+        "rounds.",
+    )
+    growing: bool = Field(
+        default=False, description="Whether `penalty` grows with the square root of the round."
+    )
+    form: Literal["two", "all"] = Field(
+        default="two",
+        description="Whether sites send `two` vectors, or `all` blocks as in the paper.",
+    )
+    smooth: Positive | None = Field(
+        default=None, description="Smoothness constant of the losses, if known."
+    )
+    by_rule: bool = Field(
+        default=False,
+        description="Use the largest step for which the theorem holds; requires `smooth`.",
+    )
+    given: dict[str, float] = Field(
+        default_factory=dict, description="Values for numbers that the rules leave open."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Agents:
+        if self.growing and self.penalty is None:
+            raise ValueError("`growing` requires an initial `penalty`")
+        if self.by_rule and self.smooth is None:
+            raise ValueError("`by_rule` requires `smooth`, the smoothness constant of the losses")
+        return self
