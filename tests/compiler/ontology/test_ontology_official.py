@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -92,12 +91,10 @@ def test_the_official_file_knows_names_that_our_part_lacks(plant: Graph, officia
     assert official.unit_text("http://qudt.org/vocab/unit/KiloGM-PER-M") == "kg/m"
 
 
-def test_the_official_mason_loads_and_closes_in_less_than_a_second(tmp_path: Path) -> None:
+def test_the_official_mason_replaces_the_bundled_module(tmp_path: Path) -> None:
     add_entry("mason", str(SHARED / "ontologies" / OFFICIAL["mason"]), home=tmp_path)
     catalog = load_catalog(home=tmp_path)
-    start = time.process_time()
     graph, problems, sources = load_graph([("mason", HERE)], {}, [], catalog=catalog)
-    assert time.process_time() - start < 1.0
     assert problems == ()
     assert "mason.owl" in {source.name for source in sources}
     assert "mason.ttl" not in {source.name for source in sources}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 
 import pytest
 
@@ -104,9 +103,7 @@ NOISE = {
 
 @pytest.mark.parametrize("megabytes", [1, pytest.param(10, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", sorted(NOISE))
-def test_megabytes_of_noise_take_a_second_each_at_most(kind: str, megabytes: int) -> None:
+def test_megabytes_of_noise_have_a_limited_number_of_errors(kind: str, megabytes: int) -> None:
     text = NOISE[kind](megabytes * 1_000_000, random.Random(0))
-    start = time.process_time()
     problems = parse(text, "noise.fkg")[1]
-    assert time.process_time() - start < 1.5 * megabytes  # about a fifth of it
     assert len(problems) <= MAX_PROBLEMS + 1

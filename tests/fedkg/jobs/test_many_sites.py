@@ -1,8 +1,9 @@
-"""The time until the first round grows linearly with the number of sites."""
+"""Jobs of ten thousand and a hundred thousand sites; `benchmarks/first_round.py` measures their
+time.
+"""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,6 @@ from fedkg.jobs import Event, Job, run_job
 from fedkg.jobs.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("no_report")
-
-FIRST_ROUND = 20.0
-"""Seconds of CPU time until the first round of 10,000 sites; about 5 on one core of 2024."""
 
 RULES = """
 signal torque in N.m column "Torque [Nm]"
@@ -45,25 +43,17 @@ def job(tmp_path: Path, kind: str, sites: int, rows: int) -> dict[str, Any]:
     }
 
 
-def train(fields: dict[str, Any], out: Path) -> tuple[float, list[str]]:
-    """CPU seconds until the end of the first round, and the messages before it."""
-    begun, first, announced = time.process_time(), 0.0, []
-
-    def watch(event: Event) -> None:
-        nonlocal first
-        if event.kind == "round" and not first:
-            first = time.process_time() - begun
-        elif not first:
-            announced.append(event.message)
-
-    run_job(fields, out=out, on_event=watch)
-    return first, announced
+def train(fields: dict[str, Any], out: Path) -> list[str]:
+    """The messages before the end of the first round."""
+    events: list[Event] = []
+    run_job(fields, out=out, on_event=events.append)
+    kinds = [event.kind for event in events]
+    return [event.message for event in events[: kinds.index("round")]]
 
 
 @pytest.mark.parametrize("kind", sorted(DATA))
-def test_the_first_round_of_ten_thousand_sites_ends_soon(kind: str, tmp_path: Path) -> None:
-    first, announced = train(job(tmp_path, kind, 10_000, 50_000), tmp_path / "run")
-    assert first < FIRST_ROUND
+def test_ten_thousand_sites_get_their_rows(kind: str, tmp_path: Path) -> None:
+    announced = train(job(tmp_path, kind, 10_000, 50_000), tmp_path / "run")
     assert announced[0].startswith("preparing 10,000 sites")
     folder = RunFolder(tmp_path / "run")
     sites = folder.rows("sites.csv")
@@ -73,11 +63,8 @@ def test_the_first_round_of_ten_thousand_sites_ends_soon(kind: str, tmp_path: Pa
     assert sum(int(row["test_rows"]) for row in sites) == pytest.approx(0.2 * 50_000, rel=0.01)
 
 
-def test_a_job_file_of_a_hundred_thousand_sites_is_read_soon() -> None:
-    """Comparing each name with all names before it took two minutes."""
-    begun = time.process_time()
+def test_a_job_of_a_hundred_thousand_sites_has_names_that_differ() -> None:
     job = Job.model_validate({"pack": "p", "sites": 100_000})
-    assert time.process_time() - begun < FIRST_ROUND
     assert len(job.sites) == 100_000
     with pytest.raises(ValueError, match=r"the site 'b' .* twice"):
         Job.model_validate({"pack": "p", "sites": ["a", "b", "c", "b"]})
