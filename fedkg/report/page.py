@@ -17,7 +17,7 @@ from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.report import charts
 from fedkg.report.causal_edges import causal_edge_table
 from fedkg.report.difference_table import difference_table
-from fedkg.report.outcome import describe_outcome
+from fedkg.report.outcome_sentences import describe_outcome
 from fedkg.report.privacy_table import privacy_table
 from fedkg.report.properties_and_sets import property_table, set_table
 from fedkg.report.records import RunRecords, read_run

@@ -20,7 +20,6 @@ from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
 from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
 from fedkg_compiler.ontology import binary_relations
-from fedkg_compiler.ontology.added_files import local
 from fedkg_compiler.ontology.alignment.accepted import accepted
 from fedkg_compiler.ontology.bulk_loading import LaterTriples
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
@@ -38,6 +37,7 @@ from fedkg_compiler.ontology.file_format import RDF_SUFFIXES
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_checksum import checksum, rename_shared_blank_nodes
 from fedkg_compiler.ontology.graph_terms import split_iri
+from fedkg_compiler.ontology.local_catalog_source import local
 from fedkg_compiler.ontology.node_values import is_iri
 from fedkg_compiler.ontology.ontology_files import documents_of, our_file
 from fedkg_compiler.ontology.opcua_nodeset_links import linked

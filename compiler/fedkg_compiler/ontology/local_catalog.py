@@ -18,9 +18,9 @@ from pydantic import TypeAdapter, ValidationError
 from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.input_tracking import read_bytes
-from fedkg_compiler.ontology.added_files import Taken, take
 from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
 from fedkg_compiler.ontology.graph_terms import split_iri
+from fedkg_compiler.ontology.local_catalog_source import Taken, take
 from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, STANDARD_PREFIXES

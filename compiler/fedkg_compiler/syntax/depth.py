@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedkg_compiler.syntax.construct.expression_nodes import SIGNS
-from fedkg_compiler.syntax.parse_tree import Branch, Token
+from fedkg_compiler.syntax.parse_tree_nodes import Branch, Token
 
 MAX_NESTING = 60
 MAX_TERMS = 200

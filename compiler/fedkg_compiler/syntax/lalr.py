@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from fedkg_compiler.syntax.parse_table import Production, Table, table
-from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
+from fedkg_compiler.syntax.parse_tree_nodes import Branch, Leaf, Token
 
 END = "$END"
 """The terminal at the end of a statement."""

@@ -12,7 +12,7 @@ from fedkg_compiler.syntax.construct.statement_context import Statement as State
 from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS, too_deep
 from fedkg_compiler.syntax.keywords import STATEMENT_WORDS
 from fedkg_compiler.syntax.lalr import read
-from fedkg_compiler.syntax.parse_tree import Branch
+from fedkg_compiler.syntax.parse_tree_nodes import Branch
 from fedkg_compiler.syntax.source_decoding import decode, not_text, plain_text
 from fedkg_compiler.syntax.split import Chunk, joined, split
 from fedkg_compiler.syntax.table_as_rule_file import is_table

@@ -17,7 +17,7 @@ from fedkg.constraints.fused.elementwise_loops import (
 )
 from fedkg.constraints.fused.forward import length_of, run_forward
 from fedkg.constraints.fused.gather_numbers import numbers_read
-from fedkg.constraints.fused.loop_arguments import (
+from fedkg.constraints.fused.loop_argument_positions import (
     ASKED,
     CLIP,
     CODE,

@@ -28,7 +28,7 @@ from fedkg.constraints.fused.elementwise_loops import (
     replaced,
     scaled,
 )
-from fedkg.constraints.fused.loop_arguments import (
+from fedkg.constraints.fused.loop_argument_positions import (
     ABS,
     ADD,
     ADD_S,

@@ -6,7 +6,7 @@ Letters: B samples, F columns of a sample, N numbers that are read.
 
 from __future__ import annotations
 
-from fedkg.constraints.fused.loop_arguments import INF, LARGEST, NAN, ZERO
+from fedkg.constraints.fused.loop_argument_positions import INF, LARGEST, NAN, ZERO
 from fedkg.native.kernel_language import Doubles, Float, Floats, Ints, loop
 
 COLUMN, WAYS = range(2)

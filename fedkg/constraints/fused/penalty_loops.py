@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from fedkg.constraints.fused.elementwise_loops import multiply_number
-from fedkg.constraints.fused.loop_arguments import FAR, MARK_MISSING, ZERO
+from fedkg.constraints.fused.loop_argument_positions import FAR, MARK_MISSING, ZERO
 from fedkg.native.kernel_language import Doubles, Float, Floats, Ints, loop
 
 HINGE, SQUARED, LOG_BARRIER, SLOPES = range(4)

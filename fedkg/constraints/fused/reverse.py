@@ -19,7 +19,7 @@ from fedkg.constraints.fused.elementwise_loops import (
     some,
 )
 from fedkg.constraints.fused.forward import length_of, spread_out
-from fedkg.constraints.fused.loop_arguments import (
+from fedkg.constraints.fused.loop_argument_positions import (
     ABS,
     ADD,
     ADD_S,

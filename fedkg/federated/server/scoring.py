@@ -149,7 +149,7 @@ def kept_share(violation: Tensor, rows: ScoredRows, options: ScoreOptions) -> Te
     """s [C], the `validity` of what is `kept` by violation shares [C, M]; on a CPU in one loop."""
     if violation.device.type != "cpu" or rows.count == 0:
         return validity(within_tolerance(violation, rows.hard, options), rows.weight)
-    from fedkg.federated.server.satisfied_share_kernel import kept_share as loop
+    from fedkg.federated.server.validity_kernel import kept_share as loop
 
     return loop(
         violation.to(torch.float64),

@@ -21,7 +21,7 @@ from lark import UnexpectedInput, UnexpectedToken
 from fedkg_compiler.syntax import parse_table as tables
 from fedkg_compiler.syntax import parse_table_generator as making
 from fedkg_compiler.syntax.lalr import Automaton, Reading, read
-from fedkg_compiler.syntax.parse_tree import Leaf, Token
+from fedkg_compiler.syntax.parse_tree_nodes import Leaf, Token
 from fedkg_compiler.syntax.split import split
 
 ROOT = Path(__file__).parents[3]

@@ -18,7 +18,7 @@ from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.data_section import Data
 from fedkg.report import write_report
 from fedkg.report.charts import ALARM
-from fedkg.report.outcome import describe_outcome
+from fedkg.report.outcome_sentences import describe_outcome
 from fedkg.report.page import page
 from fedkg.report.records import Figure, read_run
 from fedkg.report.sections import comparison_table, flatten, settings_facts, size_text

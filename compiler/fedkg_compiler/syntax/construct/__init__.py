@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedkg_compiler.syntax.construct.knowledge_nodes import build_knowledge
 from fedkg_compiler.syntax.construct.statement_context import Statement as StatementAt
 from fedkg_compiler.syntax.construct.statements import build_declaration
-from fedkg_compiler.syntax.parse_tree import Branch
+from fedkg_compiler.syntax.parse_tree_nodes import Branch
 from fedkg_compiler.syntax.tree import Statement
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from fedkg_compiler.syntax.construct.expression_nodes import expression
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, tokens
-from fedkg_compiler.syntax.parse_tree import Branch
+from fedkg_compiler.syntax.parse_tree_nodes import Branch
 from fedkg_compiler.syntax.tree import Comparison, Word
 
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!="}

@@ -11,7 +11,7 @@ from fedkg_compiler.syntax.construct.expression_nodes import call, expression, o
 from fedkg_compiler.syntax.construct.literal_nodes import head, number, plain
 from fedkg_compiler.syntax.construct.statement_clauses import distinct
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
-from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
+from fedkg_compiler.syntax.parse_tree_nodes import Branch, Leaf, Token
 from fedkg_compiler.syntax.tree import (
     AllOf,
     AnyOf,

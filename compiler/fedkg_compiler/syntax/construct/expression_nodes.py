@@ -8,7 +8,7 @@ from itertools import pairwise
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.construct.literal_nodes import plain, quantity, signed, term_name
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
-from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
+from fedkg_compiler.syntax.parse_tree_nodes import Branch, Leaf, Token
 from fedkg_compiler.syntax.tree import (
     Aggregate,
     Apply,

@@ -9,7 +9,7 @@ from fedkg_compiler.syntax.construct.condition_nodes import condition
 from fedkg_compiler.syntax.construct.expression_nodes import call, expression
 from fedkg_compiler.syntax.construct.literal_nodes import head, plain, signed, string
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
-from fedkg_compiler.syntax.parse_tree import Branch, Token
+from fedkg_compiler.syntax.parse_tree_nodes import Branch, Token
 from fedkg_compiler.syntax.tree import (
     Cause,
     Choice,

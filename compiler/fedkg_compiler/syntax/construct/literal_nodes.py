@@ -8,7 +8,7 @@ import sys
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.construct.statement_context import Statement, token, tokens
-from fedkg_compiler.syntax.parse_tree import Branch, Token
+from fedkg_compiler.syntax.parse_tree_nodes import Branch, Token
 from fedkg_compiler.syntax.tree import Head, Number, Quantity, TermName, Word
 
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}

@@ -16,7 +16,7 @@ from fedkg_compiler.syntax.construct.literal_nodes import (
     term_name,
 )
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
-from fedkg_compiler.syntax.parse_tree import Branch
+from fedkg_compiler.syntax.parse_tree_nodes import Branch
 from fedkg_compiler.syntax.tree import (
     InClass,
     InQuery,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from fedkg_compiler.diagnostics.fixes import suggested
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
-from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
+from fedkg_compiler.syntax.parse_tree_nodes import Branch, Leaf, Token
 from fedkg_compiler.syntax.split import Chunk
 from fedkg_compiler.syntax.tree import Word
 

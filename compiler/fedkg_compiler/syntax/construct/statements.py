@@ -6,7 +6,7 @@ from fedkg_compiler.syntax.construct import statement_clauses
 from fedkg_compiler.syntax.construct.condition_nodes import condition
 from fedkg_compiler.syntax.construct.literal_nodes import head, plain, string, term_name
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
-from fedkg_compiler.syntax.parse_tree import Branch
+from fedkg_compiler.syntax.parse_tree_nodes import Branch
 from fedkg_compiler.syntax.tree import Label, Load, Prefix, RowsAre, Rule, Signal, Timeline, Use
 
 

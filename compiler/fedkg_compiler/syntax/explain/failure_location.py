@@ -9,7 +9,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix
 from fedkg_compiler.syntax.keywords import keywords
 from fedkg_compiler.syntax.lalr import Automaton, read
 from fedkg_compiler.syntax.parse_table import table
-from fedkg_compiler.syntax.parse_tree import Token
+from fedkg_compiler.syntax.parse_tree_nodes import Token
 from fedkg_compiler.syntax.split import Chunk
 
 _PIECE = re.compile(

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from fedkg.units import Unit, parse_unit
 from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
-from fedkg_compiler.syntax.parse_tree import Token
+from fedkg_compiler.syntax.parse_tree_nodes import Token
 
 _VERBS = r"(?:(?:must|should|shall|will|may|can|do|does|has\s+to|is|be|stays?|remains?|lies?|keeps?|equals?)\s+)*"
 _NEVER = r"(?P<never>(?:not|never|cannot|no)\s+)?(?:(?:be|stay|lie)\s+)?"
