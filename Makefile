@@ -1,5 +1,5 @@
 # make demo   train the five plants of examples/plants and write a report
-# make test   the tests; make slow: the long ones; make check: every gate
+# make test   the tests; make slow: the long ones, and properties with all examples; make check: every gate
 # make mutants  changes of the algorithms that tests must notice: those listed by name, and 300 others; SAMPLE=all SEED=7 for more or others
 # make properties  every property with ten times the examples
 # make fuzz-files  hostile packs, tables and jobs under budgets of time and memory
@@ -24,7 +24,7 @@ test: $(STAMP)
 	$(PYTEST) --dist loadfile -m "not slow and not gpu"
 
 slow: $(STAMP)
-	$(PYTEST) --dist worksteal -m "slow and not gpu"
+	$(PYTEST) --dist worksteal -m "(slow or hypothesis) and not gpu" --hypothesis-profile=whole
 
 properties: $(STAMP)
 	$(PYTEST) --dist worksteal -m "hypothesis and not slow and not gpu" --hypothesis-profile=long
