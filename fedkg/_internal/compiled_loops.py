@@ -23,7 +23,7 @@ def can_compile_loops() -> bool:
     Raises:
         UsageError: the environment variable `FEDKG_KERNELS` is neither ``on`` nor ``off``.
     """
-    setting = os.environ.get(SETTING, "on")
+    setting = os.environ.get(SETTING) or "on"
     if setting not in ("on", "off"):
         raise UsageError(
             f"the environment variable `{SETTING}` has an unknown value",
