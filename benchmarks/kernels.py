@@ -39,9 +39,10 @@ training: {rounds: 4, participation: 0.5, batch: 32, learning_rate: 0.05, execut
 evaluation: {local_baseline: false}
 algorithm: fedavg
 """
+SETS = "set small keep parameters in l2_ball(radius = job)\n"
 MILLING = ("seeds=1", "corrupt=null", "evaluation.local_baseline=false", "compare={}")
 PRIVATE = "privacy={unit: example, clip: 1.0, noise: 1.0, delta: 1.0e-4}"
-EVAL_ROWS = 200_000
+EVAL_ROWS, RULES = 200_000, ("table.fkg", "plant.ttl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,13 @@ def jobs(folder: Path) -> tuple[Job, ...]:
     """All jobs. Writes the files that they need into the folder."""
     (folder / "images.yaml").write_text(IMAGES, encoding="utf-8")
     measure("on", folder, ("data", "ai4i", "-o", "big.csv", "--rows", str(EVAL_ROWS)))
-    agents = ("training.participation=1", "algorithm={preset: pcfedavg, agents: {penalty: 2.0}}")
+    (folder / "sets.fkg").write_text(SETS, encoding="utf-8")
+    agents = (
+        f"rules=[{EXAMPLES / 'milling/rules.fkg'}, {folder / 'sets.fkg'}]",
+        "training.participation=1",
+        "training.learning_rate=0.01",
+        "algorithm={preset: pcfedavg, agents: {penalty: 2.0, given: {radius: 3}}}",
+    )
     causes = ("shifts=49",)
     return (
         milling("milling, FedAvg", 30, "algorithm=fedavg"),
@@ -101,8 +108,7 @@ def jobs(folder: Path) -> tuple[Job, ...]:
         Job("causes, Granger", run(EXAMPLES / "causes/job.yaml", *causes)),
         Job(
             f"eval, {EVAL_ROWS:,} rows",
-            ("eval", str(EXAMPLES / "milling/table.fkg"), str(EXAMPLES / "milling/plant.ttl"))
-            + ("big.csv",),
+            ("eval", *(str(EXAMPLES / "milling" / one) for one in RULES), "big.csv"),
         ),
     )
 

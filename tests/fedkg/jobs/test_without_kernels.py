@@ -84,7 +84,11 @@ FORECAST = {
 }
 JOBS = {
     "taught": TABLE | {"algorithm": {"preset": "scfa", "training": {"penalty": 10}}},
-    "agents": TABLE | {"algorithm": {"preset": "pcfedavg", "agents": {"penalty": 2.0}}},
+    "agents": TABLE
+    | {
+        "rules": ["table.fkg", "sets.fkg"],
+        "algorithm": {"preset": "pcfedavg", "agents": {"penalty": 2.0, "given": {"radius": 1.5}}},
+    },
     "private": TABLE
     | {
         "algorithm": "fedavg",
@@ -104,6 +108,7 @@ CAUSES = (
 def run_all(folder: Path, kernels: str) -> str:
     """Run all jobs and commands in one process and return what it prints."""
     (folder / "table.fkg").write_text(TABLE_RULES)
+    (folder / "sets.fkg").write_text("set small keep parameters in l2_ball(radius = job)\n")
     (folder / "forecast.fkg").write_text(FORECAST_RULES)
     rows = "".join(f"{step % 80},{7 * step % 260},{step % 2}\n" for step in range(600))
     (folder / "table.csv").write_text(f"Torque [Nm],Tool wear [min],Machine failure\n{rows}")
