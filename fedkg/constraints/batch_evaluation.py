@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg._internal.numba_availability import can_compile_loops
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.constraints.batch_shape_cache import BatchStructure, bank_loops
 from fedkg.constraints.engine.bank_tensors import CHUNK, BankTensors, largest_number
 from fedkg.constraints.engine.common_subterms import Values, with_values

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from fedkg.errors import UsageError
 from fedkg.granger.kalman import Client
-from fedkg.granger.kernels import filled_scan
 from fedkg.granger.learn import Learnt
 from fedkg.granger.moments import Series, orders_of
+from fedkg.granger.scans import filled_scan
 from fedkg.granger.state_extraction import Measured, client_of, directions
 
 F64 = NDArray[np.float64]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import UsageError
+from fedkg.granger.scans import affine_scan
 
 F64 = NDArray[np.float64]
 
@@ -97,8 +98,6 @@ def estimated(client: Client) -> F64:
     """The posterior states [T, P] of a client's filter, from zero: h^t = (I - K C) A h^{t-1} + K
     y^t.
     """
-    from fedkg.granger.kernels import affine_scan
-
     step = client.transition - client.gain @ (client.emission @ client.transition)
     return affine_scan(
         np.ascontiguousarray(step), np.ascontiguousarray(client.measurements @ client.gain.T)

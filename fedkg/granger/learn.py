@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedkg._internal.threads import run_in_parts
 from fedkg.errors import FedkgError, UsageError
 from fedkg.granger.moments import Moments, Series, moments, surprises
+from fedkg.granger.scans import epoch
 
 F64 = NDArray[np.float64]
 Mode = Literal["sequential", "batch", "closed_form"]
@@ -233,8 +234,6 @@ class _Sequential:
 
         Raises FedkgError.
         """
-        from fedkg.granger.kernels import epoch
-
         series, rates, known = self.series, self.rates, self.products
         eps = -1.0 if rates.normalised is None else rates.normalised
         steps = np.array(

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FedkgError, JobError
 from fedkg.jobs.checksum_log import state_of
@@ -244,12 +245,13 @@ def _trials_text(folder: RunFolder, configs: Sequence[TrialConfig]) -> str:
 
 
 def describe_environment() -> dict[str, Any]:
-    """Versions, platform and processors that results depend on. `Any`: JSON."""
+    """Versions, platform, processors and compiled loops that results depend on. `Any`: JSON."""
     return {
         "fedkg": metadata.version("fedkg"),
         "python": platform.python_version(),
         "libraries": {name: metadata.version(name) for name in LIBRARIES},
         "platform": platform.platform(),
+        "compiled_loops": can_compile_loops(),
         "cpus": os.cpu_count(),
     }
 

@@ -103,9 +103,9 @@ def reproduce(
 
 
 def _environment_changes(environment: dict[str, Any]) -> Iterator[str]:
-    """Versions of software and platform that have changed since the run. `Any`: JSON."""
+    """Versions, platform and compiled loops that have changed since the run. `Any`: JSON."""
     now = describe_environment()
-    for name in ("fedkg", "python", "platform"):
+    for name in ("fedkg", "python", "platform", "compiled_loops"):
         if environment.get(name) != now[name]:
             yield f"{name}: {environment.get(name)} -> {now[name]}"
     for name, version in now["libraries"].items():

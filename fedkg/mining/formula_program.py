@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from fedkg.constraints.engine.unknown import strict_step
-from fedkg.mining import formula_kernel
+from fedkg.mining import formula_operations
 from fedkg.mining.first_step_robustness import Steps
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal, Until
 from fedkg.pack.terms import Negate, Param, Product, Slot, Sum, Term
@@ -52,7 +52,9 @@ class Lowering:
         self._operations: list[tuple[int, ...]] = []
         self._constants: list[float] = []
 
-    def program(self, formula: Formula) -> tuple[formula_kernel.Operations, formula_kernel.Numbers]:
+    def program(
+        self, formula: Formula
+    ) -> tuple[formula_operations.Operations, formula_operations.Numbers]:
         """The operations [n, 8] and their constants [n]; they leave the formula's value in the
         lowest register at step 0.
 
@@ -83,7 +85,7 @@ class Lowering:
         match formula:
             case Temporal() | Until() if self._steps.param in (formula.low, formula.high):
                 number = self._steps.number if positive else -self._steps.number
-                self._do(formula_kernel.FILL, to, first, last, number=number)
+                self._do(formula_operations.FILL, to, first, last, number=number)
             case Compare():
                 self._compare(formula, positive, first, last, to)
             case Not():
@@ -94,7 +96,7 @@ class Lowering:
                     self._formula(arg, positive, first, last, to + (place > 0))
                     if place:
                         self._do(
-                            formula_kernel.LEAST if least else formula_kernel.LARGEST,
+                            formula_operations.LEAST if least else formula_operations.LARGEST,
                             to,
                             first,
                             last,
@@ -103,11 +105,14 @@ class Lowering:
                 self._formula(formula.antecedent, not positive, first, last, to)
                 self._formula(formula.consequent, positive, first, last, to + 1)
                 self._do(
-                    formula_kernel.LARGEST if positive else formula_kernel.LEAST, to, first, last
+                    formula_operations.LARGEST if positive else formula_operations.LEAST,
+                    to,
+                    first,
+                    last,
                 )
             case Initially():
                 self._formula(formula.arg, positive, 0, 0, to)
-                self._do(formula_kernel.FIRST, to, first, last)
+                self._do(formula_operations.FIRST, to, first, last)
             case Temporal():
                 self._temporal(formula, positive, first, last, to)
             case Until():
@@ -119,17 +124,19 @@ class Lowering:
         least = (formula.op in ("always", "historically")) == positive
         begin, end = self._steps.window(formula, first)[0], self._steps.window(formula, last)[1]
         if begin > end:
-            self._do(formula_kernel.FILL, to, first, last, number=math.inf if least else -math.inf)
+            self._do(
+                formula_operations.FILL, to, first, last, number=math.inf if least else -math.inf
+            )
             return
         self._formula(formula.arg, positive, begin, end, to)
         low, high = self._ends(formula)
-        self._do(formula_kernel.WINDOW, to, first, last, low=low, high=high, flag=least)
+        self._do(formula_operations.WINDOW, to, first, last, low=low, high=high, flag=least)
 
     def _until(self, formula: Until, positive: bool, first: int, last: int, to: int) -> None:
         begin, end = self._steps.window(formula, first)[0], self._steps.window(formula, last)[1]
         if begin > end:
             self._do(
-                formula_kernel.FILL, to, first, last, number=-math.inf if positive else math.inf
+                formula_operations.FILL, to, first, last, number=-math.inf if positive else math.inf
             )
             return
         past = formula.op == "since"
@@ -137,7 +144,7 @@ class Lowering:
         self._formula(formula.right, positive, begin, end, to + 1)
         low, high = self._ends(formula)
         self._do(
-            formula_kernel.UNTIL,
+            formula_operations.UNTIL,
             to,
             first,
             last,
@@ -157,16 +164,16 @@ class Lowering:
         slope = None if self._slope is None else self._slope(atom)
         if slope is not None:
             self._margin(atom, True, first, last, to, guarded=False)
-            self._do(formula_kernel.SHARE, to, first, last, number=abs(slope))
+            self._do(formula_operations.SHARE, to, first, last, number=abs(slope))
             if not positive:
-                self._do(formula_kernel.NEGATE, to, first, last)
+                self._do(formula_operations.NEGATE, to, first, last)
             return
         self._margin(atom, positive, first, last, to, guarded=True)
         if (atom.op in ("lt", "ne")) == positive:
-            self._do(formula_kernel.STRICT, to, first, last, number=-strict_step(torch.float64))
-        self._do(formula_kernel.KNOWN, to, first, last)
+            self._do(formula_operations.STRICT, to, first, last, number=-strict_step(torch.float64))
+        self._do(formula_operations.KNOWN, to, first, last)
         if self._slope is not None:
-            self._do(formula_kernel.DECIDED, to, first, last, number=self._always)
+            self._do(formula_operations.DECIDED, to, first, last, number=self._always)
 
     def _margin(
         self, atom: Compare, positive: bool, first: int, last: int, to: int, *, guarded: bool
@@ -177,34 +184,34 @@ class Lowering:
             (atom.left, atom.right) if straight else (atom.right, atom.left)
         ):
             self._term(side, first, last, to + place, guarded)
-        self._do(formula_kernel.LESS, to, first, last)
+        self._do(formula_operations.LESS, to, first, last)
         wider = straight
         if atom.op in ("eq", "ne"):
-            self._do(formula_kernel.ABSOLUTE, to, first, last)
+            self._do(formula_operations.ABSOLUTE, to, first, last)
             wider = (atom.op == "eq") == positive
             if wider:
-                self._do(formula_kernel.NEGATE, to, first, last)
+                self._do(formula_operations.NEGATE, to, first, last)
         if atom.tolerance is not None:
             self._term(atom.tolerance, first, last, to + 1, guarded)
             if not wider:
-                self._do(formula_kernel.NEGATE, to + 1, first, last)
-            self._do(formula_kernel.ADD, to, first, last)
+                self._do(formula_operations.NEGATE, to + 1, first, last)
+            self._do(formula_operations.ADD, to, first, last)
 
     def _term(self, term: Term, first: int, last: int, to: int, guarded: bool) -> None:
         match term:
             case Slot():
-                self._do(formula_kernel.SLOT, to, first, last, place=term.index)
+                self._do(formula_operations.SLOT, to, first, last, place=term.index)
             case Param() if term.index == self._target and not guarded:
-                self._do(formula_kernel.FILL, to, first, last)
+                self._do(formula_operations.FILL, to, first, last)
             case Param():
-                self._do(formula_kernel.PARAM, to, first, last, place=term.index)
+                self._do(formula_operations.PARAM, to, first, last, place=term.index)
             case Sum():
-                self._joined(term.args, formula_kernel.ADD, first, last, to, guarded)
+                self._joined(term.args, formula_operations.ADD, first, last, to, guarded)
             case Product():
-                self._joined(term.args, formula_kernel.MULTIPLY, first, last, to, guarded)
+                self._joined(term.args, formula_operations.MULTIPLY, first, last, to, guarded)
             case Negate():
                 self._term(term.arg, first, last, to, guarded)
-                self._do(formula_kernel.NEGATE, to, first, last)
+                self._do(formula_operations.NEGATE, to, first, last)
             case _:
                 raise NoProgram
 

@@ -21,14 +21,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg._internal.threads import library_threads
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.evaluation import reported
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import Reach, reach
 from fedkg.errors import KnowledgeError
-from fedkg.mining import formula_kernel
 from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
+from fedkg.mining.formula_operations import Numbers
 from fedkg.mining.formula_program import Lowering, NoProgram
 from fedkg.mining.level_selection import Pick, least
 from fedkg.mining.mining_arguments import check_inference, check_method, check_pick, check_traces
@@ -239,7 +240,7 @@ def _fixed_positions(inference: Inference, fixed: Mapping[str, float]) -> dict[i
     return {names.index(name): float(value) for name, value in fixed.items()}
 
 
-def _stacked(given: Channels) -> formula_kernel.Numbers:
+def _stacked(given: Channels) -> Numbers:
     """The channels for the kernel, [s, C * S, T]."""
     return np.stack(
         [given.slots[slot].numpy().reshape(-1, given.shape[2]) for slot in sorted(given.slots)]
@@ -269,7 +270,11 @@ class _Search:
         )
         self.name, self.bisecting = inference.name, bisecting
         device = given.usable.device
-        self.slots = _stacked(given) if device.type == "cpu" and given.slots else None
+        self.slots = (
+            _stacked(given)
+            if device.type == "cpu" and given.slots and can_compile_loops()
+            else None
+        )
         self.values = torch.full(
             (given.shape[0], len(self.parameters)), math.nan, dtype=torch.float64, device=device
         )
@@ -615,13 +620,11 @@ class _Search:
         ]
 
     def _looped(
-        self,
-        slots: formula_kernel.Numbers,
-        told: Sequence[Steps],
-        which: NDArray[np.int64],
-        target: int | None,
-    ) -> formula_kernel.Numbers:
+        self, slots: Numbers, told: Sequence[Steps], which: NDArray[np.int64], target: int | None
+    ) -> Numbers:
         """The formula at the first step by the compiled kernel, [N]. Raises NoProgram, NoLevel."""
+        from fedkg.mining.formula_kernel import first_numbers
+
         skeleton, samples = self.bank.skeleton, self.given.shape[1]
         filled = self._filled().numpy()
         params = np.repeat(self.bank.params[:1], len(filled), axis=0)
@@ -644,7 +647,7 @@ class _Search:
             )
             program, constants = lowering.program(skeleton)
             traces = np.flatnonzero(np.repeat(which == row, samples))
-            formula_kernel.first_numbers(program, constants, slots, params, result, traces)
+            first_numbers(program, constants, slots, params, result, traces)
         return result
 
     def reach(self, steps: float) -> Reach:

@@ -11,12 +11,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.models.layers import dense
 
 
 def has_compiled_loops(value: Tensor) -> bool:
-    """Whether compiled loops support the device and dtype of this value."""
-    return value.device.type == "cpu" and value.dtype in (torch.float32, torch.float64)
+    """Whether compiled loops are in use and support the device and dtype of this value."""
+    return (
+        value.device.type == "cpu"
+        and value.dtype in (torch.float32, torch.float64)
+        and can_compile_loops()
+    )
 
 
 def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:

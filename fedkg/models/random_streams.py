@@ -15,8 +15,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from fedkg._internal.compiled_loops import can_compile_loops
 
 _WRAP = 1 << 64
 
@@ -29,6 +32,11 @@ def _signed(value: int) -> int:
 GOLDEN = _signed(0x9E3779B97F4A7C15)
 _FIRST = _signed(0xBF58476D1CE4E5B9)
 _SECOND = _signed(0x94D049BB133111EB)
+
+LOGARITHM, TURN = (5, 12), (6, 12)
+"""Terms of the series of the logarithm, and of sine and cosine (one more), in float32 and in
+float64.
+"""
 
 
 def mix(value: Tensor) -> Tensor:
@@ -87,7 +95,7 @@ def above_zero(keys: Tensor, count: int) -> Tensor:
     """Numbers in (0, 1], float64 [C, count], from the streams `keys` (int64 [C]), 53 random bits
     each.
     """
-    if keys.device.type == "cpu":
+    if keys.device.type == "cpu" and can_compile_loops():
         from fedkg.models.random_stream_kernels import fractions
 
         return fractions(keys, count)
@@ -101,17 +109,55 @@ def normal(keys: Tensor, word: int, count: int, scale: Tensor) -> Tensor:
 
     Box and Muller 1958: no number is more than 8.6 standard deviations from 0. The uniform numbers
     are rounded to the dtype first. Even in float32, numbers near 0 keep their relative precision,
-    which determines the tails.
+    which determines the tails. Logarithm, sine and cosine are series (`LOGARITHM`, `TURN`), so that
+    compiled loops and tensor operations give the same bits.
     """
-    if keys.device.type == "cpu" and scale.dtype in (torch.float32, torch.float64):
+    if scale.dtype not in (torch.float32, torch.float64):
+        return normal(keys, word, count, scale.to(torch.float32)).to(scale.dtype)
+    if keys.device.type == "cpu" and can_compile_loops():
         from fedkg.models.loops import normal_numbers
 
         return normal_numbers.normal(fold(keys, word), count, scale)
     pairs = (count + 1) // 2
     radius, turn = above_zero(fold(keys, word), 2 * pairs).to(scale.dtype).chunk(2, 1)
-    radius = radius.log().mul_(-2.0).sqrt_().mul_(scale.unsqueeze(1))
-    turn = (turn - 0.5) * (2.0 * math.pi)
-    return torch.cat([turn.cos().mul_(radius), turn.sin().mul_(radius)], 1)[:, :count]
+    radius = _logarithm(radius).mul_(-2.0).clamp_(min=0.0)
+    if radius.device.type == "cpu":
+        np.sqrt(radius.numpy(), out=radius.numpy())  # PyTorch may round the last bit otherwise
+    else:
+        radius.sqrt_()
+    radius.mul_(scale.unsqueeze(1))
+    half = (turn - 0.5).mul_(math.pi)
+    single = scale.dtype == torch.float32
+    square, terms = half * half, TURN[not single] + 1
+    sine = _series(square, [(-1) ** k / math.factorial(2 * k + 1) for k in range(terms - single)])
+    cosine = _series(square, [(-1) ** k / math.factorial(2 * k) for k in range(terms)])
+    sine.mul_(half)
+    first = (1.0 - (2.0 * sine).mul_(sine)).mul_(radius)
+    return torch.cat([first, radius.mul_(2.0).mul_(sine).mul_(cosine)], 1)[:, :count]
+
+
+def _logarithm(x: Tensor) -> Tensor:
+    """log(x) of x in 2^-53 .. 1: ``2 artanh((m - 1) / (m + 1))`` of the mantissa m in sqrt(1/2) ..
+    sqrt(2), plus the exponent's share.
+    """
+    single = x.dtype == torch.float32
+    integer, mantissa, half = (
+        (torch.int32, 23, 0x3F3504F3) if single else (torch.int64, 52, 0x3FE6A09E667F3BCD)
+    )
+    bits = x.contiguous().view(integer)
+    power = (bits - half) >> mantissa
+    m = (bits - (power << mantissa)).view(x.dtype)
+    ratio = (m - 1.0).div_(m + 1.0)
+    series = _series(ratio * ratio, [2.0 / (2 * k + 1) for k in range(LOGARITHM[not single])])
+    return series.mul_(ratio).add_(power.to(x.dtype).mul_(math.log(2)))
+
+
+def _series(of: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """The sum of coefficients times powers of `of`, the lowest first, by Horner's rule."""
+    total = torch.full_like(of, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total.mul_(of).add_(coefficient)
+    return total
 
 
 def keep_mask(key: Tensor, count: int, rate: float) -> Tensor:
@@ -155,7 +201,7 @@ class Noise:
         the client's batch.
         """
         keys, count = self.at(site), shape[1] * shape[2]
-        if keys.device.type != "cpu":
+        if keys.device.type != "cpu" or not can_compile_loops():
             return keep_mask(keys.unsqueeze(1), count, rate).view(shape)
         from fedkg.models.random_stream_kernels import streams
 

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fedkg._internal.numba_availability import can_compile_loops
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.projection.polytope_sparsity import Shared, shared_rows
 
 RIDGE = 1e-12

@@ -1,77 +1,23 @@
 """The cheapest path of each trace through a diagram, by a compiled loop with the state of one trace
 in the L1 cache.
 
-Letters: B traces, T steps, G groups, C clients, K cells of a group, L letters, Q sets of letters, E
-edges.
+Letters: B traces, T steps, G groups, C clients, K cells of a group, L letters, Q sets of letters.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.kernel_compilation import kernel, kernel_part
 from fedkg._internal.threads import run_in_parts
-from fedkg.teacher.trace_decision_diagram import Layer
+from fedkg.teacher.trace_decision_diagram import Edges
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 LEAST_TRACES = 64
 """Smallest number of traces for a separate thread."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Edges:
-    """The layers of a diagram, concatenated.
-
-    Attributes:
-        of_step: int64 [T + 1], first edge of each step.
-        source, choice, target: int64 [E]; a choice is a set of letters.
-        sets_of_step: int64 [T + 1], first set of each step.
-        of_set: int64 [Q + 1], first letter of each set.
-        letters: of the sets.
-        states: the most states at a step.
-    """
-
-    of_step: Places
-    source: Places
-    choice: Places
-    target: Places
-    sets_of_step: Places
-    of_set: Places
-    letters: Places
-    states: int
-
-
-def diagram_edges(layers: Sequence[Layer]) -> Edges:
-    """The edges of a diagram as arrays."""
-    edges: list[tuple[int, int, int]] = []
-    sets: list[tuple[int, ...]] = []
-    of_step, sets_of_step = [0], [0]
-    for layer in layers:
-        here = {
-            letters: len(sets) + i
-            for i, letters in enumerate(dict.fromkeys(edge.letters for edge in layer.edges))
-        }
-        sets.extend(here)
-        edges.extend((edge.source, here[edge.letters], edge.target) for edge in layer.edges)
-        of_step.append(len(edges))
-        sets_of_step.append(len(sets))
-    source, choice, target = np.array(edges, np.int64).reshape(-1, 3).T
-    return Edges(
-        of_step=np.array(of_step),
-        source=np.ascontiguousarray(source),
-        choice=np.ascontiguousarray(choice),
-        target=np.ascontiguousarray(target),
-        sets_of_step=np.array(sets_of_step),
-        of_set=np.cumsum([0, *(len(one) for one in sets)]),
-        letters=np.array([letter for one in sets for letter in one], np.int64),
-        states=max((layer.states for layer in layers), default=1),
-    )
 
 
 def cheapest_letters(

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 from typing_extensions import override
 
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg._internal.threads import library_threads
 from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.constraints.binding.rule_input_values import computing_dtype
@@ -31,7 +32,6 @@ from fedkg.pack import Bank
 from fedkg.teacher import milp
 from fedkg.teacher.boolean_expressions import FALSE, Expressions
 from fedkg.teacher.channel_groups import ChannelGroup, bound_order, build_group, distinct_forms
-from fedkg.teacher.cheapest_path import Edges, cheapest_letters, diagram_edges
 from fedkg.teacher.formula_unrolling import Unrolling
 from fedkg.teacher.independent_steps import stepwise_groups
 from fedkg.teacher.literals import Literals
@@ -43,7 +43,13 @@ from fedkg.teacher.teacher_arguments import (
     check_params,
     check_traces,
 )
-from fedkg.teacher.trace_decision_diagram import BeyondDiagram, Layer, build_layers
+from fedkg.teacher.trace_decision_diagram import (
+    BeyondDiagram,
+    Edges,
+    Layer,
+    build_layers,
+    diagram_edges,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -316,7 +322,7 @@ def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) ->
     numbers of `dtype`.
     """
     device = traces.device
-    if device.type == "cpu":
+    if device.type == "cpu" and can_compile_loops():
         return _looped(part, traces, client, dtype)
     places = [
         torch.tensor([letter[i] for letter in part.letters], device=device)
@@ -367,6 +373,8 @@ def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) ->
 
 def _looped(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
     """As `_nearest`, by compiled loops, with all steps moved at once."""
+    from fedkg.teacher.cheapest_path import cheapest_letters
+
     cells = max(one.low.shape[1] for one in part.groups)
     low, high = (
         np.stack([functional.pad(ends, (0, cells - ends.shape[1])).numpy() for ends in each])

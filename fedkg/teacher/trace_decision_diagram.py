@@ -6,12 +6,16 @@ of its literals are true at the step. The number of states at a step determines 
 nearest trace: one for bounds at every step, two for a window in which something must be reached
 once, at most 2^k for a response within k steps.
 
-Letters: T steps, L letters (choices of a cell in each group).
+Letters: T steps, L letters (choices of a cell in each group), Q sets of letters, E edges.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedkg.errors import SetError
 from fedkg.teacher.boolean_expressions import FALSE, TRUE, Expressions
@@ -109,3 +113,53 @@ def _pruned(
     if not live:
         raise SetError("no trace satisfies the formula")
     return tuple(reversed(result))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Edges:
+    """The layers of a diagram, concatenated.
+
+    Attributes:
+        of_step: int64 [T + 1], first edge of each step.
+        source, choice, target: int64 [E]; a choice is a set of letters.
+        sets_of_step: int64 [T + 1], first set of each step.
+        of_set: int64 [Q + 1], first letter of each set.
+        letters: of the sets.
+        states: the most states at a step.
+    """
+
+    of_step: NDArray[np.int64]
+    source: NDArray[np.int64]
+    choice: NDArray[np.int64]
+    target: NDArray[np.int64]
+    sets_of_step: NDArray[np.int64]
+    of_set: NDArray[np.int64]
+    letters: NDArray[np.int64]
+    states: int
+
+
+def diagram_edges(layers: Sequence[Layer]) -> Edges:
+    """The edges of a diagram as arrays."""
+    edges: list[tuple[int, int, int]] = []
+    sets: list[tuple[int, ...]] = []
+    of_step, sets_of_step = [0], [0]
+    for layer in layers:
+        here = {
+            letters: len(sets) + i
+            for i, letters in enumerate(dict.fromkeys(edge.letters for edge in layer.edges))
+        }
+        sets.extend(here)
+        edges.extend((edge.source, here[edge.letters], edge.target) for edge in layer.edges)
+        of_step.append(len(edges))
+        sets_of_step.append(len(sets))
+    source, choice, target = np.array(edges, np.int64).reshape(-1, 3).T
+    return Edges(
+        of_step=np.array(of_step),
+        source=np.ascontiguousarray(source),
+        choice=np.ascontiguousarray(choice),
+        target=np.ascontiguousarray(target),
+        sets_of_step=np.array(sets_of_step),
+        of_set=np.cumsum([0, *(len(one) for one in sets)]),
+        letters=np.array([letter for one in sets for letter in one], np.int64),
+        states=max((layer.states for layer in layers), default=1),
+    )

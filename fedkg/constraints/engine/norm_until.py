@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from typing_extensions import override
 
-from fedkg._internal.numba_availability import can_compile_loops
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.constraints.engine.sliding import growth
 from fedkg.constraints.engine.smooth_extrema import (

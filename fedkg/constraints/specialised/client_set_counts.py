@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedkg._internal.numba_availability import can_compile_loops
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.constraints.specialised.bit_programs import WORD, Programs, Writer, laid
 from fedkg.constraints.specialised.client_sets import Clients, within
 

@@ -14,6 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.federated.randomness import permutations
 from fedkg.federated.settings import Settings
 from fedkg.models.random_streams import above_zero, fold
@@ -115,7 +116,7 @@ def plan(
             missing samples.
     """
     batch = torch.as_tensor(batch, device=keys.device).expand(len(keys))
-    if keys.device.type == "cpu":
+    if keys.device.type == "cpu" and can_compile_loops():
         from fedkg.models.loops.random_orders import plan as drawn
 
         index, counts = drawn(keys, sizes, offsets, steps, batch, passes=passes, padding=padding)
@@ -133,7 +134,7 @@ def by_tensors(
     passes: bool,
     padding: int,
 ) -> Batches:
-    """`plan` in tensor operations, for accelerators; batch: int64 [C]."""
+    """`plan` in tensor operations; batch: int64 [C]."""
     per_epoch = (sizes + batch - 1) // batch if passes else torch.ones_like(sizes)
     most, width = int(steps.max()), int(torch.minimum(batch, sizes).max())
     epochs = int(((steps + per_epoch - 1) // per_epoch).max())

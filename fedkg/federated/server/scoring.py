@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.models.model_protocols import Params
 
 ScoreMode = Literal["mean", "product", "min"]
@@ -147,7 +148,7 @@ def validity(v: Tensor, weight: Tensor) -> Tensor:
 
 def kept_share(violation: Tensor, rows: ScoredRows, options: ScoreOptions) -> Tensor:
     """s [C], the `validity` of what is `kept` by violation shares [C, M]; on a CPU in one loop."""
-    if violation.device.type != "cpu" or rows.count == 0:
+    if violation.device.type != "cpu" or rows.count == 0 or not can_compile_loops():
         return validity(within_tolerance(violation, rows.hard, options), rows.weight)
     from fedkg.federated.server.validity_kernel import kept_share as loop
 

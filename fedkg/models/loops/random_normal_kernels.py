@@ -15,6 +15,7 @@ import struct
 
 from fedkg.models.loops.matrix_products import add, fill
 from fedkg.models.loops.primitives import begun, mixed, onward
+from fedkg.models.random_streams import LOGARITHM, TURN
 from fedkg.native.kernel_language import Float, Floats, Ints, LLVMFunction, loop, to_float
 from fedkg.native.llvm_values import literal
 
@@ -23,11 +24,6 @@ SITE = 0x6E6F697365
 
 BLOCK = 256
 """Pairs that are drawn at once, in the L1 cache."""
-
-LOGARITHM, TURN = (5, 12), (6, 12)
-"""Terms of the series of the logarithm, and of sine and cosine (one more), in float32 and in
-float64.
-"""
 
 PI = math.pi
 
