@@ -205,7 +205,7 @@ def _column(
             table, header, classes
         )
     try:
-        values = table.numbers(header)
+        values = table.truths(header) if column.type == "boolean" else table.numbers(header)
     except TableError as error:
         needed = f", which {rules_text(rules)}" if rules else ""
         raise TableError(

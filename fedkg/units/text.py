@@ -43,6 +43,8 @@ MAX_LETTERS = 100
 MAX_EXPONENT = 20
 """Higher powers of a unit are a slip."""
 _LONG = re.compile(r"[a-z][a-z_]{3,}")
+_LOOKALIKES = str.maketrans("аесорхАВЕКМНОРСТХ", "aecopxABEKMHOPCTX")
+"""Cyrillic letters that look like Latin ones."""
 _SHORTEST_GUESS = 2
 """Letters of texts that get no suggestion unless pint tells that they are no other unit: T, mT."""
 _FORCES = frozenset({"N", "kp", "kgf", "lbf"})
@@ -257,6 +259,9 @@ def _meant(atom: str) -> tuple[str, ...]:
     """
     known = known_units()
     same = tuple(unit for unit in known if unit.casefold() == atom.casefold())
+    latin = atom.translate(_LOOKALIKES)
+    if not same and latin != atom and latin in known:
+        return (latin,)
     near = None if same else certain_match(atom, known) or _without_doubled_letter(atom, known)
     return same or ((near,) if near else ())
 

@@ -59,7 +59,7 @@ REFUSED = {
     ),
     "decimal points and commas in one column": (
         b"Time;T [degC];P\n2024;1,5;2\n2025;2.5;3\n",
-        "column `T [degC]` holds text",
+        "column `T [degC]` has text",
     ),
     "a cell of a million digits": (
         b"Time,T [degC],P\n" + b"1" * 1_000_000 + b",2,3\n",

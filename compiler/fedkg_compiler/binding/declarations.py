@@ -191,7 +191,7 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
             continue
         if math.isclose(factor, math.tau) or math.isclose(factor, 1 / math.tau):
             continue
-        problems.info(
+        problems.warning(
             "FKG242",
             signal.place,
             f"`{signal.name}` is declared in {signal.unit.text}, and the header of its column says"
