@@ -220,11 +220,7 @@ def _column(
             return values, said
     known = values[~np.isnan(values)]
     if not known.size:
-        return values, (
-            [f"column `{header}` has no known value in any of its {table.rows} rows"]
-            if table.rows
-            else []
-        )
+        return values, ([f"column `{header}` has no known value in any row"] if table.rows else [])
     if column.span is not None:
         low, high = column.span
         outside = float(np.mean((known < low) | (known > high)))

@@ -16,6 +16,7 @@ from fedkg.tables.cell_words import is_unknown, truth
 from fedkg.tables.numerals import DecimalMark, parse_numbers
 from fedkg.tables.separator import NAMES
 from fedkg.tables.times import DateOrder, parse_times, two_ways
+from fedkg.units.header import header_unit, split_header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -148,7 +149,11 @@ class Table:
         return TableError(
             f"{self.name}: no column `{header}`" + (f", which {needed}" if needed else ""),
             received=f"columns {shown}" if self.headers else "no columns",
-            help=f"did you mean `{close}`?" if close else "",
+            help=(
+                f"did you mean `{close}`?{_declaration(close, header)}"
+                if close
+                else _same_name(header, self.headers)
+            ),
         )
 
     def texts(self, header: str) -> list[str]:
@@ -328,6 +333,22 @@ class Table:
             + (f", and {more} more such row{'s' * (more > 1)}" if more else ""),
             help="correct these cells, or leave them empty",
         )
+
+
+def _declaration(close: str, header: str) -> str:
+    """What to declare for a header with another unit than the wanted one, else ""."""
+    _, wanted = split_header(header)
+    found = split_header(close)[1]
+    if not found or found == wanted or header_unit(close) is None:
+        return ""
+    return f' Its values are in {found}: declare the signal in {found}, with column "{close}"'
+
+
+def _same_name(header: str, headers: Sequence[str]) -> str:
+    """The help for a header that differs in its unit alone."""
+    name, _ = split_header(header)
+    close = next((one for one in headers if split_header(one)[0] == name != one), "")
+    return f"did you mean `{close}`?{_declaration(close, header)}" if close else ""
 
 
 def _decimal_mark_help(text: str, decimal: str) -> str:
