@@ -351,9 +351,9 @@ def _same_name(header: str, headers: Sequence[str]) -> str:
     return f"did you mean `{close}`?{_declaration(close, header)}" if close else ""
 
 
-def _decimal_mark_help(text: str, decimal: str) -> str:
+def _decimal_mark_help(text: str, decimal: DecimalMark) -> str:
     """What to state if a cell is a number with the other decimal mark."""
-    other = "," if decimal == "." else "."
+    other: DecimalMark = "," if decimal == "." else "."
     if not parse_numbers([text.strip()], other).wrong and other in text:
         return (
             f"the decimal mark of this table is `{decimal}`; for `{other}`, state "

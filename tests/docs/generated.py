@@ -107,6 +107,7 @@ def _default(value: Any, factory: Any) -> str:
 def codes_page() -> str:
     """Every diagnostic code with its page."""
     from fedkg_compiler.diagnostics import CODES
+    from fedkg_compiler.diagnostics.severities import severities_of
 
     parts = [
         "# Diagnostic codes\n",
@@ -115,9 +116,15 @@ def codes_page() -> str:
             " meaning."
         ),
         "`fedkg explain CODE` prints the same page.\n",
+        (
+            "An error prevents a pack. A warning is probably a mistake. Info tells what fedkg"
+            " decided for you."
+        ),
+        "A code with several severities depends on the case; the message shows which one applies.\n",
     ]
     for code in sorted(CODES):
-        parts += [f"## {code}: {CODES[code].title}\n", CODES[code].page]
+        severities = " or ".join(severities_of(code))
+        parts += [f"## {code}: {CODES[code].title} ({severities})\n", CODES[code].page]
     return "\n".join(parts)
 
 
