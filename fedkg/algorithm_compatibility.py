@@ -111,7 +111,9 @@ class Contradiction:
     help: str
 
 
-ConflictRule = tuple[Callable[[AlgorithmChoices], bool], str, str]
+ConflictRule = tuple[
+    Callable[[AlgorithmChoices], bool], str | Callable[[AlgorithmChoices], str], str
+]
 
 _CONFLICTS: tuple[ConflictRule, ...] = (
     (
@@ -305,7 +307,10 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
             and c.clients_per_round is not None
             and c.clients_per_round < 2 * c.attackers + 3
         ),
-        "Krum needs at least 2 attackers + 3 clients in a round",
+        lambda c: (
+            f"Krum needs at least {2 * c.attackers + 3} sites in a round (2 x `attackers` + 3); "
+            f"this one has {c.clients_per_round}"
+        ),
         "fewer `attackers`, or a larger share of the clients in each round",
     ),
     (
@@ -451,7 +456,7 @@ def find_contradictions(choices: AlgorithmChoices) -> tuple[Contradiction, ...]:
     the others follow from it.
     """
     found = tuple(
-        Contradiction(reason, instead)
+        Contradiction(reason if isinstance(reason, str) else reason(choices), instead)
         for applies, reason, instead in _CONFLICTS
         if applies(choices)
     )

@@ -8,6 +8,7 @@ installation without the compiler can load and evaluate packs.
 from __future__ import annotations
 
 import codecs
+import itertools
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -468,6 +469,10 @@ def is_rule_text(path: str) -> bool:
     ) and not os.path.lexists(path)
 
 
+_MOST_FILES = 1000
+"""Files of a folder that are compared with the name of a missing one."""
+
+
 def require_file(path: str | Path) -> Path:
     """Return the path of an existing file. Raises UsageError."""
     path = Path(path)
@@ -479,7 +484,7 @@ def require_file(path: str | Path) -> Path:
                 "`fedkg graph load`"
             )
             if endpoint
-            else ""
+            else _near_file(path)
         )
         raise UsageError(f"there is no file {path}", help=advice)
     if path.is_dir():
@@ -488,6 +493,16 @@ def require_file(path: str | Path) -> Path:
             help=f"to make it a store of graphs: fedkg graph load {path} FILES...",
         )
     return path
+
+
+def _near_file(path: Path) -> str:
+    """A help line about a missing file: one with a similar name, or how paths are read."""
+    try:
+        names = [entry.name for entry in itertools.islice(path.parent.iterdir(), _MOST_FILES)]
+    except OSError:
+        names = []
+    near = nearest_name(path.name, names)
+    return f"did you mean `{path.parent / near}`?" if near else f"the folder is {Path.cwd()}"
 
 
 def resolve_source(path: str | Path) -> str | Path:

@@ -481,7 +481,7 @@ def _complain_of_nothing(
         problems.error(
             "FKG235",
             name.span,
-            "no rule holds for anything: every row lacks a value",
+            "no rule applies to anything: every row lacks a value",
             "fill in the values that the notes name",
         )
     elif names.templates:

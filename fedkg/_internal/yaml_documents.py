@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from typing_extensions import override
@@ -38,6 +39,12 @@ def field_lines(text: str) -> dict[tuple[str, ...], int]:
 
     walk(yaml.compose(text, yaml.SafeLoader), ())
     return found
+
+
+def _yaml_problem(problem: str) -> str:
+    """A problem of the YAML parser without its own "expected": ``'-' instead of ']'``."""
+    found = re.fullmatch(r"expected (.+), but (?:found|got) (.+)", problem)
+    return problem if found is None else f"{found[2]} instead of {found[1]}"
 
 
 def parse_yaml(
@@ -119,7 +126,7 @@ def parse_yaml(
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise error_class(
             f"{name} is not YAML{where}",
-            received=str(problem),
+            received=_yaml_problem(str(problem)),
             help="write `field: value` lines, and indent those of a section equally with spaces",
         ) from error
     except ValueError as error:  # a number with thousands of digits, or an invalid date

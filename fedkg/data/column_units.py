@@ -26,12 +26,10 @@ def unit_conversion(given: str, wanted: str, *, where: str) -> Conversion:
 def _unit(text: str, where: str) -> Unit:
     found = Unit(text="") if text in ("", "1") else parse_unit(text)
     if isinstance(found, UnitProblem):
-        instead = " or ".join(f"`{unit}`" for unit in found.instead)
         raise JobError(
             f"{where}: unit `{text}` {found.reason}",
             received=text,
-            help=f"did you mean {instead}?"
-            if instead
-            else "write it as in a rule file, or convert the column before the job reads it",
+            help=found.advice
+            or "write it as in a rule file, or convert the column before the job reads it",
         )
     return found

@@ -41,7 +41,7 @@ def codes(
     out = np.array([known[text] for text in texts], dtype=np.float64)
     foreign = [text for text, code in known.items() if code == OTHER]
     if texts and bool(np.isnan(out).all()):
-        return out, [f"column `{header}` has no known value in any of its {len(texts)} rows"]
+        return out, [f"column `{header}` has no known value in any row"]
     if foreign and vocabulary and not bool((out >= 0).any()):
         close = nearest_header(foreign[0], vocabulary)
         hint = f"; did you mean `{close}` by `{foreign[0]}`?" if close else ""

@@ -148,9 +148,12 @@ def _first_note(notes: tuple[str, ...]) -> str:
 def outcome(evaluation: Evaluation) -> list[str]:
     """Sentences about the table, the number and rate of violated rules, and rules not evaluated."""
     rules = evaluation.rules
-    lines = [f"{evaluation.table}: {evaluation.rows:,} rows; {evaluation.found}"]
+    lines = [f"{evaluation.table}: {_count_text(evaluation.rows, 'row')}; {evaluation.found}"]
     lines += [f"note: {note}" for note in evaluation.notes]
     told = [rule for rule in rules if rule.satisfied or rule.violated]
+    undecided = [
+        rule.rule for rule in rules if rule.evaluations and not (rule.satisfied or rule.violated)
+    ]
     violated = [rule for rule in told if rule.violated]
     rate = evaluation.violation_rate
     if rate is None:
@@ -166,14 +169,18 @@ def outcome(evaluation: Evaluation) -> list[str]:
             f"somewhere{_milder(violated)}; violation rate {share_text(rate)}."
         )
     else:
-        lines.append("The one rule holds." if len(told) == 1 else f"All {len(told)} rules hold.")
-    unknown = [
-        rule.rule for rule in rules if rule.evaluations and not (rule.satisfied or rule.violated)
-    ]
-    if unknown:
-        lines.append("Unknown throughout: " + ", ".join(unknown))
+        lines.append(_all_satisfied(len(told), len(rules)))
+    if undecided:
+        lines.append(f"{len(undecided)} could not be decided in any row: {', '.join(undecided)}")
     lines += _rules_notes(rules)
     return [*lines, *(line for one in evaluation.knowledge for line in knowledge_lines(one))]
+
+
+def _all_satisfied(told: int, rules: int) -> str:
+    """The result if no rule is violated: of all rules, or of those with a verdict."""
+    if told < rules:
+        return f"{told} of {rules} rules {'holds' if told == 1 else 'hold'}; none is violated."
+    return "The one rule holds." if told == 1 else f"All {told} rules hold."
 
 
 def _milder(violated: Sequence[RuleResult]) -> str:

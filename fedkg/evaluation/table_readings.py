@@ -205,7 +205,7 @@ def _column(
             table, header, classes
         )
     try:
-        values = table.numbers(header)
+        values = table.truths(header) if column.type == "boolean" else table.numbers(header)
     except TableError as error:
         needed = f", which {rules_text(rules)}" if rules else ""
         raise TableError(
@@ -220,11 +220,7 @@ def _column(
             return values, said
     known = values[~np.isnan(values)]
     if not known.size:
-        return values, (
-            [f"column `{header}` has no known value in any of its {table.rows} rows"]
-            if table.rows
-            else []
-        )
+        return values, ([f"column `{header}` has no known value in any row"] if table.rows else [])
     if column.span is not None:
         low, high = column.span
         outside = float(np.mean((known < low) | (known > high)))

@@ -324,7 +324,8 @@ def _aggregate(
             broken = [] if received.broken is None else received.broken.nonzero().flatten().tolist()
             names = [] if scorer is None else [scorer.rows.names[row] for row in broken]
             raise JobError(
-                f"round {number}: no client's update has any weight under the rules",
+                f"round {number} of {algorithm.name}: no client's update has any weight under the "
+                "rules",
                 received=f"violated: {_listed(names)}",
                 help="loosen the rules or their tolerance, or set on_all_invalid to skip or fedavg",
             )
@@ -348,7 +349,7 @@ def _takers(work: Work, received: _Received) -> tuple[str, ...]:
         " on_all_invalid to fedavg"
     )
     return (
-        f"an update without weight violates every rule of a family: {', '.join(named)}; {way_out}",
+        f"an update without weight violates every rule of a kind: {', '.join(named)}; {way_out}",
     )
 
 

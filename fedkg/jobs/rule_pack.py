@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
+from fedkg.errors import JobError
 from fedkg.jobs.schema.job import Job
 from fedkg.pack import DataContract, Manifest, Pack, Provenance, Section, load
 from fedkg.pack.manifest import SECTIONS
@@ -15,6 +17,13 @@ def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
     Raises:
         PackError, FedkgError: the pack or a rule file is invalid.
     """
+    for field, path in (("pack", job.pack), *((f"rules.{i}", r) for i, r in enumerate(job.rules))):
+        if path is not None and "://" not in path and not Path(path).exists():
+            raise JobError(
+                f"{field}: the file does not exist",
+                received=path,
+                help="paths are relative to the job file",
+            )
     if job.pack is not None:
         return load(job.pack), ()
     if not job.rules:

@@ -19,7 +19,7 @@ from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.consistency import find_inconsistencies
 from fedkg.jobs.schema.data_section import Data
 from fedkg.jobs.schema.job import Corruption, Job
-from fedkg.jobs.schema.job_reader import fields_at, format_field_errors
+from fedkg.jobs.schema.job_reader import fields_at, format_field_errors, unknown_algorithm
 from fedkg.jobs.schema.section_base import Value
 
 VARIABLE_SECTIONS = ("model", "augment", "training", "scoring", "evaluation", "privacy")
@@ -152,16 +152,7 @@ def algorithm_section(job: Job) -> Algorithm:
         return job.algorithms[job.algorithm]
     if job.algorithm in PRESETS:
         return Algorithm.model_validate({"preset": job.algorithm})
-    known = ", ".join([*job.algorithms, *(p for p in PRESETS if p not in job.algorithms)])
-    near = nearest_name(job.algorithm, [*job.algorithms, *PRESETS])
-    raise JobError(
-        "algorithm: unknown algorithm",
-        expected=known,
-        received=job.algorithm,
-        help=f"did you mean `{near}`?"
-        if near
-        else "use one of these, or add a section with this name under `algorithms`",
-    )
+    raise unknown_algorithm(job, job.algorithm, "algorithm")
 
 
 def _make_config(

@@ -70,8 +70,11 @@ def _numbers(kept: KeptSet, client: str, given: JobNumbers) -> list[float]:
                     f"the rules leave `{name}` of the set `{kept.name}` to the job, which does "
                     "not give it"
                 ),
-                received="nothing",
-                help=f"give {name}=...",
+                help=(
+                    f"in the algorithm of a job: `agents: {{given: {{{name}: 20}}}}` or "
+                    f"`sets: {{given: {{{name}: 20}}}}`; in Python: "
+                    f'`feasible_set(kept, clients, {{"{name}": 20.0}})`'
+                ),
             )
     return list(numbers.values())
 

@@ -323,8 +323,8 @@ def _find_unit(header: str) -> tuple[str, str]:
     found = parse_unit(bracketed) if re.search(r"[^\W\d_]|[%°]", bracketed) else None
     if found is None or isinstance(found, Unit):
         return "", ""
-    instead = " or ".join(found.instead)
-    return "", f"state the unit: {bracketed} {found.reason}" + (f" ({instead})" if instead else "")
+    advice = found.advice.replace("`", "")
+    return "", f"state the unit: {bracketed} {found.reason}" + (f" ({advice})" if advice else "")
 
 
 def _find_number_format(table: Table) -> NumberFormat:

@@ -784,13 +784,12 @@ def _parse_unit(view: _ColumnCells, text: str) -> Unit:
         return Unit(text="")
     found = parse_unit(text)
     if isinstance(found, UnitProblem):
-        instead = " or ".join(f"`{unit}`" for unit in found.instead)
         raise TableError(
             f"{view.source.place(view.column, 'unit')}: unit `{text}` {found.reason}",
             expected="a unit as in rule files, for column "
             f"`{view.header}` of {view.source.table.name}",
             received=text,
-            help=f"did you mean {instead}?" if instead else "docs/reference/units.md lists units",
+            help=found.advice or "docs/reference/units.md lists units",
         )
     return found
 

@@ -320,12 +320,12 @@ def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str
     if short:
         notes.append(
             f"{_count(len(short), 'row')} shorter than the header, the first in line "
-            f"{lines[short[0]]}: what lacks is unknown"
+            f"{lines[short[0]]}: missing cells count as unknown"
         )
     if wide:
         notes.append(
             f"{_count(len(wide), 'row')} longer than the header, the first in line "
-            f"{lines[wide[0]]}: taken as unknown"
+            f"{lines[wide[0]]}: all their cells count as unknown"
         )
     return notes
 

@@ -16,6 +16,7 @@ from fedkg.tables.cell_words import is_unknown, truth
 from fedkg.tables.numerals import DecimalMark, parse_numbers
 from fedkg.tables.separator import NAMES
 from fedkg.tables.times import DateOrder, parse_times, two_ways
+from fedkg.units.header import header_unit, split_header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -148,7 +149,11 @@ class Table:
         return TableError(
             f"{self.name}: no column `{header}`" + (f", which {needed}" if needed else ""),
             received=f"columns {shown}" if self.headers else "no columns",
-            help=f"did you mean `{close}`?" if close else "",
+            help=(
+                f"did you mean `{close}`?{_declaration(close, header)}"
+                if close
+                else _same_name(header, self.headers)
+            ),
         )
 
     def texts(self, header: str) -> list[str]:
@@ -191,6 +196,26 @@ class Table:
         ):
             raise self._not_truths(header, texts, odd)
         raise self._not_numbers(header, texts, wrong)
+
+    def truths(self, header: str) -> NDArray[np.float64]:
+        """The column as float64 [rows]: 1 for yes, true, on, 1; 0 for no, false, off, 0; NaN where
+        unknown.
+
+        Raises TableError with the cells that are none of them, when there are few; numbers other
+        than 0 and 1 are kept.
+        """
+        values, wrong = self._parsed(header)
+        if not wrong:
+            return values
+        texts = self.texts(header)
+        known = [truth(text) for text in texts]
+        odd = [row for row in wrong if known[row] is None and not is_unknown(texts[row])]
+        if odd:
+            raise self._not_truths(header, texts, odd)
+        for row in wrong:
+            value = known[row]
+            values[row] = np.nan if value is None else float(value)
+        return values
 
     def times(self, header: str) -> tuple[list[datetime | None], str]:
         """The moments under `header`, None for cells without a time, and the note about their
@@ -287,10 +312,11 @@ class Table:
     def _not_numbers(self, header: str, texts: Sequence[str], wrong: Sequence[int]) -> TableError:
         more = len(wrong) - 1
         return TableError(
-            f"{self.name}: column `{header}` holds text where numbers are needed",
+            f"{self.name}: column `{header}` has text where numbers are needed",
             expected=(
                 "numbers; empty cells and words such as Bad, No Data, NaN, n/a count as unknown"
             ),
+            help=_decimal_mark_help(texts[wrong[0]], self.found.decimal),
             received=f'"{_short(texts[wrong[0]])}" in {self.where(wrong[0])}'
             + (f", and text in {more} more row{'s' * (more > 1)}" if more else ""),
         )
@@ -298,7 +324,7 @@ class Table:
     def _not_truths(self, header: str, texts: Sequence[str], odd: Sequence[int]) -> TableError:
         more = len(odd) - 1
         return TableError(
-            f"{self.name}: column `{header}` holds yes and no, and in some rows neither",
+            f"{self.name}: column `{header}` has cells that are neither yes nor no",
             expected=(
                 "one of yes, no, true, false, on, off, 1, 0, ... in every row; empty "
                 "cells and words such as n/a count as unknown"
@@ -307,6 +333,33 @@ class Table:
             + (f", and {more} more such row{'s' * (more > 1)}" if more else ""),
             help="correct these cells, or leave them empty",
         )
+
+
+def _declaration(close: str, header: str) -> str:
+    """What to declare for a header with another unit than the wanted one, else ""."""
+    _, wanted = split_header(header)
+    found = split_header(close)[1]
+    if not found or found == wanted or header_unit(close) is None:
+        return ""
+    return f' Its values are in {found}: declare the signal in {found}, with column "{close}"'
+
+
+def _same_name(header: str, headers: Sequence[str]) -> str:
+    """The help for a header that differs in its unit alone."""
+    name, _ = split_header(header)
+    close = next((one for one in headers if split_header(one)[0] == name != one), "")
+    return f"did you mean `{close}`?{_declaration(close, header)}" if close else ""
+
+
+def _decimal_mark_help(text: str, decimal: DecimalMark) -> str:
+    """What to state if a cell is a number with the other decimal mark."""
+    other: DecimalMark = "," if decimal == "." else "."
+    if not parse_numbers([text.strip()], other).wrong and other in text:
+        return (
+            f"the decimal mark of this table is `{decimal}`; for `{other}`, state "
+            f'`decimalChar: "{other}"` in the sites file'
+        )
+    return ""
 
 
 def one_line(header: str) -> str:

@@ -10,9 +10,18 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from fedkg._internal.name_matching import nearest_name
+from fedkg._internal.name_matching import certain_match
 from fedkg.units.unit import RATE, Dimension, Unit, combine, power
-from fedkg.units.unit_table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
+from fedkg.units.unit_table import (
+    AFFINE,
+    ALIASES,
+    ATOMS,
+    CONVERTED,
+    DOUBTFUL,
+    HINTS,
+    PREFIXED,
+    PREFIXES,
+)
 
 _EXPONENT = re.compile(r"^(.*?[^\d^-])\^?(-?\d+)$")
 _SPELLING = str.maketrans(
@@ -34,17 +43,37 @@ MAX_LETTERS = 100
 MAX_EXPONENT = 20
 """Higher powers of a unit are a slip."""
 _LONG = re.compile(r"[a-z][a-z_]{3,}")
+_LOOKALIKES = str.maketrans("аесорхАВЕКМНОРСТХ", "aecopxABEKMHOPCTX")
+"""Cyrillic letters that look like Latin ones."""
+_SHORTEST_GUESS = 2
+"""Letters of texts that get no suggestion unless pint tells that they are no other unit: T, mT."""
 _FORCES = frozenset({"N", "kp", "kgf", "lbf"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitProblem:
-    """A unit text that is not a unit (`doubtful` is False) or is ambiguous (`doubtful` is True)."""
+    """A unit text that is not a unit (`doubtful` is False) or is ambiguous (`doubtful` is True).
+
+    `instead` lists the units to write, without backquotes. `converted` tells that the values have
+    to be converted to them; `hint` is the advice where a list of units is not enough.
+    """
 
     text: str
     doubtful: bool
     reason: str
     instead: tuple[str, ...] = ()
+    converted: bool = False
+    hint: str = ""
+
+    @property
+    def advice(self) -> str:
+        """A help line, "" if there is none: what to write instead."""
+        units = " or ".join(f"`{unit}`" for unit in self.instead)
+        if self.hint or not units:
+            return self.hint
+        if self.converted:
+            return f"convert the values to {units}, and write {units}"
+        return f"write {units}" if self.doubtful else f"did you mean {units}?"
 
 
 @cache
@@ -62,8 +91,7 @@ def parse_unit(text: str) -> Unit | UnitProblem:
     )
     written = ALIASES.get(written, written)
     if written in DOUBTFUL:
-        why, instead = DOUBTFUL[written]
-        return UnitProblem(text=text, doubtful=True, reason=why, instead=instead)
+        return _doubtful(text, written)
     if written in AFFINE:
         factor, zero, dimension, step = AFFINE[written]
         return Unit(
@@ -72,7 +100,41 @@ def parse_unit(text: str) -> Unit | UnitProblem:
     return _compound(plain, written)
 
 
+def _doubtful(text: str, written: str) -> UnitProblem:
+    why, instead = DOUBTFUL[written]
+    return UnitProblem(
+        text=text,
+        doubtful=True,
+        reason=why,
+        instead=instead,
+        converted=written in CONVERTED,
+        hint=HINTS.get(written, ""),
+    )
+
+
+def _bracketed(text: str, written: str) -> UnitProblem:
+    """A unit with brackets, and the same unit without them: ``kJ/kg/K`` for ``kJ/(kg.K)``."""
+    plain = re.sub(r"(?<=/)\(([^()]*)\)", lambda found: _divided(found[1]), written)
+    plain = re.sub(r"(?<!/)\(([^()/]*)\)", r"\1", plain)
+    good = "(" not in plain and isinstance(parse_unit(plain), Unit)
+    hint = f"write `{plain}`" if good else "divide again for each further unit: kJ/kg/K, W/m2/K"
+    return UnitProblem(
+        text=text,
+        doubtful=True,
+        reason="has brackets, and units take none",
+        instead=(plain,) if good else (),
+        hint=hint,
+    )
+
+
+def _divided(inside: str) -> str:
+    """The units in brackets after ``/``, as they follow that ``/`` without the brackets."""
+    return inside.translate(str.maketrans("./", "/."))
+
+
 def _compound(text: str, written: str) -> Unit | UnitProblem:
+    if re.search(r"\(.*[./].*\)|/\(", written):
+        return _bracketed(text, written)
     above, *below = written.split("/")
     for part in below:
         if "." in part:
@@ -141,8 +203,7 @@ def _power_of_atom(atom: str) -> Unit | UnitProblem:
 
 def _atom(atom: str) -> Unit | UnitProblem | None:
     if atom in DOUBTFUL:
-        why, instead = DOUBTFUL[atom]
-        return UnitProblem(text=atom, doubtful=True, reason=why, instead=instead)
+        return _doubtful(atom, atom)
     if atom in AFFINE:
         factor, zero, dimension, step = AFFINE[atom]
         return Unit(
@@ -190,14 +251,32 @@ def known_units() -> list[str]:
 
 
 def _meant(atom: str) -> tuple[str, ...]:
-    """The units that differ from a text in case alone, ``MPa`` and ``mPa`` for ``mpa``.
+    """The units that the user probably meant.
 
-    Else the one that is near in letters, if any.
+    These are the units that differ from a text in case alone (``MPa`` and ``mPa`` for ``mpa``),
+    else the one from which a long text differs in one letter. Short texts that differ in a letter
+    are other units (``gpm`` is not ``GPa``).
     """
     known = known_units()
     same = tuple(unit for unit in known if unit.casefold() == atom.casefold())
-    near = None if same else nearest_name(atom, known)
+    latin = atom.translate(_LOOKALIKES)
+    if not same and latin != atom and latin in known:
+        return (latin,)
+    near = None if same else certain_match(atom, known) or _without_doubled_letter(atom, known)
     return same or ((near,) if near else ())
+
+
+def _without_doubled_letter(atom: str, known: list[str]) -> str | None:
+    """The one unit that a text is with a letter written once: ``kg`` for ``kgg``, not ``Nm`` for
+    ``Nmm``.
+    """
+    dropped = {
+        atom[:i] + atom[i + 1 :]
+        for i in range(1, len(atom))
+        if atom[i] == atom[i - 1] and atom[i] != "m"
+    }
+    found = sorted(dropped.intersection(known))
+    return found[0] if len(found) == 1 else None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -220,14 +299,13 @@ def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
     Short texts are rejected (pint reads ``Nm`` as a yarn count).
     """
     meant = _meant(atom)
-    near = meant[0] if meant else None
     unknown = UnitProblem(text=text, doubtful=False, reason="is not a unit", instead=meant)
     if not re.fullmatch(r"[^\W\d_]\w*", atom):
         return unknown
     try:
         import pint
     except ImportError:  # without the compiler extra the table is all there is
-        return unknown
+        return unknown if len(atom) > _SHORTEST_GUESS else replace(unknown, instead=())
     registry = _registry()
     try:
         unit = registry.Unit(atom)
@@ -242,7 +320,7 @@ def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
     ):  # NFKC turns some letters into combining marks
         return (
             replace(unknown, instead=(atom.lower(),))
-            if not near and _LONG.fullmatch(atom.lower()) and atom.lower() in registry
+            if not meant and _LONG.fullmatch(atom.lower()) and atom.lower() in registry
             else unknown
         )
     name = str(unit)
@@ -251,13 +329,14 @@ def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
         or float(zero.magnitude) != 0.0
         or not set(unit.dimensionality) <= set(_PINT_BASES)
     ):
-        if near and near.casefold() == atom.casefold():
-            return unknown
         return UnitProblem(
             text=text,
             doubtful=True,
             reason=f"may be meant as {name.replace('_', ' ')}",
-            instead=meant or (name,),
+            instead=(name,) if isinstance(parse_unit(name), Unit) else (),
+            hint=""
+            if isinstance(parse_unit(name), Unit)
+            else "docs/reference/units.md lists units",
         )
     exponents = {
         _PINT_BASES[base]: Fraction(repr(float(power)))

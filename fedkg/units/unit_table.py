@@ -251,10 +251,59 @@ DOUBTFUL: dict[str, tuple[str, tuple[str, ...]]] = {
     "lpm": ("is litres or lines per minute", ("l/min",)),
     "mil": ("is a thousandth of an inch, a mile or a million", ("mm",)),
     "oz": ("is a mass or a volume", ("g", "ml")),
-    "mio": ("is not a unit", ("1",)),
+    "mio": ("is a number, not a unit", ()),
+    "Mio": ("is a number, not a unit", ()),
+    "gpm": ("counts US or imperial gallons", ("l/min",)),
+    "cfm": (
+        "is read as cubic feet per minute by some, and as a tiny length by others",
+        ("ft3/min",),
+    ),
+    "TPH": ("counts metric, long or short tons", ("t/h",)),
+    "tph": ("counts metric, long or short tons", ("t/h",)),
+    "sccm": ("is taken at various temperatures", ("Nl/min",)),
+    "T": ("is a tesla to a physicist and a tonne on some screens", ("tesla", "t")),
+    "mT": ("is a millitesla", ("millitesla",)),
+    "MT": ("is a metric tonne, a megatonne or a megatesla", ("t", "Mt")),
     "PSI": ("is absolute for some and above the surroundings for others", ("psia", "psig")),
 }
 """What has several readings: why, and what to write instead."""
+
+CONVERTED = frozenset(
+    (
+        "gal",
+        "at",
+        "atü",
+        "Sm3",
+        "Sm^3",
+        "scf",
+        "scfm",
+        "a",
+        "cal",
+        "kcal",
+        "mil",
+        "oz",
+        "gpm",
+        "sccm",
+    )
+)
+"""The ambiguous units that have a different size than what to write instead, in every reading."""
+
+_TON = "write `t` for metric tons; convert long or short tons to `t`"
+_TON_RATE = "write `t/h` for metric tons; convert long or short tons"
+_HORSEPOWER = "write `PS` for the metric one; convert the imperial one to `kW`"
+_MILLION = "a million is a number, not a unit: multiply the column by 1,000,000"
+
+HINTS = {
+    "ton": _TON,
+    "tons": _TON,
+    "TPH": _TON_RATE,
+    "tph": _TON_RATE,
+    "hp": _HORSEPOWER,
+    "HP": _HORSEPOWER,
+    "mio": _MILLION,
+    "Mio": _MILLION,
+}
+"""The help for ambiguous units where a list of others is not enough."""
 
 ALIASES: dict[str, str] = {
     "U/min": "rpm",

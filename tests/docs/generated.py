@@ -107,6 +107,7 @@ def _default(value: Any, factory: Any) -> str:
 def codes_page() -> str:
     """Every diagnostic code with its page."""
     from fedkg_compiler.diagnostics import CODES
+    from fedkg_compiler.diagnostics.severities import severities_of
 
     parts = [
         "# Diagnostic codes\n",
@@ -115,15 +116,21 @@ def codes_page() -> str:
             " meaning."
         ),
         "`fedkg explain CODE` prints the same page.\n",
+        (
+            "An error prevents a pack. A warning is probably a mistake. Info tells what fedkg"
+            " decided for you."
+        ),
+        "A code with several severities depends on the case; the message shows which one applies.\n",
     ]
     for code in sorted(CODES):
-        parts += [f"## {code}: {CODES[code].title}\n", CODES[code].page]
+        severities = " or ".join(severities_of(code))
+        parts += [f"## {code}: {CODES[code].title} ({severities})\n", CODES[code].page]
     return "\n".join(parts)
 
 
 def units_page() -> str:
     """The units that rules can use after `in`, by dimension."""
-    from fedkg.units.unit_table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED
+    from fedkg.units.unit_table import AFFINE, ALIASES, ATOMS, CONVERTED, DOUBTFUL, HINTS, PREFIXED
 
     groups: dict[str, list[str]] = {}
     for atom, (_, _, dimension) in ATOMS.items():
@@ -131,29 +138,24 @@ def units_page() -> str:
             groups.setdefault(_dimension(dimension), []).append(atom)
     for atom, (_, _, dimension, _) in AFFINE.items():
         groups.setdefault(_dimension(dimension), []).append(atom)
+    plain = {text: row for text, row in DOUBTFUL.items() if text not in CONVERTED | {*HINTS}}
     parts = [
         "# Units\n",
-        (
-            "A unit is one word: `N.m`, `kg/h`, `m^3/h`, `1/min`, `°C`, `%`. Join units with `.` or"
-            " `/`; with"
-        ),
-        (
-            "spaces around it, `/` divides values. Units of one row of this table convert into each"
-            " other by"
-        ),
-        "exact factors: 600 mbar equals 0.6 bar to the last bit.\n",
-        "| measures | written |",
+        UNITS_TEXT,
+        "| quantity | written |",
         "|---|---|",
         *(
             f"| {dimension} | {' '.join(f'`{atom}`' for atom in atoms)} |"
             for dimension, atoms in groups.items()
         ),
         "",
+        UNITS_MEANINGS,
         "## Prefixes\n",
         "These units take prefixes: "
         + ", ".join(f"`{atom}` ({', '.join(letters)})" for atom, letters in PREFIXED.items())
         + ".\n",
         "## Other spellings\n",
+        UNITS_SPELLINGS,
         ", ".join(f"`{alias}` is `{unit}`" for alias, unit in ALIASES.items()) + ".\n",
         "## Ambiguous units\n",
         "fedkg rejects a unit with several meanings and suggests others:\n",
@@ -161,17 +163,94 @@ def units_page() -> str:
         "|---|---|---|",
         *(
             f"| `{text}` | {why} | {' or '.join(f'`{unit}`' for unit in instead)} |"
-            for text, (why, instead) in DOUBTFUL.items()
+            for text, (why, instead) in plain.items()
         ),
+        "",
+        "These units have another size than the suggested ones, so the values change:\n",
+        "| written | | write instead, after converting the values |",
+        "|---|---|---|",
+        *(
+            f"| `{text}` | {why} | {' or '.join(f'`{unit}`' for unit in instead)} |"
+            for text, (why, instead) in DOUBTFUL.items()
+            if text in CONVERTED
+        ),
+        "",
+        "These depend on what the plant means:\n",
+        "| written | | what to do |",
+        "|---|---|---|",
+        *(f"| `{text}` | {DOUBTFUL[text][0]} | {hint} |" for text, hint in HINTS.items()),
         "",
     ]
     return "\n".join(parts)
 
 
+UNITS_TEXT = """\
+A unit is one word: `N.m`, `kg/h`, `m^3/h`, `1/min`, `°C`, `%`. Join units with `.` or `/`; with
+spaces around it, `/` divides values. Units take no brackets: divide again for each further unit,
+as in `kJ/kg/K`. A whole number at the end of a unit is its power: `m3`, `m^3` and `m³` are the
+same, and `m.s-2` is `m/s2`. Case matters: `MPa` is not `mPa`.
+
+Units of one row of this table convert into each other with exact factors: 600 mbar equals 0.6 bar
+to the last bit. Temperatures in degC or degF and gauge pressures (`barg`, `psig`) also have an
+offset, because their zero is not the zero of `K` or of `bar`. Two points follow from it:
+
+- They cannot be multiplied. [FKG215](codes.md) tells how to use a difference.
+- `bar`, `psi` and their multiples are absolute unless they end in `g` or `ü`.
+  [FKG219](codes.md) warns if a rule compares both kinds.
+
+fedkg compares dimensions, not quantities. It does not distinguish mass, volume and mole shares
+(`wt%`, `vol%`, `ppm`), nor active, reactive and apparent power (`W`, `var`, `VA`).
+
+Full English names are accepted too, as [pint](https://pint.readthedocs.io) defines them: `newton`,
+`fathom`, `hour`. Their factors are rounded to 16 digits. A signal that is true or false is declared
+`in boolean`, and a likelihood `in probability`.
+"""
+
+UNITS_MEANINGS = """\
+Short names from plants: `to` is a metric ton, `qm` a square metre, `cbm` a cubic metre, `ccm` a
+cubic centimetre, `Stk` pieces, `Std` hours, `Sek` seconds, `Upm` revolutions per minute, `kp`
+(`kgf`) 9.80665 N, `mmWS` and `mWS` columns of water, `PS` metric horsepower (735.49875 W), `degR`
+a degree Rankine, which is the unit of differences in degF. `St` is a stokes (viscosity, usually
+`cSt`), `P` a poise (usually `cP`), `HB`, `HV` and `HRC` hardness scales. `Nm3`, `Nl` and `NL` are
+amounts of gas as their volume at 0 degC and 1.01325 bar. `Nm` is a newton metre.
+"""
+
+UNITS_SPELLINGS = """\
+Table headers, the `unit` fields of sites files and the unit columns of sheets accept these. A rule
+file accepts those of them that are one word, such as `U/min`; for the others (`bar(ü)`, `psi(g)`,
+`mm WS`) the error names the unit to write.
+"""
+
+QUANTITIES = {
+    "length": "length",
+    "length^2": "area",
+    "length^3": "volume",
+    "time": "time",
+    "time^-1": "frequency",
+    "angle time^-1": "speed of rotation",
+    "current time": "electric charge",
+    "mass length^2 time^-3 current^-1": "voltage",
+    "mass length^2 time^-3": "power",
+    "mass length^2 time^-3 current^-2": "electric resistance",
+    "mass^-1 length^-2 time^3 current^2": "electric conductance",
+    "light": "luminous intensity",
+    "light length^-2": "illuminance",
+    "mass length time^-2": "force",
+    "mass length^2 time^-2": "energy, torque",
+    "mass length^-1 time^-2": "pressure, stress",
+    "mass length^-1 time^-1": "dynamic viscosity",
+    "length^2 time^-1": "kinematic viscosity",
+    "norm volume": "amount of gas",
+}
+"""The names of the quantities with a dimension."""
+
+
 def _dimension(dimension: dict[str, int]) -> str:
     if not dimension:
         return "plain numbers"
-    return " ".join(name if power == 1 else f"{name}^{power}" for name, power in dimension.items())
+    text = " ".join(name if power == 1 else f"{name}^{power}" for name, power in dimension.items())
+    quantity = QUANTITIES.get(text, text)
+    return quantity if quantity == text else f"{quantity} ({text})"
 
 
 PAGES = {"job.md": job_page, "codes.md": codes_page, "units.md": units_page}

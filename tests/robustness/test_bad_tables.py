@@ -59,7 +59,7 @@ REFUSED = {
     ),
     "decimal points and commas in one column": (
         b"Time;T [degC];P\n2024;1,5;2\n2025;2.5;3\n",
-        "column `T [degC]` holds text",
+        "column `T [degC]` has text",
     ),
     "a cell of a million digits": (
         b"Time,T [degC],P\n" + b"1" * 1_000_000 + b",2,3\n",
@@ -118,9 +118,7 @@ def test_a_table_that_is_taken_as_it_is(name: str, capsys: pytest.CaptureFixture
 def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     Path("t.csv").write_bytes(ACCEPTED["no value in any row"])
     assert fedkg("eval", "r.fkg", "t.csv") == 0
-    assert "column `P` has no known value in any of its 2 rows" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    assert "column `P` has no known value in any row" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import And, AtLeast, Formula, Or, Reduce
 from fedkg.units.unit import NUMBER
 from fedkg_compiler.binding.aggregate_members import Members, member_scope, members_of
-from fedkg_compiler.binding.arithmetic import term_of
+from fedkg_compiler.binding.arithmetic import difference_advice, term_of, zero_of
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.missing_value_pruning import prune
 from fedkg_compiler.binding.name_lookup import variables_in
@@ -71,12 +71,12 @@ def aggregate(
     if inner is None or value is None:
         return None
     if op == "sum" and value.unit is not None and value.unit.affine:
-        message = f"values in {value.unit.text} cannot be added: their zero is not zero"
+        message = f"values in {value.unit.text} cannot be added: {zero_of(value.unit)}"
         scope.problems.error(
             "FKG215",
             node.body.span,
             message,
-            f"take their mean, or declare the signal in {value.unit.step_text} first",
+            f"take their mean; or {difference_advice(value.unit)}",
         )
         return None
     _tell_empty(members, node.span, _OF_NOTHING.get(op, f"their {op} is unknown"), scope)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Negate, Power, Product, Quotient, Slot, Sum, Term, everywhere
-from fedkg.units.text import MAX_EXPONENT
+from fedkg.units.text import MAX_EXPONENT, UnitProblem, parse_unit
 from fedkg.units.unit import (
     ENERGY,
     NUMBER,
@@ -115,10 +115,7 @@ def term_of(value: Value, scope: Scope) -> Term | None:
         row = int(wrong[0])
         said = "undefined" if np.isnan(value.values[row]) else "infinite"
         scope.problems.error(
-            "FKG228",
-            value.span,
-            f"this comes out as {said}{scope.where(row)}",
-            "mend the number, or leave it empty where it is not known",
+            "FKG228", value.span, f"this comes out as {said}{scope.where(row)}", value_advice(scope)
         )
         return None
     return scope.rows.param(value.values)
@@ -312,10 +309,7 @@ def divide(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
     if isinstance(b, Fixed) and np.any(b.values == 0):
         row = int(np.flatnonzero(b.values == 0)[0])
         scope.problems.error(
-            "FKG228",
-            b.span,
-            f"this divides by 0{scope.where(row)}",
-            "mend the divisor, or leave it empty where it is not known",
+            "FKG228", b.span, f"this divides by 0{scope.where(row)}", value_advice(scope)
         )
         return None
     _per_count(a, b, scope)
@@ -388,10 +382,35 @@ def _no_point(value: Value, verb: str, scope: Scope) -> bool:
     scope.problems.error(
         "FKG215",
         value.span,
-        f"a value in {value.unit.text} cannot be {verb}: its zero is not zero",
-        f"take a difference, or declare the signal in {value.unit.step_text} first",
+        f"a value in {value.unit.text} cannot be {verb}: {zero_of(value.unit)}",
+        difference_advice(value.unit),
     )
     return False
+
+
+def value_advice(scope: Scope) -> str:
+    """What to do about a number that has no result: in the rule, the sheet or the graph."""
+    if scope.where(0):
+        return "correct the value, or leave it out of the sheet or graph if it is not known"
+    return "correct the number"
+
+
+def zero_of(unit: Unit) -> str:
+    """The reason why values on a scale with an offset zero cannot be multiplied."""
+    step = parse_unit(unit.step_text)
+    zero = unit.zero if isinstance(step, UnitProblem) else unit.zero / step.factor
+    return (
+        f"0 {unit.text} is {float(zero):.7g} {unit.step_text}, so twice 20 {unit.text} is not 40"
+        f" {unit.text}"
+    )
+
+
+def difference_advice(unit: Unit) -> str:
+    """What to do instead of arithmetic with values on such a scale."""
+    return (
+        f"use a difference, such as `inlet - 0 {unit.text}`, or convert the column in the data and"
+        f" declare the signal in {unit.step_text}"
+    )
 
 
 def _revolutions(value: Value, other: Value, scope: Scope) -> Value:

@@ -191,7 +191,7 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
             continue
         if math.isclose(factor, math.tau) or math.isclose(factor, 1 / math.tau):
             continue
-        problems.info(
+        problems.warning(
             "FKG242",
             signal.place,
             f"`{signal.name}` is declared in {signal.unit.text}, and the header of its column says"
@@ -306,14 +306,15 @@ def unit_of(word: Word | None, problems: Problems) -> Unit | None:
     unit = parse_unit(word.text)
     if isinstance(unit, Unit):
         return unit
-    instead = " or ".join(f"`{text}`" for text in unit.instead)
     if unit.doubtful:
-        advice = f"write {instead}" if instead else "write it out"
+        advice = unit.advice or "write it out"
         problems.error("FKG212", word.span, f"the unit `{unit.text}` {unit.reason}", advice)
     else:
-        advice = "a unit is one word: N.m, kg/h, m3/h, degC, 1/min, %"
-        if instead:
-            advice = _spelling(word.text, f"did you mean {instead}?", unit)
+        advice = (
+            "a unit is one word: N.m, kg/h, m3/h, degC, 1/min, %; docs/reference/units.md lists all"
+        )
+        if unit.instead:
+            advice = _spelling(word.text, unit.advice, unit)
         problems.error("FKG211", word.span, f"`{unit.text}` is not a unit", advice)
     return None
 

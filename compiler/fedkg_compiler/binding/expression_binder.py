@@ -24,6 +24,7 @@ from fedkg_compiler.binding.member_unit_conversion import harmonised, in_several
 from fedkg_compiler.binding.mined_parameters import mined_value
 from fedkg_compiler.binding.name_lookup import is_probability, names_in, variables_of
 from fedkg_compiler.binding.past_values import history, past
+from fedkg_compiler.binding.quantifier_values import Cell
 from fedkg_compiler.binding.resolved_names import Reading
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.time_reductions import over_time
@@ -239,7 +240,7 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
             advice = (
                 "read a value of it: signal(?x)"
                 if cell is not None and cell.iri
-                else "mend the cell, or leave it empty"
+                else _literal_advice(cell)
             )
             scope.problems.error(
                 "FKG208",
@@ -253,7 +254,7 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
                 "FKG228",
                 span,
                 f"?{name} is not finite ({cell.text}) in {environment.name(i)}",
-                "leave a limit that does not limit empty",
+                "leave this value out of the sheet or graph if there is no limit",
             )
             return None
     values = np.array([cell.number for cell in cells if cell is not None], dtype=np.float64)
@@ -268,6 +269,17 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
         )
         return None
     return Fixed(values=values, unit=unit, span=span)
+
+
+def _literal_advice(cell: Cell | None) -> str:
+    """What to do about a cell or a literal of the graph that is not a number."""
+    if cell is None:
+        return "give it a value, or leave the row out"
+    try:
+        float(cell.text)
+    except ValueError:
+        return "write a number in the sheet or graph, or leave the value out if it is not known"
+    return f"write the number in the graph without quotation marks: {cell.text}"
 
 
 def _apply(node: Apply, scope: Scope) -> Value | None:

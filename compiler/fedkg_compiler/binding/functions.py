@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from fedkg.pack import Call, Term
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import NUMBER, Unit, power, same_dimension
-from fedkg_compiler.binding.arithmetic import in_unit, mismatch, term_of
+from fedkg_compiler.binding.arithmetic import (
+    difference_advice,
+    in_unit,
+    mismatch,
+    term_of,
+    value_advice,
+    zero_of,
+)
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.syntax.tree import Apply
@@ -42,6 +49,7 @@ function does to numbers known at compile time.
 _ANGLES = ("sin", "cos", "tan")
 _SAME_KIND = ("min", "max", "abs", "floor", "ceil", "round")
 _PLAIN = ("exp", "log", "tanh")
+_DOMAINS = {"sqrt": "root of a negative number", "log": "logarithm of a negative number"}
 
 
 def call(node: Apply, args: Sequence[Value], scope: Scope) -> Value | None:
@@ -69,6 +77,16 @@ def call(node: Apply, args: Sequence[Value], scope: Scope) -> Value | None:
             result = arrays[0] if least == 2 else compute(arrays[0])
             for array in arrays[1:]:
                 result = compute(result, array)
+        undefined = np.flatnonzero(np.isnan(result) & ~np.isnan(arrays[0]))
+        if function in _DOMAINS and undefined.size:
+            row = int(undefined[0])
+            scope.problems.error(
+                "FKG228",
+                node.span,
+                f"this is the {_DOMAINS[function]}, which is undefined{scope.where(row)}",
+                value_advice(scope),
+            )
+            return None
         return Fixed(values=result, unit=unit, span=node.span)
     terms = [term_of(value, scope) for value in values]
     known = tuple(term for term in terms if term is not None)
@@ -107,9 +125,9 @@ def _fit(
         return [_as_number(first, scope)], NUMBER
     if first.unit is not None and first.unit.affine and function not in ("floor", "ceil", "round"):
         message = (
-            f"`{function}` of a value in {first.unit.text} means nothing: its zero is not zero"
+            f"`{function}` of a value in {first.unit.text} has no meaning: {zero_of(first.unit)}"
         )
-        scope.problems.error("FKG215", first.span, message, "take it of a difference of two values")
+        scope.problems.error("FKG215", first.span, message, difference_advice(first.unit))
         return None
     if function == "sqrt":
         return [first], None if first.unit is None else power(first.unit, Fraction(1, 2))

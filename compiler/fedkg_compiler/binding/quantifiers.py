@@ -55,7 +55,7 @@ def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets) ->
         sources.problems.warning(
             "FKG173",
             source.path.span if isinstance(source, InTable) else source.span,
-            f"{what} fits this quantifier: the rule holds for nothing",
+            f"{what} fits this quantifier: the rule applies to nothing",
             (
                 "load the graph that has the facts, or mend the pattern"
                 if not isinstance(source, InTable)
@@ -280,6 +280,7 @@ def note_unused(
             problems.info(
                 "FKG233",
                 word.span,
-                f"?{word.text} is not used in what the rule requires",
-                "nothing depends on it but the number of rows",
+                f"?{word.text} is not used in what the rule requires; only the number of rows"
+                " depends on it",
+                "use it in the rule, or remove it from the quantifier",
             )

@@ -21,7 +21,7 @@ from fedkg.pack.terms import Lag, WindowReduce
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import NUMBER, Unit
 from fedkg_compiler.binding.aggregates import ELSEWHERE
-from fedkg_compiler.binding.arithmetic import add, divide
+from fedkg_compiler.binding.arithmetic import add, difference_advice, divide, zero_of
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope
@@ -97,8 +97,8 @@ def _of_value(node: OverTime, body: Expression, scope: Scope, bind: Bind) -> Val
     if window is None:
         return None
     if op == "sum" and value.unit is not None and value.unit.affine:
-        message = f"values in {value.unit.text} cannot be added: their zero is not zero"
-        advice = f"take their mean, or declare the signal in {value.unit.step_text} first"
+        message = f"values in {value.unit.text} cannot be added: {zero_of(value.unit)}"
+        advice = f"take their mean; or {difference_advice(value.unit)}"
         scope.problems.error("FKG215", body.span, message, advice)
         return None
     plain = value.plain and op != "sum"

@@ -27,5 +27,5 @@ def strange_unit(
             else 'give the unit an `fkg:unitText` in the graph, as rule files write it: "N.m"'
         )
         return f"{given} <{text}>, and no unit is known by that IRI", advice
-    instead = " or ".join(f"`{word}`" for word in problem.instead)
-    return f"{given} `{text}`, which {problem.reason}", f"write {instead}" if instead else ""
+    advice = problem.advice or "docs/reference/units.md lists the units"
+    return f"{given} `{text}`, which {problem.reason}", advice

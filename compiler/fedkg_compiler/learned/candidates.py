@@ -86,7 +86,8 @@ def proposed(
         parts.append(
             comment(
                 "Nothing to propose: no property was found, no edge has a p-value of "
-                f"{plain(alpha)} or less, no rule is noteworthy."
+                f"{plain(alpha)} or less, the data violates no rule, and none is satisfied in "
+                f"{MANY:,} cases or more."
             )
         )
     made = sum("\nrule " in part for part in (*rules, *leads))

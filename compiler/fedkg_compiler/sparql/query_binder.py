@@ -201,7 +201,7 @@ class QueryBinder:
             )
         if not found.rows and found.reads and not found.violations:
             message, open_ = (
-                f"nothing fits the query `{query.name}`: it holds for nothing",
+                f"nothing fits the query `{query.name}`: it applies to nothing",
                 unbound(tree),
             )
             if open_ is None:

@@ -325,7 +325,7 @@ class Job(Section):
             if isinstance(sites, list) and all(isinstance(site, str) for site in sites):
                 twice = next((site for site, count in Counter(sites).items() if count > 1), None)
                 if twice is not None:
-                    raise ValueError(f"the site {twice!r} occurs twice")
+                    raise ValueError(f"`sites` lists the site {twice!r} twice")
                 value = {**value, "sites": {site: {} for site in sites}}
             elif isinstance(sites, dict):
                 value = {

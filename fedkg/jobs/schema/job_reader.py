@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
@@ -14,6 +15,7 @@ from pydantic_core import ErrorDetails
 from fedkg._internal.name_matching import nearest_name
 from fedkg._internal.yaml_documents import Document, field_lines, parse_yaml
 from fedkg.errors import JobError, UsageError
+from fedkg.jobs.schema.algorithm_presets import PRESETS
 from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
@@ -98,7 +100,35 @@ def parse_job(
             place: f"--set {text}" for place, text in changed.items()
         }
         raise _wrong_fields(name, error.errors(), said, inline) from error
+    for place, algorithm in _named_algorithms(job):
+        if algorithm not in job.algorithms and algorithm not in PRESETS:
+            line = _line(
+                place, {known: f"line {number}" for known, number in (lines or {}).items()}
+            )
+            raise unknown_algorithm(job, algorithm, f"{name}: field `{place}`{line}")
     return with_absolute_paths(job, base)
+
+
+def _named_algorithms(job: Job) -> Iterator[tuple[str, str]]:
+    """The algorithms that a job names, each with its field."""
+    yield "algorithm", job.algorithm
+    for i, algorithm in enumerate(job.compare.get("algorithm", ())):
+        if isinstance(algorithm, str):
+            yield f"compare.algorithm.{i}", algorithm
+
+
+def unknown_algorithm(job: Job, algorithm: str, place: str) -> JobError:
+    """The error for the name of an algorithm that is neither a preset nor a section of the job."""
+    known = [*job.algorithms, *(preset for preset in PRESETS if preset not in job.algorithms)]
+    near = nearest_name(algorithm, known)
+    return JobError(
+        f"{place}: unknown algorithm",
+        expected=", ".join(known),
+        received=algorithm,
+        help=f"did you mean `{near}`?"
+        if near
+        else "use one of these, or add a section with this name under `algorithms`",
+    )
 
 
 def with_absolute_paths(job: Job, base: Path) -> Job:
@@ -157,12 +187,15 @@ def _wrong_fields(
         (
             f"algorithm.{field.removeprefix(inline)}"
             if inline and field.startswith(inline)
+            else "algorithm"
+            if inline and field == inline[:-1]
             else field
         ): found
         for field, found in group_by_field(errors).items()
     }
     lines = [
-        f"{f'`{field}`: ' if field else ''}{format_field_errors(found)}{_line(field, where)}"
+        f"{f'`{field}`: ' if field else ''}{(text := format_field_errors(found))}"
+        f"{_line(field or _first_quoted(text), where)}"
         for field, found in list(wrong.items())[:MAX_FIELDS_SHOWN]
     ]
     if len(wrong) > MAX_FIELDS_SHOWN:
@@ -170,6 +203,12 @@ def _wrong_fields(
     if len(lines) == 1:
         return JobError(f"{name}: {'' if '' in wrong else 'field '}{lines[0]}")
     return JobError(f"{name}: {len(wrong)} fields are invalid\n  " + "\n  ".join(lines))
+
+
+def _first_quoted(text: str) -> str:
+    """The first field that a message about the whole job names, "" if it names none."""
+    found = re.search(r"`([^`]+)`", text)
+    return "" if found is None else found[1]
 
 
 def group_by_field(errors: Sequence[ErrorDetails]) -> dict[str, list[ErrorDetails]]:
@@ -252,9 +291,12 @@ def format_field_errors(errors: Sequence[ErrorDetails]) -> str:
         case "extra_forbidden":
             siblings = list(fields_at(error["loc"][:-1]))
             near = nearest_name(str(error["loc"][-1]), siblings)
+            inner = _inner_sections(error["loc"][:-1], str(error["loc"][-1]))
             home = _section_with_field(str(error["loc"][-1]))
             hint = (
-                f"it belongs to `{home}`"
+                f"it belongs to {' or '.join(f'`{one}`' for one in inner)}"
+                if 0 < len(inner) <= _MOST_HOMES
+                else f"it belongs to `{home}`"
                 if home
                 else f"did you mean `{near}`?"
                 if near
@@ -310,6 +352,27 @@ def _part_in(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
     if origin is dict:
         return _part_in(get_args(annotation)[1])[0], True
     return None, False
+
+
+_MOST_HOMES = 3
+"""A field of more sections than this is not assigned to them in errors."""
+
+
+def _inner_sections(place: Sequence[int | str], field: str) -> list[str]:
+    """The fields of this name inside the section at a place: ``aggregate.krum.attackers``."""
+    found: list[str] = []
+    waiting = [(name, info.annotation) for name, info in fields_at(place).items()]
+    while waiting:
+        path, annotation = waiting.pop(0)
+        model, keyed = _part_in(annotation)
+        if model is None or keyed:
+            continue
+        if field in model.model_fields:
+            found.append(f"{path}.{field}")
+        waiting += [
+            (f"{path}.{name}", info.annotation) for name, info in model.model_fields.items()
+        ]
+    return found
 
 
 def _section_with_field(field: str) -> str:

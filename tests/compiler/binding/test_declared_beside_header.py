@@ -40,6 +40,6 @@ def test_a_declared_unit_beside_its_header(signal: str, said: str | None, tmp_pa
     compilation = compile_rules([tmp_path / "one.fkg"])
     assert [
         (one.severity, one.message) for one in compilation.diagnostics if one.code == "FKG242"
-    ] == ([("info", said)] if said else [])
+    ] == ([("warning", said)] if said else [])
     assert compilation.pack is not None
     assert compilation.pack.manifest.contract.columns[0].unit == signal.split()[2]

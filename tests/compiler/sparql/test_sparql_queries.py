@@ -268,7 +268,7 @@ def test_a_query_that_fits_nothing_is_reported(tmp_path: Path) -> None:
     _, found = compile_query(
         tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Vessel ; p:t ?v FILTER(?v > 3) }"
     )
-    assert "holds for nothing" in found["FKG350"]
+    assert "applies to nothing" in found["FKG350"]
     _, found = compile_query(
         tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill ; p:t ?v FILTER(?v > 3) }"
     )

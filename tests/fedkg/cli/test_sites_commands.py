@@ -80,7 +80,7 @@ def test_a_wrong_cell_ends_eval_before_any_output(sites: Command, tmp_path: Path
     done = sites("eval", "rules.fkg", "--sites", "sites.yaml")
     assert done.code == 1
     assert not done.out
-    assert "data/lyon.tsv: column `Pression [kPa]` holds text where numbers are needed" in done.err
+    assert "data/lyon.tsv: column `Pression [kPa]` has text where numbers are needed" in done.err
     assert '"en panne" in row 6 (line 7)' in done.err
 
 

@@ -101,7 +101,7 @@ def test_unknown_throughout_has_no_worst_and_no_rate() -> None:
     assert found.rules[0].unknown == 2
     assert found.violation_rate is None
     assert found.to_json()["rules"][0]["worst"] is None
-    assert found.notes == ("column `Torque [Nm]` has no known value in any of its 2 rows",)
+    assert found.notes == ("column `Torque [Nm]` has no known value in any row",)
 
 
 def test_a_strict_comparison_missed_by_nothing_is_the_worst_place() -> None:

@@ -176,10 +176,10 @@ def test_5_when_nobody_keeps_any_rule() -> None:
     assert identical(kept.params, start)
     assert record.alpha == (0.0,) * len(record.clients)
     assert any("is unchanged" in note for note in record.notes)
-    assert any("every rule of a family: capacity; put a penalty" in note for note in record.notes)
+    assert any("every rule of a kind: capacity; put a penalty" in note for note in record.notes)
     partly = scored(classes((11, 24, 7)), always(1.0, 0.0, families=["temporal", "capacity"]))
     *_, (_, record) = train(partly, scfa(score="min"), SETTINGS)
-    assert any("violates every rule of a family: temporal; put" in note for note in record.notes)
+    assert any("violates every rule of a kind: temporal; put" in note for note in record.notes)
 
     *_, (state, record) = train(problem, scfa(on_all_invalid="fedavg"), SETTINGS)
     *_, (average, expected) = train(problem, fedavg(), SETTINGS)

@@ -174,7 +174,7 @@ def test_what_contradicts_itself_is_rejected_with_what_to_do(section, said, tmp_
         (
             {"preset": "krum", "aggregate": {"krum": {"attackers": 2}}},
             {},
-            "2 attackers + 3 clients",
+            "at least 7 sites in a round (2 x `attackers` + 3); this one has ",
         ),
         ({"preset": "trimmed_mean"}, {}, "remove no client"),
         ({"preset": "median"}, {"participation": 0.4}, "excludes nobody"),

@@ -235,5 +235,5 @@ def test_an_algorithm_in_place_of_its_name_is_named_as_it_stands_in_the_file():
 
 
 def test_an_error_about_several_fields_names_none_of_them():
-    with pytest.raises(JobError, match=r"^job.yaml: the site 'a' occurs twice$"):
+    with pytest.raises(JobError, match=r"^job.yaml: `sites` lists the site 'a' twice$"):
         parse_job({"sites": ["a", "a"]}, name="job.yaml", base=Path())

@@ -47,7 +47,7 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
         "the sites of a round are trained one after the other: as the job requests",
         "no update has any weight under the rules: the model is unchanged",
         (
-            "an update without weight violates every rule of a family: capacity, "
+            "an update without weight violates every rule of a kind: capacity, "
             "temporal; put a penalty into the training, loosen the rules or their "
             "tolerance, or set on_all_invalid to fedavg"
         ),

@@ -336,7 +336,7 @@ WRONG_CELLS = [
         "{name: pressure, titles: P}",
         "",
         "P,x\n1,1\nleck,1\n",
-        ("column `P` holds text where numbers are needed", '"leck" in row 2 (line 3)'),
+        ("column `P` has text where numbers are needed", '"leck" in row 2 (line 3)'),
     ),
     (
         '{name: valve, titles: V, datatype: {base: boolean, format: "AUF|ZU"}}',
@@ -397,7 +397,7 @@ WRONG_COLUMNS = [
     (
         "{name: pressure, titles: Druck, unit: PSI}",
         "unit `PSI` is absolute for some",
-        "did you mean `psia` or `psig`?",
+        "write `psia` or `psig`",
     ),
     (
         '{name: time, titles: x, datatype: {base: datetime, format: "%d.%m.%Y"}}',

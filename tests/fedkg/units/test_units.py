@@ -320,6 +320,47 @@ def test_units_in_the_wrong_case(text: str, instead: tuple[str, ...]) -> None:
     assert found.instead == instead
 
 
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("mT", "Mt"),
+        ("T", "t"),
+        ("m2K", "mK"),
+        ("gpm", "GPa"),
+        ("TPH", "pH"),
+        ("sccm", "ccm"),
+        ("Nml", "NL"),
+        ("cfm", "cbm"),
+        ("Nmm", "Nm"),
+        ("Mbar", "mbar"),
+        ("PA", "Pa"),
+    ],
+)
+def test_a_unit_of_another_size_is_no_correction(text: str, near: str) -> None:
+    found = parse_unit(text)
+    assert isinstance(found, UnitProblem)
+    assert "did you mean" not in found.advice
+    assert (near not in found.instead) or found.doubtful
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("kJ/(kg.K)", "write `kJ/kg/K`"),
+        ("W/(m2.K)", "write `W/m2/K`"),
+        ("(N.m)/s", "write `N.m/s`"),
+        ("kJ/(kg/K)", "divide again for each further unit: kJ/kg/K, W/m2/K"),
+        ("Sm3", "convert the values to `Nm3`, and write `Nm3`"),
+        ("lpm", "write `l/min`"),
+        ("mio", "a million is a number, not a unit: multiply the column by 1,000,000"),
+    ],
+)
+def test_advice(text: str, advice: str) -> None:
+    found = parse_unit(text)
+    assert isinstance(found, UnitProblem)
+    assert found.advice == advice
+
+
 @pytest.mark.parametrize("text", ["J/kg.K", "TR", "J/degC", "degC.m"])
 def test_ambiguous_units_are_rejected(text: str) -> None:
     found = parse_unit(text)

@@ -48,6 +48,7 @@ RECOGNISERS: tuple[Callable[[ParseFailure], Explanation | None], ...] = (
     foreign_signs.torn_sign,
     foreign_signs.dashed_comment,
     foreign_signs.unclosed_text,
+    misplaced_words.header_spelling,
     misplaced_words.mixed_and_or,
     misplaced_words.misspelt_operator,
     misplaced_durations.lasting,

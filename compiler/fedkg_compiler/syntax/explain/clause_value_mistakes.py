@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from fedkg_compiler.syntax.construct.statement_clauses import ENDS, SCOPES
-from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure, spaced_values
 
 _UNKNOWN = re.compile(r"(?:nan|na|n/a|null|none|missing)\b|[?_](?!\w)", re.IGNORECASE)
 _SOURCES = (
@@ -192,7 +192,5 @@ def example_values(at: ParseFailure) -> Explanation | None:
             hint = hint.replace('""', '"').replace('"unknown"', '"7"')
             return Explanation("FKG054", f"`{at.bad}` follows `{last}`", hint)
     if at.bad == "," and last.type in ("NAME", "STRING"):
-        return Explanation(
-            "FKG024", "the values of an example have no commas", "write spaces between them: A A B"
-        )
+        return Explanation("FKG024", "the values of an example have no commas", spaced_values(at))
     return None

@@ -16,6 +16,7 @@ _PIECE = re.compile(
     r"`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"|[?$]\w+|<[^<>\"{}|^`\\\s]*>|[^\W\d][\w-]*:[\w.-]*\w|[^\W\d]\w*|[0-9]+(?:[.,][0-9]+)*\w*"
     r"|=[<>=]|<[>=]|[!:<>]=|->|=>|&&|\|\||\*\*|//|\+/-|\.\.+|\S"
 )
+_SEPARATORS = re.compile(r"\s*(?:->|[,;/|]|\s)\s*")
 _TRAILING = re.compile(r"(?:\s|#[^\n]*)*\Z")
 _OPENING, _CLOSING = {"(", "[", "{"}, {")", "]", "}"}
 
@@ -179,3 +180,12 @@ def _start_of_value(automaton: Automaton) -> int:
     """Return the offset of the last value, found by feeding a comparison after it."""
     automaton.feed(Token("CMP", "<=", 0))
     return automaton.starts[-2]
+
+
+def spaced_values(at: ParseFailure) -> str:
+    """The help for values of an example with separators between them: the user's values, with
+    spaces.
+    """
+    start = at.text.rfind("=", 0, at.start) + 1
+    values = re.split(r"\s+and\b|\n|#", at.text[start:].strip())[0]
+    return f"write spaces between them: {_SEPARATORS.sub(' ', values)}"

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure, spaced_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ SIGNS = (
         r";(?=[^\n\[\]]*\])",
         "FKG024",
         "the ends of a window have a comma between them",
-        "write: [0 min, 10 min]",
+        "write: {window}",
     ),
     Sign(
         ";",
@@ -121,6 +121,11 @@ def sign(at: ParseFailure) -> Explanation | None:
         found = re.match(known.pattern, at.rest)
         if found and (not known.needs or known.needs in at.accepts):
             hint = known.help.replace("{tail}", found[0][1:])
+            window = re.search(r"\[([^\[\]\n;]*)\Z", at.text[: at.start])
+            if "{window}" in hint:
+                ends = re.match(r";\s*([^\]]*)", at.rest)
+                shown = f"[{window[1].strip()}, {ends[1].strip()}]" if window and ends else ""
+                hint = hint.replace("{window}", shown or "[0 min, 10 min]")
             return Explanation(
                 known.code,
                 known.message.format(bad=found[0]),
@@ -189,7 +194,7 @@ def torn_sign(at: ParseFailure) -> Explanation | None:
             return Explanation(
                 "FKG024",
                 "`**` is not part of the rule language",
-                "a power is written ^: x ^ 2",
+                f"a power is written ^: {_as_power(at)}",
                 start,
                 end,
             )
@@ -203,6 +208,13 @@ def torn_sign(at: ParseFailure) -> Explanation | None:
             )
         case _:
             return None
+
+
+def _as_power(at: ParseFailure) -> str:
+    """The user's power with ``^``, or an example."""
+    base = str(at.before[-2]) if len(at.before) > 1 else ""
+    exponent = re.match(r"\*\s*([\w.]+)", at.rest)
+    return f"{base} ^ {exponent[1]}" if exponent and re.match(r"\w", base) else "x ^ 2"
 
 
 def dashed_comment(at: ParseFailure) -> Explanation | None:
@@ -328,11 +340,7 @@ def number_form(at: ParseFailure) -> Explanation | None:
                 hint,
                 fix=((at.start, at.start + 1, " and"),),
             )
-        return Explanation(
-            "FKG024",
-            "the values of an example have no commas",
-            "write spaces between them: 7 9 9 bar",
-        )
+        return Explanation("FKG024", "the values of an example have no commas", spaced_values(at))
     if at.accepts == {"NUMBER"} and rest.startswith("-"):
         return Explanation(
             "FKG023", f"a number after `{before}` cannot be negative", "write it without the sign"

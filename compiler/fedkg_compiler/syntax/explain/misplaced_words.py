@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from fedkg._internal.name_matching import nearest_name
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit_table import ALIASES
 from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 from fedkg_compiler.syntax.keywords import keywords
 
@@ -322,6 +324,36 @@ def tolerance_as_within(at: ParseFailure) -> Explanation | None:
     return Explanation("FKG017", "`within` cannot be used here", _WITHIN)
 
 
+_HEADER_UNITS = {**ALIASES, "bar(g)": "barg"}
+"""Spellings of table headers, which are not all one word, and the unit to write in a rule file."""
+
+
+def header_spelling(at: ParseFailure) -> Explanation | None:
+    """``6 bar ü``, ``psi(g)``: a unit that is read in headers and sites files alone."""
+    last = at.last
+    if last is None or last.type != "UNIT" or last.start_pos is None:
+        return None
+    rest = at.text[last.start_pos :]
+    spelt = [
+        text
+        for text in _HEADER_UNITS
+        if len(text) > len(last) and re.match(re.escape(text) + r"(?!\w)", rest)
+    ]
+    if not spelt:
+        return None
+    text = max(spelt, key=len)
+    start, end = last.start_pos, last.start_pos + len(text)
+    unit = _HEADER_UNITS[text]
+    return Explanation(
+        "FKG007",
+        f"`{text}` is read in table headers and sites files, not in rule files",
+        f"write {unit}",
+        start,
+        end,
+        ((start, end, unit),),
+    )
+
+
 def split_unit(at: ParseFailure) -> Explanation | None:
     """``60 N m``: a unit of two words."""
     last = at.last
@@ -335,7 +367,9 @@ def split_unit(at: ParseFailure) -> Explanation | None:
     after = at.rest[len(at.bad) :]
     if at.form == "rule" and _COMPARES.match(after) and not re.match(r"\s*(and|or|then)\b", after):
         return None
-    hint = f"a unit is one word: {last}.{at.bad} or {last}/{at.bad}"
+    hint = "a unit is one word"
+    if not any(isinstance(parse_unit(text), UnitProblem) for text in (str(last), at.bad)):
+        hint += f": {last}.{at.bad} or {last}/{at.bad}"
     if str(last) in ("°", "deg") and at.bad in ("C", "F", "K"):
         meant = "K" if at.bad == "K" else f"{last}{at.bad}"
         start, end = last.start_pos, at.start + len(at.bad)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from fedkg.units import Unit, parse_unit
-from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
+from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure, spaced_values
 from fedkg_compiler.syntax.explain.misplaced_words import PREFIX_WORDS
 
 _NAME = re.compile(r"[^\W\d]\w*\Z")
@@ -185,7 +185,7 @@ def example_head(at: ParseFailure) -> Explanation | None:
         return Explanation(
             "FKG024",
             f"`{at.bad}` cannot separate the values of an example",
-            "write spaces between them: 7 9 9 bar",
+            spaced_values(at),
             fix=()
             if at.bad == "/"
             else ((at.start, at.start + len(at.bad), ""),),  # 3/4 may be one value
