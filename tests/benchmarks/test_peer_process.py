@@ -109,6 +109,7 @@ def run_linear_rules(path: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_linear_layer_names_the_failure_of_its_peer(tmp_path: Path) -> None:
     package = tmp_path / "pishield"
     package.mkdir()
@@ -123,6 +124,7 @@ def test_the_linear_layer_names_the_failure_of_its_peer(tmp_path: Path) -> None:
     assert all(row["reason"].startswith("failed: ValueError: no layer") for row in rows[:4])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("pishield") is not None, reason="the peer is installed"
 )

@@ -59,6 +59,7 @@ def test_three_lines_and_nothing_else() -> None:
     assert [column.name for column in compilation.pack.manifest.contract.columns] == ["torque"]
 
 
+@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_the_order_of_files(plant: Path) -> None:
     files = [Path("signals.fkg"), Path("capacity.fkg"), Path("risk.fkg"), Path("plant.ttl")]
     packs = [compile_rules(order).pack for order in permutations(files)]
@@ -235,6 +236,7 @@ def test_the_timeline_is_in_the_contract() -> None:
     assert plain.manifest.contract.kind == "table"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [50, pytest.param(600, marks=pytest.mark.slow)])
 def test_mutated_rule_files_never_raise(plant: Path, count: int) -> None:
     source = PREFIX + SIGNALS + CAPACITY + RISK

@@ -339,6 +339,7 @@ def test_run_is_the_plain_loop(name: str, data: st.DataObject, cli: Command) -> 
     compare(make, data, cli, data.draw(drawn_jobs(**how)))
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(FEW, max_examples=1)
 def test_worker_processes_do_the_same(data: st.DataObject, cli: Command) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 
+import pytest
 from mutants import LIST, ROOT, generated, listed
 
 SOURCE = '''
@@ -37,6 +38,7 @@ def test_generated_mutants_are_small_changes_of_the_code() -> None:
     assert "return (x - 5.0)" in made["a.py:step: x + 5.0 -> x - 5.0"]
 
 
+@pytest.mark.slow
 def test_every_generated_mutant_of_the_listed_files_can_be_parsed() -> None:
     for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["file"]:
         source = (ROOT / entry["path"]).read_text(encoding="utf-8")

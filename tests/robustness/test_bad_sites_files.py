@@ -117,6 +117,7 @@ def test_the_undamaged_file_is_read(tmp_path: Path, contract: DataContract) -> N
     assert table.rows == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_files_give_errors_of_fedkg(

@@ -194,6 +194,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_small_files_with_a_mistake_or_several() -> None:
     assert compiled(SMALL, (1, 1, 2, 4), 350, seed=31) > 10
 

@@ -88,6 +88,7 @@ def test_a_conflict_is_found_and_each_rule_of_it_can_be_left_out(name: str) -> N
     confirm(pack, conflict)
 
 
+@pytest.mark.slow
 def test_many_roots_are_decided_by_boxes() -> None:
     """The solver gives up on them; that must neither use up the budget nor lose the smallest
     conflict.

@@ -89,6 +89,7 @@ READINGS_ALONE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", READINGS_ALONE)
 def test_order_as_the_store_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
@@ -326,6 +327,7 @@ def test_having_over_a_name_of_select(
     assert "in its place" in said.help
 
 
+@pytest.mark.slow
 def test_a_name_of_select_is_reported_in_each_query_of_a_shape(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

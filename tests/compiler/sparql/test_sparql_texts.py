@@ -112,6 +112,7 @@ GROUPS = (
 )
 
 
+@pytest.mark.slow
 def test_texts_mean_what_they_mean_to_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,7 +110,7 @@ def test_units_with_one_near_neighbour_are_mended_also_inside_others(
     assert (tmp_path / "a.fkg").read_text() == text.format("bar", "bar", "kg/h", "kJ/kg/K")
 
 
-def test_a_unit_with_two_near_neighbours_stays(fedkg: Command, tmp_path: Path) -> None:
+def test_a_unit_of_three_letters_has_no_suggestion(fedkg: Command, tmp_path: Path) -> None:
     text = "signal p in bar\nrule a require p <= 5 kba\n"
     (tmp_path / "a.fkg").write_text(text)
     done = fedkg("check", "a.fkg", "--fix")

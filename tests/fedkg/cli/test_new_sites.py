@@ -149,6 +149,7 @@ def test_a_workbook_with_merged_header_cells(draft: Command, tmp_path: Path) -> 
     assert [draft(*command).code for command in suggested(done)] == [0, 0]
 
 
+@pytest.mark.slow
 def test_a_long_compressed_table_is_drafted_from_all_its_rows(
     draft: Command, tmp_path: Path
 ) -> None:

@@ -168,6 +168,7 @@ def test_every_operator_and_function_is_checked() -> None:
     assert any(isinstance(skeleton, Until) and skeleton.closed for skeleton, _ in ALL.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_gradients_of_every_operator_are_finite_differences(name: str, semantics: str) -> None:

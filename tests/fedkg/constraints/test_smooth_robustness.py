@@ -186,6 +186,7 @@ def test_members_and_windows_approach_the_exact_ones(name: str) -> None:
         assert torch.allclose(exact, robustness, rtol=0.0, atol=0.0, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("semantics", ["smooth", "sound"])
 def test_gradients_are_finite_differences(name: str, semantics: str) -> None:

@@ -321,6 +321,7 @@ def test_a_traced_call_says_what_a_plain_one_says(
             torch.testing.assert_close(ours, theirs, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["squared", "log_barrier"])
 @pytest.mark.parametrize("end", ["strict", "clip"])
 def test_of_one_evaluation_both_penalties_and_what_counts(end: Any, form: Any) -> None:

@@ -61,6 +61,7 @@ def results(*blocked: str) -> tuple[list[float], list[str]]:
     return found, notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocked", [("numba",), ("llvmlite", "numba")])
 def test_results_are_the_same_with_one_note(blocked: tuple[str, ...]) -> None:
     with_loops, no_notes = results()

@@ -24,7 +24,7 @@ def test_columns_cuts_and_texts():
 def test_text_where_numbers_belong_names_table_column_and_row():
     with pytest.raises(TableError, match=r"t\.csv: column `b`"):
         frame().numbers("b")
-    with pytest.raises(TableError, match=r"t\.csv: column `b` holds text"):
+    with pytest.raises(TableError, match=r"t\.csv: column `b` has text where numbers are needed"):
         from_table(frame().table(), numeric=("b",))
 
 

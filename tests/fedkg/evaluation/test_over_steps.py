@@ -313,6 +313,7 @@ def expected(values: pd.Series, most: float) -> tuple[int, int, int]:
     return int((known <= most).sum()), int((known > most).sum()), int(values.isna().sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_random_traces_with_missing_steps_and_values_against_pandas(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, seed: int

@@ -444,6 +444,7 @@ def test_sets_without_a_common_point() -> None:
     )
 
 
+@pytest.mark.slow
 def test_14_steps_that_are_too_long() -> None:
     """Acceptance test 14: the warnings, and the step rule, with which five local steps end near
     one.

@@ -250,6 +250,7 @@ def test_a_budget_for_no_round_is_rejected() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["example", "client"])
 def test_noise_is_found_for_all_rounds(unit: str) -> None:
     promise = Protection(unit=unit, clip=1.0, delta=1e-3, epsilon=5.0)  # type: ignore[arg-type]

@@ -46,6 +46,7 @@ def alike(found: ServerState, expected: ServerState, device: torch.device) -> No
         torch.testing.assert_close(found.models[name].cpu(), value, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_algorithms(elsewhere: torch.device, name: str) -> None:
     here, settings = task(), settings_for(name, executor="stacked")
@@ -94,6 +95,7 @@ LIBRARY = ("tabnet graph", "tabnet graph features", "module one by one")
 """Products of sparse matrices and fused cells are library functions that the fake device lacks."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 @pytest.mark.parametrize("noisy", [False, True])
 def test_models(elsewhere: torch.device, name: str, noisy: bool) -> None:

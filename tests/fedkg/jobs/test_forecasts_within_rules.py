@@ -119,6 +119,7 @@ def forecasts(path: Path, run: Path) -> torch.Tensor:
     return found.double() * float(outputs.std[0]) + float(outputs.mean[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

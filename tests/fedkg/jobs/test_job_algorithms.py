@@ -211,6 +211,7 @@ def small(job_fields, **fields):
 PENALISED = {"training": {"penalty": 0.5}}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_report")
 def test_every_preset_runs_in_a_job_and_can_be_repeated(job_fields, tmp_path):
     options = {"trimmed_mean": {"aggregate": {"trimmed_mean": {"trim": 0.2}}}}

@@ -51,6 +51,7 @@ def train(fields: dict[str, Any], out: Path) -> list[str]:
     return [event.message for event in events[: kinds.index("round")]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(DATA))
 def test_ten_thousand_sites_get_their_rows(kind: str, tmp_path: Path) -> None:
     announced = train(job(tmp_path, kind, 10_000, 50_000), tmp_path / "run")
@@ -66,7 +67,7 @@ def test_ten_thousand_sites_get_their_rows(kind: str, tmp_path: Path) -> None:
 def test_a_job_of_a_hundred_thousand_sites_has_names_that_differ() -> None:
     job = Job.model_validate({"pack": "p", "sites": 100_000})
     assert len(job.sites) == 100_000
-    with pytest.raises(ValueError, match=r"the site 'b' .* twice"):
+    with pytest.raises(ValueError, match=r"lists the site 'b' twice"):
         Job.model_validate({"pack": "p", "sites": ["a", "b", "c", "b"]})
 
 

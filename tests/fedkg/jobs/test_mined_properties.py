@@ -172,6 +172,7 @@ def halved(template: Template, traces: Sequence[Trace]) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_mined_values_are_those_of_bisection_and_none_is_tighter(
     cli: Command, tmp_path: Path
 ) -> None:

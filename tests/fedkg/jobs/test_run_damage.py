@@ -53,6 +53,7 @@ def test_every_file_of_a_run_is_in_its_log(run: Path) -> None:
     assert (found.files, found.entries) == (len(bytes_of(run)) - 2, len(entries))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
 def test_damage_to_any_file_is_reported_or_rebuilt(run: Path, tmp_path: Path, damage: Any) -> None:
     whole = bytes_of(run)

@@ -97,6 +97,7 @@ def test_no_other_point_of_the_set_is_nearer(name: str, seed: int, scale: float)
     assert float(angle.max()) <= 1e-9 * (1 + scale**2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SETS if name != "falling, weighted"])
 def test_the_nearest_point_is_that_of_a_general_solver(name: str) -> None:
     """SLSQP minimises the distance under the set's own inequality."""
