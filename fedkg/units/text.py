@@ -329,14 +329,15 @@ def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
         or float(zero.magnitude) != 0.0
         or not set(unit.dimensionality) <= set(_PINT_BASES)
     ):
+        if name == atom:  # such as `are`, which fedkg does not have
+            return unknown
+        good = isinstance(parse_unit(name), Unit)
         return UnitProblem(
             text=text,
             doubtful=True,
             reason=f"may be meant as {name.replace('_', ' ')}",
-            instead=(name,) if isinstance(parse_unit(name), Unit) else (),
-            hint=""
-            if isinstance(parse_unit(name), Unit)
-            else "docs/reference/units.md lists units",
+            instead=(name,) if good else (),
+            hint="" if good else "docs/reference/units.md lists units",
         )
     exponents = {
         _PINT_BASES[base]: Fraction(repr(float(power)))

@@ -417,3 +417,13 @@ def test_what_does_not_convert(a: str, b: str) -> None:
     assert not same_dimension(unit(a), unit(b))
     with pytest.raises(ValueError, match="different things"):
         conversion(unit(a), unit(b))
+
+
+def test_every_name_that_pint_knows_is_a_unit_or_has_a_problem() -> None:
+    """Also those with names that are pint's own, such as `are`."""
+    pint = pytest.importorskip("pint")
+    names = [str(name) for name in pint.UnitRegistry()]
+    assert len(names) > 500
+    for name in names:
+        found = parse_unit(name)
+        assert isinstance(found, Unit) or found.reason
