@@ -1,7 +1,8 @@
 """Answers that satisfy the hard rules, wherever a run evaluates models.
 
 Training and SCFA's scores see the answers of the model itself: the paper's hard flags change
-weights (specification section 3.1). What a site is told satisfies the hard rules.
+weights (specification section 3.1). The answers that
+a run reports satisfy the hard rules.
 
 Letters: N rows, F features, H outputs, K classes.
 """
@@ -32,19 +33,19 @@ class HardRules:
     Attributes:
         module: these rules alone, over the layout of inputs and raw outputs.
         names: of these rules.
-        free: those of them that answers to single rows cannot or not always satisfy.
+        not_enforced: those of them that are not linear in the answer or compare answers.
         classes: K if the answer is one of K classes, otherwise 0.
     """
 
     module: ConstraintModule
     names: tuple[str, ...]
-    free: tuple[str, ...]
+    not_enforced: tuple[str, ...]
     classes: int = 0
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def enforced(self) -> tuple[str, ...]:
         """The rules that every answer satisfies."""
-        return tuple(name for name in self.names if name not in self.free)
+        return tuple(name for name in self.names if name not in self.not_enforced)
 
     def satisfy(self, x: Tensor, answers: Tensor, keys: Keys) -> Tensor:
         """The nearest answers that satisfy the rules; among classes, a class that violates one has
@@ -92,8 +93,8 @@ def hard_rules(
     manifest = pack.manifest.model_copy(update={"skeletons": tuple(skeletons)})
     module = ConstraintModule(replace(pack, manifest=manifest, banks=tuple(kept)), x=x, y=y)
     names = dict.fromkeys(records[rule].name for bank in kept for rule in bank.rule.tolist())
-    free = _beyond_rows(module) if classes else module.not_projected
-    return HardRules(module=module, names=tuple(names), free=free, classes=classes)
+    rest = _beyond_rows(module) if classes else module.not_projected
+    return HardRules(module=module, names=tuple(names), not_enforced=rest, classes=classes)
 
 
 def _beyond_rows(module: ConstraintModule) -> tuple[str, ...]:

@@ -349,14 +349,14 @@ def note_projection(model: Model, pack: Pack, hard: HardRules | None) -> tuple[s
         but = f"; not, or only in part, onto {', '.join(free)}" if free else ""
         return (f"answers are projected onto {', '.join(projected) or 'no rule'}{but}",)
     said = []
-    if hard is not None and hard.kept:
+    if hard is not None and hard.enforced:
         said.append(
-            f"every answer satisfies the hard rules {', '.join(hard.kept)} (unless they contradict "
+            f"every answer satisfies the hard rules {', '.join(hard.enforced)} (unless they contradict "
             "each other on its row)"
         )
-    if hard is not None and hard.free:
+    if hard is not None and hard.not_enforced:
         said.append(
-            f"answers may violate the hard rules {', '.join(hard.free)}, which are not linear or "
+            f"answers may violate the hard rules {', '.join(hard.not_enforced)}, which are not linear or "
             "compare answers"
         )
     return tuple(said)

@@ -38,17 +38,22 @@ class AnswersInTime:
 
 
 def evaluate_answers(
-    pack: Pack, samples: Samples, index: Index, answers: Tensor, rules: Sequence[str]
+    pack: Pack, output: str, samples: Samples, index: Index, answers: Tensor, rules: Sequence[str]
 ) -> AnswersInTime:
     """Evaluate rules on the test rows with these answers.
 
     Args:
-        pack: the rules of the job.
+        pack: the rules of the job. output: the output or label of the answers.
         index: positions [S] of the samples.
         answers: raw outputs [S, H] for them.
         rules: names of the rules that compare rows.
     """
-    uncut, column = samples.uncut_rows, _output_header(pack, samples)
+    uncut = samples.uncut_rows
+    column = next(
+        one.source
+        for one in pack.manifest.contract.columns
+        if one.role == "output" and output in (one.name, one.label)
+    )
     kept = samples.source.rows[index] >= 0
     places = np.argsort(uncut.rows, kind="stable")
     at = np.searchsorted(uncut.rows[places], samples.source.rows[index][kept])
@@ -66,13 +71,6 @@ def evaluate_answers(
         for name, one in found.items():
             totals[name].add(one)
     return AnswersInTime(rules=totals, sites=sites)
-
-
-def _output_header(pack: Pack, samples: Samples) -> str:
-    """The header of the output that the data has answers for."""
-    outputs = [one for one in pack.manifest.contract.columns if one.role == "output"]
-    fitting = [one.source for one in outputs if one.source == samples.source.label]
-    return (fitting or [one.source for one in outputs])[0]
 
 
 def _values(scaled: StandardisedDataSet, answers: Tensor) -> NDArray[Any]:

@@ -76,7 +76,7 @@ from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.jobs.schema.privacy_coverage import describe_unprotected
 from fedkg.jobs.site_split import describe_splits
-from fedkg.jobs.table_rule_evaluation import check_data_set
+from fedkg.jobs.table_rule_evaluation import SECONDS, check_data_set
 from fedkg.jobs.tables.table_preparation import corrupt_labels
 from fedkg.jobs.training import (
     build_trial_algorithm,
@@ -257,7 +257,7 @@ class SampleExperiment:
         rules = self._rules(config)
         if rules.forecasts is not None:
             return tuple(one.name for one in rules.pack.manifest.rules if one.hard and one.output)
-        return () if rules.hard is None else rules.hard.kept
+        return () if rules.hard is None else rules.hard.enforced
 
     def build_trial(self, config: TrialConfig) -> SampleTrial:
         """See `Experiment.build_trial`."""
@@ -297,6 +297,7 @@ class SampleExperiment:
             config=config,
             samples=read.samples,
             pack=self.pack,
+            output=self.output,
             problem=problem,
             algorithm=algorithm,
             settings=settings,
@@ -579,13 +580,24 @@ class SampleExperiment:
             keys={name: (codes,) for name, codes in rules.codes_at(index).items()},
         )
 
+    @property
+    def _has_steps_of_rules(self) -> bool:
+        """Whether a step of the data is a step of the rules' timeline."""
+        step, data = self.pack.manifest.contract.step, self.samples.source
+        return step is None or step == data.step * SECONDS.get(data.step_unit, 1.0)
+
     def _scorer(self, config: TrialConfig, rules: SampleRules, model: Model) -> Scorer | None:
         """The server's scorer: on probe samples, and on traces of its consecutive samples if rules
         compare rows.
         """
         inputs, probe = self._inputs(config), self._probe(config)
         single = rules.scorer(model, inputs.rows_at(probe), torch.from_numpy(probe))
-        if not (isinstance(single, PackScorer) and rules.across_rows and self.samples.ordered):
+        if not (
+            isinstance(single, PackScorer)
+            and rules.across_rows
+            and self.samples.ordered
+            and self._has_steps_of_rules
+        ):
             return single
         assert rules.rows is not None, "scored on rows"
         server = self.samples.rows(SERVER)

@@ -51,13 +51,14 @@ class SampleTrial:
             models.
         inferred: properties mined from the sites' series.
         sets: parameter sets of the sites.
-        pack: the rules of the job.
+        pack: the rules of the job. output: the output that the model predicts.
         edges: the discovered causal edges, if models read augmented states.
     """
 
     config: TrialConfig
     samples: Samples
     pack: Pack
+    output: str
     problem: Problem
     algorithm: Algorithm
     settings: Settings
@@ -145,7 +146,7 @@ class SampleTrial:
             return None
         index = np.concatenate([rows for rows, _ in answered])
         answers = torch.cat([own for rows, own in answered if len(rows)])
-        return evaluate_answers(self.pack, self.samples, index, answers, names)
+        return evaluate_answers(self.pack, self.output, self.samples, index, answers, names)
 
     def _causes(self) -> list[Row]:
         """Rows of `causes.csv`, strongest edge first."""

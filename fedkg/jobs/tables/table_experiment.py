@@ -206,7 +206,7 @@ class TableExperiment:
     def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
         """See `Experiment.hard_rules`."""
         hard = self._data_for(config)[1].hard
-        return () if hard is None else hard.kept
+        return () if hard is None else hard.enforced
 
     def build_trial(self, config: TrialConfig) -> TableTrial:
         """See `Experiment.build_trial`."""
