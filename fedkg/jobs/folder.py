@@ -1,6 +1,6 @@
 """The run folder: every file of a run, written so that the process may die at any moment.
 
-fedkg writes a file under a temporary name, appends its checksum to the log (`fedkg.jobs.checksum_log`),
+fedkg writes a file under a temporary name, appends its checksum to the log (`checksum_log`),
 then renames it. If the process dies between the last two steps, the logged content is still there
 under the temporary name, where reading finds it.
 

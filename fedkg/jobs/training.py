@@ -351,13 +351,13 @@ def note_projection(model: Model, pack: Pack, hard: HardRules | None) -> tuple[s
     said = []
     if hard is not None and hard.enforced:
         said.append(
-            f"every answer satisfies the hard rules {', '.join(hard.enforced)} (unless they contradict "
-            "each other on its row)"
+            f"every answer satisfies the hard rules {', '.join(hard.enforced)} (unless they "
+            "contradict each other on its row)"
         )
     if hard is not None and hard.not_enforced:
         said.append(
-            f"answers may violate the hard rules {', '.join(hard.not_enforced)}, which are not linear or "
-            "compare answers"
+            f"answers may violate the hard rules {', '.join(hard.not_enforced)}, which are not "
+            "linear or compare answers"
         )
     return tuple(said)
 

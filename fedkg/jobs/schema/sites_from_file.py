@@ -14,8 +14,8 @@ def add_sites_of_file(document: dict[str, Any], base: Path) -> dict[str, Any]:
     """The fields of a job with the sites, tables and settings of its sites file.
 
     A job that lists `sites` trains only these, and its own settings come first. With `data.set`,
-    sites get no table and no machines, because all rows become one data set. A job without a sites file, or of a
-    run whose sites file is gone, stays unchanged.
+    sites get no table and no machines, because all rows become one data set. A job without a sites
+    file stays unchanged, and so does the job of a run if its sites file no longer exists.
 
     Args:
         document: the fields of a job file. `Any`: YAML.
