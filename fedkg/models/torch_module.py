@@ -80,6 +80,11 @@ class TorchModule:
         _tried(self._trained, self.sample)
         object.__setattr__(self, "vectorised", _mappable(self._trained, self.sample))
 
+    @override
+    def __reduce__(self) -> tuple[Callable[[], TorchModule], tuple[()]]:
+        """Another process builds the module itself: buffers here may be on a device it lacks."""
+        return partial(TorchModule, build=self.build, sample=self.sample, head=self.head), ()
+
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
         """See `PartitionedModel`."""

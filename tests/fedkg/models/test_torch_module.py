@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -155,3 +157,16 @@ def test_a_parameter_that_is_not_used_stays_as_it_is() -> None:
     )
     assert torch.equal(state.models["spare"][0], torch.ones(3))
     assert not torch.equal(state.models["layer.weight"][0], model.init(0)["layer.weight"])
+
+
+def test_a_module_that_ran_on_a_device_can_be_sent_to_processes_without_it(
+    elsewhere: torch.device,
+) -> None:
+    model = load_torch_module("model_examples:Small", (6,), ("last.",), outputs=3)
+    params = {key: value[None] for key, value in model.init(1).items()}
+    x = torch.ones(1, 2, 6)
+    expected = model.apply(params, x)
+    model.apply({key: value.to(elsewhere) for key, value in params.items()}, x.to(elsewhere))
+    sent = pickle.loads(pickle.dumps(model))
+    assert torch.equal(sent.apply(params, x), expected)
+    assert sent.parts == model.parts
