@@ -10,7 +10,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.models.random_streams import fold, mix, root
 
 COHORT, ORDER, DROPOUT, PRIVACY, MODEL, SERVER = range(6)
@@ -23,21 +22,13 @@ def cohort(seed: int, round: int, population: int, size: int) -> Tensor:
     """Positions of `size` clients drawn uniformly without replacement from `population`, in
     ascending order: int64 [K].
     """
-    if not can_compile_loops():
-        draws = fold(root(seed, COHORT, round), torch.arange(population, device="cpu"))
-        return torch.argsort(draws, stable=True)[:size].sort().values
-    from fedkg.models.loops.random_orders import cohort as drawn
-
-    return drawn(int(root(seed, COHORT, round)), population, min(size, population))
+    draws = fold(root(seed, COHORT, round), torch.arange(population, device="cpu"))
+    return torch.argsort(draws, stable=True)[:size].sort().values
 
 
 def client_keys(seed: int, round: int, purpose: int, clients: Tensor) -> Tensor:
     """One key per client, int64 [C]; `clients` are positions in the whole population, int64 [C]."""
-    if clients.device.type != "cpu" or not can_compile_loops():
-        return fold(root(seed, purpose, round, device=clients.device), clients)
-    from fedkg.models.loops.random_orders import keys
-
-    return keys(int(root(seed, purpose, round)), clients)
+    return fold(root(seed, purpose, round, device=clients.device), clients)
 
 
 def model_seed(seed: int, place: int) -> int:

@@ -19,8 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg._internal.compiled_loops import can_compile_loops
-
 _WRAP = 1 << 64
 
 
@@ -95,10 +93,6 @@ def above_zero(keys: Tensor, count: int) -> Tensor:
     """Numbers in (0, 1], float64 [C, count], from the streams `keys` (int64 [C]), 53 random bits
     each.
     """
-    if keys.device.type == "cpu" and can_compile_loops():
-        from fedkg.models.random_stream_kernels import fractions
-
-        return fractions(keys, count)
     bits = fold(keys.unsqueeze(1), torch.arange(count, device=keys.device))
     return ((bits >> 11) & ((1 << 53) - 1)).to(torch.float64).add_(1.0).mul_(2.0**-53)
 
@@ -114,10 +108,6 @@ def normal(keys: Tensor, word: int, count: int, scale: Tensor) -> Tensor:
     """
     if scale.dtype not in (torch.float32, torch.float64):
         return normal(keys, word, count, scale.to(torch.float32)).to(scale.dtype)
-    if keys.device.type == "cpu" and can_compile_loops():
-        from fedkg.models.loops import normal_numbers
-
-        return normal_numbers.normal(fold(keys, word), count, scale)
     pairs = (count + 1) // 2
     radius, turn = above_zero(fold(keys, word), 2 * pairs).to(scale.dtype).chunk(2, 1)
     radius = _logarithm(radius).mul_(-2.0).clamp_(min=0.0)
@@ -166,12 +156,7 @@ def keep_mask(key: Tensor, count: int, rate: float) -> Tensor:
 
     Every number of the stream decides four neighbours, by 16 of its bits each, the lowest first.
     """
-    return _mask_of_words(
-        mix(key + torch.arange(1, (count + 3) // 4 + 1, device=key.device) * GOLDEN), count, rate
-    )
-
-
-def _mask_of_words(words: Tensor, count: int, rate: float) -> Tensor:
+    words = mix(key + torch.arange(1, (count + 3) // 4 + 1, device=key.device) * GOLDEN)
     limit = min(round(rate * (1 << 16)), (1 << 16) - 1) - (1 << 15)
     return words.view(torch.int16)[..., :count] >= limit
 
@@ -200,9 +185,4 @@ class Noise:
         Element (b, h) depends only on the client's key, step, site, b and h; b is the position in
         the client's batch.
         """
-        keys, count = self.at(site), shape[1] * shape[2]
-        if keys.device.type != "cpu" or not can_compile_loops():
-            return keep_mask(keys.unsqueeze(1), count, rate).view(shape)
-        from fedkg.models.random_stream_kernels import streams
-
-        return _mask_of_words(streams(keys, (count + 3) // 4), count, rate).view(shape)
+        return keep_mask(self.at(site).unsqueeze(1), shape[1] * shape[2], rate).view(shape)

@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 from typing_extensions import override
 
-from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.constraints.engine.sliding import growth
 from fedkg.constraints.engine.smooth_extrema import (
@@ -108,23 +107,11 @@ def _fallen(levels: Levels, first: int, last: int, gradient: Tensor) -> tuple[Te
 
 
 class _NormUntil(torch.autograd.Function):
-    """The until of signed squares [N, T], for `beyond` as such a square.
-
-    By compiled loops where they can be used.
-    """
+    """The until of signed squares [N, T], for `beyond` as such a square."""
 
     @staticmethod
     @override
     def forward(left: Tensor, right: Tensor, first: int, last: int, beyond: float) -> Tensor:
-        if left.device.type == "cpu" and can_compile_loops():
-            from fedkg.constraints.engine import norm_until_kernels
-
-            before, there = (side.detach().contiguous().numpy() for side in (left, right))
-            return torch.from_numpy(
-                norm_until_kernels.forward(
-                    before, there, growth(last - first + 1), beyond, first, last
-                )
-            )
         return _risen(left, right, first, last, beyond)[-1][1][
             ..., first : first + right.shape[-1]
         ].clone()
@@ -152,20 +139,7 @@ class _NormUntil(torch.autograd.Function):
     @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         (left, right), (first, last, beyond) = ctx.saved_tensors, ctx.window
-        if (
-            left.device.type == "cpu" and not torch.is_grad_enabled() and can_compile_loops()
-        ):  # not to be differentiated again, nor inside transforms
-            from fedkg.constraints.engine import norm_until_kernels
-
-            before, there, gradient = (
-                part.detach().contiguous().numpy() for part in (left, right, gradients[0])
-            )
-            found = norm_until_kernels.backward(
-                before, there, growth(last - first + 1), beyond, first, last, gradient
-            )
-            of_left, of_right = (torch.from_numpy(part) for part in found)
-        else:
-            of_left, of_right = _fallen(
-                _risen(left, right, first, last, beyond), first, last, gradients[0]
-            )
+        of_left, of_right = _fallen(
+            _risen(left, right, first, last, beyond), first, last, gradients[0]
+        )
         return of_left, of_right, None, None, None

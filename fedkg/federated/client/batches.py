@@ -14,7 +14,6 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.federated.randomness import permutations
 from fedkg.federated.settings import Settings
 from fedkg.models.random_streams import above_zero, fold
@@ -103,11 +102,10 @@ def plan(
     """The plan of a stack.
 
     In passes a client goes through its samples in a new random order each epoch, `batch` at a time
-    (the last batch of an epoch may be
-    smaller), until its steps are done. Otherwise each step draws `batch` of its samples afresh
-    (all, if it has fewer), without
-    replacement within the batch. The samples of a client depend only on its key, size and steps,
-    not on the other clients of the stack.
+    (the last batch of an epoch may be smaller), until its steps are done. Otherwise each step draws
+    `batch` of its samples afresh (all, if it has fewer), without replacement within the batch. The
+    samples of a client depend only on its key, size and steps, not on the other clients of the
+    stack.
 
     Args:
         keys: int64 [C], see `randomness.permutations`. sizes, offsets: int64 [C], of the clients'
@@ -116,25 +114,6 @@ def plan(
             missing samples.
     """
     batch = torch.as_tensor(batch, device=keys.device).expand(len(keys))
-    if keys.device.type == "cpu" and can_compile_loops():
-        from fedkg.models.loops.random_orders import plan as drawn
-
-        index, counts = drawn(keys, sizes, offsets, steps, batch, passes=passes, padding=padding)
-        return Batches(index=index.transpose(0, 1), counts=counts, steps=steps)
-    return by_tensors(keys, sizes, offsets, steps, batch, passes=passes, padding=padding)
-
-
-def by_tensors(
-    keys: Tensor,
-    sizes: Tensor,
-    offsets: Tensor,
-    steps: Tensor,
-    batch: Tensor,
-    *,
-    passes: bool,
-    padding: int,
-) -> Batches:
-    """`plan` in tensor operations; batch: int64 [C]."""
     per_epoch = (sizes + batch - 1) // batch if passes else torch.ones_like(sizes)
     most, width = int(steps.max()), int(torch.minimum(batch, sizes).max())
     epochs = int(((steps + per_epoch - 1) // per_epoch).max())

@@ -17,9 +17,7 @@ from fedkg.constraints.module import ConstraintModule, ConstraintWarning
 from fedkg.constraints.probe_scores import Probe
 from fedkg.federated.device_transfer import on_device
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
-from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.memory_footprint import Footprint, footprint
-from fedkg.models.mlp import MLP
 from fedkg.models.model_protocols import Model, Params
 
 SINGLE_ROWS = "it compares rows, and probe rows are independent"
@@ -67,9 +65,6 @@ class PackScorer:
         reasons |= {rules.rule_names[rule]: SINGLE_ROWS for rule in across}
         self._rows = scored_rows(rules, reasons)
         self._held: Footprint | None = None
-        self._told = (
-            type(model) is MLP and model.inputs == self._probe.inputs.shape[1]
-        )  # its answers are a loop
 
     def to(self, device: torch.device) -> PackScorer:
         """The same on another device."""
@@ -85,15 +80,6 @@ class PackScorer:
         """See `Scorer.score`."""
         first = next(iter(params.values()))
         x = self._probe.inputs.to(first.dtype)
-        if (
-            self._told
-            and has_compiled_loops(first)
-            and len({value.dtype for value in params.values()}) == 1
-        ):
-            from fedkg.models.loops.shared_row_outputs import evaluate_shared_rows
-
-            assert isinstance(self._model, MLP)
-            return self._scored(evaluate_shared_rows(self._model, params, x))
         if self._held is None:  # of one model, whichever stack it comes in
             self._held = footprint(self._model, params, x)
         step = max(
@@ -111,11 +97,7 @@ class PackScorer:
                 for start in range(0, clients, step)
             )
             parts = [self._model.apply(some, x) for some in several]
-        return self._scored(parts[0] if len(parts) == 1 else torch.cat(parts))
-
-    def _scored(self, answers: Tensor) -> ProbeScores:
-        """By answers [C, V * P, H]."""
-        with torch.no_grad():
+            answers = parts[0] if len(parts) == 1 else torch.cat(parts)
             return ProbeScores(violation=self._probe.violation(answers))
 
 

@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.models.model_protocols import Params
 
 ScoreMode = Literal["mean", "product", "min"]
@@ -147,18 +146,8 @@ def validity(v: Tensor, weight: Tensor) -> Tensor:
 
 
 def kept_share(violation: Tensor, rows: ScoredRows, options: ScoreOptions) -> Tensor:
-    """s [C], the `validity` of what is `kept` by violation shares [C, M]; on a CPU in one loop."""
-    if violation.device.type != "cpu" or rows.count == 0 or not can_compile_loops():
-        return validity(within_tolerance(violation, rows.hard, options), rows.weight)
-    from fedkg.federated.server.validity_kernel import kept_share as loop
-
-    return loop(
-        violation.to(torch.float64),
-        rows.hard,
-        rows.weight,
-        hard_tolerance=options.hard_tolerance,
-        soft_tolerance=options.soft_tolerance,
-    )
+    """s [C], the `validity` of what is `within_tolerance` by violation shares [C, M]."""
+    return validity(within_tolerance(violation, rows.hard, options), rows.weight)
 
 
 def by_family(v: Tensor, rows: ScoredRows) -> dict[str, Tensor]:

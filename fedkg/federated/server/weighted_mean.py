@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.per_client_broadcast import per_client
-from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.model_protocols import Params
 
 
@@ -45,22 +44,9 @@ class WeightedMean:
     def add(self, fold: Sums, update: Params, weights: Tensor, groups: Tensor) -> Sums:
         """See `AggregationRule.add`."""
         sent = [name for name in fold.update if name in update]
-        if (
-            all(has_compiled_loops(fold.update[name]) for name in sent)
-            and len({value.dtype for name in sent for value in (fold.update[name], update[name])})
-            == 1
-        ):
-            from fedkg.models.loops.client_sums import add_to
-
-            sums = {
-                name: total.clone(memory_format=torch.contiguous_format)
-                for name, total in fold.update.items()
-            }
-            add_to([sums[name] for name in sent], [update[name] for name in sent], weights, groups)
-        else:
-            sums = dict(fold.update) | _added(
-                {name: fold.update[name] for name in sent}, update, weights, groups
-            )
+        sums = dict(fold.update) | {
+            name: _add_weighted(fold.update[name], update[name], weights, groups) for name in sent
+        }
         return Sums(update=sums, weight=fold.weight.index_add(0, groups, weights))
 
     def finish(self, fold: Sums) -> Params:
@@ -73,14 +59,12 @@ class WeightedMean:
         return None
 
 
-def _added(totals: Params, update: Params, weights: Tensor, groups: Tensor) -> Params:
-    """Totals [G, ...] with ``sum_c w_c update_c`` of each group, in tensor operations."""
-    sums: Params = {}
-    for name, total in totals.items():
-        share = torch.zeros((len(total), len(weights)), dtype=torch.float64, device=weights.device)
-        share.scatter_(0, groups.unsqueeze(0), weights.unsqueeze(0))
-        flat = update[name].reshape(len(weights), -1)
-        sums[name] = torch.addmm(total.reshape(len(total), -1), share.to(total.dtype), flat).view(
-            total.shape
-        )
-    return sums
+def _add_weighted(total: Tensor, update: Tensor, weights: Tensor, groups: Tensor) -> Tensor:
+    """`total` [G, ...] plus ``sum_c w_c update_c`` of each group."""
+    if total.device.type == "cpu":
+        # Client by client: the sums do not depend on the stacks in which clients arrive.
+        return total.index_add(0, groups, update * per_client(weights, update))
+    share = torch.zeros((len(total), len(weights)), dtype=torch.float64, device=weights.device)
+    share.scatter_(0, groups.unsqueeze(0), weights.unsqueeze(0))
+    flat = update.reshape(len(weights), -1)
+    return torch.addmm(total.reshape(len(total), -1), share.to(total.dtype), flat).view(total.shape)

@@ -6,14 +6,12 @@ Loops and tensor operations agree.
 from __future__ import annotations
 
 import itertools
-import math
 import random
 
 import pytest
 import torch
 from torch import Tensor
 
-from fedkg.constraints.engine import norm_until as untils
 from fedkg.constraints.engine.norm_until import norm_until
 from fedkg.constraints.engine.penalty import UNREACHABLE
 from fedkg.constraints.engine.sliding import growth, until_within
@@ -80,26 +78,6 @@ def test_it_is_the_norms_joined_and_has_the_sign_of_the_exact_one(
         ]
         for turned in (lambda values: values > unknown, lambda values: values <= 0):
             assert torch.equal(turned(found), turned(exact))
-
-
-@pytest.mark.parametrize("dtype", [F32, F64])
-def test_loops_and_tensor_operations_agree(dtype: torch.dtype) -> None:
-    dice = random.Random(4)
-    for _ in range(40):
-        steps = dice.randint(1, 9)
-        left, right = (signed_squares(side, UNREACHABLE) for side in sides(dice, dtype, (3, steps)))
-        first = dice.randint(0, steps)
-        last, beyond = dice.randint(first, steps), dice.choice([math.inf, -math.inf, 0.0])
-        before, there = left.requires_grad_(), right.requires_grad_()
-        found = untils._NormUntil.apply(before, there, first, last, beyond)
-        levels = untils._risen(before, there, first, last, beyond)
-        assert torch.allclose(found, levels[-1][1][:, first : first + steps], rtol=1e-5)
-        gradient = torch.randn(found.shape, dtype=dtype)
-        fast = torch.autograd.grad(found, (before, there), gradient, retain_graph=True)
-        plain = torch.autograd.grad(found, (before, there), gradient, create_graph=True)
-        for one, other in zip(fast, plain, strict=True):
-            assert torch.isfinite(one).all()
-            assert torch.allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (0, 4), (2, 5), (3, 3), (0, 6)])

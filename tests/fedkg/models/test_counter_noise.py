@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedkg.models.random_stream_kernels import streams
-from fedkg.models.random_streams import GOLDEN, Noise, fold, keep_mask, mix, root, uniform
+from fedkg.models.random_streams import GOLDEN, Noise, fold, mix, root, uniform
 
 MASK = (1 << 64) - 1
 
@@ -74,16 +73,6 @@ def test_dropout_depends_on_client_step_and_site_and_not_on_the_stack() -> None:
         whole.roll(1, 0),
     ):
         assert 0.3 < float((other == whole).double().mean()) < 0.7
-
-
-@pytest.mark.parametrize("count", [1, 3, 4, 50_001])
-def test_the_compiled_streams_are_those_of_tensors(count: int) -> None:
-    keys = fold(root(9), torch.arange(5))
-    assert torch.equal(streams(keys, count), fold(keys.unsqueeze(1), torch.arange(count)))
-    assert torch.equal(
-        Noise(keys, 4).keep_mask(2, (5, 1, count), 0.3).flatten(1),
-        keep_mask(fold(fold(keys, 4), 2).unsqueeze(1), count, 0.3),
-    )
 
 
 def test_hardly_anything_is_kept_at_the_highest_rate() -> None:
