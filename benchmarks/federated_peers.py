@@ -126,15 +126,44 @@ class Case:
 
 
 CASES = (
-    Case(kind="mlp", title="MLP 32-64-64-10", model=MLP(inputs=32, hidden=(64, 64), outputs=10), loss=CrossEntropy(), sample=(32,), turns=5,
-         limit=0.010, best=7.0),
-    Case(kind="cnn", title="CNN of 1.6 M parameters, 3 x 32 x 32", model=small_cnn(), loss=CrossEntropy(), sample=(3, 32, 32), turns=2,
-         against=(LOOPS, PFL, PFLS), agreed=1),
-    Case(kind="lstm", title="LSTM of width 16, 24 steps of 4 values", loss=SquaredError(), sample=(24, 4), turns=5, best=5.0,
-         model=Recurrent(cell="lstm", features=4, history=24, horizon=4, layers=1)),
-    Case(kind="lstm-windows", title="LSTM of FedSTL, 2 layers of width 16, 24 windows of 96 h",
-         model=Recurrent(cell="lstm", history=120, horizon=24, window=96), loss=SquaredError(), sample=(120, 1), turns=5),
-)  # fmt: skip
+    Case(
+        kind="mlp",
+        title="MLP 32-64-64-10",
+        model=MLP(inputs=32, hidden=(64, 64), outputs=10),
+        loss=CrossEntropy(),
+        sample=(32,),
+        turns=5,
+        limit=0.010,
+        best=7.0,
+    ),
+    Case(
+        kind="cnn",
+        title="CNN of 1.6 M parameters, 3 x 32 x 32",
+        model=small_cnn(),
+        loss=CrossEntropy(),
+        sample=(3, 32, 32),
+        turns=2,
+        against=(LOOPS, PFL, PFLS),
+        agreed=1,
+    ),
+    Case(
+        kind="lstm",
+        title="LSTM of width 16, 24 steps of 4 values",
+        loss=SquaredError(),
+        sample=(24, 4),
+        turns=5,
+        best=5.0,
+        model=Recurrent(cell="lstm", features=4, history=24, horizon=4, layers=1),
+    ),
+    Case(
+        kind="lstm-windows",
+        title="LSTM of FedSTL, 2 layers of width 16, 24 windows of 96 h",
+        model=Recurrent(cell="lstm", history=120, horizon=24, window=96),
+        loss=SquaredError(),
+        sample=(120, 1),
+        turns=5,
+    ),
+)
 
 
 def write(case: Case, folder: Path, population: int, sampled: int, rounds: int) -> None:

@@ -62,9 +62,17 @@ TARGET = 2.0
 PLACES = BATCH * LENGTH
 CUDA = torch.device("cuda", 0)
 DEVICE = SimpleNamespace(
-    name="none", major=9, minor=0, multi_processor_count=132, total_memory=80 * 2**30, warp_size=32, regs_per_multiprocessor=65536,
-    max_threads_per_multi_processor=2048, max_threads_per_block=1024, gcnArchName="",
-)  # fmt: skip
+    name="none",
+    major=9,
+    minor=0,
+    multi_processor_count=132,
+    total_memory=80 * 2**30,
+    warp_size=32,
+    regs_per_multiprocessor=65536,
+    max_threads_per_multi_processor=2048,
+    max_threads_per_block=1024,
+    gcnArchName="",
+)
 """Properties of the device that the compiler queries: a device with 132 multiprocessors."""
 
 
@@ -160,9 +168,8 @@ def extent(kernel: Any, symbols: frozenset[sympy.Symbol]) -> int:
 @contextmanager
 def watching(found: dict[int, Watched]) -> Iterator[None]:
     """Collect kernels into `found` while they are written."""
-    load, store, reduced, update = (
-        TritonKernel.load, TritonKernel.store, TritonKernel.store_reduction, TritonCSEVariable.update_on_args
-    )  # fmt: skip
+    load, store = TritonKernel.load, TritonKernel.store
+    reduced, update = TritonKernel.store_reduction, TritonCSEVariable.update_on_args
 
     def watched_kernel(kernel: Any) -> Watched:
         return found.setdefault(id(kernel), Watched(kernel))
@@ -201,9 +208,11 @@ def watching(found: dict[int, Watched]) -> Iterator[None]:
 
     with ExitStack() as stack:
         for target, name, instead in (
-            (TritonKernel, "load", loading), (TritonKernel, "store", storing), (TritonKernel, "store_reduction", storing_reduced),
+            (TritonKernel, "load", loading),
+            (TritonKernel, "store", storing),
+            (TritonKernel, "store_reduction", storing_reduced),
             (TritonCSEVariable, "update_on_args", updating),
-        ):  # fmt: skip
+        ):
             stack.enter_context(patch.object(target, name, instead))
         yield
 
@@ -222,9 +231,11 @@ def played_cuda() -> Iterator[None]:
             patch.object(CudaInterface, "get_compute_capability", staticmethod(lambda *_: 90))
         )
         for name, given in (
-            ("torch.cuda.get_device_properties", DEVICE), ("torch.cuda.get_device_capability", (9, 0)),
-            ("torch._inductor.scheduler.has_triton", True), ("torch.utils._triton.triton_hash_with_backend", "none"),
-        ):  # fmt: skip
+            ("torch.cuda.get_device_properties", DEVICE),
+            ("torch.cuda.get_device_capability", (9, 0)),
+            ("torch._inductor.scheduler.has_triton", True),
+            ("torch.utils._triton.triton_hash_with_backend", "none"),
+        ):
             stack.enter_context(patch(name, lambda *_, given=given: given))
         # it would run the operation on tensors without numbers
         scatter = "torch._inductor.fx_passes.reinplace._inplace_generalized_scatter"

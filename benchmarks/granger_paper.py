@@ -4,9 +4,9 @@
 
 The paper gives neither learning rates nor noise nor the clients' matrices, so magnitudes differ;
 the benchmark compares the order. In the simulated system the causes are identifiable: a slow,
-strongly excited client drives a fast, quiet one; see `fedkg.granger.synthetic_systems`. Table 3: the learned
-blocks against the true ones. Table 4: losses on changed systems with frozen parameters, for the
-method and three baselines: no client augmentation (theta stays 0), no server (eta_2 = 0, no
+strongly excited client drives a fast, quiet one; see `fedkg.granger.synthetic_systems`. Table 3:
+the learned blocks against the true ones. Table 4: losses on changed systems with frozen parameters,
+for the method and three baselines: no client augmentation (theta stays 0), no server (eta_2 = 0, no
 causes), and a client trained before the server. Table 5: the server's loss as measurements and
 clients grow.
 """
@@ -176,7 +176,8 @@ def table_4(steps: int, epochs: int) -> dict[str, list[tuple[float, float]]]:
             f"{_shown(own)}/{_shown(server)}" for own, server in zip(*PAPER_4[name], strict=True)
         ]
         ours = [
-            f"{_shown(own if name != 'no client augmentation' else None)}/{_shown(server if name != 'no server' else None)}"
+            f"{_shown(own if name != 'no client augmentation' else None)}"
+            f"/{_shown(server if name != 'no server' else None)}"
             for own, server in results[name]
         ]
         print(f"  {name:24s} paper " + "".join(f"{cell:>16s}" for cell in paper))

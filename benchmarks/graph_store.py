@@ -100,7 +100,8 @@ def generated(triples: int) -> Iterator[str]:
         )
         yield (
             f"{one} <{SOSA}resultTime>"
-            f' "2024-03-{1 + seen % 28:02}T08:{seen % 60:02}:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime> .'
+            f' "2024-03-{1 + seen % 28:02}T08:{seen % 60:02}:00Z"'
+            "^^<http://www.w3.org/2001/XMLSchema#dateTime> ."
         )
         count += 4
         seen += 1

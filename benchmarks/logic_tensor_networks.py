@@ -130,7 +130,8 @@ def main() -> None:
             return module(x, values, semantics=semantics).penalty  # type: ignore[arg-type]
 
     def backward(semantics: str) -> object:
-        return torch.autograd.grad(module(x, leaf, semantics=semantics).penalty, leaf)  # type: ignore[arg-type]
+        report = module(x, leaf, semantics=semantics)  # type: ignore[arg-type]
+        return torch.autograd.grad(report.penalty, leaf)
 
     def peer_forward() -> object:
         with torch.no_grad():

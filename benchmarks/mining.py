@@ -37,7 +37,8 @@ LIBRARY = """
 timeline step 1 h
 signal x in % span 0 .. 100
 signal y in % span 0 .. 100
-use rules templates.operational_range, templates.until, templates.temporal_implication, templates.extremes, templates.intra_task
+use rules templates.operational_range, templates.until, templates.temporal_implication
+use rules templates.extremes, templates.intra_task
 use rules templates.nested_intra_task, templates.multiple_eventualities
 """
 

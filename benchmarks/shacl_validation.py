@@ -152,7 +152,8 @@ def list_by_sparql(shapes: Path, data: Path) -> list[Result]:
                 f"FILTER EXISTS {{ ?s a <{EX}Node> }} }}"
             )
             assert isinstance(rows, ox.QuerySolutions)
-            found += [(row["s"].value, path, "lessThan") for row in rows]  # type: ignore[union-attr]
+            nodes = [row["s"].value for row in rows]  # type: ignore[union-attr]
+            found += [(node, path, "lessThan") for node in nodes]
     return found
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Compiled kernels are cached here (`fedkg._internal.kernel_compilation`): tests have empty home folders.
+# Compiled kernels are cached here (`fedkg._internal.kernel_compilation`): tests have empty home
+# folders.
 os.environ.setdefault(
     "NUMBA_CACHE_DIR",
     str(

@@ -55,7 +55,9 @@ sites:
     dialect: {encoding: windows-1252}
     tableSchema:
       columns:
-        - {name: time, titles: "Date et heure", datatype: {base: datetime, format: "yyyy-MM-dd'T'HH:mm:ss"}}
+        - name: time
+          titles: "Date et heure"
+          datatype: {base: datetime, format: "yyyy-MM-dd'T'HH:mm:ss"}
         - {name: pressure, titles: "Pression [kPa]", unit: kPa, null: ["-999", n.d.]}
         - {name: temp, titles: "Température [°C]"}
         - {name: valve, titles: Vanne, datatype: {base: boolean, format: "oui|non"}}

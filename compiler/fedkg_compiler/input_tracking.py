@@ -173,4 +173,5 @@ def _digest(path: str) -> str:
 
 
 def _absolute(path: Path) -> str:
-    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118  for thousands of files Path takes its time
+    # for thousands of files Path takes its time
+    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118

@@ -64,7 +64,8 @@ def parse_yaml(
         error_class: the error to raise.
 
     Raises:
-        JobError (or `error_class`): the text is not such a mapping, or a key occurs twice; with line and column.
+        JobError (or `error_class`): the text is not such a mapping, or a key occurs twice; with
+            line and column.
         LimitError: too many fields (with aliases expanded) or too many levels.
     """
     try:

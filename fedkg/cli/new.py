@@ -52,8 +52,8 @@ def new(
 
     With --sites fedkg also drafts a sites file, with a site for each table: rows above the header,
     header rows with merged cells, separators, decimal marks, units, times, and words for true and
-    false. A tag of the limits may be the start of a header: `TIC101` for `TIC101 [°C]`. If the sites
-    file exists, fedkg reads the tables that it describes.
+    false. A tag of the limits may be the start of a header: `TIC101` for `TIC101 [°C]`. If the
+    sites file exists, fedkg reads the tables that it describes.
 
     \b
     Examples:

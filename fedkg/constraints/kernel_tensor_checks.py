@@ -12,7 +12,8 @@ def is_plain(part: Tensor) -> bool:
     """
     try:
         part.data_ptr()
-        return forward_ad.unpack_dual(part).tangent is None  # type: ignore[no-untyped-call]  # torch declares it without types
+        # torch declares it without types
+        return forward_ad.unpack_dual(part).tangent is None  # type: ignore[no-untyped-call]
     except RuntimeError:  # tensors of torch.func transforms have no storage
         return False
 

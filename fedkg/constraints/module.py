@@ -510,7 +510,8 @@ class ConstraintModule(nn.Module):
     @override
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy is a separate module."""
-        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch declares it without types
+        # torch declares it without types
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._number = number_of(self)
 
     def _checked(self, x: Any) -> Tensor:

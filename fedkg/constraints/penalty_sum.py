@@ -130,7 +130,9 @@ def _by_graph(of: BatchEvaluation, shares: Sequence[Tensor | None]) -> Tensor:
     _collect(pending, leaves, gradients)
     if not differentiable:
         return value
-    known: Tensor = _WithGradient.apply(value, of.inputs, of.outputs, *gradients)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+    given = of.inputs, of.outputs, *gradients
+    # torch declares `apply` without types
+    known: Tensor = _WithGradient.apply(value, *given)  # type: ignore[no-untyped-call]
     return known
 
 

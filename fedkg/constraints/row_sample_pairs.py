@@ -18,8 +18,8 @@ from torch import Tensor
 
 WORTH = 1 / 16
 """Up to this share of all pairs, those that apply are evaluated alone: gathered one by one, each
-costs as much as 8 to 16 of those that lie side by side (measured by `benchmarks/per_machine_constraints.py`, for
-penalties and for robustness)."""
+costs as much as 8 to 16 of those that lie side by side (measured by
+`benchmarks/per_machine_constraints.py`, for penalties and for robustness)."""
 
 SMALL = 1 << 17
 """Fewer pairs, R x B, are evaluated all: finding those that apply would take longer."""

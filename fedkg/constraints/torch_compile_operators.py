@@ -119,9 +119,17 @@ def _shape(x: Tensor, steps: bool, module: int) -> tuple[int, ...]:
 
 @torch.library.custom_op("fedkg::penalty", mutates_args=())
 def penalty(
-    x: Tensor, y: Tensor, weight: Tensor | None, module: int, semantics: str, temperature: float, form: str, sharpness: float,
-    by_x: bool, by_y: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor | None,
+    module: int,
+    semantics: str,
+    temperature: float,
+    form: str,
+    sharpness: float,
+    by_x: bool,
+    by_y: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     """The penalty and its slopes by features and answers, where they are wanted."""
     told = Told(x.detach(), y.detach(), weight, module, semantics, temperature, form, sharpness)
     if not by_x and not by_y:

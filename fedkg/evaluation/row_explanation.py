@@ -214,10 +214,8 @@ class _Bound:
         if math.isnan(value):
             return f"{name} unknown"
         if entry.type == "category":
-            return (
-                f"{name} "
-                f"{entry.vocabulary[int(value)] if 0 <= value < len(entry.vocabulary) else 'another'}"
-            )
+            known = 0 <= value < len(entry.vocabulary)
+            return f"{name} {entry.vocabulary[int(value)] if known else 'another'}"
         if entry.type == "boolean":
             return f"{name} {_truth(value)}"
         if entry.type == "score":

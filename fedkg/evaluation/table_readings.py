@@ -310,7 +310,8 @@ def _times(contract: DataContract, table: Table) -> tuple[list[str] | None, list
     ):
         try:
             read, said = table.times(contract.time)
-        except TableError:  # the times only tell whether rows follow each other in time: an ambiguous date is not fatal
+        except TableError:
+            # an ambiguous date is not fatal: the times only tell whether rows follow each other
             return texts, []
         moments = [moment for moment in read if moment is not None]
         back = sum(1 for earlier, later in pairwise(moments) if later < earlier)

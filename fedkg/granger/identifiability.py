@@ -94,13 +94,12 @@ def readings(series: Series) -> tuple[Reading, ...]:
     """How much of every allowed edge can be learnt: the formula above for the system that all
     states together are fitted by.
 
-    With the blocks B of `fedkg.granger.reference_estimates.joint`, G = A_mm - B_mm is what a client's own
-    dynamics have of the others, and
-    E = (B_mo Sigma_om - G Sigma_mm) Sigma_mm^-1 Sigma_mo Sigma_oo^-1 what is learnt in the long
-    run. Shares are projections on the
-    influence B_mn h_n: kept = tr(E_mn Sigma_nn B_mn^T) / tr(B_mn Sigma_nn B_mn^T), taken = tr(G
-    Sigma_mn B_mn^T) over the same. Of an edge
-    that does not act the influence is chance, and its shares say nothing.
+    With the blocks B of `fedkg.granger.reference_estimates.joint`, G = A_mm - B_mm is what a
+    client's own dynamics have of the others, and E = (B_mo Sigma_om - G Sigma_mm) Sigma_mm^-1
+    Sigma_mo Sigma_oo^-1 what is learnt in the long run. Shares are projections on the influence
+    B_mn h_n: kept = tr(E_mn Sigma_nn B_mn^T) / tr(B_mn Sigma_nn B_mn^T), taken = tr(G Sigma_mn
+    B_mn^T) over the same. Of an edge that does not act the influence is chance, and its shares say
+    nothing.
     """
     lagged = series.regressors[series.lags - 1 : -1]
     total, names = series.states.shape[1], [client.name for client in series.clients]

@@ -62,12 +62,11 @@ def under_noise(series: Series) -> F64:
     NaN if it is not available.
 
     It is not available for drivers so quick that their earlier steps tell little of a step (F below
-    10), of clients with too few steps for
-    the instruments, and of pairs that the prior rules out. Second and further lags of one state are
-    hard to tell from the first by earlier
-    steps, so it is seldom available for clients with more than one lag. It is wrong for clients
-    with dynamics of a higher order
-    than their lags; `fedkg.granger.reference_estimates.p_values` accounts for this: use the larger of both.
+    10), of clients with too few steps for the instruments, and of pairs that the prior rules out.
+    Second and further lags of one state are hard to tell from the first by earlier steps, so it is
+    seldom available for clients with more than one lag. It is wrong for clients with dynamics of a
+    higher order than their lags; `fedkg.granger.reference_estimates.p_values` accounts for this:
+    use the larger of both.
     """
     clients = range(len(series.clients))
     found = np.full((len(clients),) * 2, np.nan)

@@ -43,8 +43,8 @@ def precedence(
     general.
 
     Args:
-        blocks: [S, L S], as `fedkg.granger.reference_estimates.joint` gives them. columns: names of the
-            measurements of m and of n.
+        blocks: [S, L S], as `fedkg.granger.reference_estimates.joint` gives them.
+        columns: names of the measurements of m and of n.
         values: those measurements, [T, D_m] and [T, D_n], in any unit.
     """
     driven, driver = series.clients[m], series.clients[n]

@@ -2,16 +2,12 @@
 and what privacy is put on.
 
 A client holds its measurements and never hands out an array of their size: what leaves it are two
-states a step, what comes back is one
-gradient. The server keeps the last states of all, as many steps as the longest equation has lags:
-further lags are sent nowhere, and cost
-no privacy beyond that of each step, for they are made of what was sent. A cover is for a change of
-a client's whole record, see
-`fedkg.granger.differential_privacy`. A_mm of each client goes to the server before, in clear: a cover is over
-the messages of the steps, not over what
-dynamics (and a gain) that were fitted to the measurements say of them. Letters: P states, D
-measurements
-of a client, L lags.
+states a step, what comes back is one gradient. The server keeps the last states of all, as many
+steps as the longest equation has lags: further lags are sent nowhere, and cost no privacy beyond
+that of each step, for they are made of what was sent. A cover is for a change of a client's whole
+record, see `fedkg.granger.differential_privacy`. A_mm of each client goes to the server before, in
+clear: a cover is over the messages of the steps, not over what dynamics (and a gain) that were
+fitted to the measurements say of them. Letters: P states, D measurements of a client, L lags.
 Source: Mohanty et al. 2025, algorithm 2, with the corrected equations.
 """
 

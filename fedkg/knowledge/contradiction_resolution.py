@@ -200,9 +200,8 @@ def check_ruled_out(ruled: Tensor, labels: Tensor, knowledge: SampleKnowledge) -
         expected="labels that the range allows, or that are predicted with a trust above 0",
         received=f"sample {', '.join(places)}{more} (the first has class {int(labels[ruled][0])})",
         help='correct the knowledge or the labels; or use loss(..., policy="drop"), which ignores '
-        'them, or policy="repair", '
-        "which allows them; fedkg.knowledge.contradiction_resolution.reconcile finds and counts them "
-        "before training",
+        'them, or policy="repair", which allows them; '
+        "fedkg.knowledge.contradiction_resolution.reconcile finds and counts them before training",
     )
 
 

@@ -1,5 +1,5 @@
-"""The streams of `fedkg.models.random_streams` as a compiled loop: one pass over memory instead of a dozen
-tensor operations.
+"""The streams of `fedkg.models.random_streams` as a compiled loop: one pass over memory instead of
+a dozen tensor operations.
 
 Letters: C keys, M numbers of each stream.
 """

@@ -109,7 +109,9 @@ class Bank:
     def take(self, rows: NDArray[np.int64]) -> Bank:
         """The bank with the rows at these positions alone."""
         columns = {name: array[rows] for name, array in self.tensors().items()}
-        return replace(self, **columns, members=_take_members(self.members, rows))  # type: ignore[arg-type]  # each array keeps its type
+        members = _take_members(self.members, rows)
+        # each array keeps its type
+        return replace(self, **columns, members=members)  # type: ignore[arg-type]
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """The columns with one entry for each row, by name, as in a pack file."""

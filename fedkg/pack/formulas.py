@@ -4,7 +4,7 @@ Each has a truth value (satisfied, violated, unknown) and a robustness.
 
 | formula | robustness | satisfied when |
 |---|---|---|
-| `Compare` le, lt | right - left + tolerance | left <= right + tolerance, left < right + tolerance |
+| `Compare` le, lt | right - left + tolerance | left <= or < right + tolerance |
 | `Compare` eq | tolerance - abs(left - right) | abs(left - right) <= tolerance |
 | `Compare` ne | abs(left - right) - tolerance | abs(left - right) > tolerance |
 | `ClassIn` | best score inside - best score outside | it is >= 0, or > 0 when strict |

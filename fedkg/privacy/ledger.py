@@ -77,7 +77,8 @@ class Ledger:
     loaded.
 
     >>> ledger = Ledger(unit="a row of graz").plus(Spent(what="mined parameters", epsilon=0.5))
-    >>> ledger.plus(Gaussian(what="training", noise=20.0, rate=1.0, releases=1)).epsilon(1e-5, "paper") < 0.75
+    >>> ledger = ledger.plus(Gaussian(what="training", noise=20.0, rate=1.0, releases=1))
+    >>> ledger.epsilon(1e-5, "paper") < 0.75
     True
     """
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 UNKNOWN_WORDS = frozenset(
     """
-    nan|na|n/a|n.a.|n.v.|k.a.|#n/a|#nv|null|<null>|(null)|none|nil|missing|undefined|unknown|unbekannt|?|-|--|---|–|—|*|**|***|.|..|bad
-    bad input|bad output|bad data|bad quality|bad value|bad total|bad tag|no data|nodata|no value|no sample|no samples|no result
-    no good data|no good data for calculation|not available|not connected|not connect|i/o timeout|io timeout|timeout|scan timeout
-    scan off|off scan|calc failed|calc fail|calc off|calculation failed|comm fail|comm failure|comm error|communication failure
-    configure|config error|intf shut|intf error|interface shut down|shutdown|pt created|point created|snapshot fail|under range
-    over range|underrange|overrange|out of service|out of serv|equip fail|device failure|sensor failure|sensor fail|invalid|invalid data
-    invalid float|inp out of range|arc off-line|arc offline|archive offline|access denied|trace off|set to bad|bad_quality|stale
-    [-11059] no good data for calculation|ungültig|ungueltig|kein wert|keine daten|kein messwert|nicht verfügbar|nicht verfuegbar
-    gestört|gestoert|störung|stoerung|fehlt|#div/0!|#value!|#ref!|#name?|#num!|#null!|#wert!|#bezug!|#zahl!|#leer!|1.#qnan|1.#ind
-    -1.#ind|1.#inf|-1.#inf|inf|-inf|+inf|infinity|-infinity
+    nan|na|n/a|n.a.|n.v.|k.a.|#n/a|#nv|null|<null>|(null)|none|nil|missing|undefined|unknown
+    unbekannt|?|-|--|---|–|—|*|**|***|.|..|bad|bad input|bad output|bad data|bad quality|bad value
+    bad total|bad tag|no data|nodata|no value|no sample|no samples|no result|no good data
+    no good data for calculation|not available|not connected|not connect|i/o timeout|io timeout
+    timeout|scan timeout|scan off|off scan|calc failed|calc fail|calc off|calculation failed
+    comm fail|comm failure|comm error|communication failure|configure|config error|intf shut
+    intf error|interface shut down|shutdown|pt created|point created|snapshot fail|under range
+    over range|underrange|overrange|out of service|out of serv|equip fail|device failure
+    sensor failure|sensor fail|invalid|invalid data|invalid float|inp out of range|arc off-line
+    arc offline|archive offline|access denied|trace off|set to bad|bad_quality|stale
+    [-11059] no good data for calculation|ungültig|ungueltig|kein wert|keine daten|kein messwert
+    nicht verfügbar|nicht verfuegbar|gestört|gestoert|störung|stoerung|fehlt|#div/0!|#value!|#ref!
+    #name?|#num!|#null!|#wert!|#bezug!|#zahl!|#leer!|1.#qnan|1.#ind|-1.#ind|1.#inf|-1.#inf|inf|-inf
+    +inf|infinity|-infinity
     """.replace("\n", "|")
     .replace("    ", "")
     .split("|")

@@ -27,8 +27,12 @@ SUMMARY = re.compile(
     re.IGNORECASE,
 )
 UNIT = re.compile(
-    r"\[.*\]|\(.*\)|-|[°%]|°?[CFK]|deg[CFK]|[µmkMG]?(?:s|m|g|t|A|V|W|Wh|Hz|N|J|Pa|bar|bar\([agü]\)|barg|bara|psi[ag]?|l|L|Nm|N\.m|VA|Ohm)|min|h|d|rpm|ppm|ppb|pH|rH|"
-    r"U/min|1/(?:min|s|h)|(?:[mc]?m[³3²2]?|N?m[³3]|k?g|t|l|L)/(?:s|min|h|d|m[³3²2])|[mc]?m[²³23]|mm/s2?|m/s[²2]|µS/cm|mmWS|%RH"
+    r"\[.*\]|\(.*\)|-|[°%]|°?[CFK]|deg[CFK]|"
+    r"[µmkMG]?(?:s|m|g|t|A|V|W|Wh|Hz|N|J|"
+    r"Pa|bar|bar\([agü]\)|barg|bara|psi[ag]?|l|L|Nm|N\.m|VA|Ohm)|"
+    r"min|h|d|rpm|ppm|ppb|pH|rH|U/min|1/(?:min|s|h)|"
+    r"(?:[mc]?m[³3²2]?|N?m[³3]|k?g|t|l|L)/(?:s|min|h|d|m[³3²2])|"
+    r"[mc]?m[²³23]|mm/s2?|m/s[²2]|µS/cm|mmWS|%RH"
 )
 
 

@@ -14,12 +14,13 @@ DateOrder = Literal["day-first", "month-first"]
 """How dates with slashes are meant: ``03/04/2024`` is 3 April or 4 March."""
 
 CLOCK = (
-    r"(?:[ "
-    r"T]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp][Mm])?)?"
+    r"(?:[ T]+(?P<hour>\d{1,2}):(?P<minute>\d{2})"
+    r"(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp][Mm])?)?"
 )
 ZONE = r"\s*(?:Z|UTC|[+-]\d{2}:?\d{2}|MEZ|MESZ|CET|CEST)?"
 NAMED_ZONE = re.compile(
-    r":\d{2}.*?(?:(?P<name>Z|UTC|MEZ|MESZ|CET|CEST)|(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2}))$"
+    r":\d{2}.*?(?:(?P<name>Z|UTC|MEZ|MESZ|CET|CEST)"
+    r"|(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2}))$"
 )
 DATES = (
     r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})",
@@ -30,11 +31,8 @@ DATES = (
 )
 FORMS = tuple(re.compile(date + CLOCK + ZONE) for date in DATES)
 CLOCK_ALONE = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?")
-MONTHS = {
-    name: i for i, names in enumerate(
-        ("jan jän", "feb", "mar mär mrz", "apr", "may mai", "jun", "jul", "aug", "sep", "oct okt", "nov", "dec dez"), start=1
-    ) for name in names.split()
-}  # fmt: skip
+_NAMES = "jan jän, feb, mar mär mrz, apr, may mai, jun, jul, aug, sep, oct okt, nov, dec dez"
+MONTHS = {name: i for i, names in enumerate(_NAMES.split(","), start=1) for name in names.split()}
 
 
 def parse_time(text: str, *, month_first: bool = False) -> datetime | None:

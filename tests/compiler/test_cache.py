@@ -70,10 +70,13 @@ def test_what_is_kept_is_told_without_the_libraries_of_a_compilation(rules: Path
     )
     first = compile_cached([rules], [])
     assert first.packed is not None
+    run = f"{asked}; found = compile_cached([Path({str(rules)!r})], []); {told}"
     done = subprocess.run(
-        [sys.executable, "-c", f"{asked}; found = compile_cached([Path({str(rules)!r})], []); {told}; assert found.pack.rows == 1"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", f"{run}; assert found.pack.rows == 1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split() == [
         "1",
         str(len(first.diagnostics)),
@@ -103,9 +106,14 @@ def test_a_diagnostic_comes_back_from_json_whole() -> None:
     )
     bare = Diagnostic(code="FKG001", severity="info", span=span, message="wrong")
     full = Diagnostic(
-        code="FKG001", severity="error", span=span, message="wrong", help="mend it", related=(Related(span=other, message="here"),),
+        code="FKG001",
+        severity="error",
+        span=span,
+        message="wrong",
+        help="mend it",
+        related=(Related(span=other, message="here"),),
         fix=Fix(edits=(Edit(span=other, was="a", text="b"), Edit(span=span, was="", text="c"))),
-    )  # fmt: skip
+    )
     for diagnostic in (bare, full):
         assert diagnostic_from(json.loads(json.dumps(asdict(diagnostic)))) == diagnostic
 

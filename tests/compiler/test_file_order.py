@@ -61,7 +61,8 @@ bodies = st.one_of(
         " = ?l)".format
     ),
     st.builds(
-        "cause {{}} for ?a, ?b where {{{{ ?a plant:feeds ?b }}}} allow ?a drives ?b lag {} min".format,
+        "cause {{}} for ?a, ?b where {{{{ ?a plant:feeds ?b }}}}"
+        " allow ?a drives ?b lag {} min".format,
         numbers,
     ),
 )

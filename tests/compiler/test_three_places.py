@@ -26,7 +26,8 @@ signal torque(?m) is plant:torque in N.m span 0 .. 80
 signal speed in rpm
 rule cap for ?m, ?x where { ?m a plant:Machine ; plant:maxTorque ?x } require torque(?m) <= ?x
 rule all for ?m where { ?m a plant:Machine } require torque(?m) >= 0 N.m
-rule tagged for ?m, ?tag where { ?m plant:tag/plant:text ?tag FILTER(STRLEN(?tag) > 1) } require torque(?m) > 1 N.m
+rule tagged for ?m, ?tag where { ?m plant:tag/plant:text ?tag FILTER(STRLEN(?tag) > 1) }
+  require torque(?m) > 1 N.m
 rule fast require speed <= 3000
 """
 HEAD = """\

@@ -120,7 +120,10 @@ def codes_page() -> str:
             "An error prevents a pack. A warning is probably a mistake. Info tells what fedkg"
             " decided for you."
         ),
-        "A code with several severities depends on the case; the message shows which one applies.\n",
+        (
+            "A code with several severities depends on the case; the message shows which one"
+            " applies.\n"
+        ),
     ]
     for code in sorted(CODES):
         severities = " or ".join(severities_of(code))

@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, PERF401, T201  (a command that prints, with a path of its own and wide tables)
+# ruff: noqa: E402, PERF401, T201  (a command that prints, with a path of its own)
 """Compare generated violation queries with pyoxigraph: `make fuzz`.
 
 Each case is drawn from its seed alone. A batch of `BATCH` cases has one schema, graph and table: a
@@ -11,16 +11,21 @@ Grammar of queries (each name stands for one of its alternatives)::
 
     query     = SELECT ?m ?n WHERE { static read [bind] extra* FILTER(condition)+ }
               | SELECT ?m WHERE { members } GROUP BY ?m HAVING(aggregate(argument) < number)
-    static    = ?m a p:Any | ?m p:lim ?x | ?m p:low ?x | ?m p:kind ?k | ?m p:feeds ?n | OPTIONAL { ?m p:lim ?x } | nothing
-    read      = ?m p:t ?v | ?m p:t ?v ; p:f ?w | ?m p:t ?v OPTIONAL { ?m p:f ?w } | { ?m p:t ?v } UNION { ?m p:f ?v }
+    static    = ?m a p:Any | ?m p:lim ?x | ?m p:low ?x | ?m p:kind ?k | ?m p:feeds ?n
+              | OPTIONAL { ?m p:lim ?x } | nothing
+    read      = ?m p:t ?v | ?m p:t ?v ; p:f ?w | ?m p:t ?v OPTIONAL { ?m p:f ?w }
+              | { ?m p:t ?v } UNION { ?m p:f ?v }
               | ?m p:t ?v ; p:g ?g | ?m p:t ?v OPTIONAL { ?m p:g ?g } | ?m p:g ?g ; p:h ?h
     bind      = BIND(number AS ?y) | BIND(text AS ?y)
-    extra     = FILTER [NOT] EXISTS { ?m p:f ?z FILTER(condition) } | MINUS { ?m p:f ?z FILTER(?z > 1) } | OPTIONAL { ... }
-    condition = number < number | text = text | BOUND(?a) | condition && condition | condition ||
-    condition | !(condition)
+    extra     = FILTER [NOT] EXISTS { ?m p:f ?z FILTER(condition) }
+              | MINUS { ?m p:f ?z FILTER(?z > 1) } | OPTIONAL { ... }
+    condition = number < number | text = text | BOUND(?a) | condition && condition
+              | condition || condition | !(condition)
               | number IN (number, number) | IF(condition, condition, condition)
-    number    = constant | ?a | (number + number) | ABS(number) | IF(condition, number, number) | COALESCE(number, number)
-    text      = constant | ?g | ?k | IF(condition, text, text) | COALESCE(text, text) | STR(text) | LCASE(text)
+    number    = constant | ?a | (number + number) | ABS(number) | IF(condition, number, number)
+              | COALESCE(number, number)
+    text      = constant | ?g | ?k | IF(condition, text, text) | COALESCE(text, text) | STR(text)
+              | LCASE(text)
 
 """
 
@@ -209,9 +214,32 @@ _MEMBERS = (
     "?n p:feeds ?m ; p:f ?w ; p:g ?g .",
     "{ ?n p:feeds ?m ; p:f ?w } UNION { ?m p:feeds ?n . ?n p:t ?w }",
 )
-_ARGUMENTS = ("?w", "?w * 2", "?w + ?x", "ABS(?w)", "IF(?w > 1, 1, 0)", 'IF(?g = "A", ?w, 0)', "COALESCE(?x, ?w)")  # fmt: skip
-_OF_NUMBERS = ("sh:minInclusive N", "sh:maxExclusive N", "sh:minCount 1", "sh:maxCount 0", "sh:in ( N N )", "sh:hasValue N", "sh:nodeKind sh:Literal")  # fmt: skip
-_OF_TEXTS = ('sh:in ( "A" "C" )', 'sh:hasValue "B"', 'sh:pattern "^[AB]$"', "sh:minLength 2", "sh:minCount 1", "sh:maxLength 1")  # fmt: skip
+_ARGUMENTS = (
+    "?w",
+    "?w * 2",
+    "?w + ?x",
+    "ABS(?w)",
+    "IF(?w > 1, 1, 0)",
+    'IF(?g = "A", ?w, 0)',
+    "COALESCE(?x, ?w)",
+)
+_OF_NUMBERS = (
+    "sh:minInclusive N",
+    "sh:maxExclusive N",
+    "sh:minCount 1",
+    "sh:maxCount 0",
+    "sh:in ( N N )",
+    "sh:hasValue N",
+    "sh:nodeKind sh:Literal",
+)
+_OF_TEXTS = (
+    'sh:in ( "A" "C" )',
+    'sh:hasValue "B"',
+    'sh:pattern "^[AB]$"',
+    "sh:minLength 2",
+    "sh:minCount 1",
+    "sh:maxLength 1",
+)
 
 
 _INSIDE = (("sh:minInclusive 1", "sh:maxExclusive 2"), ('sh:in ( "A" )', 'sh:pattern "^B"'))

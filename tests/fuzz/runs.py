@@ -204,7 +204,8 @@ def main(arguments: list[str] | None = None) -> int:
             try:
                 found = outcome(copy, whole, finished=kind == "finished")
                 assert time.monotonic() - began < SECONDS_PER_CASE, "too slow"
-            except Exception as error:  # noqa: BLE001  whatever is raised is what the fuzzer looks for
+            except Exception as error:  # noqa: BLE001
+                # whatever is raised is what the fuzzer looks for
                 found, failed = "FAILED", failed + 1
                 what = f"{type(error).__name__}: {error}"
                 sys.stdout.write(

@@ -77,7 +77,8 @@ def check(case: Case, said: str) -> None:
         return
     cases = read_cases(case.path)
     blocks = (
-        f"{_TITLE}{old.title}\n{old.written}{_SAID}\n{said if old.title == case.title else old.said}"
+        f"{_TITLE}{old.title}\n{old.written}{_SAID}\n"
+        f"{said if old.title == case.title else old.said}"
         for old in cases
     )
     case.path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")

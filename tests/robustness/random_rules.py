@@ -22,9 +22,13 @@ GRAPH = """@prefix plant: <https://example.org/plant#> .
 plant:flow a sosa:ObservableProperty .
 plant:torque a sosa:ObservableProperty ; fkg:column "Torque" .
 plant:Mill fkg:keyColumn "machine" .
-plant:M1 a plant:Mill ; plant:low 2 ; plant:high 5 . plant:M2 a plant:Mill ; plant:high 3 . plant:M3 a plant:Mill ; plant:low 1 .
-plant:p1 a plant:Pipe . plant:f1 sosa:observes plant:flow ; sosa:isHostedBy plant:p1 ; fkg:column "F1" .
-plant:p2 a plant:Pipe . plant:f2 sosa:observes plant:flow ; sosa:isHostedBy plant:p2 ; fkg:column "F2" ; qudt:hasUnit unit:KiloGM-PER-SEC .
+plant:M1 a plant:Mill ; plant:low 2 ; plant:high 5 . plant:M2 a plant:Mill ; plant:high 3 .
+plant:M3 a plant:Mill ; plant:low 1 .
+plant:p1 a plant:Pipe .
+plant:f1 sosa:observes plant:flow ; sosa:isHostedBy plant:p1 ; fkg:column "F1" .
+plant:p2 a plant:Pipe .
+plant:f2 sosa:observes plant:flow ; sosa:isHostedBy plant:p2 ; fkg:column "F2" ;
+    qudt:hasUnit unit:KiloGM-PER-SEC .
 """
 HEAD = """prefix plant: <https://example.org/plant#>
 timeline time column "Time" step 5 min trace column "heat"{ends}

@@ -13,14 +13,15 @@ from typing import Any
 HERE = str(Path(__file__).resolve().parent)
 os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": HERE}
 
-import torch  # noqa: E402  # they read the environment
-from contender_protocol import Asked  # noqa: E402  # they read the environment
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict  # noqa: E402  # they read the environment
-from flwr.clientapp import ClientApp  # noqa: E402  # they read the environment
-from flwr.serverapp import Grid, ServerApp  # noqa: E402  # they read the environment
-from flwr.serverapp.strategy import FedAvg  # noqa: E402  # they read the environment
-from flwr.simulation import run_simulation  # noqa: E402  # they read the environment
-from workload import Workload  # noqa: E402  # they read the environment
+# these read the environment
+import torch  # noqa: E402
+from contender_protocol import Asked  # noqa: E402
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict  # noqa: E402
+from flwr.clientapp import ClientApp  # noqa: E402
+from flwr.serverapp import Grid, ServerApp  # noqa: E402
+from flwr.serverapp.strategy import FedAvg  # noqa: E402
+from flwr.simulation import run_simulation  # noqa: E402
+from workload import Workload  # noqa: E402
 
 FOLDER, ACTORS = sys.argv[1], 2
 client, server = ClientApp(), ServerApp()

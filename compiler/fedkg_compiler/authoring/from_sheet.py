@@ -80,8 +80,8 @@ def _gaps(limits: Table, columns: LimitColumns) -> tuple[list[str], list[str]]:
     first = limits.where(int(gaps.argmax()))
     return [
         (
-            f"# {int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {first}: what"
-            " is not given does not limit."
+            f"# {int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {first}:"
+            " what is not given does not limit."
         )
     ], []
 
@@ -196,8 +196,8 @@ def _remarks(
     absent = missing_tags(limits, table)[1]
     lines = [
         (
-            f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are"
-            f" columns of {remark(table_name)}."
+            f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)}"
+            f" are columns of {remark(table_name)}."
         )
     ]
     for tag, close in list(absent.items())[:LISTED]:

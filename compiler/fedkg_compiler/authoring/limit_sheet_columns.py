@@ -11,21 +11,30 @@ from fedkg.tables import Table
 TAG = (
     r"tags?(?:_?names?)?|tag_?id",
     r"(?:signal|sensor|variable|column|point|parameter|measurement|channel)(?:_?names?)?",
-    r"mess(?:stellen?|punkte?|größen?|groessen?|werte?)(?:n?_?namen?)?|kan[aä]le?(?:_?namen?)?|signale?(?:bezeichnung|_?namen?)|kks|akz|spalten?",
+    (
+        r"mess(?:stellen?|punkte?|größen?|groessen?|werte?)(?:n?_?namen?)?|"
+        r"kan[aä]le?(?:_?namen?)?|signale?(?:bezeichnung|_?namen?)|kks|akz|spalten?"
+    ),
     r"names?|namen?|bezeichnung(?:en)?|bezeichner",
     r"id|item",
 )
 LOW = (
     r"low(?:er)?(?:_?(?:limits?|bounds?|range))?|lo",
     r"min(?:imum|imal|_?value|_?wert|_?limit)?|mindestwert",
-    r"unte(?:n|re[rs]?)(?:_?(?:grenze|grenzwert|limit|schranke))?|untergrenze|grenz(?:wert|e)_?unten|u_?gw?|utg",
+    (
+        r"unte(?:n|re[rs]?)(?:_?(?:grenze|grenzwert|limit|schranke))?|"
+        r"untergrenze|grenz(?:wert|e)_?unten|u_?gw?|utg"
+    ),
     r"from|von|ab",
     r"ll|l|lsl|low_?low|lo_?lo",
 )
 HIGH = (
     r"high(?:er)?(?:_?(?:limits?|bounds?|range))?|hi|upper(?:_?(?:limits?|bounds?|range))?",
     r"max(?:imum|imal|_?value|_?wert|_?limit)?|h(?:ö|oe)chstwert",
-    r"obe(?:n|re[rs]?)(?:_?(?:grenze|grenzwert|limit|schranke))?|obergrenze|grenz(?:wert|e)_?oben|o_?gw?|otg",
+    (
+        r"obe(?:n|re[rs]?)(?:_?(?:grenze|grenzwert|limit|schranke))?|"
+        r"obergrenze|grenz(?:wert|e)_?oben|o_?gw?|otg"
+    ),
     r"to|bis",
     r"hh|h|usl|high_?high|hi_?hi",
 )

@@ -138,7 +138,8 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
                 "FKG216",
                 b.span,
                 message
-                or f"{_describe_unit(two)}, which was concluded elsewhere, cannot be {verb} {_describe_unit(one)}",
+                or f"{_describe_unit(two)}, which was concluded elsewhere,"
+                f" cannot be {verb} {_describe_unit(one)}",
                 "declare the unit of the column",
                 (
                     Related(

@@ -148,7 +148,9 @@ def _arguments(
     few, or wrong ones.
     """
     call, wanted = statement.call, ARGUMENTS[shape]
-    form = f"{shape}({', '.join([*(['1, -1'] if shape in _VECTORS else []), *(f'{name} = ...' for name in wanted if name != 'center')])})"
+    first = ["1, -1"] if shape in _VECTORS else []
+    others = [f"{name} = ..." for name in wanted if name != "center"]
+    form = f"{shape}({', '.join([*first, *others])})"
     named: dict[str, Expression] = {}
     for word, value in call.named:
         if word.text not in wanted:

@@ -1,10 +1,9 @@
 """What is left of a rule where a value is missing: a limit that is not given does not limit.
 
 The rest is what the rule requires for every value of the missing part: the strongest condition of
-the written parts that follows
-from the rule for every value. So a part that needs the value is taken to hold where it is required,
-and to fail where it would only
-permit: under a `not`, behind an `if`.
+the written parts that follows from the rule for every value. So a part that needs the value is
+taken to hold where it is required, and to fail where it would only permit: under a `not`, behind an
+`if`.
 
 | written, where ?b is missing | what is left |
 |---|---|
@@ -17,7 +16,8 @@ permit: under a `not`, behind an `if`.
 | ``if x <= ?b then c`` | nothing: nobody knows when it applies |
 | ``if c or x <= ?b then d`` | ``if c then d`` |
 | ``if c then x <= ?b`` | nothing |
-| ``always c and x <= ?b`` | ``always c``; the same for other temporal words; their windows are not limits: without them nothing is left |
+| ``always c and x <= ?b`` | ``always c``; the same for other temporal words |
+| ``always c`` in a window with ?b | nothing: a window is not a limit |
 | a sum, mean, ... of members that needs ?b | the comparison around it is left out |
 """
 
@@ -66,7 +66,8 @@ def prune(condition: Condition, missing: Set[str], *, permits: bool = False) -> 
             parts = [prune(arg, missing, permits=permits) for arg in condition.args]
             kept = tuple(part for part in parts if part is not None)
             if len(kept) < len(parts) and isinstance(condition, AnyOf) is not permits:
-                return None  # whatever the value is, `a or (unknown)` may hold, and `a and (unknown)` may fail
+                # whatever the value is, `a or (unknown)` may hold, and `a and (unknown)` may fail
+                return None
             return replace(condition, args=kept) if len(kept) > 1 else kept[0] if kept else None
         case Negation():
             arg = prune(condition.arg, missing, permits=not permits)

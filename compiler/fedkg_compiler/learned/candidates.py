@@ -154,7 +154,8 @@ def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator
         return
     text = first.text
     for own, number in zip(first.numbers, numbers, strict=True):
-        text = re.sub(rf"\?{re.escape(own.name)}\b", lambda _, value=number: str(value), text)  # type: ignore[misc]
+        limit = rf"\?{re.escape(own.name)}\b"
+        text = re.sub(limit, lambda _, value=number: str(value), text)  # type: ignore[misc]
     name = name_of(f"{first.inference}_{client}" if client else f"{first.inference}_everywhere")
     title = f"Found in the series of {client}." if client else f"Found in the series of {who}."
     yield (

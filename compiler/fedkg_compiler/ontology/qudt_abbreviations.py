@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 
 _PREFIXES = {
-    "Giga": "G", "Mega": "M", "Kilo": "K", "Hecto": "H", "Deci": "D", "Centi": "C", "Milli": "M", "Micro": "U", "Nano": "N",
+    "Giga": "G", "Mega": "M", "Kilo": "K", "Hecto": "H", "Deci": "D",
+    "Centi": "C", "Milli": "M", "Micro": "U", "Nano": "N",
 }  # fmt: skip
 _PREFIX = re.compile(rf"({'|'.join(_PREFIXES)})(?=[A-Z])")
 

@@ -53,7 +53,8 @@ class Document:
             for finding places.
         plain: without blank nodes. content: the checksum of the triples (`graph_checksum.checksum`)
             if already known, else "".
-        marks: the words of `stores/iri_prefix_scan.py` that occur in it, if its text is not available.
+        marks: the words of `stores/iri_prefix_scan.py` that occur in it, if its text is not
+            available.
         nodes: the names of nodes, of an OPC UA node set.
     """
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, cast
 
-_PN_START = r"A-Za-z\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u02FF\u0370-\u037D\u037F-\u1FFF\u200C-\u200D\u2070-\u218F\u2C00-\u2FEF\u3001-\uD7FF"
+_PN_START = (
+    r"A-Za-z\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u02FF\u0370-\u037D\u037F-\u1FFF"
+    r"\u200C-\u200D\u2070-\u218F\u2C00-\u2FEF\u3001-\uD7FF"
+)
 _PN = _PN_START + r"0-9_\u00B7\u0300-\u036F-"
 _LONGEST = 100
 """Letters of a prefix; a long text without a colon is not searched from each of its letters on."""
@@ -38,12 +41,15 @@ def _token_pattern() -> re.Pattern[str]:
     """
     return re.compile(
         r"(?P<skip>\s+|\#[^\n]*)"
-        r"""|(?P<string>\"\"\"(?:[^"\\]++|\\.|"(?!""))*+(?:\"\"\"|\Z)|\'\'\'(?:[^'\\]++|\\.|'(?!''))*+(?:\'\'\'|\Z)"""
+        r"""|(?P<string>\"\"\"(?:[^"\\]++|\\.|"(?!""))*+(?:\"\"\"|\Z)"""
+        r"""|\'\'\'(?:[^'\\]++|\\.|'(?!''))*+(?:\'\'\'|\Z)"""
         r"""|"(?:[^"\\\n]++|\\.)*+(?:"|(?=\n)|\Z)|'(?:[^'\\\n]++|\\.)*+(?:'|(?=\n)|\Z))"""
         r"|(?P<iri><(?![?$])[^<>\"{}|^`\\\x00-\x20]*>)"
         r"|(?P<variable>[?$][A-Za-z_0-9\u00C0-\uD7FF]+)"
         rf"|(?P<blank>_:[{_PN}.]*[{_PN}])"
-        rf"|(?P<pname>(?:[{_PN_START}][{_PN}.]{{0,{_LONGEST}}}+(?<!\.))?:(?:(?:[{_PN_START}_0-9:]|%[0-9A-Fa-f]{{2}}|\\.)(?:(?:[{_PN}:.]|%[0-9A-Fa-f]{{2}}|\\.)*(?:[{_PN}:]|%[0-9A-Fa-f]{{2}}|\\.))?)?)"
+        rf"|(?P<pname>(?:[{_PN_START}][{_PN}.]{{0,{_LONGEST}}}+(?<!\.))?:"
+        rf"(?:(?:[{_PN_START}_0-9:]|%[0-9A-Fa-f]{{2}}|\\.)"
+        rf"(?:(?:[{_PN}:.]|%[0-9A-Fa-f]{{2}}|\\.)*(?:[{_PN}:]|%[0-9A-Fa-f]{{2}}|\\.))?)?)"
         r"|(?P<language>@[A-Za-z]+(?:-[A-Za-z0-9]+)*)"
         r"|(?P<word>[A-Za-z_][A-Za-z_0-9]*)"
         r"|(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"

@@ -286,7 +286,8 @@ def _line(document: Document, iri: str) -> int | None:
     starts.append(re.escape(f"<{iri}>"))
     names = rf"(?:{re.escape(local)}|{re.escape(local.removeprefix('has'))})"
     starts.append(
-        rf"""<[\w:]+\s[^<>]*?\b(?:about|ID|IRI|abbreviatedIRI|name|BrowseName)\s*=\s*["'](?:[^"'<>]*[#/;:])?{names}["']"""
+        r"<[\w:]+\s[^<>]*?\b(?:about|ID|IRI|abbreviatedIRI|name|BrowseName)\s*=\s*"
+        rf"""["'](?:[^"'<>]*[#/;:])?{names}["']"""
     )
     match = re.search(rf"^[ \t]*(?:{'|'.join(starts)})", document.text, re.MULTILINE)
     return (

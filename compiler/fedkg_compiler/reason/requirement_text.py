@@ -2,8 +2,8 @@
 (``torque is at least 70 N.m``).
 
 This is for authors: numbers have units, members are named one by one, and nobody reads it back.
-`fedkg.pack.formula_text` prints for those who look into a pack, with every digit and as near to the rule
-language as it can, skeletons without rows among it.
+`fedkg.pack.formula_text` prints for those who look into a pack, with every digit and as near to the
+rule language as it can, skeletons without rows among it.
 """
 
 from __future__ import annotations

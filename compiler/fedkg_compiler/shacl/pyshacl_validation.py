@@ -53,9 +53,15 @@ class _Still(Graph):
 
     @override
     def query(
-        self, query_object: Any, processor: Any = "sparql", result: Any = "sparql", initNs: Any = None, initBindings: Any = None,
-        use_store_provided: bool = True, **options: Any,
-    ) -> Result:  # fmt: skip  # Any, and names: those of rdflib, passed on
+        self,
+        query_object: Any,
+        processor: Any = "sparql",
+        result: Any = "sparql",
+        initNs: Any = None,
+        initBindings: Any = None,
+        use_store_provided: bool = True,
+        **options: Any,
+    ) -> Result:  # Any, and names: those of rdflib, passed on
         """The solutions with some variables bound beforehand, as SHACL has it (appendix A).
 
         The store's engine does it at the end of the outermost group alone, and not for variables

@@ -442,7 +442,8 @@ class _Reader:
         graph = self.graph
         for name, kind in _TARGETS.items():
             for value in _sorted(graph.objects(node, SH[name])):
-                yield Target(kind, value)  # type: ignore[arg-type]  # the dict's values are the kinds
+                # the dict's values are the kinds
+                yield Target(kind, value)  # type: ignore[arg-type]
         kinds = set(graph.objects(node, RDF.type))
         is_class = RDFS.Class in kinds or OWL.Class in kinds
         if is_class and (SH.NodeShape in kinds or SH.PropertyShape in kinds):

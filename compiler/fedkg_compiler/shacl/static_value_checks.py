@@ -40,7 +40,8 @@ def compare(one: Node, other: Node) -> int | None:
     if not isinstance(one, Literal) or not isinstance(other, Literal):
         return None
     try:
-        return int(compare_literal(one, other))  # type: ignore[no-untyped-call]  # pySHACL has no types there
+        # pySHACL has no types there
+        return int(compare_literal(one, other))  # type: ignore[no-untyped-call]
     except (TypeError, NotImplementedError, ValueError):
         return None
 

@@ -226,9 +226,16 @@ def _needs(expr: Expr, names: set[str], calculated: dict[Expr, str]) -> None:
 
 
 def _ask(
-    branch: Branch, batch: Batch, parent: Frame | None, static: tuple[Part, ...], names: set[str] | frozenset[str],
-    calculated: dict[Expr, str], *, inline: bool, each: bool,
-) -> Frame:  # fmt: skip
+    branch: Branch,
+    batch: Batch,
+    parent: Frame | None,
+    static: tuple[Part, ...],
+    names: set[str] | frozenset[str],
+    calculated: dict[Expr, str],
+    *,
+    inline: bool,
+    each: bool,
+) -> Frame:
     outside = () if parent is None else parent.names
     shown = tuple(sorted(names | set(outside)))
     several = len(batch.queries) > 1
@@ -238,9 +245,17 @@ def _ask(
     if inline and not extra:
         assert parent is not None
         return Frame(
-            branch=branch, batch=batch, parent=parent, owner=np.arange(parent.count), query=parent.query, columns={}, exprs={},
-            names=parent.names, text=parent.text, inline=True,
-        )  # fmt: skip
+            branch=branch,
+            batch=batch,
+            parent=parent,
+            owner=np.arange(parent.count),
+            query=parent.query,
+            columns={},
+            exprs={},
+            names=parent.names,
+            text=parent.text,
+            inline=True,
+        )
     holes = batch.holes(
         f"{body} {' '.join(extra)}".replace(")", " ").replace("(", " ").replace(",", " ")
     )
@@ -295,9 +310,16 @@ def _order(term: Answer) -> tuple[int, float, str]:
 
 
 def _framed(
-    branch: Branch, batch: Batch, parent: Frame | None, answers: list[tuple[Answer, ...]], *, head: bool, shown: tuple[str, ...],
-    calculated: dict[Expr, str], text: str,
-) -> Frame:  # fmt: skip
+    branch: Branch,
+    batch: Batch,
+    parent: Frame | None,
+    answers: list[tuple[Answer, ...]],
+    *,
+    head: bool,
+    shown: tuple[str, ...],
+    calculated: dict[Expr, str],
+    text: str,
+) -> Frame:
     """The answers as columns; queries that do not differ in what they ask share them."""
     numbers = (
         [int(row[0].value) if isinstance(row[0], Literal) else 0 for row in answers]
@@ -322,9 +344,16 @@ def _framed(
         columns = {name: [column[i] for i in rows] for name, column in columns.items()}
         query = parent.query[owner]
     return Frame(
-        branch=branch, batch=batch, parent=parent, owner=owner, query=query, columns=columns, exprs=dict(calculated),
-        names=shown, text=text,
-    )  # fmt: skip
+        branch=branch,
+        batch=batch,
+        parent=parent,
+        owner=owner,
+        query=query,
+        columns=columns,
+        exprs=dict(calculated),
+        names=shown,
+        text=text,
+    )
 
 
 def _owners(

@@ -22,12 +22,15 @@ _NO_KIND = " ".join(f'FILTER(!STRSTARTS(STR(?p), "{space}"))' for space in (SOSA
 not which one.
 """
 _CANDIDATES = f"""SELECT DISTINCT ?p WHERE {{
-  {{ ?s <{SOSA}observes> ?p . FILTER(EXISTS {{ ?s <{FKG}column> ?c }} || EXISTS {{ ?p <{FKG}column> ?c }}) }}
+  {{ ?s <{SOSA}observes> ?p .
+     FILTER(EXISTS {{ ?s <{FKG}column> ?c }} || EXISTS {{ ?p <{FKG}column> ?c }}) }}
   UNION {{ ?s <{SOSA}observes> ?o ; <{FKG}column> ?c . ?o a ?p {_NO_KIND} }}
   UNION {{ ?p <{FKG}column> ?c }}
 }}"""
 
-_KEYED = f"""SELECT DISTINCT ?e WHERE {{ {{ ?e <{FKG}keyColumn> ?k }} UNION {{ ?e a ?c . ?c <{FKG}keyColumn> ?k }} }}"""
+_KEYED = f"""SELECT DISTINCT ?e WHERE {{
+  {{ ?e <{FKG}keyColumn> ?k }} UNION {{ ?e a ?c . ?c <{FKG}keyColumn> ?k }}
+}}"""
 
 Where = tuple[Place, Key | None]
 """A place, and what selects the table rows there: for entities that share a column, the place is

@@ -176,9 +176,16 @@ def _read(
         {**sources.graph.vocabulary.prefixes, **(prefixes or {})}
     ).read(text)
     query = QueryText(
-        file=where.file, text=text, prologue=prologue, form=form, constants=constants, body=body, name=record.name, hard=record.hard,
+        file=where.file,
+        text=text,
+        prologue=prologue,
+        form=form,
+        constants=constants,
+        body=body,
+        name=record.name,
+        hard=record.hard,
         place=where,
-    )  # fmt: skip
+    )
     observations = Observations(sources=sources, span=where)
     tree = read_tree([query], observations)
     for token in form.holes:

@@ -1,8 +1,8 @@
 """Parses one statement: an LALR(1) automaton with a lexer that knows the tokens of each state.
 
-Lark makes the table (`parse_table_generator.py`) and has such an automaton too; this one does no more than the
-rule files need, keeps offsets only,
-and steps over rules that pass their one part on, which is most of what a chain of precedences does.
+Lark makes the table (`parse_table_generator.py`) and has such an automaton too; this one does no
+more than the rule files need, keeps offsets only, and steps over rules that pass their one part on,
+which is most of what a chain of precedences does.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The parser's table from the grammar, by lark: what `parse_table.py` ships with the package, so that no
-run has to build it.
+"""The parser's table from the grammar, by lark: what `parse_table.py` ships with the package, so
+that no run has to build it.
 
     python -m fedkg_compiler.syntax.parse_table_generator
 

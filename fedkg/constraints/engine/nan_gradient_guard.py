@@ -39,5 +39,6 @@ def shield(value: Tensor) -> Tensor:
     of the domain (where the derivative is infinite) or outside it (where it is NaN, and NaN times a
     zero gradient is NaN again) from spoiling the sum over all the others.
     """
-    shielded: Tensor = _Shield.apply(value)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+    # torch declares `apply` without types
+    shielded: Tensor = _Shield.apply(value)  # type: ignore[no-untyped-call]
     return shielded

@@ -143,7 +143,9 @@ class _NormUntil(torch.autograd.Function):
     ) -> tuple[Tensor, int]:
         """More traces."""
         sides = move_batch_dim_first((left, right), in_dims, info.batch_size)
-        found: Tensor = _NormUntil.apply(*(side.flatten(0, 1) for side in sides), *window)  # type: ignore[no-untyped-call]  # torch gives it no types
+        traces = [side.flatten(0, 1) for side in sides]
+        # torch gives it no types
+        found: Tensor = _NormUntil.apply(*traces, *window)  # type: ignore[no-untyped-call]
         return found.reshape(info.batch_size, -1, found.shape[1]), 0
 
     @staticmethod

@@ -59,7 +59,8 @@ def lower(left: Tensor, right: Tensor) -> Tensor:
 
 def _extreme(left: Tensor, right: Tensor, sign: float) -> Tensor:
     if left.shape == right.shape and (left.requires_grad or right.requires_grad):
-        chosen: Tensor = _Extreme.apply(left, right, sign)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+        # torch declares `apply` without types
+        chosen: Tensor = _Extreme.apply(left, right, sign)  # type: ignore[no-untyped-call]
         return chosen
     return torch.maximum(left, right) if sign > 0 else torch.minimum(left, right)
 
@@ -97,9 +98,11 @@ def soft_extreme(left: Tensor, right: Tensor, temperature: float) -> Tensor:
     infinite numbers.
     """
     if left.requires_grad or right.requires_grad:
-        left, right = torch.broadcast_tensors(left, right)  # type: ignore[no-untyped-call]  # torch declares it without types
-        found: Tensor = _SoftExtreme.apply(left, right, temperature)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
-        return found
+        # torch declares it without types
+        left, right = torch.broadcast_tensors(left, right)  # type: ignore[no-untyped-call]
+        # torch declares `apply` without types
+        soft: Tensor = _SoftExtreme.apply(left, right, temperature)  # type: ignore[no-untyped-call]
+        return soft
     return _soft_extreme(left, right, temperature)
 
 

@@ -124,7 +124,9 @@ class _Window(torch.autograd.Function):
     @override
     def vmap(info: Any, in_dims: Any, values: Tensor, *window: Any) -> tuple[Tensor, int]:
         """One dimension more in front."""
-        found: Tensor = _Window.apply(values.movedim(in_dims[0], 0), *window)  # type: ignore[no-untyped-call]  # torch gives it no types
+        moved = values.movedim(in_dims[0], 0)
+        # torch gives it no types
+        found: Tensor = _Window.apply(moved, *window)  # type: ignore[no-untyped-call]
         return found, 0
 
     @staticmethod
@@ -193,7 +195,8 @@ class _Until(torch.autograd.Function):
     ) -> tuple[Tensor, int]:
         """One dimension more in front."""
         sides = move_batch_dim_first((left, right), in_dims, info.batch_size)
-        found: Tensor = _Until.apply(*sides, *window)  # type: ignore[no-untyped-call]  # torch gives it no types
+        # torch gives it no types
+        found: Tensor = _Until.apply(*sides, *window)  # type: ignore[no-untyped-call]
         return found, 0
 
     @staticmethod

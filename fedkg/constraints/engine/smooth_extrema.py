@@ -140,7 +140,8 @@ class _UpperSquare(torch.autograd.Function):
 
 def upper_square(left: Tensor, right: Tensor) -> Tensor:
     """The signed square of the norm that replaces the maximum of two numbers, given theirs."""
-    found: Tensor = _UpperSquare.apply(left, right)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+    # torch declares `apply` without types
+    found: Tensor = _UpperSquare.apply(left, right)  # type: ignore[no-untyped-call]
     return found
 
 

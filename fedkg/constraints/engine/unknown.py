@@ -48,7 +48,8 @@ def marked(
     """
     if not value.requires_grad:
         return _replaced(value, mark, infinite, mirror)
-    result: Tensor = _Mark.apply(value, mark, infinite, mirror)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+    # torch declares `apply` without types
+    result: Tensor = _Mark.apply(value, mark, infinite, mirror)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -56,7 +57,8 @@ def unmarked(value: Tensor, mark: float) -> Tensor:
     """`value` with NaN where it is `mark`, and no gradient there."""
     if not value.requires_grad:
         return _Unmark.forward(value, mark)
-    result: Tensor = _Unmark.apply(value, mark)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+    # torch declares `apply` without types
+    result: Tensor = _Unmark.apply(value, mark)  # type: ignore[no-untyped-call]
     return result
 
 

@@ -122,7 +122,8 @@ def extreme(values: Tensor, ends: Ends, *, lowest: bool, at: At | None = None) -
         found = _by_loop(values, ends, lowest) if at is None else _written_out(at, ends, lowest)
     if not values.requires_grad:
         return found
-    followed: Tensor = _Extreme.apply(values, found, ends, lowest)  # type: ignore[no-untyped-call]  # torch gives it no types
+    # torch gives it no types
+    followed: Tensor = _Extreme.apply(values, found, ends, lowest)  # type: ignore[no-untyped-call]
     return followed
 
 
@@ -136,8 +137,9 @@ def until(left: Tensor, right: Tensor, ends: Ends, *, lowest: bool, at: tuple[At
         found = _until_written_out(*at, ends, lowest)
     if not (left.requires_grad or right.requires_grad):
         return found
-    followed: Tensor = _Until.apply(left, right, found, ends, lowest)  # type: ignore[no-untyped-call]  # torch gives it no types
-    return followed
+    # torch gives it no types
+    result: Tensor = _Until.apply(left, right, found, ends, lowest)  # type: ignore[no-untyped-call]
+    return result
 
 
 def _written_out(at: At, ends: Ends, lowest: bool) -> Tensor:
@@ -204,7 +206,8 @@ class _Extreme(torch.autograd.Function):
     ) -> tuple[Tensor, int]:
         """One dimension more in front."""
         parts = move_batch_dim_first((values, found), in_dims, info.batch_size)
-        followed: Tensor = _Extreme.apply(*parts, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
+        # torch gives it no types
+        followed: Tensor = _Extreme.apply(*parts, *form)  # type: ignore[no-untyped-call]
         return followed, 0
 
     @staticmethod
@@ -327,7 +330,8 @@ class _Until(torch.autograd.Function):
     ) -> tuple[Tensor, int]:
         """One dimension more in front."""
         parts = move_batch_dim_first((left, right, found), in_dims, info.batch_size)
-        followed: Tensor = _Until.apply(*parts, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
+        # torch gives it no types
+        followed: Tensor = _Until.apply(*parts, *form)  # type: ignore[no-untyped-call]
         return followed, 0
 
     @staticmethod

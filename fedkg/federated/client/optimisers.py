@@ -86,8 +86,9 @@ class SGD:
 class Adam:
     """Adam (Kingma and Ba 2015, algorithm 1) with its memory begun anew in every round.
 
-    ``m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;  w <- w - rate m' / (sqrt(v') + tau)``, with m' and v' the two divided
-    by one minus their beta to the power of the number of steps.
+    ``m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;
+    w <- w - rate m' / (sqrt(v') + tau)``, with m' and v' the two divided by one minus their beta to
+    the power of the number of steps.
 
     Args:
         beta1, beta2: at least 0 and below 1. tau: above 0, keeps small gradients from being blown

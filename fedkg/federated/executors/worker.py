@@ -161,7 +161,8 @@ def serve(connection: Connection, folder: Path) -> None:
                         _trained(posted[1], begun, asked.read(told.asked), told.limit)
                     )
                     answer = Answer(turn=told.turn, slot=told.slot, plan=plan)
-                except Exception as error:  # noqa: BLE001  whatever it is, the parent process raises it
+                except Exception as error:  # noqa: BLE001
+                    # whatever it is, the parent process raises it
                     answer = Answer(
                         turn=told.turn,
                         slot=told.slot,

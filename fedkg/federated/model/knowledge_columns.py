@@ -195,9 +195,9 @@ class BoundedChance:
             & (~sound | ((predicted >= low) & (predicted <= high)))
         )
         share, chance = kept.new_tensor(self.trust), torch.where(believed, predicted, 0.5)
-        if (
-            self.trust == 1
-        ):  # the answer counts nothing, and a prediction that is certain would make its gradient 0 times infinity
+        if self.trust == 1:
+            # the answer counts nothing, and a prediction that is certain would make its gradient 0
+            # times infinity
             return torch.where(believed, torch.logit(chance).clamp(-CERTAIN, CERTAIN), kept)
         yes = torch.logaddexp(
             torch.log1p(-share) + functional.logsigmoid(kept), share.log() + chance.log()

@@ -131,7 +131,8 @@ class ClippedGradient:
                 added = torch.bmm(factor.unsqueeze(1), value.flatten(2)).view(
                     clients, *value.shape[2:]
                 )
-                total[name] = total[name] + added if first else added  # type: ignore[operator]  # these are written out, no factors
+                # these are written out, no factors
+                total[name] = total[name] + added if first else added  # type: ignore[operator]
         return total
 
     def _factor(self, share: Tensor | None, squared_norms: Tensor) -> Tensor:

@@ -40,7 +40,8 @@ class AdaptiveStep:
     """The server's update d taken as a gradient by an adaptive optimiser (Reddi et al., "Adaptive
     federated optimization", algorithm 2).
 
-    ``m <- beta1 m + (1 - beta1) d;  model <- model + rate m / (sqrt(v) + tau)``, where v begins at tau^2 and becomes
+    ``m <- beta1 m + (1 - beta1) d;  model <- model + rate m / (sqrt(v) + tau)``, where v begins at
+    tau^2 and becomes
 
     - adam: ``beta2 v + (1 - beta2) d^2``
     - yogi: ``v - (1 - beta2) d^2 sign(v - d^2)``

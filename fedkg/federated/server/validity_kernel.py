@@ -21,9 +21,16 @@ LEAST = 1 << 18
 
 @loop
 def weigh_kept(
-    first: int, last: int, count: int, hard_tolerance: Double, soft_tolerance: Double, shares: Doubles, hard: Bools,
-    weight: Doubles, kept: Doubles,
-) -> None:  # fmt: skip
+    first: int,
+    last: int,
+    count: int,
+    hard_tolerance: Double,
+    soft_tolerance: Double,
+    shares: Doubles,
+    hard: Bools,
+    weight: Doubles,
+    kept: Doubles,
+) -> None:
     """The weight of what clients `first` to before `last` satisfy, over that of all evaluated: [C];
     see `scoring.validity`.
 

@@ -35,8 +35,10 @@ def conjunction(banks: Sequence[Bank]) -> Bank:
         read = zip(bank.slots[0].tolist(), bank.views[0].tolist(), strict=True)
         own = [places.setdefault((column, view), len(places)) for column, view in read]
         new = Renumbering(
-            slot=lambda table, index, own=own: own[index],  # type: ignore[misc]  # mypy does not see the default
-            param=lambda table, index, before=before: before + index,  # type: ignore[misc]  # as above
+            # mypy does not see the default
+            slot=lambda table, index, own=own: own[index],  # type: ignore[misc]
+            # as above
+            param=lambda table, index, before=before: before + index,  # type: ignore[misc]
             members=lambda table: table,
         )
         parts.append(renumbered(bank.skeleton, new))

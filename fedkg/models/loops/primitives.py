@@ -326,7 +326,8 @@ def _of_number(single: bool) -> tuple[str, ...]:
 
 
 number = LLVMFunction("number", ("int", "int"), "int", _number_of, _of_number)
-"""Number `place` of the stream `key` (see `fedkg.models.random_streams`), and the key of its sub-stream."""
+"""Number `place` of the stream `key` (see `fedkg.models.random_streams`), and the key of its
+sub-stream."""
 
 
 def _sixteen(single: bool) -> str:

@@ -1,5 +1,5 @@
-"""Normal numbers of Box and Muller 1958 from counted streams (see `fedkg.models.random_streams`), short
-enough for vector code.
+"""Normal numbers of Box and Muller 1958 from counted streams (see `fedkg.models.random_streams`),
+short enough for vector code.
 
 The logarithm is ``2 artanh((m - 1) / (m + 1))`` of the mantissa m in sqrt(1/2) .. sqrt(2), by its
 series; sine and cosine are those of half the angle, by their series, doubled. Series end when the

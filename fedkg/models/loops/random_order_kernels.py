@@ -1,9 +1,9 @@
 """Counted random orders: the cohort of a population, and the samples of a client at each of its
 steps.
 
-The random numbers come from streams (see `fedkg.models.random_streams`), so a client's order does not depend
-on the other clients. They are sorted by their highest bits first, after which random numbers are
-almost sorted.
+The random numbers come from streams (see `fedkg.models.random_streams`), so a client's order does
+not depend on the other clients. They are sorted by their highest bits first, after which random
+numbers are almost sorted.
 
 Letters: C clients, S most steps of any of them, B widest batch, N elements to order.
 """

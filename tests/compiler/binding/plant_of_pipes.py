@@ -20,15 +20,20 @@ GRAPH = """@prefix plant: <https://example.org/plant#> .
 @prefix unit: <http://qudt.org/vocab/unit/> .
 @prefix qudt: <http://qudt.org/schema/qudt/> .
 plant:flow a sosa:ObservableProperty . plant:heat a sosa:ObservableProperty .
-plant:V1 a plant:Vessel ; plant:max 10 ; plant:in plant:A . plant:V2 a plant:Vessel ; plant:max 20 ; plant:in plant:A .
+plant:V1 a plant:Vessel ; plant:max 10 ; plant:in plant:A .
+plant:V2 a plant:Vessel ; plant:max 20 ; plant:in plant:A .
 plant:V3 a plant:Vessel ; plant:max 5 ; plant:in plant:A . plant:A a plant:Area .
 plant:P1 a plant:Pipe ; plant:into plant:V1 ; plant:share 0.5 ; plant:top 4 ; plant:low 1 .
 plant:P2 a plant:Pipe ; plant:into plant:V1 ; plant:share 0.25 ; plant:low 2 .
 plant:P3 a plant:Pipe ; plant:into plant:V2 ; plant:share 1 ; plant:top 6 .
-plant:s1 sosa:observes plant:flow ; sosa:isHostedBy plant:P1 ; fkg:column "F1" ; qudt:unit unit:KiloGM-PER-HR .
-plant:s2 sosa:observes plant:flow ; sosa:isHostedBy plant:P2 ; fkg:column "F2" ; qudt:unit unit:TONNE-PER-HR .
-plant:s3 sosa:observes plant:flow ; sosa:isHostedBy plant:P3 ; fkg:column "F3" ; qudt:unit unit:KiloGM-PER-HR .
-plant:h1 sosa:observes plant:heat ; sosa:isHostedBy plant:P1 ; fkg:column "H1" ; qudt:unit unit:DEG_C .
+plant:s1 sosa:observes plant:flow ; sosa:isHostedBy plant:P1 ;
+    fkg:column "F1" ; qudt:unit unit:KiloGM-PER-HR .
+plant:s2 sosa:observes plant:flow ; sosa:isHostedBy plant:P2 ;
+    fkg:column "F2" ; qudt:unit unit:TONNE-PER-HR .
+plant:s3 sosa:observes plant:flow ; sosa:isHostedBy plant:P3 ;
+    fkg:column "F3" ; qudt:unit unit:KiloGM-PER-HR .
+plant:h1 sosa:observes plant:heat ; sosa:isHostedBy plant:P1 ;
+    fkg:column "H1" ; qudt:unit unit:DEG_C .
 plant:h2 sosa:observes plant:heat ; sosa:isHostedBy plant:P2 ; fkg:column "H2" ; qudt:unit unit:K .
 """
 HEAD = """prefix plant: <https://example.org/plant#>

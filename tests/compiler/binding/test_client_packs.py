@@ -13,7 +13,8 @@ OWNED += (
     'plant:P1 fkg:client "linz" . plant:Wien fkg:client "wien" . plant:P2 fkg:client "graz" .\n'
 )
 RULES = """rule shared require cap <= 9 kg/h
-rule private scope client for ?v, ?max where { ?v a plant:Vessel ; plant:max ?max } require cap <= ?max
+rule private scope client for ?v, ?max where { ?v a plant:Vessel ; plant:max ?max }
+  require cap <= ?max
 rule servers scope server require cap <= 8 kg/h
 """
 

@@ -21,10 +21,13 @@ from fedkg_compiler import compile_rules
 OWNED = GRAPH.replace("plant:V1 a", 'plant:V1 fkg:client "linz" ; a').replace(
     "plant:V2 a", 'plant:V2 fkg:client "wien" ; a'
 )
-MACHINES = """@prefix plant: <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
-plant:M1 a plant:Machine ; plant:maxTorque 61 ; fkg:client "linz" . plant:M2 a plant:Machine ; plant:maxTorque 20 ; fkg:client "wien" .
+MACHINES = """@prefix plant: <https://example.org/plant#> .
+@prefix fkg: <https://w3id.org/fedkg/ns#> .
+plant:M1 a plant:Machine ; plant:maxTorque 61 ; fkg:client "linz" .
+plant:M2 a plant:Machine ; plant:maxTorque 20 ; fkg:client "wien" .
 plant:M3 a plant:Machine ; plant:maxTorque 33 .
-plant:flow a <http://www.w3.org/ns/sosa/ObservableProperty> . plant:heat a <http://www.w3.org/ns/sosa/ObservableProperty> .
+plant:flow a <http://www.w3.org/ns/sosa/ObservableProperty> .
+plant:heat a <http://www.w3.org/ns/sosa/ObservableProperty> .
 """
 
 
@@ -144,7 +147,8 @@ def test_a_pipe_into_a_foreign_vessel_is_no_member(tmp_path: Path) -> None:
 
 def test_knowledge_models_hold_no_foreign_numbers(tmp_path: Path) -> None:
     text = """label grade classes A, B
-range knowledge k of grade scope client for ?m where { ?o plant:max ?m } when cap > ?m allow A otherwise allow any
+range knowledge k of grade scope client for ?m where { ?o plant:max ?m }
+  when cap > ?m allow A otherwise allow any
 set s scope client for ?v, ?r where { ?v plant:max ?r } keep parameters in l1_ball(radius = ?r)
 """
     pack, problems = compile_rule(text, tmp_path, graph=OWNED, client="linz")
@@ -285,7 +289,8 @@ def test_a_graph_that_says_nothing_of_owners_makes_no_private_pack(
 
 CLIENTS = ("linz", "wien", "graz")
 HEAD = """@prefix plant: <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
-@prefix sosa: <http://www.w3.org/ns/sosa/> . @prefix unit: <http://qudt.org/vocab/unit/> . @prefix qudt: <http://qudt.org/schema/qudt/> .
+@prefix sosa: <http://www.w3.org/ns/sosa/> . @prefix unit: <http://qudt.org/vocab/unit/> .
+@prefix qudt: <http://qudt.org/schema/qudt/> .
 @prefix isa95: <http://www.w3id.org/hsu-aut/DINEN62264-2#> . plant:flow a sosa:ObservableProperty .
 plant:area a plant:Area ; plant:max 900001 .
 """
@@ -295,15 +300,21 @@ prefix qudt: <http://qudt.org/schema/qudt/>
 signal flow(?p) is plant:flow in kg/h
 signal cap
 label grade classes A, B
-rule values scope client for ?x where { ?o plant:max|fkg:highLimit|qudt:numericValue ?x } require cap <= ?x
-rule paths scope client for ?m, ?x where { ?m a plant:Machine ; (plant:in|^plant:in|plant:feeds|^plant:feeds)*/plant:max ?x }
+rule values scope client for ?x where { ?o plant:max|fkg:highLimit|qudt:numericValue ?x }
   require cap <= ?x
-rule most scope client for ?x where { { SELECT (MAX(?y) AS ?x) WHERE { ?o plant:max ?y } } } require cap <= ?x
+rule paths scope client for ?m, ?x
+  where { ?m a plant:Machine ; (plant:in|^plant:in|plant:feeds|^plant:feeds)*/plant:max ?x }
+  require cap <= ?x
+rule most scope client for ?x where { { SELECT (MAX(?y) AS ?x) WHERE { ?o plant:max ?y } } }
+  require cap <= ?x
 rule total scope client require cap <= sum of ?x over ?x where { ?o plant:max ?x }
-rule flows scope client for ?a in class plant:Machine require sum of flow(?p) over ?p in class plant:Machine <= 9 kg/h
+rule flows scope client for ?a in class plant:Machine
+  require sum of flow(?p) over ?p in class plant:Machine <= 9 kg/h
 rule each scope client for ?p in class plant:Machine require flow(?p) <= 8 kg/h
-range knowledge known of grade scope client for ?x where { ?o plant:max ?x } when cap > ?x allow A otherwise allow any
-set kept scope client for ?m, ?x where { ?m a plant:Machine ; plant:max ?x } keep parameters in l1_ball(radius = ?x)
+range knowledge known of grade scope client for ?x where { ?o plant:max ?x }
+  when cap > ?x allow A otherwise allow any
+set kept scope client for ?m, ?x where { ?m a plant:Machine ; plant:max ?x }
+  keep parameters in l1_ball(radius = ?x)
 """
 WAYS = {
     "part": "plant:{n} isa95:isPartOf plant:{on} ; plant:max {x} .",

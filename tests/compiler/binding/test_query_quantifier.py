@@ -10,7 +10,8 @@ from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation_result import Compilation
 
 GRAPH = """@prefix plant: <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
-plant:M1 a plant:Machine ; plant:max 50 . plant:M2 a plant:Machine ; plant:max 60 . plant:M3 a plant:Machine .
+plant:M1 a plant:Machine ; plant:max 50 . plant:M2 a plant:Machine ; plant:max 60 .
+plant:M3 a plant:Machine .
 """
 QUERY = """# limits of machines
 PREFIX p: <https://example.org/plant#>

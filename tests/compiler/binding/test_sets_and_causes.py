@@ -19,7 +19,8 @@ signal ash in %
 """
 GRAPH = """@prefix plant: <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
 plant:K1 a plant:Site ; plant:budget 10 ; fkg:client "linz" ; plant:feeds plant:K2 , plant:M7 .
-plant:K2 a plant:Site ; plant:budget 0.5 ; plant:feeds plant:K3 . plant:K3 a plant:Site ; plant:debt -1 .
+plant:K2 a plant:Site ; plant:budget 0.5 ; plant:feeds plant:K3 .
+plant:K3 a plant:Site ; plant:debt -1 .
 plant:M7 fkg:client "linz" ; plant:feeds plant:K2 .
 """
 SITES = "for ?k, ?r where { ?k a plant:Site OPTIONAL { ?k plant:budget ?r } }"

@@ -124,7 +124,8 @@ def test_templates_inside_templates_take_expressions_and_classes() -> None:
     text = f"""{CLIP}{SIGNAL}label grade classes A, B
 template high(x, limit) = x >= limit
 template graded(g, class) = g is class
-template answer(cause, limit, g, class, wait) = if follows high(cause, limit) then (eventually within_wait(g, class, wait))
+template answer(cause, limit, g, class, wait)
+  = if follows high(cause, limit) then (eventually within_wait(g, class, wait))
 """
     text = text.replace(
         "(eventually within_wait(g, class, wait))",

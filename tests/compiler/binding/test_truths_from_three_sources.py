@@ -41,8 +41,10 @@ plant:a a plant:Pump ; plant:wanted "yes" . plant:b a plant:Pump ; plant:wanted 
 SHAPES = """@prefix plant: <https://example.org/plant#> .
 @prefix sh: <http://www.w3.org/ns/shacl#> .
 plant:S a sh:NodeShape ; sh:targetClass plant:Pump ;
-  sh:or ( [ sh:property [ sh:path plant:valve ; sh:hasValue false ] ] [ sh:property [ sh:path plant:p ; sh:maxInclusive 3 ] ] ) .
-plant:T a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:valve ; sh:minInclusive 1 ] .
+  sh:or ( [ sh:property [ sh:path plant:valve ; sh:hasValue false ] ]
+          [ sh:property [ sh:path plant:p ; sh:maxInclusive 3 ] ] ) .
+plant:T a sh:NodeShape ; sh:targetClass plant:Pump ;
+    sh:property [ sh:path plant:valve ; sh:minInclusive 1 ] .
 """
 TABLE = b"va,vb,pa,pb\n1,0,33,33\non,off,2,2\nno,1,33,8\n"
 

@@ -202,9 +202,7 @@ def test_an_undecided_proof_is_reported() -> None:
     assert codes == ["FKG381"]
 
 
-def test_four_clauses_that_only_together_allow_nothing_are_not_proven_beside_others_that_exclude_each_other() -> (
-    None
-):
+def test_clauses_empty_only_together_are_not_proven_beside_others_that_exclude_each_other() -> None:
     found, codes = proven(
         'range knowledge r of grade when kind is "x" allow A when kind is "y" allow B when (kind is'
         ' "z" and ash > 1 %) allow B, C, D when (kind is "z" and ash > 2 %) allow A, C, D when'
@@ -221,7 +219,8 @@ MACHINES = """\
 @prefix sosa: <http://www.w3.org/ns/sosa/> .
 plant:Machine fkg:keyColumn "machine" .
 plant:torque a sosa:ObservableProperty ; fkg:column "torque" .
-plant:M1 a plant:Machine ; plant:limit 10 . plant:M2 a plant:Machine ; plant:limit 20 ; plant:only 15 .
+plant:M1 a plant:Machine ; plant:limit 10 .
+plant:M2 a plant:Machine ; plant:limit 20 ; plant:only 15 .
 """
 
 
@@ -231,8 +230,10 @@ def test_a_clause_about_another_machine_does_not_stand_before_this_one_s(tmp_pat
     text = """prefix plant: <https://example.org/plant#>
 signal torque(?m) is plant:torque
 label grade classes A, B, C
-range knowledge r of grade for ?m, ?x where { ?m plant:only ?x } when torque(?m) > ?x allow B otherwise allow any
-predict knowledge p of grade for ?m, ?x where { ?m plant:limit ?x } when torque(?m) > ?x predict A otherwise predict B
+range knowledge r of grade for ?m, ?x where { ?m plant:only ?x }
+  when torque(?m) > ?x allow B otherwise allow any
+predict knowledge p of grade for ?m, ?x where { ?m plant:limit ?x }
+  when torque(?m) > ?x predict A otherwise predict B
 """
     found = compile_rules(text=text, graphs=[graph])
     assert found.pack is not None

@@ -52,11 +52,18 @@ TABLES: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {
         {"storage_balance": (1, 1)},
     ),
     "mason.compatibility": (
-        "tool,material,operation\nT17,Aluminium,slotting\nT17,Steel,slotting\nT18,Steel,slotting\nT18,Brass,reaming\nT99,Oak,sawing\n",
+        (
+            "tool,material,operation\n"
+            "T17,Aluminium,slotting\nT17,Steel,slotting\nT18,Steel,slotting\nT18,Brass,reaming\n"
+            "T99,Oak,sawing\n"
+        ),
         {"right_material": (2, 2), "right_operation": (2, 1)},
     ),
     "mason.cutting": (
-        "tool,material,vc,ap\nT17,Steel,150,2\nT17,Steel,151,2.5\nT17,Brass,400,4\nT18,Steel,400,4\n",
+        (
+            "tool,material,vc,ap\n"
+            "T17,Steel,150,2\nT17,Steel,151,2.5\nT17,Brass,400,4\nT18,Steel,400,4\n"
+        ),
         {"within_cutting_window": (2, 2)},
     ),
     "mason.tool_wear": (
@@ -64,7 +71,10 @@ TABLES: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {
         {"wear_never_falls": (2, 1), "within_tool_life": (2, 2)},
     ),
     "nist.atmosphere": (
-        "machine,O2,p,T.platform,T.chamber\nM290,900,1010,200,40\nM290,1001,990,170,61\nother,5000,800,20,90\n",
+        (
+            "machine,O2,p,T.platform,T.chamber\n"
+            "M290,900,1010,200,40\nM290,1001,990,170,61\nother,5000,800,20,90\n"
+        ),
         {
             "oxygen": (1, 1),
             "chamber_pressure": (1, 1),
@@ -73,11 +83,17 @@ TABLES: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {
         },
     ),
     "nist.energy": (
-        "machine,laser,speed,hatch,layer\nM290,280,1200,0.12,40\nM290,370,800,0.12,30\nM290,100,1200,0.12,40\nother,999,1,1,1\n",
+        (
+            "machine,laser,speed,hatch,layer\n"
+            "M290,280,1200,0.12,40\nM290,370,800,0.12,30\nM290,100,1200,0.12,40\nother,999,1,1,1\n"
+        ),
         {"energy_density": (1, 2)},
     ),
     "nist.parameters": (
-        "machine,laser,speed,hatch,layer\nM290,370,1200,0.1,30\nM290,371,1300,0.13,41\nother,999,1,1,1\n",
+        (
+            "machine,laser,speed,hatch,layer\n"
+            "M290,370,1200,0.1,30\nM290,371,1300,0.13,41\nother,999,1,1,1\n"
+        ),
         {
             "laser_power": (1, 1),
             "scan_speed": (1, 1),

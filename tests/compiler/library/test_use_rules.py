@@ -101,12 +101,17 @@ def test_rows_of_many_machines_in_one_column_are_distinguished(tmp_path: Path) -
     (tmp_path / "plant.ttl").write_text(
         """@prefix plant: <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
         @prefix unit: <http://qudt.org/vocab/unit/> .
-        @prefix isa95: <http://www.w3id.org/hsu-aut/DINEN62264-2#> . @prefix qudt: <http://qudt.org/schema/qudt/> .
-        isa95:Work_Cell fkg:keyColumn "machine" . plant:torque fkg:column "torque" ; qudt:hasUnit unit:N-M .
-        plant:M1 a isa95:Work_Cell ; fkg:hasLimit [ a fkg:Limit ; fkg:limits plant:torque ; fkg:highLimit 50 ] .
+        @prefix isa95: <http://www.w3id.org/hsu-aut/DINEN62264-2#> .
+        @prefix qudt: <http://qudt.org/schema/qudt/> .
+        isa95:Work_Cell fkg:keyColumn "machine" .
+        plant:torque fkg:column "torque" ; qudt:hasUnit unit:N-M .
+        plant:M1 a isa95:Work_Cell ;
+            fkg:hasLimit [ a fkg:Limit ; fkg:limits plant:torque ; fkg:highLimit 50 ] .
         plant:M2 a isa95:Work_Cell ; fkg:keyValue "M-2" ;
-          fkg:hasLimit [ a fkg:Limit ; fkg:limits plant:torque ; fkg:highLimit [ qudt:numericValue 0.06 ; qudt:hasUnit unit:KiloN-M ] ] .
-        plant:M3 a isa95:Work_Cell ; fkg:hasLimit [ a fkg:Limit ; fkg:limits plant:unseen ; fkg:highLimit 50 ] .
+          fkg:hasLimit [ a fkg:Limit ; fkg:limits plant:torque ;
+              fkg:highLimit [ qudt:numericValue 0.06 ; qudt:hasUnit unit:KiloN-M ] ] .
+        plant:M3 a isa95:Work_Cell ;
+            fkg:hasLimit [ a fkg:Limit ; fkg:limits plant:unseen ; fkg:highLimit 50 ] .
         """,
         encoding="utf-8",
     )

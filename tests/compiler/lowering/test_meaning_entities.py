@@ -10,14 +10,16 @@ from lowering_rows import by_entity, compiled
 
 from fedkg_compiler import compile_rules
 
-PREFIXES = """@prefix plant: <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
+PREFIXES = """@prefix plant: <https://example.org/plant#> .
+@prefix fkg: <https://w3id.org/fedkg/ns#> .
 @prefix sosa: <http://www.w3.org/ns/sosa/> .
 plant:M1 a plant:Machine ; plant:max 50 . plant:M2 a plant:Machine ; plant:max 60 .
 """
 KEYED = (
     PREFIXES
     + """plant:Machine fkg:keyColumn "machine" .
-plant:torque fkg:column "Torque" . plant:wear fkg:column "Wear" . plant:life fkg:column "Standzeit" .
+plant:torque fkg:column "Torque" . plant:wear fkg:column "Wear" .
+plant:life fkg:column "Standzeit" .
 """
 )
 RULE_PREFIX = "prefix plant: <https://example.org/plant#>\n"

@@ -115,7 +115,8 @@ def test_numbers_of_a_sheet_are_in_the_unit_of_their_row(
     )
     text = """signal torque in N.m
 signal variant
-rule r for ?variant, ?limit in table "limits.csv" require if variant is ?variant then torque <= ?limit"""
+rule r for ?variant, ?limit in table "limits.csv"
+  require if variant is ?variant then torque <= ?limit"""
     for variant, margin in (("A", 10.0), ("B", 20.0), ("C", 30.0)):
         result = row_of(text, {"torque": 40, "variant": variant})
         assert result.robustness[result.fired] == pytest.approx([margin])

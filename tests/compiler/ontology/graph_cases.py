@@ -11,15 +11,19 @@ HERE = Span(file="rules.fkg", line=10, column=20, end_line=10, end_column=60)
 
 PLANT_TTL = """
 plant:enterprise a isa95:Enterprise ; rdfs:label "Beispiel AG"@de , "Example Ltd"@en .
-plant:graz a isa95:Site ; isa95:SiteIsPartOfEnterprise plant:enterprise ; fkg:client "graz" ; fkg:keyColumn "site" .
+plant:graz a isa95:Site ; isa95:SiteIsPartOfEnterprise plant:enterprise ; fkg:client "graz" ;
+    fkg:keyColumn "site" .
 plant:hall a isa95:Area ; isa95:AreaIsPartOfSite plant:graz .
 plant:line a isa95:Production_Line ; isa95:CenterIsPartOfArea plant:hall .
 plant:Mill rdfs:subClassOf mason:MillingMachine ; fkg:keyColumn "machine" .
 plant:BigMill rdfs:subClassOf plant:Mill ; fkg:keyColumn "big machine" .
-plant:M1 a plant:Mill ; isa95:UnitIsPartOfCenter plant:line ; mason:usesTool plant:T1 ; plant:low 3500 ; plant:high 9.0e3 ;
+plant:M1 a plant:Mill ; isa95:UnitIsPartOfCenter plant:line ; mason:usesTool plant:T1 ;
+    plant:low 3500 ; plant:high 9.0e3 ;
     rdfs:label "Mill one" ; isa95:feeds plant:M2 .
-plant:M2 a plant:BigMill ; isa95:UnitIsPartOfCenter plant:line ; mason:usesTool plant:T2 ; fkg:keyValue "M-2" ;
-    plant:limit [ a qudt:QuantityValue ; qudt:numericValue 5.5 ; qudt:unit unit:BAR ] , [ qudt:value 2 ; qudt:hasUnit unit:N-M ] .
+plant:M2 a plant:BigMill ; isa95:UnitIsPartOfCenter plant:line ; mason:usesTool plant:T2 ;
+    fkg:keyValue "M-2" ;
+    plant:limit [ a qudt:QuantityValue ; qudt:numericValue 5.5 ; qudt:unit unit:BAR ] ,
+        [ qudt:value 2 ; qudt:hasUnit unit:N-M ] .
 plant:T1 a mason:FaceMill .
 plant:T2 a mason:Drill .
 plant:torque a sosa:ObservableProperty ; fkg:column "Torque [Nm]" ; qudt:hasUnit unit:N-M .

@@ -97,7 +97,8 @@ TURTLE = """\
 PREFIX
   more: <more#>
 # [ a comment ]
-plant:M1 plant:limit [ plant:value 04.50 ; plant:unit more:K ] ; plant:parts ( plant:a plant:b ) ; plant:text \"\"\"[ two
+plant:M1 plant:limit [ plant:value 04.50 ; plant:unit more:K ] ; plant:parts ( plant:a plant:b ) ;
+    plant:text \"\"\"[ two
 lines ]\"\"\" .
 <> <http://www.w3.org/2002/07/owl#imports> <other.ttl> .
 plant:too <http://www.w3.org/2002/07/owl#imports> <other.ttl> .

@@ -27,7 +27,8 @@ from fedkg_compiler.ontology.fetch import fetch
 ACME = """@prefix : <https://acme.example/o#> .
 @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
-<https://acme.example/o> a owl:Ontology . :Mill a owl:Class ; rdfs:label "mill" . :Saw a owl:Class ; rdfs:subClassOf :Mill .
+<https://acme.example/o> a owl:Ontology . :Mill a owl:Class ; rdfs:label "mill" .
+:Saw a owl:Class ; rdfs:subClassOf :Mill .
 """
 
 

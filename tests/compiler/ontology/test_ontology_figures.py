@@ -14,8 +14,10 @@ OURS = """@prefix : <https://acme.example/o#> .
 @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
 <https://acme.example/o> a owl:Ontology .
-:Mill a owl:Class ; rdfs:label "mill" . :Saw a owl:Class ; rdfs:subClassOf :Mill , [ a owl:Restriction ; owl:onProperty :cuts ] .
-:cuts a owl:ObjectProperty , owl:TransitiveProperty ; rdfs:domain :Saw . :s1 a :Saw . :Mill owl:disjointWith :Bench .
+:Mill a owl:Class ; rdfs:label "mill" .
+:Saw a owl:Class ; rdfs:subClassOf :Mill , [ a owl:Restriction ; owl:onProperty :cuts ] .
+:cuts a owl:ObjectProperty , owl:TransitiveProperty ; rdfs:domain :Saw . :s1 a :Saw .
+:Mill owl:disjointWith :Bench .
 """
 
 

@@ -26,26 +26,38 @@ BAD = """
 @prefix skos: <http://www.w3.org/2004/02/skos/core#> .
 @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
 
-ex:Good a owl:Class ; rdfs:label "good"@en ; rdfs:comment "A class as it should be."@en ; fkg:source "Example, 1" .
-ex:NoLabel a owl:Class ; rdfs:comment "A class without a label."@en ; fkg:source "Example, 1" .
-ex:NoStop a owl:Class ; rdfs:label "no stop"@en ; rdfs:comment "A class whose comment does not end"@en ; fkg:source "Example, 1" .
-ex:German a owl:Class ; rdfs:label "deutsch"@de ; rdfs:comment "A class in the wrong language."@en ; fkg:source "Example, 1" .
-ex:NoSource a owl:Class ; rdfs:label "no source"@en ; rdfs:comment "A class without a source."@en .
-ex:Foreign a owl:Class ; rdfs:label "foreign"@en ; rdfs:comment "A class that claims another home."@en ; fkg:source "Example, 1" ;
-    rdfs:isDefinedBy <https://example.org/elsewhere> .
-ex:Dangling a owl:Class ; rdfs:label "dangling"@en ; rdfs:comment "A class below none."@en ; fkg:source "Example, 1" ;
-    rdfs:subClassOf ex:Nowhere .
-ex:noDomain a owl:ObjectProperty ; rdfs:label "no domain"@en ; rdfs:comment "Leads from what is nowhere."@en ; fkg:source "Example, 1" ;
-    rdfs:domain ex:Nowhere .
-ex:twoRanges a owl:ObjectProperty ; rdfs:label "two ranges"@en ; rdfs:comment "Leads to two at once."@en ; fkg:source "Example, 1" ;
-    rdfs:range ex:Good, ex:NoLabel .
-ex:number a owl:DatatypeProperty ; rdfs:label "number"@en ; rdfs:comment "Gives a number that is a thing."@en ; fkg:source "Example, 1" ;
-    rdfs:range ex:Good .
-ex:ReasonLess a owl:Axiom ; owl:annotatedSource ex:Good ; owl:annotatedProperty skos:closeMatch ; owl:annotatedTarget ex:NoLabel ;
+ex:Good a owl:Class ; rdfs:label "good"@en ; rdfs:comment "A class as it should be."@en ;
     fkg:source "Example, 1" .
-ex:Wayward a owl:Axiom ; owl:annotatedSource ex:Good ; owl:annotatedProperty rdfs:seeAlso ; owl:annotatedTarget ex:NoLabel ;
-    fkg:justification "A mapping by a predicate that is none of mappings."@en ; fkg:source "Example, 1" .
-ex:Half a owl:Axiom ; owl:annotatedSource ex:Good ; owl:annotatedProperty skos:closeMatch ; owl:annotatedTarget ex:Gone ;
+ex:NoLabel a owl:Class ; rdfs:comment "A class without a label."@en ; fkg:source "Example, 1" .
+ex:NoStop a owl:Class ; rdfs:label "no stop"@en ;
+    rdfs:comment "A class whose comment does not end"@en ; fkg:source "Example, 1" .
+ex:German a owl:Class ; rdfs:label "deutsch"@de ; rdfs:comment "A class in the wrong language."@en ;
+    fkg:source "Example, 1" .
+ex:NoSource a owl:Class ; rdfs:label "no source"@en ; rdfs:comment "A class without a source."@en .
+ex:Foreign a owl:Class ; rdfs:label "foreign"@en ;
+    rdfs:comment "A class that claims another home."@en ; fkg:source "Example, 1" ;
+    rdfs:isDefinedBy <https://example.org/elsewhere> .
+ex:Dangling a owl:Class ; rdfs:label "dangling"@en ; rdfs:comment "A class below none."@en ;
+    fkg:source "Example, 1" ;
+    rdfs:subClassOf ex:Nowhere .
+ex:noDomain a owl:ObjectProperty ; rdfs:label "no domain"@en ;
+    rdfs:comment "Leads from what is nowhere."@en ; fkg:source "Example, 1" ;
+    rdfs:domain ex:Nowhere .
+ex:twoRanges a owl:ObjectProperty ; rdfs:label "two ranges"@en ;
+    rdfs:comment "Leads to two at once."@en ; fkg:source "Example, 1" ;
+    rdfs:range ex:Good, ex:NoLabel .
+ex:number a owl:DatatypeProperty ; rdfs:label "number"@en ;
+    rdfs:comment "Gives a number that is a thing."@en ; fkg:source "Example, 1" ;
+    rdfs:range ex:Good .
+ex:ReasonLess a owl:Axiom ; owl:annotatedSource ex:Good ; owl:annotatedProperty skos:closeMatch ;
+    owl:annotatedTarget ex:NoLabel ;
+    fkg:source "Example, 1" .
+ex:Wayward a owl:Axiom ; owl:annotatedSource ex:Good ; owl:annotatedProperty rdfs:seeAlso ;
+    owl:annotatedTarget ex:NoLabel ;
+    fkg:justification "A mapping by a predicate that is none of mappings."@en ;
+    fkg:source "Example, 1" .
+ex:Half a owl:Axiom ; owl:annotatedSource ex:Good ; owl:annotatedProperty skos:closeMatch ;
+    owl:annotatedTarget ex:Gone ;
     fkg:justification "A mapping to what nobody defines."@en ; fkg:source "Example, 1" .
 """
 WRONG = {

@@ -248,7 +248,10 @@ def waiting(*_):
     sys.stdin.read()
 
 if moment == "triples":
-    closure_store.json.dumps = lambda said, **named: waiting() if "defined" in said else closure_store.json.JSONEncoder(**named).encode(said)
+    encoder = closure_store.json.JSONEncoder
+    closure_store.json.dumps = lambda said, **named: (
+        waiting() if "defined" in said else encoder(**named).encode(said)
+    )
 else:
     Path.rename = waiting
 load_graph([], {}, [Path(store)])

@@ -141,8 +141,11 @@ def test_a_search_is_right_about_grids() -> None:
     grid = np.stack(np.meshgrid(*[np.linspace(0, 10, 101)] * 2), axis=-1).reshape(-1, 2)
     for _ in range(25):
         x, y, z = (round(float(value), 2) for value in random.uniform([1, 0, 1], [2.3, 16, 12]))
-        pack = compiled(f"rule p require sin(a) + cos(b) * tanh(a) >= {x}\nrule q require sqrt(a) * log(b + 1) + b >= {y}\n"
-                        f"rule r require a + b / 2 <= {z}\n")  # fmt: skip
+        pack = compiled(
+            f"rule p require sin(a) + cos(b) * tanh(a) >= {x}\n"
+            f"rule q require sqrt(a) * log(b + 1) + b >= {y}\n"
+            f"rule r require a + b / 2 <= {z}\n"
+        )
         table = RowTable(pack)
         rows = range(table.count)
         conditions = [Condition(2, table.skeleton(2), False)]

@@ -363,7 +363,8 @@ SHAPES = """\
 plant:state a rdf:Property .
 plant:Pump fkg:keyColumn "pump" .
 plant:P1 a plant:Pump .
-plant:S a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:state ; sh:in ("on" "off") ; sh:minCount 1 ] .
+plant:S a sh:NodeShape ; sh:targetClass plant:Pump ;
+    sh:property [ sh:path plant:state ; sh:in ("on" "off") ; sh:minCount 1 ] .
 """
 
 

@@ -29,13 +29,15 @@ HEAD = """
 @prefix sh: <http://www.w3.org/ns/shacl#> .
 @prefix sosa: <http://www.w3.org/ns/sosa/> .
 @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
-<https://example.org/plant> sh:declare [ sh:prefix "p" ; sh:namespace "https://example.org/plant#"^^xsd:anyURI ] .
+<https://example.org/plant> sh:declare [ sh:prefix "p" ;
+    sh:namespace "https://example.org/plant#"^^xsd:anyURI ] .
 """
 STATIC = """
 plant:P1 a plant:Pump ; plant:maxPressure 6 ; plant:feeds plant:P2 ; plant:serial "A1" .
 plant:P2 a plant:Pump ; plant:maxPressure 4 ; plant:feeds plant:P3 .
 plant:P3 a plant:Pump ; plant:maxPressure 8 ; plant:feeds plant:P1, plant:P2 .
-plant:Steel a plant:Iron . plant:Brass a plant:Copper . plant:Iron rdfs:subClassOf plant:Metal . plant:Copper rdfs:subClassOf plant:Metal .
+plant:Steel a plant:Iron . plant:Brass a plant:Copper . plant:Iron rdfs:subClassOf plant:Metal .
+plant:Copper rdfs:subClassOf plant:Metal .
 plant:Pine a plant:Wood .
 """
 CATEGORIES = """

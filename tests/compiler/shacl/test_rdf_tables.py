@@ -39,16 +39,23 @@ ex:Sub <http://www.w3.org/2000/01/rdf-schema#subClassOf> ex:Node .
 """
 
 TEXTS = """
-ex:S a sh:NodeShape ; sh:targetClass ex:Node ; sh:closed true ; sh:ignoredProperties ( rdf:type ex:e ) ;
-  sh:property [ sh:path ex:a ; sh:pattern "^A" ; sh:minLength 2 ; sh:maxLength 3 ; sh:languageIn ( "en" ) ; sh:uniqueLang true ] ;
-  sh:property [ sh:path ex:b ; sh:class ex:Node ; sh:pattern "n[12]$" ; sh:not [ sh:class ex:Sub ] ] ;
-  sh:property [ sh:path ex:c ; sh:lessThan ex:d ; sh:disjoint ex:d ; sh:minInclusive "2020-01-01"^^xsd:date ; sh:datatype xsd:date ] ;
+ex:S a sh:NodeShape ; sh:targetClass ex:Node ; sh:closed true ;
+    sh:ignoredProperties ( rdf:type ex:e ) ;
+  sh:property [ sh:path ex:a ; sh:pattern "^A" ; sh:minLength 2 ; sh:maxLength 3 ;
+      sh:languageIn ( "en" ) ; sh:uniqueLang true ] ;
+  sh:property [ sh:path ex:b ; sh:class ex:Node ; sh:pattern "n[12]$" ;
+      sh:not [ sh:class ex:Sub ] ] ;
+  sh:property [ sh:path ex:c ; sh:lessThan ex:d ; sh:disjoint ex:d ;
+      sh:minInclusive "2020-01-01"^^xsd:date ; sh:datatype xsd:date ] ;
   sh:property [ sh:path ex:d ; sh:equals ex:c ] .
 """
 TEXT_DATA = """
-ex:n1 a ex:Node ; ex:a "Abc"@en , "Abd"@en ; ex:b ex:n2 ; ex:c "2020-02-01"^^xsd:date ; ex:d "2020-03-01"^^xsd:date .
-ex:n2 a ex:Node ; ex:a "A"@de , "bcde"@en ; ex:b ex:n3 ; ex:c "2019-02-01"^^xsd:date ; ex:d "2019-02-01"^^xsd:date ; ex:e 1 .
-ex:n3 a ex:Sub ; ex:b ex:other ; ex:c "2021-02-01"^^xsd:date ; ex:d "2020-03-01"^^xsd:date ; ex:f 1 .
+ex:n1 a ex:Node ; ex:a "Abc"@en , "Abd"@en ; ex:b ex:n2 ; ex:c "2020-02-01"^^xsd:date ;
+    ex:d "2020-03-01"^^xsd:date .
+ex:n2 a ex:Node ; ex:a "A"@de , "bcde"@en ; ex:b ex:n3 ; ex:c "2019-02-01"^^xsd:date ;
+    ex:d "2019-02-01"^^xsd:date ; ex:e 1 .
+ex:n3 a ex:Sub ; ex:b ex:other ; ex:c "2021-02-01"^^xsd:date ; ex:d "2020-03-01"^^xsd:date ;
+    ex:f 1 .
 ex:n4 a ex:Node ; ex:a "Ab"@en ; ex:d "2020-03-01"^^xsd:date ; ex:f "x" ; ex:g ex:n1 .
 ex:n5 a ex:Node .
 ex:other a ex:Else ; ex:h 99.0e0 .
@@ -57,7 +64,8 @@ ex:Sub <http://www.w3.org/2000/01/rdf-schema#subClassOf> ex:Node .
 
 MIXED = """
 ex:S a sh:NodeShape ; sh:targetClass ex:Node ;
-  sh:property [ sh:path ex:a ; sh:datatype xsd:double ; sh:maxInclusive 10 ; sh:minCount 1 ; sh:maxCount 2 ] ;
+  sh:property [ sh:path ex:a ; sh:datatype xsd:double ; sh:maxInclusive 10 ; sh:minCount 1 ;
+      sh:maxCount 2 ] ;
   sh:property [ sh:path ex:b ; sh:nodeKind sh:Literal ; sh:maxCount 1 ; sh:datatype xsd:string ] .
 """
 MIXED_DATA = """

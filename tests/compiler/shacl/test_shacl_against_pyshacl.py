@@ -109,11 +109,14 @@ TARGETS = [
     asked("{ ?this p:level ?l FILTER(?l > 7) } UNION { ?this p:serial ?s }"),
 ]
 COMPONENTS = """
-plant:StrongerThan a sh:SPARQLTargetType ; rdfs:subClassOf sh:Target ; sh:parameter [ sh:path plant:limit ] ;
-    sh:prefixes <https://example.org/plant> ; sh:select "SELECT ?this WHERE { ?this p:maxPressure ?m . FILTER(?m > $limit) }" .
+plant:StrongerThan a sh:SPARQLTargetType ; rdfs:subClassOf sh:Target ;
+    sh:parameter [ sh:path plant:limit ] ;
+    sh:prefixes <https://example.org/plant> ;
+    sh:select "SELECT ?this WHERE { ?this p:maxPressure ?m . FILTER(?m > $limit) }" .
 plant:MostComponent a sh:ConstraintComponent ; sh:parameter [ sh:path plant:most ] ;
     sh:validator [ a sh:SPARQLAskValidator ; sh:ask "ASK { FILTER($value <= $most) }" ] .
-plant:AboveComponent a sh:ConstraintComponent ; sh:parameter [ sh:path plant:above ] , [ sh:path plant:of ] ;
+plant:AboveComponent a sh:ConstraintComponent ;
+    sh:parameter [ sh:path plant:above ] , [ sh:path plant:of ] ;
     sh:nodeValidator [ a sh:SPARQLSelectValidator ; sh:prefixes <https://example.org/plant> ;
         sh:select "SELECT $this WHERE { $this p:level ?v . FILTER(?v <= $above) }" ] .
 """

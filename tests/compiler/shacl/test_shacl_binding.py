@@ -209,8 +209,10 @@ def test_qualified_shapes_count_columns(folder: Path) -> None:
     tanks = "plant:T a plant:Tank ; plant:zone plant:Z1, plant:Z2, plant:Z3 .\n" + "\n".join(
         f'plant:Z{i} plant:heat [ fkg:column "h{i}" ] .' for i in (1, 2, 3)
     )
-    shape = """plant:S a sh:NodeShape ; sh:targetClass plant:Tank ; sh:property [ sh:path ( plant:zone plant:heat ) ;
-        sh:qualifiedValueShape [ sh:minInclusive 10 ] ; sh:qualifiedMinCount 2 ; sh:qualifiedMaxCount 2 ] ."""
+    shape = """plant:S a sh:NodeShape ; sh:targetClass plant:Tank ;
+        sh:property [ sh:path ( plant:zone plant:heat ) ;
+            sh:qualifiedValueShape [ sh:minInclusive 10 ] ;
+            sh:qualifiedMinCount 2 ; sh:qualifiedMaxCount 2 ] ."""
     pack = pack_of(compiled(folder, shape, tanks, 'shapes "shapes.ttl"\n'))
     rows = verdicts(
         pack, h1=["11", "11", "9", "11"], h2=["12", "9", "", "12"], h3=["1", "1", "11", "13"]
@@ -260,7 +262,8 @@ def test_what_the_graph_violates_is_reported_with_its_severity(folder: Path) -> 
 
 
 def test_every_component_has_exactly_one_place(folder: Path) -> None:
-    body = """sh:property [ sh:path plant:pressure ; sh:minInclusive 1 ; sh:pattern "x" ; sh:datatype xsd:double ] ;
+    body = """sh:property [ sh:path plant:pressure ; sh:minInclusive 1 ; sh:pattern "x" ;
+            sh:datatype xsd:double ] ;
         sh:or ( [ sh:path plant:state ; sh:hasValue "on" ] [ sh:class plant:Other ] )"""
     off = (
         "plant:Off a sh:NodeShape ; sh:deactivated true ; sh:targetClass plant:Pump ; "

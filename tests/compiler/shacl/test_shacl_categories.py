@@ -30,7 +30,8 @@ plant:other fkg:column "other" ; fkg:category "on", "off" .
 plant:material fkg:column "material" ; rdfs:range plant:Material .
 plant:size fkg:column "size" ; rdfs:range [ a rdfs:Datatype ; owl:oneOf ( "S" "XL" ) ] .
 plant:note fkg:column "note" . plant:pressure fkg:column "p" .
-plant:Steel a plant:Metal . plant:Pine a plant:Wood ; fkg:keyColumn "material" ; fkg:keyValue "pine wood" .
+plant:Steel a plant:Metal .
+plant:Pine a plant:Wood ; fkg:keyColumn "material" ; fkg:keyValue "pine wood" .
 plant:Metal rdfs:subClassOf plant:Material . plant:Wood rdfs:subClassOf plant:Material .
 """
 RULES = "prefix plant: <https://example.org/plant#>\nrows are plant:Pump\n"

@@ -25,7 +25,8 @@ plant:All owl:imports plant:Words .
 PLANT = """
 plant:pressure fkg:column "p" . plant:level fkg:column "level" .
 plant:Pump fkg:keyColumn "pump" .
-plant:P1 a plant:Pump ; plant:maxPressure 8 ; plant:serial "A1" . plant:P2 a plant:Pump ; plant:maxPressure 4 .
+plant:P1 a plant:Pump ; plant:maxPressure 8 ; plant:serial "A1" .
+plant:P2 a plant:Pump ; plant:maxPressure 4 .
 """
 ROWS = """
 prefix plant: <https://example.org/plant#>

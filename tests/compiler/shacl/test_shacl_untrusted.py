@@ -53,27 +53,34 @@ PLACES = {
     "a violation query": ("q.rq", "PREFIX ex: <https://example.org/plant#>\n{query}"),
     "an ASK query": (
         "q.rq",
-        "PREFIX ex: <https://example.org/plant#>\nASK {{ SERVICE <{address}> {{ ?m ex:limit ?l }} }}",
+        (
+            "PREFIX ex: <https://example.org/plant#>\n"
+            "ASK {{ SERVICE <{address}> {{ ?m ex:limit ?l }} }}"
+        ),
     ),
     "a constraint": (
         "s.ttl",
-        HEAD
-        + 'ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:sparql [ sh:prefixes ex:p ; sh:select "{query}" ] .\n'
+        HEAD + "ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; "
+        'sh:sparql [ sh:prefixes ex:p ; sh:select "{query}" ] .\n'
         'ex:p sh:declare [ sh:prefix "ex" ; sh:namespace "https://example.org/plant#" ] .',
     ),
     "a target": (
         "s.ttl",
-        HEAD
-        + 'ex:S a sh:NodeShape ; sh:target [ a sh:SPARQLTarget ; sh:prefixes ex:p ; sh:select "{query}" ] ; '
+        HEAD + "ex:S a sh:NodeShape ; "
+        'sh:target [ a sh:SPARQLTarget ; sh:prefixes ex:p ; sh:select "{query}" ] ; '
         "sh:property [ sh:path ex:limit ; sh:maxCount 0 ] .\n"
         'ex:p sh:declare [ sh:prefix "ex" ; sh:namespace "https://example.org/plant#" ] .',
     ),
     "a rule": (
         "r.fkg",
-        "prefix ex: <https://example.org/plant#>\nsignal torque(?m) is ex:torque column 't'\n".replace("'", '"')
-        + "rule a for ?m where {{ SERVICE <{address}> {{ ?m ex:limit ?l }} ?m a ex:Pump . }}\n  require torque(?m) <= 1\n",
+        (
+            "prefix ex: <https://example.org/plant#>\n"
+            'signal torque(?m) is ex:torque column "t"\n'
+            "rule a for ?m where {{ SERVICE <{address}> {{ ?m ex:limit ?l }} ?m a ex:Pump . }}\n"
+            "  require torque(?m) <= 1\n"
+        ),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("service", ["SERVICE", "service SILENT"])
@@ -160,9 +167,11 @@ def test_a_rule_in_shapes_is_rejected_at_its_place(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.ttl").write_text(
-        f"""{HEAD}ex:Pump a rdfs:Class . ex:needsCheck a <http://www.w3.org/1999/02/22-rdf-syntax-ns#Property> .
+        f"""{HEAD}ex:Pump a rdfs:Class . \
+ex:needsCheck a <http://www.w3.org/1999/02/22-rdf-syntax-ns#Property> .
 ex:S a sh:NodeShape ; sh:targetClass ex:Pump ;
-  sh:rule [ a sh:TripleRule ; sh:subject sh:this ; sh:predicate ex:needsCheck ; sh:object true {off} ] ;
+  sh:rule [ a sh:TripleRule ; sh:subject sh:this ; sh:predicate ex:needsCheck ;
+      sh:object true {off} ] ;
   sh:property [ sh:path ex:needsCheck ; sh:maxCount 0 ] .
 """
     )

@@ -23,13 +23,15 @@ from fedkg_compiler.driver import Compilation
 
 P, SH = Namespace("https://ex.org/p#"), Namespace("http://www.w3.org/ns/shacl#")
 HEAD = """
-@prefix p: <https://ex.org/p#> . @prefix sh: <http://www.w3.org/ns/shacl#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
+@prefix p: <https://ex.org/p#> . @prefix sh: <http://www.w3.org/ns/shacl#> .
+@prefix fkg: <https://w3id.org/fedkg/ns#> .
 @prefix sosa: <http://www.w3.org/ns/sosa/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
 @prefix qudt: <http://qudt.org/schema/qudt/> . @prefix unit: <http://qudt.org/vocab/unit/> .
 """
 FACTS = """
 p:line1 p:has p:P1, p:P2 . p:line2 p:has p:P3 .
-p:P1 a p:Pump ; p:most 3.0e0 ; p:feeds p:P2 . p:P2 a p:Pump ; p:most 4.0e0 ; p:feeds p:P3 . p:P3 a p:Pump .
+p:P1 a p:Pump ; p:most 3.0e0 ; p:feeds p:P2 . p:P2 a p:Pump ; p:most 4.0e0 ; p:feeds p:P3 .
+p:P3 a p:Pump .
 """
 STATES = 'p:state fkg:category "on", "off" . p:mode fkg:category "off", "on", "slow" .'
 WORDS = (

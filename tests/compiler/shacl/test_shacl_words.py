@@ -23,9 +23,12 @@ HEAD = """@prefix plant: <https://example.org/plant#> .
 @prefix unit: <http://qudt.org/vocab/unit/> .
 """
 PLANT = """
-plant:M1 a plant:Mill ; plant:serial "A1" . plant:M2 a plant:Mill . plant:colour a rdf:Property . plant:Lathe a rdfs:Class .
-plant:s1 sosa:observes plant:torque ; sosa:isHostedBy plant:M1 ; fkg:column "M1.torque" ; qudt:unit unit:N-M .
-plant:s2 sosa:observes plant:torque ; sosa:isHostedBy plant:M2 ; fkg:column "M2.torque" ; qudt:unit unit:KiloN-M .
+plant:M1 a plant:Mill ; plant:serial "A1" . plant:M2 a plant:Mill . plant:colour a rdf:Property .
+plant:Lathe a rdfs:Class .
+plant:s1 sosa:observes plant:torque ; sosa:isHostedBy plant:M1 ; fkg:column "M1.torque" ;
+    qudt:unit unit:N-M .
+plant:s2 sosa:observes plant:torque ; sosa:isHostedBy plant:M2 ; fkg:column "M2.torque" ;
+    qudt:unit unit:KiloN-M .
 """
 
 

@@ -40,16 +40,32 @@ def violated(pack: Pack, table: Table, rows: int) -> list[set[str]]:
 REST = "?m p:t ?v ; p:in ?a FILTER(?v > 3 && STRLEN(?all) > 40) }"
 EQUAL = [
     "SELECT ?a WHERE { ?m p:in ?a ; p:of ?o ; p:t ?v } GROUP BY ?a HAVING (COUNT(DISTINCT ?o) < 2)",
-    "SELECT ?a WHERE { ?m p:in ?a ; p:max ?o ; p:t ?v FILTER(?v > 2) } GROUP BY ?a HAVING (SUM(DISTINCT ?o) < 3)",
+    (
+        "SELECT ?a WHERE { ?m p:in ?a ; p:max ?o ; p:t ?v FILTER(?v > 2) } "
+        "GROUP BY ?a HAVING (SUM(DISTINCT ?o) < 3)"
+    ),
     "SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (MAX(DISTINCT ?v) > 4)",
-    "SELECT ?a WHERE { { ?m p:in ?a ; p:t ?v } UNION { ?m p:in ?a ; p:max ?v } } GROUP BY ?a HAVING (MIN(?v) < 2)",
-    "SELECT ?a WHERE { { ?m p:in ?a ; p:t ?v } UNION { ?m p:in ?a ; p:max ?v } } GROUP BY ?a HAVING (AVG(?v) > 3)",
+    (
+        "SELECT ?a WHERE { { ?m p:in ?a ; p:t ?v } UNION { ?m p:in ?a ; p:max ?v } } "
+        "GROUP BY ?a HAVING (MIN(?v) < 2)"
+    ),
+    (
+        "SELECT ?a WHERE { { ?m p:in ?a ; p:t ?v } UNION { ?m p:in ?a ; p:max ?v } } "
+        "GROUP BY ?a HAVING (AVG(?v) > 3)"
+    ),
     "SELECT ?g WHERE { ?m p:g ?g FILTER(?g IN ('A', 'B')) } GROUP BY ?g HAVING (COUNT(?m) > 1)",
     "SELECT ?g WHERE { VALUES ?g { 'A' 'B' } ?m p:g ?g ; p:t ?v } GROUP BY ?g HAVING (SUM(?v) > 5)",
-    "SELECT ?a (SAMPLE(?v) AS ?s) (GROUP_CONCAT(?m) AS ?all) WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (SUM(?v) > 5)",
-    "SELECT ?m WHERE { { SELECT ?a (GROUP_CONCAT(?o) AS ?all) WHERE { ?n p:in ?a ; p:of ?o OPTIONAL { ?n p:t ?w } } GROUP BY ?a } " + REST,
-    "SELECT ?a WHERE { ?m p:in ?a OPTIONAL { ?m p:t ?v } } GROUP BY ?a HAVING (COUNT(?v) < COUNT(?m))",
-]  # fmt: skip
+    (
+        "SELECT ?a (SAMPLE(?v) AS ?s) (GROUP_CONCAT(?m) AS ?all) WHERE { ?m p:in ?a ; p:t ?v } "
+        "GROUP BY ?a HAVING (SUM(?v) > 5)"
+    ),
+    "SELECT ?m WHERE { { SELECT ?a (GROUP_CONCAT(?o) AS ?all) WHERE { "
+    "?n p:in ?a ; p:of ?o OPTIONAL { ?n p:t ?w } } GROUP BY ?a } " + REST,
+    (
+        "SELECT ?a WHERE { ?m p:in ?a OPTIONAL { ?m p:t ?v } } "
+        "GROUP BY ?a HAVING (COUNT(?v) < COUNT(?m))"
+    ),
+]
 
 
 @pytest.mark.parametrize("body", EQUAL)

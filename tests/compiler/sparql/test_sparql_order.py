@@ -35,7 +35,8 @@ GRAPH = (
     + sensors(COLUMNS)
     + """
 p:p1 a p:Pump ; p:max 3 ; p:feeds p:p2 . p:p2 a p:Pump ; p:max 4 ; p:feeds p:p3 ; p:retired true .
-p:p3 a p:Pump ; p:feeds p:p5 . p:p4 p:max 1 . p:p5 a p:Pump ; p:max 2 . p:l1 p:has p:p1, p:p2 . p:l2 p:has p:p3, p:p4 .
+p:p3 a p:Pump ; p:feeds p:p5 . p:p4 p:max 1 . p:p5 a p:Pump ; p:max 2 . p:l1 p:has p:p1, p:p2 .
+p:l2 p:has p:p3, p:p4 .
 """
 )
 TABLE: Table = {column: [] for column in COLUMNS}

@@ -19,7 +19,8 @@ GRAPH = (
     HEAD
     + sensors(COLUMNS)
     + """
-p:m1 a p:Mill ; p:max 60 ; p:into p:v1 . p:m2 a p:Mill ; p:max 65.5 ; p:into p:v1 . p:m3 a p:Mill ; p:max 1 ; p:into p:v2 .
+p:m1 a p:Mill ; p:max 60 ; p:into p:v1 . p:m2 a p:Mill ; p:max 65.5 ; p:into p:v1 .
+p:m3 a p:Mill ; p:max 1 ; p:into p:v2 .
 p:v1 a p:Vessel ; p:cap 10 . p:v2 a p:Vessel ; p:cap 5 ."""
 )
 
@@ -43,7 +44,8 @@ def test_a_limit_is_a_comparison_like_that_of_a_rule(tmp_path: Path) -> None:
     (bank,) = pack.banks
     assert (
         bank.skeleton.model_dump_json()
-        == '{"kind":"compare","op":"le","left":{"kind":"slot","index":0,"role":"input"},"right":{"kind":"param","index":0},'
+        == '{"kind":"compare","op":"le","left":{"kind":"slot","index":0,"role":"input"},'
+        '"right":{"kind":"param","index":0},'
         '"tolerance":null,"scale":1}'
     )
     assert bank.params[:, 0].tolist() == [60.0, 65.5]

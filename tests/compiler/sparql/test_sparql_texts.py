@@ -18,7 +18,8 @@ GRAPH = (
     HEAD
     + sensors(COLUMNS)
     + """
-p:t fkg:datatype xsd:double . p:f fkg:datatype xsd:double . p:g fkg:category "A", "B", "over", "x" . p:h fkg:category "A", "B", "C" .
+p:t fkg:datatype xsd:double . p:f fkg:datatype xsd:double . p:g fkg:category "A", "B", "over", "x" .
+p:h fkg:category "A", "B", "C" .
 p:a1 a p:A ; p:lim 1 ; p:kind "A" . p:a2 a p:A ; p:lim 2.5 ; p:kind "x" . p:b1 a p:B ; p:lim 0 .
 p:good a p:Sort . p:bad a p:Sort .
 """

@@ -13,11 +13,17 @@ from sparql_cases import HEAD, PREFIX, sensors
 from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation_result import Compilation
 
-GRAPH = HEAD + sensors([("m1", "t"), ("m2", "t")]) + (
-    "p:m1 a p:Mill ; p:max 60 ; p:in p:a, p:b ; p:feeds p:m2, p:m3 . p:m2 a p:Mill ; p:max 65 ; p:in p:b ; p:feeds p:m1 ."
-    'p:K fkg:keyColumn "k" . p:k1 a p:K ; p:in p:a . p:k2 a p:K ; p:in p:c . p:k3 a p:K ; p:in p:c .'
-    'p:u a sosa:ObservableProperty ; fkg:column "u" .'
-)  # fmt: skip
+GRAPH = (
+    HEAD
+    + sensors([("m1", "t"), ("m2", "t")])
+    + (
+        "p:m1 a p:Mill ; p:max 60 ; p:in p:a, p:b ; p:feeds p:m2, p:m3 . "
+        "p:m2 a p:Mill ; p:max 65 ; p:in p:b ; p:feeds p:m1 ."
+        'p:K fkg:keyColumn "k" . p:k1 a p:K ; p:in p:a . '
+        "p:k2 a p:K ; p:in p:c . p:k3 a p:K ; p:in p:c ."
+        'p:u a sosa:ObservableProperty ; fkg:column "u" .'
+    )
+)
 
 
 def compile_queries(folder: Path, **queries: str) -> Compilation:

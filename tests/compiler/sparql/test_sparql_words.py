@@ -9,9 +9,12 @@ from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
 from fedkg_compiler.sparql.query_parameterisation import Reader
 
 PIECES = (
-    *("?m", "$x1", "?1", "p:torque", "p:a.b", "p:caf\u00e9", ":x", "p:", "a", "<http://e/#x>", "<=", "<", "?a<?b&&?c>5", "1.1", "-5", "5."),
-    *('"text"', "'it''s'", '"a\\"b"', '"x"@en', '"5"^^p:int', '"""long "one" """', "''", "# say p:x 5\n", "_:b1", "x5", "p:x-5", "p:x%20y"),
-    *("{", "}", "(", ")", ".", ";", ",", "^", "/", "*", "FILTER", "SELECT", "PREFIX q: <http://q/>", "\n", "!", "=", "2e3"),
+    *("?m", "$x1", "?1", "p:torque", "p:a.b", "p:caf\u00e9", ":x", "p:", "a", "<http://e/#x>"),
+    *("<=", "<", "?a<?b&&?c>5", "1.1", "-5", "5."),
+    *('"text"', "'it''s'", '"a\\"b"', '"x"@en', '"5"^^p:int', '"""long "one" """', "''"),
+    *("# say p:x 5\n", "_:b1", "x5", "p:x-5", "p:x%20y"),
+    *("{", "}", "(", ")", ".", ";", ",", "^", "/", "*", "FILTER", "SELECT"),
+    *("PREFIX q: <http://q/>", "\n", "!", "=", "2e3"),
 )  # fmt: skip
 HEADS = (
     "",

@@ -11,7 +11,8 @@ SHOP = """\
 @prefix : <https://example.org/shop#> .
 @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
-:Equip a owl:Class ; rdfs:label "equipment" ; rdfs:comment "Anything that plays a part in making something." .
+:Equip a owl:Class ; rdfs:label "equipment" ;
+    rdfs:comment "Anything that plays a part in making something." .
 """
 RULES = """\
 use isa95

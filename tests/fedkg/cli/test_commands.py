@@ -222,8 +222,8 @@ def test_ontology_show_of_a_term_and_report(
 ) -> None:
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path / "home"))
     owl = (
-        "Prefix(:=<http://x.org/a#>)\nOntology(<http://x.org/a>\nDeclaration(Class(:Mill))\nSubClassOf(:SmallMill"
-        " :Mill))"
+        "Prefix(:=<http://x.org/a#>)\nOntology(<http://x.org/a>\nDeclaration(Class(:Mill))\n"
+        "SubClassOf(:SmallMill :Mill))"
     )
     (tmp_path / "own.ofn").write_text(owl)
     (tmp_path / "mill.fkg").write_text(

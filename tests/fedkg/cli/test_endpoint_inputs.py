@@ -22,7 +22,8 @@ PLANT = """\
 @prefix sosa: <http://www.w3.org/ns/sosa/> .
 plant:torque a sosa:ObservableProperty .
 plant:M a plant:Mill ; plant:maxTorque 60 .
-plant:S sosa:observes plant:torque ; sosa:isHostedBy plant:M ; <https://w3id.org/fedkg/ns#column> "T" .
+plant:S sosa:observes plant:torque ; sosa:isHostedBy plant:M ;
+    <https://w3id.org/fedkg/ns#column> "T" .
 """
 COMMANDS = {
     "eval": (["eval", "rules.fkg", "GRAPH", "table.csv"], 0),

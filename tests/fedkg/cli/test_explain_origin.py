@@ -11,7 +11,9 @@ RULES = """use mason
 prefix plant: <https://example.org/plant#>
 prefix sosa: <http://www.w3.org/ns/sosa/>
 signal torque(?m) is plant:torque in N.m span 0 .. 100
-rule weak for ?m, ?limit where { ?m a plant:Mill ; plant:limitOf/plant:most ?limit . FILTER NOT EXISTS { ?m plant:retired ?r } }
+rule weak for ?m, ?limit
+  where { ?m a plant:Mill ; plant:limitOf/plant:most ?limit .
+    FILTER NOT EXISTS { ?m plant:retired ?r } }
   require torque(?m) <= ?limit
 rule every for ?m in class plant:Machine
   require torque(?m) >= 1 N.m

@@ -25,13 +25,16 @@ ex:PumpShape a sh:NodeShape ; sh:targetClass ex:Pump ;
     sh:lessThan ex:maxPressure ] ;
   sh:or ( [ sh:path ex:feeds ; sh:maxCount 0 ] [ sh:path ex:pressure ; sh:maxInclusive 4 ] ) ;
   sh:sparql [ sh:prefixes ex: ;
-    sh:select "SELECT $this ?value WHERE { $this ex:pressure ?value ; ex:feeds/ex:maxPressure ?most . FILTER(?value > ?most) }" ] .
-ex: sh:declare [ sh:prefix "ex" ; sh:namespace "https://example.org/plant#"^^<http://www.w3.org/2001/XMLSchema#anyURI> ] .
+    sh:select "SELECT $this ?value WHERE { \
+$this ex:pressure ?value ; ex:feeds/ex:maxPressure ?most . FILTER(?value > ?most) }" ] .
+ex: sh:declare [ sh:prefix "ex" ; \
+sh:namespace "https://example.org/plant#"^^<http://www.w3.org/2001/XMLSchema#anyURI> ] .
 ex:FedShape a sh:NodeShape ; sh:targetObjectsOf ex:feeds ;
   sh:property [ sh:path ( [ sh:inversePath ex:feeds ] ex:pressure ) ; sh:maxInclusive 7 ] .
 ex:FeedShape a sh:NodeShape ; sh:targetSubjectsOf ex:feeds ;
   sh:property [ sh:path [ sh:alternativePath ( ex:speed ex:pressure ) ] ; sh:minInclusive 1 ] ;
-  sh:property [ sh:path ( [ sh:inversePath sosa:isHostedBy ] sosa:hasSimpleResult ) ; sh:maxInclusive 3000 ] .
+  sh:property [ sh:path ( [ sh:inversePath sosa:isHostedBy ] sosa:hasSimpleResult ) ;
+      sh:maxInclusive 3000 ] .
 """
 RULES = """prefix ex: <https://example.org/plant#>
 signal pressure(?m) is ex:pressure in bar span 0 .. 20

@@ -21,7 +21,8 @@ ex:m1 a ex:Mill .
 SHAPES = """
 @prefix sh: <http://www.w3.org/ns/shacl#> .
 @prefix ex: <http://example.org/> .
-ex:S a sh:NodeShape ; sh:targetClass ex:Mill ; sh:property [ sh:path ex:torque ; sh:maxInclusive 5.0 ] .
+ex:S a sh:NodeShape ; sh:targetClass ex:Mill ;
+    sh:property [ sh:path ex:torque ; sh:maxInclusive 5.0 ] .
 """
 
 

@@ -48,7 +48,8 @@ def test_knowledge_sets_and_inferences_are_shown(
 
 TANKS = """@prefix plant: <https://example.org/plant#> .
 @prefix fkg: <https://w3id.org/fedkg/ns#> .
-plant:a plant:budget 3.5 ; fkg:client "linz" . plant:b plant:budget 4 ; fkg:client "graz" . plant:c plant:budget 2 ; fkg:client "wien" .
+plant:a plant:budget 3.5 ; fkg:client "linz" . plant:b plant:budget 4 ; fkg:client "graz" .
+plant:c plant:budget 2 ; fkg:client "wien" .
 plant:d plant:extra 2 ; fkg:client "linz" .
 """
 SETS = """use tanks
@@ -57,13 +58,16 @@ signal feed in MJ/kg span 0 .. 100
 output warmth in degC span 0 .. 100
 output heat in MJ/kg span 0 .. 100
 set each for ?client, ?r where { ?client plant:budget ?r } keep parameters in l1_ball(radius = ?r)
-set one for ?client, ?r where { ?client plant:extra ?r } keep parameters.head.weight in l2_ball(radius = ?r)
+set one for ?client, ?r where { ?client plant:extra ?r }
+  keep parameters.head.weight in l2_ball(radius = ?r)
 set near keep warmth in l2_ball(radius = 5 K, center = 40 degC)
 set given keep parameters in l1_ball(radius = job)
 set rising keep parameters in monotone()
 set half keep predictions in halfspace(1, -1.5, bound = 3)
-range knowledge warm of heat when feed > 3 allow 3 .. 20 MJ/kg when feed > 50 allow between 0.1 * feed and 30 MJ/kg otherwise allow any
-predict knowledge guess of heat when feed > 20 predict 12 MJ/kg - 0.1 * feed otherwise predict 3000 kJ/kg
+range knowledge warm of heat when feed > 3 allow 3 .. 20 MJ/kg
+  when feed > 50 allow between 0.1 * feed and 30 MJ/kg otherwise allow any
+predict knowledge guess of heat
+  when feed > 20 predict 12 MJ/kg - 0.1 * feed otherwise predict 3000 kJ/kg
 """
 
 

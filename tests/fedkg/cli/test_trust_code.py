@@ -87,7 +87,8 @@ def test_a_sweep_and_its_resume_refuse_code_without_consent(
             }
         ],
     }
-    plan["cells"][0]["job"]["data"] = {"set": "mnist"}  # type: ignore[index]  # a mapping as written above
+    # a mapping as written above
+    plan["cells"][0]["job"]["data"] = {"set": "mnist"}  # type: ignore[index]
     (tmp_path / "foreign").mkdir()
     RunFolder(tmp_path / "foreign").write_json("sweep.json", plan)
     done = fedkg("run", "--resume", tmp_path / "foreign")
@@ -137,14 +138,16 @@ def test_every_process_of_a_joint_training_asks_for_consent(job: Path) -> None:
             return ("job", document, b"")
 
     with pytest.raises(UsageError, match=REFUSED):
-        follow_rank_zero(Ranks())  # type: ignore[arg-type]  # what rank 0 says, without other processes
+        # what rank 0 says, without other processes
+        follow_rank_zero(Ranks())  # type: ignore[arg-type]
     assert not imported(job)
 
 
 def test_a_job_without_code_needs_no_consent(tmp_path: Path, fedkg: Command) -> None:
     place = tmp_path / "job.yaml"
     place.write_text(JOB.replace("{kind: module, path: 'net.py:Net'}", "softmax"))
-    assert list_imports(Job(model={"kind": "softmax"})) == ()  # type: ignore[arg-type]  # pydantic reads it
+    # pydantic reads it
+    assert list_imports(Job(model={"kind": "softmax"})) == ()  # type: ignore[arg-type]
     place.write_text(JOB.replace("model: {kind: module, path: 'net.py:Net'}\n", ""))
     assert "imports no code" in fedkg("inspect", place).out
     assert fedkg("inspect", place, "--json").json["imports"] == []

@@ -189,7 +189,8 @@ def test_penalties_apart_are_differentiated_twice(name: str, form: str) -> None:
     for loops in (True, False):
         with computed_by(loops):
             answers = y.clone().requires_grad_()
-            apart = module_of(name)(x, answers, form=form).penalty_apart(weight)  # type: ignore[arg-type]
+            report = module_of(name)(x, answers, form=form)  # type: ignore[arg-type]
+            apart = report.penalty_apart(weight)
             (slope,) = torch.autograd.grad(apart.square().sum(), answers, create_graph=True)
             found.append((slope.detach(), *torch.autograd.grad(slope.square().sum(), answers)))
     torch.testing.assert_close(found[0], found[1], rtol=1e-10, atol=1e-13)
@@ -225,7 +226,8 @@ def test_what_is_not_exact_is_left_to_the_engine(semantics: str) -> None:
     found = []
     for loops in (True, False):
         with computed_by(loops):
-            found.append(module_of("always")(x, y, semantics=semantics).penalty)  # type: ignore[arg-type]
+            report = module_of("always")(x, y, semantics=semantics)  # type: ignore[arg-type]
+            found.append(report.penalty)
     assert torch.equal(*found)
 
 

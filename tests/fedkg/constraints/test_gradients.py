@@ -105,8 +105,10 @@ def test_a_row_at_the_edge_of_a_domain_leaves_the_others_alone(
 
 
 def test_ties_share_the_gradient_evenly() -> None:
-    limit = lambda i: Compare(op="le", left=Slot(index=i, role="output"), right=LIMIT, scale=1)  # noqa: E731
-    pack = pack_of([bank_of(And(args=(limit(0), limit(1), limit(2))), [0.0, 2.0], [4, 5, 5])])
+    limits = [
+        Compare(op="le", left=Slot(index=i, role="output"), right=LIMIT, scale=1) for i in range(3)
+    ]
+    pack = pack_of([bank_of(And(args=tuple(limits)), [0.0, 2.0], [4, 5, 5])])
     y = torch.full((4, 1, 5), 3.0, dtype=torch.float64, requires_grad=True)
     report_of(pack, np.zeros((1, 9)), y).penalty.backward()
     assert y.grad is not None

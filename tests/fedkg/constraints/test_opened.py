@@ -115,8 +115,13 @@ def test_a_compiler_sees_through_rules(end: str, call: dict[str, Any]) -> None:
         ]
         for found, wanted in zip(planes, expected, strict=True):
             assert torch.equal(found, wanted)
-        slopes = [torch.autograd.grad(one + two.nan_to_num(0, 0, 0).sum(), leaf) for one, two, leaf in (
-            (penalty, whole, ours), (report.penalty, report.robustness, theirs))]  # fmt: skip
+        slopes = [
+            torch.autograd.grad(one + two.nan_to_num(0, 0, 0).sum(), leaf)
+            for one, two, leaf in (
+                (penalty, whole, ours),
+                (report.penalty, report.robustness, theirs),
+            )
+        ]
         torch.testing.assert_close(slopes[0][0], slopes[1][0])
     assert seen
     assert not any("fedkg" in str(target) for target in seen), (

@@ -28,7 +28,8 @@ plant:pressure a sosa:ObservableProperty ; fkg:column "p [bar]" ; qudt:hasUnit u
 
 SHAPE = """@prefix sh: <http://www.w3.org/ns/shacl#> .
 @prefix plant: <https://example.org/plant#> .
-plant:H a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:pressure ; sh:maxInclusive 9 ] .
+plant:H a sh:NodeShape ; sh:targetClass plant:Pump ;
+    sh:property [ sh:path plant:pressure ; sh:maxInclusive 9 ] .
 """
 
 PUMPS, PRESSURES = ["P1", "P1", "P2", "P2", "P3"], [5.0, 9.5, 8.0, 9.5, 12.0]

@@ -90,7 +90,8 @@ def test_rules_about_rows(
         strict=True,
     ):
         same(found, expected, elsewhere)
-    here, far = module(x, runs, **call), there(x.to(elsewhere), runs.to(elsewhere), **call)  # type: ignore[arg-type]
+    here = module(x, runs, **call)  # type: ignore[arg-type]
+    far = there(x.to(elsewhere), runs.to(elsewhere), **call)  # type: ignore[arg-type]
     for name in ("robustness", "satisfied", "violated", "unknown", "fired"):
         same(getattr(far, name), getattr(here, name), elsewhere)
 

@@ -54,7 +54,8 @@ def sets(
 
 
 @given(
-    st.data(), st.integers(1, 150), st.sampled_from([1, 1, 2, 5]), st.integers(0, 9), st.sampled_from([torch.float32, torch.float64]),
+    st.data(), st.integers(1, 150), st.sampled_from([1, 1, 2, 5]), st.integers(0, 9),
+    st.sampled_from([torch.float32, torch.float64]),
     st.integers(0, 999), st.sampled_from([1, 3, bit_programs.RUNGS]),
     st.sampled_from([1, bit_kernels.NEAR]), st.sampled_from([1, bit_kernels.LEAST]),
 )  # fmt: skip

@@ -63,7 +63,8 @@ def tied(seed: int, steps: int, unknown: float = 0.0) -> tuple[Tensor, Tensor]:
 def test_an_until_has_the_slopes_of_the_engine(
     op: str, window: str, seed: int, closed: bool, negated: bool, end: str
 ) -> None:
-    formula: Formula = Until(op=op, low=2, high=3, left=LEFT, right=RIGHT, closed=closed)  # type: ignore[arg-type]
+    between = {"left": LEFT, "right": RIGHT, "closed": closed}
+    formula: Formula = Until(op=op, low=2, high=3, **between)  # type: ignore[arg-type]
     module = module_for(Not(arg=formula) if negated else formula, [0.0, 1.0, *WINDOWS[window]], end)
     agree(module, *tied(seed, 14, 0.1 * (seed % 2)))
 
@@ -113,7 +114,8 @@ def test_the_first_of_equals_decides(loops: bool) -> None:
         none,
         [0.0, 1.0, 0.0],
     ]
-    ever, always = (Temporal(op=op, low=2, high=3, arg=LEFT) for op in ("eventually", "always"))  # type: ignore[arg-type]
+    ever = Temporal(op="eventually", low=2, high=3, arg=LEFT)
+    always = Temporal(op="always", low=2, high=3, arg=LEFT)
     once = Temporal(op="once", low=2, high=3, arg=LEFT)
     assert at_first_step(ever, [0, 1, 1], none, loops=loops)[0] == [0.0, 1.0, 0.0]
     assert at_first_step(always, [2, 1, 1], none, loops=loops)[0] == [0.0, 1.0, 0.0]

@@ -69,7 +69,8 @@ def test_parts_that_there_are_not_are_rejected() -> None:
 def test_a_model_in_place_of_its_answers_is_told_to_be_called() -> None:
     rules, batch = module(), torch.ones(2, 1)
     with pytest.raises(LayoutError) as caught:
-        rules.project(x=batch, y=torch.nn.Linear(1, 1))  # type: ignore[arg-type]  # that is what is tested
+        # that is what is tested
+        rules.project(x=batch, y=torch.nn.Linear(1, 1))  # type: ignore[arg-type]
     assert caught.value.help == "y=model(x): its answers, not the model"
     with pytest.raises(LayoutError) as caught:
         rules(x=batch, y=lambda x: (x, x))

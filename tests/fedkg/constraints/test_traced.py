@@ -102,7 +102,8 @@ def test_many_models_copies_and_mistakes_inside_of_a_graph() -> None:
         rtol=1e-6,
         atol=0.0,
     )  # type: ignore[operator]
-    assert torch.equal(compiled(lambda own: other(x, own).penalty)(y), other(x, y).penalty)  # type: ignore[operator]
+    penalty = compiled(lambda own: other(x, own).penalty)(y)  # type: ignore[operator]
+    assert torch.equal(penalty, other(x, y).penalty)
     with pytest.raises(LayoutError, match="does not fit its layout"):
         compiled(lambda own: other(x, own).penalty)(y[..., :4])  # type: ignore[operator]
 

@@ -433,7 +433,8 @@ def test_without_a_step_nothing_lasts(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "FKG250" in done.err
 
 
-WRITTEN = """rule a require mean of (p + 1 bar) over last 10 min <= 5 bar and p > 2 bar for at least 10 min
+WRITTEN = """rule a require mean of (p + 1 bar) over last 10 min <= 5 bar
+  and p > 2 bar for at least 10 min
 rule b require if pump becomes on then (p > 5 bar or p < 1 bar) becomes true
 rule c require (if p > 5 bar then pump is on) for at least 2 h
 rule d require starts of (p > 5 bar for at least 15 min) since (pump becomes on) <= 3

@@ -177,9 +177,10 @@ def test_the_penalty_beside_a_loss() -> None:
         params["layers.0.weight"].grad, slope["layers.0.weight"], rtol=0, atol=1e-12
     )
     ends = []
+    how = Settings(rounds=3, local_epochs=1, batch=8, learning_rate=0.05)
     for executor in ("stacked", "sequential"):
-        how = Settings(rounds=3, local_epochs=1, batch=8, learning_rate=0.05, executor=executor)  # type: ignore[arg-type]
-        *_, (state, _) = train(problem, fedavg().with_terms(term), how)
+        own = replace(how, executor=executor)  # type: ignore[arg-type]
+        *_, (state, _) = train(problem, fedavg().with_terms(term), own)
         ends.append(state.models)
     assert largest_difference(*ends) < 1e-12
     *_, (plain, _) = train(problem, fedavg(), replace(how, executor="stacked"))

@@ -114,9 +114,17 @@ def test_the_derivative_by_the_output_is_that_of_finite_differences_and_padding_
 
     def step(output: torch.Tensor) -> Step:
         return Step(
-            model=model, loss=CrossEntropy(), params=params, x=x, y=x[..., 0, 0], share=share, noise=None,
-            clients=torch.arange(2), start=params, output=output,
-        )  # fmt: skip
+            model=model,
+            loss=CrossEntropy(),
+            params=params,
+            x=x,
+            y=x[..., 0, 0],
+            share=share,
+            noise=None,
+            clients=torch.arange(2),
+            start=params,
+            output=output,
+        )
 
     penalty = ForecastPenalty(rules=rules, weight=2.0)
     value, slope = penalty.by_output(step(output))

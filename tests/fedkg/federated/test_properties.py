@@ -34,7 +34,8 @@ LIBRARY = """
 timeline step 1 h ends clip
 signal x in % span -100 .. 200
 signal y in % span -100 .. 200
-use rules templates.operational_range, templates.until, templates.temporal_implication, templates.extremes, templates.intra_task
+use rules templates.operational_range, templates.until, templates.temporal_implication
+use rules templates.extremes, templates.intra_task
 use rules templates.nested_intra_task, templates.multiple_eventualities, templates.existence
 infer t1 per client find ?low, ?high in operational_range(x, ?low, ?high, 0, 2)
 infer t2 per client find ?low, ?high in existence(x, ?low, ?high, 0, 2)
@@ -363,7 +364,8 @@ def test_the_teacher_under_both_ways_of_derivation() -> None:
     how = Settings(rounds=3, local_epochs=2, batch=16, learning_rate=0.02)
     ends = []
     for executor in ("stacked", "sequential"):
-        *_, (state, _) = train(TASK, algorithm, replace(how, executor=executor))  # type: ignore[arg-type]
+        own = replace(how, executor=executor)  # type: ignore[arg-type]
+        *_, (state, _) = train(TASK, algorithm, own)
         ends.append(state.models)
     assert largest_difference(*ends) < 1e-12
     *_, (plain, _) = train(TASK, fedavg(), replace(how, executor="stacked"))

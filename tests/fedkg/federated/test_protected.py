@@ -215,7 +215,8 @@ def test_the_ledger_counts_the_sums_that_were_released() -> None:
         ledgers(algorithm.budget, done[-1][0], problem.clients.names), SIZES, strict=True
     ):
         [entry] = own.entries
-        assert entry.releases == seen[own.unit.removeprefix("a row of ")]  # type: ignore[union-attr]
+        site = own.unit.removeprefix("a row of ")
+        assert entry.releases == seen[site]  # type: ignore[union-attr]
         assert entry.rate == min(1.0, 8 / size)  # type: ignore[union-attr]
 
 
@@ -223,7 +224,8 @@ def test_the_ledger_counts_the_sums_that_were_released() -> None:
 @pytest.mark.parametrize("unit", ["example", "client"])
 def test_a_spent_budget_ends_the_training_before_it_is_exceeded(unit: str, accountant: str) -> None:
     own = replace(SETTINGS, rounds=6)
-    base = Protection(unit=unit, clip=1.0, delta=1e-2, noise=2.0, accountant=accountant)  # type: ignore[arg-type]
+    kind = {"unit": unit, "accountant": accountant}
+    base = Protection(clip=1.0, delta=1e-2, noise=2.0, **kind)  # type: ignore[arg-type]
     free = protected(fedavg(), base, SIZES, own)
     assert free.budget is not None
     plan = planned(free.budget, free.sampling, own, len(SIZES))

@@ -82,7 +82,8 @@ with joined() as ranks:
 
 ALL = """
     for name in CONTRACTS:
-        *_, (state, _) = train(task(), made(name), settings_for(name, executor="stacked", chunk=2), ranks=ranks)
+        how = settings_for(name, executor="stacked", chunk=2)
+        *_, (state, _) = train(task(), made(name), how, ranks=ranks)
         save_file(to_tensors(state)[0], "%s-%d" % (name, ranks.rank))
 """
 FAILING = """

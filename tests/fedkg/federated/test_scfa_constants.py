@@ -218,4 +218,5 @@ def test_nothing_is_certified_of_what_no_theorem_speaks_of(
     seen = promised(work, begun, state)
     assert seen is not None
     assert all(math.isnan(number) for number in (seen.upper, seen.bound, seen.lower))
-    assert growing or not math.isnan(promised(replace(work, settings=whole), begun, state).bound)  # type: ignore[union-attr]
+    known = promised(replace(work, settings=whole), begun, state)
+    assert growing or not math.isnan(known.bound)  # type: ignore[union-attr]

@@ -14,8 +14,10 @@ RULES = """
 signal torque  in N.m span 0 .. 80 column "Torque [Nm]"
 signal variant column "Type"
 output failure in probability span 0 .. 1 column "Machine failure"
-rule strained "A strained machine raises an alarm." require if variant is "M" and torque > 40 N.m then failure >= 0.6
-rule eased    "Another is not."             require if variant is "L" and torque > 40 N.m then failure < 0.4
+rule strained "A strained machine raises an alarm."
+  require if variant is "M" and torque > 40 N.m then failure >= 0.6
+rule eased "Another is not."
+  require if variant is "L" and torque > 40 N.m then failure < 0.4
 rule no_safer kind physical require failure never falls as torque rises
 """
 

@@ -117,7 +117,8 @@ def test_one_data_set_of_all_sites_equals_the_plain_table(tables, tmp_path):
         'signal torque in N.m column "Torque [Nm]"\n'
         'signal wear in min column "Tool wear [min]"\n'
         'output failure in probability span 0 .. 1 column "Machine failure"\n'
-        "rule strong require torque <= 70 N.m\nrule worn require if wear > 240 min then failure >= 0.5\n"
+        "rule strong require torque <= 70 N.m\n"
+        "rule worn require if wear > 240 min then failure >= 0.5\n"
     )
     text = [path.read_text().split("\n") for path in tables.values()]
     whole = [f"{text[0][0]},site"]

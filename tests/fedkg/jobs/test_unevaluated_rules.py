@@ -110,7 +110,10 @@ def test_hard_temporal_rules_score_sites_on_consecutive_windows(tmp_path, capsys
     """As on rows: in every round on the server's windows, at the end on those of the test."""
     place = job(tmp_path, TEMPORAL + "rule reads require if temp > 500 degC then fault >= 0\n")
     text = place.read_text()
-    window = f"data: {{set: table, path: north.csv, split: iid, hold_out: {hold_out}, window: {{history: 3}}}}\n"
+    window = (
+        f"data: {{set: table, path: north.csv, split: iid, hold_out: {hold_out},"
+        " window: {history: 3}}\n"
+    )
     start = text.index("data: ")
     place.write_text(
         text.replace(text[start : text.index("\n", start) + 1], window).replace(

@@ -22,7 +22,8 @@ from fedkg.report.trial_groups import scenarios
 RunFolder = Callable[..., Path]
 
 SITES = """\
-trial,client,samples,test_rows,positives,f1,precision,recall,accuracy,rmse,mse,loss,violation,violated,evaluations
+trial,client,samples,test_rows,positives,f1,precision,recall,accuracy,rmse,mse,loss,\
+violation,violated,evaluations
 fedavg-1-0-sound,graz,300,60,5,0.5,0.5,0.5,,,,0.1,0.2,12,60
 fedavg-1-0-sound,linz,500,100,0,,,,,,,0.1,0.1,10,100
 fedavg-1-1-sound,graz,300,60,5,0.7,0.5,0.5,,,,0.1,0.4,24,60

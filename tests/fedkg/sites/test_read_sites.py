@@ -101,7 +101,8 @@ def test_the_unit_in_a_header_counts_where_no_unit_is_stated(
 ) -> None:
     read_table_ = read(
         tmp_path,
-        'sites: {a: {url: a.csv, tableSchema: {columns: [{name: pressure, titles: "P [bar(ü)]"}]}}}',
+        "sites: {a: {url: a.csv, tableSchema: {columns: "
+        '[{name: pressure, titles: "P [bar(ü)]"}]}}}',
         contract,
         a="P [bar(ü)],x\n1,2\n",
     )

@@ -12,8 +12,10 @@ from fedkg_compiler.ontology.alignment.suggest import Proposal
 from fedkg_compiler.ontology.standard_vocabularies import FKG, SKOS, XSD
 
 _HEAD = """\
-# Proposed mappings from {first} to {second}. None of them is asserted: where you agree, write "accepted" for "proposed", and change the
-# predicate if another fits better; where you do not, write "rejected". Then load this file as a graph of your rules.
+# Proposed mappings from {first} to {second}. None of them is asserted: where you agree, \
+write "accepted" for "proposed", and change the
+# predicate if another fits better; where you do not, write "rejected". \
+Then load this file as a graph of your rules.
 
 """
 

@@ -12,9 +12,10 @@ _OWNED = re.compile(r"(?<=[A-Za-z])['\u2019]s\b")
 _STOP = frozenset(
     re.findall(
         r"\w+",
-        """a an and are as at be by for from has have in into is it its leads no not of on one or out over such than that the their them
-        there they this to under what when where which while who whole with within without gives some same other more most mostly thing
-        things each any all kind two up""",
+        """a an and are as at be by for from has have in into is it its leads no not of on one or
+        out over such than that the their them there they this to under what when where which while
+        who whole with within without gives some same other more most mostly thing things each any
+        all kind two up""",
     )
 )
 _LONG = {

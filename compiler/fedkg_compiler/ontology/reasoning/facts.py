@@ -1,8 +1,9 @@
 """Everything that is known, in numbers: for each property the pairs it joins, with equal nodes
 under one number.
 
-Letters: P pairs, n nodes. A pair is ``left * SPAN + right`` as in `fedkg_compiler.ontology.binary_relations`;
-nodes that come later change no number, so that a closure can be taken up where another one ended.
+Letters: P pairs, n nodes. A pair is ``left * SPAN + right`` as in
+`fedkg_compiler.ontology.binary_relations`; nodes that come later change no number, so that a
+closure can be taken up where another one ended.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ from fedkg_compiler.ontology.spans import FILE_READ_ON
 from fedkg_compiler.ontology.standard_vocabularies import STANDARD_PREFIXES
 
 _TOKEN = re.compile(
-    r"""(?P<space>[\s,]+|\#[^\n]*)|(?P<iri><[^<>\n]*>)|(?P<text>"[^"\\]*(?:\\.[^"\\]*)*")|(?P<language>@[A-Za-z0-9-]+)|(?P<typed>\^\^)
+    r"""(?P<space>[\s,]+|\#[^\n]*)|(?P<iri><[^<>\n]*>)|(?P<text>"[^"\\]*(?:\\.[^"\\]*)*")
+    |(?P<language>@[A-Za-z0-9-]+)|(?P<typed>\^\^)
     |(?P<open>\()|(?P<close>\))|(?P<is>=)|(?P<word>[^\s()<>"=@^\#,][^\s()<>"=@^,]*)|(?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )

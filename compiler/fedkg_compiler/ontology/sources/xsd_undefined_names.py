@@ -13,10 +13,12 @@ from fedkg_compiler.ontology.sources.xml_schema_names import Key, Names
 from fedkg_compiler.ontology.sources.xsd_files import XSD_NAMESPACE, Element, Schema
 from fedkg_compiler.ontology.spans import point, report
 
-_WORDS = """anyType anySimpleType anyAtomicType string boolean decimal float double duration dateTime time date gYearMonth gYear gMonthDay
-gDay gMonth hexBinary base64Binary anyURI QName NOTATION normalizedString token language NMTOKEN NMTOKENS Name NCName ID IDREF IDREFS ENTITY
-ENTITIES integer nonPositiveInteger negativeInteger long int short byte nonNegativeInteger unsignedLong unsignedInt unsignedShort
-unsignedByte positiveInteger yearMonthDuration dayTimeDuration dateTimeStamp error"""
+_WORDS = """anyType anySimpleType anyAtomicType string boolean decimal float double duration
+dateTime time date gYearMonth gYear gMonthDay gDay gMonth hexBinary base64Binary anyURI QName
+NOTATION normalizedString token language NMTOKEN NMTOKENS Name NCName ID IDREF IDREFS ENTITY
+ENTITIES integer nonPositiveInteger negativeInteger long int short byte nonNegativeInteger
+unsignedLong unsignedInt unsignedShort unsignedByte positiveInteger yearMonthDuration
+dayTimeDuration dateTimeStamp error"""
 _BUILT_IN = frozenset(_WORDS.split())
 """The types of XSD itself (W3C XSD 1.0 part 2, section 3; 1.1, section 3.3 and 3.4)."""
 _TYPES = ("type", "base", "itemType", "memberTypes")

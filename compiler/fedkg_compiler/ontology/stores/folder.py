@@ -2,8 +2,8 @@
 them, ready to be asked.
 
 ``fedkg-store.json``   the contents: parts, files, prefixes, imports and checksum; replaced last.
-``parts/SHA256.nt``    one file as sorted canonical N-Triples (`graph_checksum`), named by its checksum;
-                       never changed.
+``parts/SHA256.nt``    one file as sorted canonical N-Triples (`graph_checksum`), named by its
+                       checksum; never changed.
 ``loading.json``       exists while files are loaded; without a running loader, the load was
                        interrupted.
 ``lock``               held by the one who loads.

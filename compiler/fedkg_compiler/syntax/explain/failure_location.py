@@ -13,7 +13,9 @@ from fedkg_compiler.syntax.parse_tree_nodes import Token
 from fedkg_compiler.syntax.split import Chunk
 
 _PIECE = re.compile(
-    r"`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"|[?$]\w+|<[^<>\"{}|^`\\\s]*>|[^\W\d][\w-]*:[\w.-]*\w|[^\W\d]\w*|[0-9]+(?:[.,][0-9]+)*\w*"
+    r"`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"|[?$]\w+"
+    r"|<[^<>\"{}|^`\\\s]*>|[^\W\d][\w-]*:[\w.-]*\w|[^\W\d]\w*"
+    r"|[0-9]+(?:[.,][0-9]+)*\w*"
     r"|=[<>=]|<[>=]|[!:<>]=|->|=>|&&|\|\||\*\*|//|\+/-|\.\.+|\S"
 )
 _SEPARATORS = re.compile(r"\s*(?:->|[,;/|]|\s)\s*")

@@ -13,8 +13,10 @@ from fedkg_compiler.syntax.keywords import STATEMENT_WORDS
 from fedkg_compiler.syntax.split import Chunk
 
 _INDENTED = re.compile(
-    r"^[ \t\u00a0]+(?:(rule|signal|output|label|template|infer|set|cause)\s+[`\w]|(range|predict)\s+knowledge\b|(example)\s+of\b"
-    r"|(rows)\s+are\b|(prefix)\s+\w+\s*:|(timeline)\s+(?:step|time|trace)\b|(use)\s+\w|(shapes|queries)\s+\")",
+    r"^[ \t\u00a0]+(?:(rule|signal|output|label|template|infer|set|cause)\s+[`\w]"
+    r"|(range|predict)\s+knowledge\b|(example)\s+of\b"
+    r"|(rows)\s+are\b|(prefix)\s+\w+\s*:|(timeline)\s+(?:step|time|trace)\b"
+    r"|(use)\s+\w|(shapes|queries)\s+\")",
     re.MULTILINE,
 )
 _FIRST = re.compile(r"(?:\s|#[^\n]*)*")

@@ -12,7 +12,8 @@ from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFai
 from fedkg_compiler.syntax.explain.misplaced_words import OVER_TIME
 
 _LASTING = re.compile(
-    r"(?:for|during|over|throughout)\s+(?:(?:at\s+(?:least|most)|the\s+(?:last|next))\s+)?(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)"
+    r"(?:for|during|over|throughout)\s+(?:(?:at\s+(?:least|most)|the\s+(?:last|next))\s+)?"
+    r"(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)"
 )
 _BEHIND = re.compile(
     r"(?P<word>after|before|at\s+(?:least|most))\s+(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)"

@@ -9,17 +9,26 @@ from fedkg.units import Unit, parse_unit
 from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 from fedkg_compiler.syntax.parse_tree_nodes import Token
 
-_VERBS = r"(?:(?:must|should|shall|will|may|can|do|does|has\s+to|is|be|stays?|remains?|lies?|keeps?|equals?)\s+)*"
+_VERBS = (
+    r"(?:(?:must|should|shall|will|may|can|do|does|has\s+to"
+    r"|is|be|stays?|remains?|lies?|keeps?|equals?)\s+)*"
+)
 _NEVER = r"(?P<never>(?:not|never|cannot|no)\s+)?(?:(?:be|stay|lie)\s+)?"
 _MORE, _LESS = r"(?:greater|bigger|larger|higher|more)", r"(?:less|smaller|lower|fewer)"
 _OPERATORS = (
     (
-        rf"(?:{_MORE}(?:\s+than)?|above|over)\s+or\s+equal(?:\s+(?:to|than))?|equal\s+(?:to\s+)?or\s+{_MORE}\s+than|at\s+least",
+        (
+            rf"(?:{_MORE}(?:\s+than)?|above|over)\s+or\s+equal(?:\s+(?:to|than))?"
+            rf"|equal\s+(?:to\s+)?or\s+{_MORE}\s+than|at\s+least"
+        ),
         ">=",
         "<",
     ),
     (
-        rf"(?:{_LESS}(?:\s+than)?|below|under)\s+or\s+equal(?:\s+(?:to|than))?|equal\s+(?:to\s+)?or\s+{_LESS}\s+than|at\s+most|up\s+to",
+        (
+            rf"(?:{_LESS}(?:\s+than)?|below|under)\s+or\s+equal(?:\s+(?:to|than))?"
+            rf"|equal\s+(?:to\s+)?or\s+{_LESS}\s+than|at\s+most|up\s+to"
+        ),
         "<=",
         ">",
     ),
@@ -40,7 +49,8 @@ _NUMBER, _UNIT = (
 )
 _LOW = rf"(?P<low>{_NUMBER})\s*(?P<first>{_UNIT})?"
 _RANGE = re.compile(
-    rf"{_VERBS}{_NEVER}(?P<word>between|from|inside|within|in|is|===?|==?|)\s*(?:the\s+range\s+|range\s+)?(?P<bracket>[\[(]?)\s*{_LOW}"
+    rf"{_VERBS}{_NEVER}(?P<word>between|from|inside|within|in|is|===?|==?|)"
+    rf"\s*(?:the\s+range\s+|range\s+)?(?P<bracket>[\[(]?)\s*{_LOW}"
     rf"\s*(?P<join>and\b|to\b|bis\b|\.\.+|…|–|—|-|,|;)"
     rf"\s*(?P<high>{_NUMBER})(?:\s*(?P<closed>[\])\[]))?(?:["
     rf" \t]*(?P<second>{_UNIT}))?(?:\s*(?P<closing>[\])\[]))?"

@@ -36,7 +36,8 @@ _FORMULA, _CHAIN, _HELD, _ATOM = range(4)
 _GOES_ON = re.compile(r"[-+*/^<>=!≤≥≠]|(?:is|in|never|of|not\s+in)\b")
 # after `within` and its length, one of these would belong to the whole condition
 _COMES_AFTER = re.compile(
-    r"(?:allow|and|becomes|ends|for|is|never|only|or|otherwise|over|predict|since|step|then|time|trace|until|when|within)\b"
+    r"(?:allow|and|becomes|ends|for|is|never|only|or|otherwise|over|predict|since|step|"
+    r"then|time|trace|until|when|within)\b"
 )
 _LETTER = re.compile(r"[^\W\d_]|[°%‰€℃]")
 

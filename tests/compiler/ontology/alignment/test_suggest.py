@@ -30,8 +30,10 @@ HEAD = """@prefix : <https://example.org/shop#> .
 SHOP = (
     HEAD
     + """
-:Equip a owl:Class ; rdfs:label "equipment" ; rdfs:comment "Anything at any level that plays a part in making something." .
-:EquipProp a owl:Class ; rdfs:comment "A named characteristic of one piece of equipment with its value." .
+:Equip a owl:Class ; rdfs:label "equipment" ;
+    rdfs:comment "Anything at any level that plays a part in making something." .
+:EquipProp a owl:Class ;
+    rdfs:comment "A named characteristic of one piece of equipment with its value." .
 :RobotWorkCell a owl:Class ; rdfs:subClassOf :Equip .
 :hasEquipProp a owl:ObjectProperty ; rdfs:domain :Equip ; rdfs:range :EquipProp .
 :Quux a owl:Class .

@@ -18,7 +18,9 @@ TEXT = """@prefix : <http://example.org/> . @prefix owl: <http://www.w3.org/2002
 :Device a owl:Class . :Motor a owl:Class . :ElectricMotor a owl:Class ; rdfs:subClassOf :Motor .
 :Pump a owl:Class ; owl:equivalentClass [ a owl:Class ; owl:intersectionOf ( :Device
     [ a owl:Restriction ; owl:onProperty :hasPart ; owl:someValuesFrom :Motor ] ) ] .
-:ElectricPump a owl:Class ; rdfs:subClassOf :Device , [ a owl:Restriction ; owl:onProperty :hasPart ; owl:someValuesFrom :ElectricMotor ] .
+:ElectricPump a owl:Class ;
+    rdfs:subClassOf :Device ,
+        [ a owl:Restriction ; owl:onProperty :hasPart ; owl:someValuesFrom :ElectricMotor ] .
 :Nonsense a owl:Class ; rdfs:subClassOf :Device , :Motor . :Device owl:disjointWith :Motor .
 :p1 a :ElectricPump .
 """

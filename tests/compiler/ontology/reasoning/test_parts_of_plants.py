@@ -28,9 +28,12 @@ plant:graz plant:gridLimit [ a qudt:QuantityValue ; qudt:numericValue 40 ; qudt:
 plant:allows owl:propertyChainAxiom ( isa95:isPartOf plant:gridLimit ) .
 
 plant:power a sosa:ObservableProperty ; qudt:hasUnit unit:KiloW .
-plant:M1-power a sosa:Sensor ; sosa:observes plant:power ; sosa:isHostedBy plant:M1 ; fkg:column "P1" .
-plant:M2-power a sosa:Sensor ; sosa:observes plant:power ; sosa:isHostedBy plant:M2 ; fkg:column "P2" .
-plant:M3-power a sosa:Sensor ; sosa:observes plant:power ; sosa:isHostedBy plant:M3 ; fkg:column "P3" .
+plant:M1-power a sosa:Sensor ; sosa:observes plant:power ; sosa:isHostedBy plant:M1 ;
+    fkg:column "P1" .
+plant:M2-power a sosa:Sensor ; sosa:observes plant:power ; sosa:isHostedBy plant:M2 ;
+    fkg:column "P2" .
+plant:M3-power a sosa:Sensor ; sosa:observes plant:power ; sosa:isHostedBy plant:M3 ;
+    fkg:column "P3" .
 """
 HEAD = """use isa95
 prefix plant: <https://example.org/plant#>

@@ -68,8 +68,10 @@ def test_what_does_not_follow_has_no_reason() -> None:
 
 
 def test_a_chain_over_a_transitive_part_of_is_explained_step_by_step() -> None:
-    text = """:locatedIn owl:propertyChainAxiom ( :partOf :standsIn ) . :partOf a owl:TransitiveProperty ; owl:inverseOf :hasPart .
-    :line :hasPart :cell . :cell :hasPart :mill . :line :standsIn :hall . :mill :partOf :elsewhere ."""
+    text = """:locatedIn owl:propertyChainAxiom ( :partOf :standsIn ) .
+    :partOf a owl:TransitiveProperty ; owl:inverseOf :hasPart .
+    :line :hasPart :cell . :cell :hasPart :mill . :line :standsIn :hall .
+    :mill :partOf :elsewhere ."""
     step = why(text, "mill", "locatedIn", named("hall"))
     assert step is not None
     assert rules_of(step) == {"prp-spo2", "prp-trp", "prp-inv1"} or rules_of(step) == {
@@ -87,7 +89,8 @@ def test_a_chain_over_a_transitive_part_of_is_explained_step_by_step() -> None:
 
 def test_one_thing_under_two_names_is_told_by_its_key() -> None:
     text = """:Machine owl:hasKey ( :serial :maker ) . :a a :Machine ; :serial "7" ; :maker :acme .
-    :b a :Machine ; :serial "7" ; :maker :acme ; :colour "red" . :c a :Machine ; :serial "7" ; :maker :other ."""
+    :b a :Machine ; :serial "7" ; :maker :acme ; :colour "red" .
+    :c a :Machine ; :serial "7" ; :maker :other ."""
     step = why(text, "a", "colour", ox.Literal("red"))
     assert step is not None
     assert rules_of(step) == {"eq-rep-s", "prp-key"}

@@ -60,8 +60,10 @@ def unit(
 ) -> str:
     return (
         "    "
-        "<Value><uax:ExtensionObject><uax:TypeId><uax:Identifier>i=888</uax:Identifier></uax:TypeId><uax:Body>"
-        f"<uax:EUInformation><uax:NamespaceUri>{space}</uax:NamespaceUri><uax:UnitId>{unit_id}</uax:UnitId>"
+        "<Value><uax:ExtensionObject>"
+        "<uax:TypeId><uax:Identifier>i=888</uax:Identifier></uax:TypeId><uax:Body>"
+        f"<uax:EUInformation><uax:NamespaceUri>{space}</uax:NamespaceUri>"
+        f"<uax:UnitId>{unit_id}</uax:UnitId>"
         f"<uax:DisplayName><uax:Locale>en</uax:Locale><uax:Text>{text}</uax:Text></uax:DisplayName>"
         "<uax:Description><uax:Text>long form</uax:Text></uax:Description></uax:EUInformation>"
         "</uax:Body></uax:ExtensionObject></Value>\n"
@@ -121,8 +123,8 @@ TYPE_SET = (
     + "</UANodeSet>\n"
 )
 HEAD = (
-    ROOT
-    + "  <NamespaceUris><Uri>https://example.org/bottling</Uri><Uri>https://example.org/machines</Uri></NamespaceUris>\n"
+    ROOT + "  <NamespaceUris><Uri>https://example.org/bottling</Uri>"
+    "<Uri>https://example.org/machines</Uri></NamespaceUris>\n"
     + '  <Models><Model ModelUri="https://example.org/bottling" Version="1.0">'
     + '<RequiredModel ModelUri="https://example.org/machines"/></Model></Models>\n'
     + ALIASES
@@ -344,9 +346,21 @@ def test_components_have_their_values_as_properties_of_the_browse_name(
         (value("-3", "Int32"), -3),
         (value("true", "Boolean"), True),
         (value("0815-4711", "String"), "0815-4711"),
-        ("    <Value><uax:LocalizedText><uax:Locale>de</uax:Locale><uax:Text>Abfüller</uax:Text></uax:LocalizedText></Value>\n", "Abfüller"),
-        ("    <Value><uax:NodeId><uax:Identifier>ns=1;i=7</uax:Identifier></uax:NodeId></Value>\n", "ns=1;i=7"),
-        ("    <Value><uax:ListOfDouble><uax:Double>1</uax:Double><uax:Double>2</uax:Double></uax:ListOfDouble></Value>\n", None),
+        (
+            ("    <Value><uax:LocalizedText><uax:Locale>de</uax:Locale>"
+            "<uax:Text>Abfüller</uax:Text></uax:LocalizedText></Value>\n"),
+            "Abfüller",
+        ),
+        (
+            ("    <Value><uax:NodeId>"
+            "<uax:Identifier>ns=1;i=7</uax:Identifier></uax:NodeId></Value>\n"),
+            "ns=1;i=7",
+        ),
+        (
+            ("    <Value><uax:ListOfDouble>"
+            "<uax:Double>1</uax:Double><uax:Double>2</uax:Double></uax:ListOfDouble></Value>\n"),
+            None,
+        ),
         (value("NaN"), None),
         ("    <Value><uax:String/></Value>\n", None),
         ("", None),
@@ -476,8 +490,12 @@ def test_same_names_get_their_groups_then_their_numbers(tmp_path: Path, catalog:
         above = reference("Organizes", f"ns=1;i={line}", inverse=True)
         speed = reference("HasComponent", f"ns=1;i={number}", inverse=True)
         return node("Object", f"ns=1;i={number}", "1:Motor", above, definition) + node(
-            "Variable", f"ns=1;i={number + 1}", "1:Speed", speed, reference("HasTypeDefinition", "i=63")
-        )  # fmt: skip
+            "Variable",
+            f"ns=1;i={number + 1}",
+            "1:Speed",
+            speed,
+            reference("HasTypeDefinition", "i=63"),
+        )
 
     lines = "".join(node("Object", f"ns=1;i={i}", f"1:Line{i}", definition) for i in (1, 2))
     two = HEAD + lines + machine(10, 1) + machine(20, 2) + "</UANodeSet>"
@@ -496,9 +514,15 @@ def test_objects_below_each_other_in_a_circle_are_named_by_number(
     tmp_path: Path, catalog: Catalog
 ) -> None:
     text = HEAD + "".join(
-        node("Object", f"ns=1;i={one}", "1:Ring", reference("HasTypeDefinition", "i=58"), reference("HasComponent", f"ns=1;i={other}"))
+        node(
+            "Object",
+            f"ns=1;i={one}",
+            "1:Ring",
+            reference("HasTypeDefinition", "i=58"),
+            reference("HasComponent", f"ns=1;i={other}"),
+        )
         for one, other in ((1, 2), (2, 1))
-    )  # fmt: skip
+    )
     graph, _ = loaded(tmp_path, catalog, text + "</UANodeSet>")
     assert individuals(graph) == {"node_i1", "node_i2"}
 
@@ -675,96 +699,176 @@ def line_of(text: str, part: str) -> int:
 BAD = {
     "unknown alias": (
         replaced(reference("Organizes", "ns=1;i=200"), reference("Organises", "ns=1;i=200")),
-        'ReferenceType="Organises"', 7, "error[FKG103]",
-        "`Organises`, the ReferenceType of a <Reference> of <UAObject> ns=1;i=100, is neither a NodeId nor an alias",
+        'ReferenceType="Organises"',
+        7,
+        "error[FKG103]",
+        (
+            "`Organises`, the ReferenceType of a <Reference> of <UAObject> ns=1;i=100,"
+            " is neither a NodeId nor an alias"
+        ),
         "did you mean `Organizes`?",
     ),
     "text with blanks": (
-        replaced(reference("HasTypeDefinition", "i=61"), reference("HasTypeDefinition", "a folder")),
-        ">a folder<", 7, "error[FKG103]",
-        "`a folder`, the target of a <Reference> of <UAObject> ns=1;i=100, is neither a NodeId nor an alias",
+        replaced(
+            reference("HasTypeDefinition", "i=61"), reference("HasTypeDefinition", "a folder")
+        ),
+        ">a folder<",
+        7,
+        "error[FKG103]",
+        (
+            "`a folder`, the target of a <Reference> of <UAObject> ns=1;i=100,"
+            " is neither a NodeId nor an alias"
+        ),
         "write a NodeId such as `ns=1;i=1001`",
     ),
     "standard name without alias": (
         replaced('<Alias Alias="Organizes">i=35</Alias>', ""),
-        'ReferenceType="Organizes"', 7, "warning[FKG103]",
-        "`Organizes`, the ReferenceType of a <Reference> of <UAObject> ns=1;i=100, is not listed in <Aliases>; i=35 is taken",
+        'ReferenceType="Organizes"',
+        7,
+        "warning[FKG103]",
+        (
+            "`Organizes`, the ReferenceType of a <Reference> of <UAObject> ns=1;i=100,"
+            " is not listed in <Aliases>; i=35 is taken"
+        ),
         'add <Alias Alias="Organizes">i=35</Alias> there',
     ),
     "index of a target": (
         replaced(reference("Organizes", "ns=1;i=200"), reference("Organizes", "ns=7;i=200")),
-        ">ns=7;i=200<", 7, "error[FKG103]",
-        "the namespace ns=7 of the target of a <Reference> of <UAObject> ns=1;i=100 is none of <NamespaceUris>",
+        ">ns=7;i=200<",
+        7,
+        "error[FKG103]",
+        (
+            "the namespace ns=7 of the target of a <Reference> of <UAObject> ns=1;i=100"
+            " is none of <NamespaceUris>"
+        ),
         "it lists 1 to 2: name its address there, or correct the number",
     ),
     "index of a node": (
-        replaced('NodeId="ns=1;i=100"', 'NodeId="ns=3;i=100"').replace(reference("Organizes", "ns=1;i=100", inverse=True), ""),
-        'NodeId="ns=3;i=100"', 3, "error[FKG103]",
+        replaced('NodeId="ns=1;i=100"', 'NodeId="ns=3;i=100"').replace(
+            reference("Organizes", "ns=1;i=100", inverse=True), ""
+        ),
+        'NodeId="ns=3;i=100"',
+        3,
+        "error[FKG103]",
         "the namespace ns=3 of this <UAObject> is none of <NamespaceUris>",
         "it lists 1 to 2",
     ),
     "index of a browse name": (
         replaced('"1:Line1"', '"9:Line1"'),
-        '"9:Line1"', 3, "error[FKG103]",
-        "the namespace 9 of the BrowseName `9:Line1` of <UAObject> ns=1;i=100 is none of <NamespaceUris>",
+        '"9:Line1"',
+        3,
+        "error[FKG103]",
+        (
+            "the namespace 9 of the BrowseName `9:Line1` of <UAObject> ns=1;i=100"
+            " is none of <NamespaceUris>"
+        ),
         "it lists 1 to 2",
     ),
     "no browse name": (
         replaced(' BrowseName="1:Line1"', ""),
-        'NodeId="ns=1;i=100"', 3, "error[FKG103]", "<UAObject> ns=1;i=100 has no BrowseName", "1:Motor",
+        'NodeId="ns=1;i=100"',
+        3,
+        "error[FKG103]",
+        "<UAObject> ns=1;i=100 has no BrowseName",
+        "1:Motor",
     ),
     "no node id": (
         replaced('NodeId="ns=1;i=206" ', "").replace(reference("HasComponent", "ns=1;i=206"), ""),
-        'BrowseName="1:MaxFlow"', 3, "error[FKG103]", "this <UAVariable> has no NodeId", "every node has one",
+        'BrowseName="1:MaxFlow"',
+        3,
+        "error[FKG103]",
+        "this <UAVariable> has no NodeId",
+        "every node has one",
     ),
     "a node id that is none": (
-        replaced('NodeId="ns=1;i=206"', 'NodeId="ns=1;301"').replace(reference("HasComponent", "ns=1;i=206"), ""),
-        'NodeId="ns=1;301"', 3, "error[FKG103]", "`ns=1;301` is not a NodeId; this <UAVariable> is left out", "ns=1;i=1001",
+        replaced('NodeId="ns=1;i=206"', 'NodeId="ns=1;301"').replace(
+            reference("HasComponent", "ns=1;i=206"), ""
+        ),
+        'NodeId="ns=1;301"',
+        3,
+        "error[FKG103]",
+        "`ns=1;301` is not a NodeId; this <UAVariable> is left out",
+        "ns=1;i=1001",
     ),
     "an enormous number": (
         replaced('ParentNodeId="ns=1;i=201"', f'ParentNodeId="ns=1;i={"9" * 5000}"'),
-        'NodeId="ns=1;i=202"', 3, "error[FKG103]", "the ParentNodeId of <UAVariable> ns=1;i=202, is neither", "write a NodeId",
+        'NodeId="ns=1;i=202"',
+        3,
+        "error[FKG103]",
+        "the ParentNodeId of <UAVariable> ns=1;i=202, is neither",
+        "write a NodeId",
     ),
     "data type": (
         replaced('DataType="i=887"', 'DataType="EngineeringUnit"'),
-        'NodeId="ns=1;i=202"', 3, "error[FKG103]", "the DataType of <UAVariable> ns=1;i=202, is neither a NodeId nor an alias", "write a NodeId",
+        'NodeId="ns=1;i=202"',
+        3,
+        "error[FKG103]",
+        "the DataType of <UAVariable> ns=1;i=202, is neither a NodeId nor an alias",
+        "write a NodeId",
     ),
     "no type definition": (
         replaced(reference("HasTypeDefinition", "i=61"), ""),
-        'NodeId="ns=1;i=100"', 3, "warning[FKG103]",
+        'NodeId="ns=1;i=100"',
+        3,
+        "warning[FKG103]",
         "this <UAObject>, `Line1`, has no HasTypeDefinition; it is taken as BaseObjectType",
         'add a <Reference ReferenceType="HasTypeDefinition">',
     ),
     "dangling reference": (
         replaced(reference("Organizes", "ns=1;i=200"), reference("Organizes", "ns=1;i=299")),
-        ">ns=1;i=299<", 7, "warning[FKG121]",
+        ">ns=1;i=299<",
+        7,
+        "warning[FKG121]",
         "no loaded node set has the node ns=1;i=299 of <https://example.org/bottling>",
         "correct the NodeId, or load the node set that defines it",
     ),
     "value": (
         replaced(value("71.5"), value("71,5")),
-        'NodeId="ns=1;i=201"', 3, "warning[FKG103]",
-        "`71,5` is not a value of the type Double: the value of the <UAVariable> `Temperature` is left out",
+        'NodeId="ns=1;i=201"',
+        3,
+        "warning[FKG103]",
+        (
+            "`71,5` is not a value of the type Double:"
+            " the value of the <UAVariable> `Temperature` is left out"
+        ),
         "correct the text in <Value>",
     ),
     "twice": (
         replaced('NodeId="ns=1;i=202"', 'NodeId="ns=1;i=201"'),
-        'BrowseName="EngineeringUnits"', 3, "warning[FKG119]",
-        "the node ns=1;i=201 is defined twice; the first definition is taken", "the other one is in line",
+        'BrowseName="EngineeringUnits"',
+        3,
+        "warning[FKG119]",
+        "the node ns=1;i=201 is defined twice; the first definition is taken",
+        "the other one is in line",
     ),
     "broken off": (
         PLANT_SET[: PLANT_SET.index("</UANodeSet>")],
-        "", 1, "error[FKG103]", "the XML breaks off here: no element found", "is the file complete?",
+        "",
+        1,
+        "error[FKG103]",
+        "the XML breaks off here: no element found",
+        "is the file complete?",
     ),
     "not well formed": (
         replaced("<DisplayName>Filler 1</DisplayName>", "<DisplayName>Filler & 1</DisplayName>"),
-        "Filler & 1", 26, "error[FKG103]", "the XML breaks off here: not well-formed", "is the file complete?",
+        "Filler & 1",
+        26,
+        "error[FKG103]",
+        "the XML breaks off here: not well-formed",
+        "is the file complete?",
     ),
     "no namespace of node sets": (
-        replaced('xmlns="http://opcfoundation.org/UA/2011/03/UANodeSet.xsd"', 'xmlns="http://example.org/NodeSet"'),
-        "<UANodeSet", 1, "error[FKG", "", "",
+        replaced(
+            'xmlns="http://opcfoundation.org/UA/2011/03/UANodeSet.xsd"',
+            'xmlns="http://example.org/NodeSet"',
+        ),
+        "<UANodeSet",
+        1,
+        "error[FKG",
+        "",
+        "",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD)

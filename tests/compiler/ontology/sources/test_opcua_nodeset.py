@@ -13,12 +13,17 @@ from fedkg_compiler.ontology.rdf_reader import Document, read_file, read_rdf
 from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, SKOS, XSD
 
 UA, X = "http://opcfoundation.org/UA/", "http://x.org/ua#"
-HEAD = """<UANodeSet xmlns="http://opcfoundation.org/UA/2011/03/UANodeSet.xsd"><NamespaceUris><Uri>http://x.org/ua</Uri></NamespaceUris>
-<Models><Model ModelUri="http://x.org/ua" Version="1.2"><RequiredModel ModelUri="http://opcfoundation.org/UA/"/></Model></Models>
-<Aliases><Alias Alias="HasSubtype">i=45</Alias><Alias Alias="HasComponent">i=47</Alias><Alias Alias="Double">i=11</Alias></Aliases>
+HEAD = """<UANodeSet xmlns="http://opcfoundation.org/UA/2011/03/UANodeSet.xsd">
+<NamespaceUris><Uri>http://x.org/ua</Uri></NamespaceUris>
+<Models><Model ModelUri="http://x.org/ua" Version="1.2">
+<RequiredModel ModelUri="http://opcfoundation.org/UA/"/></Model></Models>
+<Aliases><Alias Alias="HasSubtype">i=45</Alias><Alias Alias="HasComponent">i=47</Alias>
+<Alias Alias="Double">i=11</Alias></Aliases>
 """
-MILL = """<UAObjectType NodeId="ns=1;i=1" BrowseName="1:MillType"><DisplayName>Mill</DisplayName><Description>Turns its tool.</Description>
-<References><Reference ReferenceType="HasSubtype" IsForward="false">i=58</Reference></References></UAObjectType>
+MILL = """<UAObjectType NodeId="ns=1;i=1" BrowseName="1:MillType"><DisplayName>Mill</DisplayName>
+<Description>Turns its tool.</Description>
+<References><Reference ReferenceType="HasSubtype" IsForward="false">i=58</Reference></References>
+</UAObjectType>
 """
 
 
@@ -32,7 +37,8 @@ def node(sort: str, number: int, name: str, references: str, more: str = "", bod
 def reference(kind: str, target: str, *, forward: bool = True) -> str:
     return (
         "<Reference"
-        f' ReferenceType="{kind}"{"" if forward else """ IsForward="false" """}>{target}</Reference>'
+        f' ReferenceType="{kind}"{"" if forward else """ IsForward="false" """}'
+        f">{target}</Reference>"
     )
 
 

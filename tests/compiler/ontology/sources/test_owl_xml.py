@@ -31,23 +31,31 @@ HasKey(:A (:p) (:d))
 )
 """
 HEAD = """<?xml version="1.0"?>
-<Ontology xmlns="http://www.w3.org/2002/07/owl#" xml:base="http://x.org/o" ontologyIRI="http://x.org/o">
-<Prefix name="" IRI="http://x.org/o#"/><Prefix name="rdfs" IRI="http://www.w3.org/2000/01/rdf-schema#"/>
+<Ontology xmlns="http://www.w3.org/2002/07/owl#" xml:base="http://x.org/o" \
+ontologyIRI="http://x.org/o">
+<Prefix name="" IRI="http://x.org/o#"/>\
+<Prefix name="rdfs" IRI="http://www.w3.org/2000/01/rdf-schema#"/>
 """
 XSD = "http://www.w3.org/2001/XMLSchema#"
 AXIOMS = f"""<Import>http://y.org/z</Import>
 <Declaration><Class IRI="#A"/></Declaration>
-<EquivalentClasses><Class IRI="#A"/><ObjectMinCardinality cardinality="2"><ObjectProperty abbreviatedIRI=":p"/><Class IRI="#B"/>
+<EquivalentClasses><Class IRI="#A"/><ObjectMinCardinality cardinality="2">
+<ObjectProperty abbreviatedIRI=":p"/><Class IRI="#B"/>
 </ObjectMinCardinality></EquivalentClasses>
-<SubClassOf><Annotation><AnnotationProperty abbreviatedIRI="rdfs:comment"/><Literal xml:lang="en">why</Literal></Annotation>
-<Class IRI="#A"/><ObjectSomeValuesFrom><ObjectInverseOf><ObjectProperty IRI="#p"/></ObjectInverseOf><Class IRI="#B"/>
+<SubClassOf><Annotation><AnnotationProperty abbreviatedIRI="rdfs:comment"/>
+<Literal xml:lang="en">why</Literal></Annotation>
+<Class IRI="#A"/><ObjectSomeValuesFrom>
+<ObjectInverseOf><ObjectProperty IRI="#p"/></ObjectInverseOf><Class IRI="#B"/>
 </ObjectSomeValuesFrom></SubClassOf>
-<SubObjectPropertyOf><ObjectPropertyChain><ObjectProperty IRI="#p"/><ObjectProperty IRI="#q"/></ObjectPropertyChain>
+<SubObjectPropertyOf>
+<ObjectPropertyChain><ObjectProperty IRI="#p"/><ObjectProperty IRI="#q"/></ObjectPropertyChain>
 <ObjectProperty IRI="#r"/></SubObjectPropertyOf>
-<DataPropertyRange><DataProperty IRI="#d"/><DatatypeRestriction><Datatype IRI="{XSD}integer"/><FacetRestriction facet="{XSD}minInclusive">
-<Literal datatypeIRI="{XSD}integer">5</Literal></FacetRestriction></DatatypeRestriction></DataPropertyRange>
+<DataPropertyRange><DataProperty IRI="#d"/><DatatypeRestriction><Datatype IRI="{XSD}integer"/>
+<FacetRestriction facet="{XSD}minInclusive"><Literal datatypeIRI="{XSD}integer">5</Literal>
+</FacetRestriction></DatatypeRestriction></DataPropertyRange>
 <ClassAssertion><Class IRI="#A"/><AnonymousIndividual nodeID="_:x"/></ClassAssertion>
-<AnnotationAssertion><AnnotationProperty abbreviatedIRI="rdfs:label"/><IRI>#A</IRI><Literal>a</Literal></AnnotationAssertion>
+<AnnotationAssertion><AnnotationProperty abbreviatedIRI="rdfs:label"/>
+<IRI>#A</IRI><Literal>a</Literal></AnnotationAssertion>
 <HasKey><Class IRI="#A"/><ObjectProperty IRI="#p"/><DataProperty IRI="#d"/></HasKey>
 """
 

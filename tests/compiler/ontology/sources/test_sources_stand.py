@@ -209,7 +209,10 @@ def test_imports_in_a_circle_end_and_nothing_is_fetched(
 
     monkeypatch.setattr(socket.socket, "connect", connect)
     for name, other in (("a", "b"), ("b", "a")):
-        head = f"Prefix(:=<http://x.org/{name}#>)\nOntology(<http://x.org/{name}>\nImport(<http://x.org/{other}>)\n"
+        head = (
+            f"Prefix(:=<http://x.org/{name}#>)\nOntology(<http://x.org/{name}>\n"
+            f"Import(<http://x.org/{other}>)\n"
+        )
         text = f"{head}Import(<http://gone.org/{name}>)\nDeclaration(Class(:C)))"
         (tmp_path / f"{name}.ofn").write_text(text, encoding="utf-8")
         assert (
