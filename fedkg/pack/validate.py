@@ -96,16 +96,16 @@ def _check_inferences(manifest: Manifest, conditions: Sequence[Bank], name: str)
     for inference in manifest.inferences:
         if not 0 <= inference.condition < len(conditions):
             raise PackError(
-                f"{name}: inference `{inference.name}` refers to a condition that the pack does not "
-                "contain",
+                f"{name}: inference `{inference.name}` refers to a condition that the pack "
+                "does not contain",
                 help="compile it again",
             )
         bank = conditions[inference.condition]
         used = used_params(bank.skeleton)
         if bank.rows != 1 or any(parameter.param not in used for parameter in inference.parameters):
             raise PackError(
-                f"{name}: inference `{inference.name}` has a parameter that its condition does not "
-                "use",
+                f"{name}: inference `{inference.name}` has a parameter that its condition "
+                "does not use",
                 help="compile it again",
             )
 

@@ -274,8 +274,8 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
 
 
 def _triple(cell: Cell | None, row: int, scope: Scope) -> str:
-    """``the triple (M01, maxTorque, "70")`` from which a text comes: of an entity of the same solution;
-    "" if there is none.
+    """``the triple (M01, maxTorque, "70")``: the fact about an entity of the solution that gives
+    the text; "" if there is none.
     """
     if cell is None or cell.iri or scope.graph is None:
         return ""
