@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def _count(number: int, noun: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 class _Each:
     """The verdict of every constraint on every row of a batch, each [N, R]."""
 
@@ -144,13 +149,13 @@ class ConstraintReport:
     @override
     def __repr__(self) -> str:
         size = (
-            f"{self._shape[0]} windows of {self._shape[1]} steps"
+            f"{_count(self._shape[0], 'window')} of {_count(self._shape[1], 'step')}"
             if len(self._shape) == 2
-            else f"{self._of.batch} rows"
+            else _count(self._of.batch, "row")
         )
         return (
-            f"ConstraintReport({size}, {self._of.pack.rows} constraints of "
-            f"{len(self._of.pack.manifest.rules)} rules)"
+            f"ConstraintReport({size}, {_count(self._of.pack.rows, 'constraint')} of "
+            f"{_count(len(self._of.pack.manifest.rules), 'rule')})"
         )
 
     @property

@@ -11,7 +11,7 @@ from fedkg.evaluation.baseline_comparison import Comparison
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
 
 BOUND = (
-    "* how many limits the rule became: one for each machine, tag or line of a sheet "
+    "* how many limits the rule became: one for each machine, tag or row of a sheet "
     "that it is bound to"
 )
 

@@ -5,6 +5,7 @@ Letters: V views, B table rows, C columns of the contract.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +24,9 @@ from fedkg.tables import Table, is_unknown
 
 Needs = Mapping[int, tuple[str, ...]]
 """Which rules read a column: rule names by position in the contract."""
+
+_NUMBERED = re.compile(r"column \d+")
+"""The header of a column in a table without headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -170,6 +174,9 @@ def _refuse_missing(
         + (f", which {rules_text(everyone)}" if everyone else ""),
         expected=", ".join(parts) + (f" and {len(rules) - 10} more" if len(rules) > 10 else ""),
         received="columns " + list_some(table.headers, 12),
+        help="fedkg found no headers; write a first row with one header for each column"
+        if all(_NUMBERED.fullmatch(header) for header in table.headers)
+        else "",
     )
 
 

@@ -54,7 +54,7 @@ class Clients:
         for column, codes in self.keys.items():
             if tuple(len(code) for code in codes) != self.samples:
                 raise JobError(
-                    f"key {column} has not one code for each sample of each client",
+                    f"key {column} must have one code for each sample of each client",
                     expected=str(self.samples),
                 )
 
@@ -75,7 +75,7 @@ def _check(name: str, x: Tensor, y: Tensor, first: str, first_x: Tensor, first_y
         raise JobError(f"inputs of client {name} are not floating point", received=str(x.dtype))
     if y.dim() < 1 or y.shape[0] != x.shape[0]:
         received = f"{x.shape[0]} inputs, targets {list(y.shape)}"
-        raise JobError(f"client {name} has not one target for each input", received=received)
+        raise JobError(f"client {name} must have one target for each input", received=received)
     for what, mine, theirs in (("inputs", x, first_x), ("targets", y, first_y)):
         if mine.shape[1:] != theirs.shape[1:] or mine.dtype != theirs.dtype:
             raise JobError(

@@ -163,15 +163,15 @@ def orders_of(lags: int | Sequence[int], clients: int, steps: int) -> tuple[int,
     )
     if len(orders) != clients:
         raise UsageError(
-            "lags are given for each client",
+            "`lags` must have one number for each client",
             expected=f"{clients} numbers, or one for all",
             received=str(len(orders)),
         )
     for order in orders:
         if not 1 <= order < steps - 1:
             raise UsageError(
-                "this number of lags cannot be learnt",
-                expected=f"1 .. {steps - 2}",
+                "the number of lags does not fit the length of the series",
+                expected=f"1 .. {steps - 2}, for series of {steps} steps",
                 received=str(order),
             )
     return orders

@@ -80,6 +80,7 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
     if job.data.path is None:
         return SourceTables(whole=generate(job.data.rows, job.data.seed))
     table = read_table(_require_file(job.data.path, "data.path"), dates=job.data.dates)
+    _require_named_columns(job, table)
     texts = (
         *_text_headers(job, contract),
         *((job.data.site_column,) if job.data.split == "column" else ()),
@@ -94,6 +95,18 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
         files=((job.data.path, sha256_of(job.data.path)),),
         time_range=time_range_of_table(table, contract.time) if contract.time else None,
     )
+
+
+def _require_named_columns(job: Job, table: Table) -> None:
+    """Raise TableError with the field of the job if a column that it names is missing."""
+    named = {
+        **dict.fromkeys(job.data.features, "data.features"),
+        **dict.fromkeys(job.data.categories, "data.categories"),
+        job.data.label: "data.label",
+    }
+    for header, field in named.items():
+        if header not in table and header != job.data.machine:
+            raise table.missing(header, needed=f"`{field}` names")
 
 
 def _iso_times(frame: Frame, table: Table, contract: DataContract) -> Frame:
@@ -194,7 +207,7 @@ def _resolve_column(key: str, where: str, job: Job, contract: DataContract) -> t
     known = sorted({signal_name(column) for column in contract.columns} | headers)
     near = nearest_name(key, known)
     raise JobError(
-        f"{where}: not a signal of the rules or a column of the job",
+        f"{where}: `{key}` is not a signal of the rules or a column of the job",
         expected=", ".join(known),
         help=f"did you mean `{near}`?" if near else "",
     )

@@ -263,9 +263,7 @@ def inject(
             or about different classes.
     """
     if not callable(model):
-        raise KnowledgeError(
-            "inject() takes a model", expected="a torch.nn.Module", received=type(model).__name__
-        )
+        raise KnowledgeError("`model` must be a torch.nn.Module", received=type(model).__name__)
     given, trust = trust, 0.3 if trust is None else trust
     if not 0 <= trust <= 1:
         raise KnowledgeError(

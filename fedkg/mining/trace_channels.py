@@ -106,8 +106,8 @@ def layout_positions(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
             )
         if view != 0:
             raise LayoutError(
-                f"the formula reads `{known.name}` at another row; mining supports only "
-                "plain signals"
+                f"the formula reads `{known.name}` at another step or with a changed value; "
+                "mining supports only the values of the step itself"
             )
         found.append(place)
     return found

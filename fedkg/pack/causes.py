@@ -106,7 +106,7 @@ def _resolved_causes(
     if pairs and not known:
         name = pairs[0][1]
         raise UsageError(
-            f"the causes speak of none of the clients: `{name}` is not among them",
+            f"the causes name none of the clients: `{name}` is not one of them",
             expected=", ".join(clients) or "clients",
             help=did_you_mean(
                 name, clients, "name the clients of the job as `fkg:client` names them in the graph"

@@ -96,14 +96,16 @@ def _check_inferences(manifest: Manifest, conditions: Sequence[Bank], name: str)
     for inference in manifest.inferences:
         if not 0 <= inference.condition < len(conditions):
             raise PackError(
-                f"{name}: inference `{inference.name}` has a condition that the pack has not",
+                f"{name}: inference `{inference.name}` refers to a condition that the pack "
+                "does not contain",
                 help="compile it again",
             )
         bank = conditions[inference.condition]
         used = used_params(bank.skeleton)
         if bank.rows != 1 or any(parameter.param not in used for parameter in inference.parameters):
             raise PackError(
-                f"{name}: inference `{inference.name}` has a parameter that its condition has not",
+                f"{name}: inference `{inference.name}` has a parameter that its condition "
+                "does not use",
                 help="compile it again",
             )
 
@@ -145,7 +147,8 @@ def _check_rows(
     slots, params = indices(bank.skeleton)
     if any(table >= len(bank.members) for table in slots):
         raise PackError(
-            f"{name}: {prefix} ranges over members that it has not", help="compile it again"
+            f"{name}: {prefix} ranges over members that it does not contain",
+            help="compile it again",
         )
     for table in sorted(slots):
         readers, at = (
@@ -175,7 +178,7 @@ def _check_keys(manifest: Manifest, bank: Bank, prefix: str, name: str) -> None:
             bank.codes[bank.keys == key], 0, len(column.vocabulary)
         ):
             raise PackError(
-                f"{name}: tensor {prefix}.codes has a code that its key column has not",
+                f"{name}: tensor {prefix}.codes has a code without a text in its key column",
                 help="compile it again",
             )
 
@@ -246,7 +249,8 @@ def _check_members(bank: Bank, prefix: str, name: str) -> None:
         if members is not None:
             if not 0 <= members < len(bank.members):
                 raise PackError(
-                    f"{name}: {prefix} ranges over members that it has not", help="compile it again"
+                    f"{name}: {prefix} ranges over members that it does not contain",
+                    help="compile it again",
                 )
             if bank.members[members].parent != where:
                 at = f"{prefix}.member.{members}"

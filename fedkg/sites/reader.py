@@ -370,7 +370,7 @@ def _find_position(source: _Source, column: Column) -> int | None:
         )
     if column.suppress_output:
         return None
-    error = raw.missing(titles[0], needed=f"{source.place(column)} describes")
+    error = raw.missing(titles[0], needed=f"{source.place(column)} describes", declare_unit=False)
     raise TableError(
         error.message,
         expected=f"one of the titles {', '.join(f'`{title}`' for title in titles)}"

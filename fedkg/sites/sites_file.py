@@ -130,7 +130,12 @@ def _read_document(
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise TableError(f"{path} is not a text file", expected="YAML in UTF-8") from error
+        raise TableError(
+            f"{path} is not UTF-8 text",
+            expected="a YAML sites file in UTF-8",
+            received=f"the byte 0x{error.object[error.start]:02X} at position {error.start}",
+            help="save it as UTF-8",
+        ) from error
     document = parse_yaml(
         text,
         str(path),

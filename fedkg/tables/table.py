@@ -140,8 +140,13 @@ class Table:
         except ValueError:
             raise self.missing(header) from None
 
-    def missing(self, header: str, *, needed: str = "") -> TableError:
-        """The error for a header that is not there; `needed` says for what it is needed."""
+    def missing(self, header: str, *, needed: str = "", declare_unit: bool = True) -> TableError:
+        """The error for a header that is not there.
+
+        Args:
+            needed: what needs the column, as in "rule warm needs".
+            declare_unit: propose another declaration if the nearest header states another unit.
+        """
         close = nearest_header(header, self.headers)
         shown = ", ".join(f"`{h}`" for h in self.headers[:12]) + (
             f" and {len(self.headers) - 12} more" if len(self.headers) > 12 else ""
@@ -150,9 +155,9 @@ class Table:
             f"{self.name}: no column `{header}`" + (f", which {needed}" if needed else ""),
             received=f"columns {shown}" if self.headers else "no columns",
             help=(
-                f"did you mean `{close}`?{_declaration(close, header)}"
+                f"did you mean `{close}`?{_declaration(close, header) if declare_unit else ''}"
                 if close
-                else _same_name(header, self.headers)
+                else _same_name(header, self.headers, declare_unit)
             ),
         )
 
@@ -344,11 +349,13 @@ def _declaration(close: str, header: str) -> str:
     return f' Its values are in {found}: declare the signal in {found}, with column "{close}"'
 
 
-def _same_name(header: str, headers: Sequence[str]) -> str:
+def _same_name(header: str, headers: Sequence[str], declare_unit: bool) -> str:
     """The help for a header that differs in its unit alone."""
     name, _ = split_header(header)
     close = next((one for one in headers if split_header(one)[0] == name != one), "")
-    return f"did you mean `{close}`?{_declaration(close, header)}" if close else ""
+    if not close:
+        return ""
+    return f"did you mean `{close}`?{_declaration(close, header) if declare_unit else ''}"
 
 
 def _decimal_mark_help(text: str, decimal: DecimalMark) -> str:

@@ -45,7 +45,7 @@ def draft_rules(
     lines = [
         f"# A first draft, made by `fedkg new` from {remark(source)}.",
         (
-            "# Read every rule, mend or delete what is wrong, and add what only you know; `fedkg"
+            "# Read every rule, correct or delete what is wrong, and add what only you know; `fedkg"
             " check` tells whether it is well formed."
         ),
         *_timeline(table, time),

@@ -60,7 +60,7 @@ def unit_remarks(limits: Table, columns: LimitColumns, table: Table) -> list[str
         elif not same_dimension(stored, unit):
             said.append(
                 f"{remark(tag)}: the sheet's {remark(text)} cannot be converted to the header's"
-                f" {stored.text}: mend one of them"
+                f" {stored.text}: correct one of them"
             )
         elif not same_scale(stored, unit):
             said.append(

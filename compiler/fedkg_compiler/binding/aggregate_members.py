@@ -224,7 +224,7 @@ def _solved(node: Over, scope: Scope, sources: Sources) -> Solved | None:
                 "FKG276",
                 node.source.span,
                 "nothing in the graph is a member here: every set is empty",
-                "load the graph that has the facts, or mend the pattern",
+                "load the graph that has the facts, or correct the pattern",
             )
     return sources.members[key]
 

@@ -119,7 +119,9 @@ def over_members(
     largest = int(members.sizes.max(initial=0))
     if node.least is not None and 0 < largest < node.least:
         message = f"no row has {node.least} members: the largest set has {largest}"
-        scope.problems.warning("FKG276", node.span, message, "ask for fewer, or mend the pattern")
+        scope.problems.warning(
+            "FKG276", node.span, message, "ask for fewer, or correct the pattern"
+        )
     formulas = []
     parts, left_out = _parts(node, members, scope)
     wanted = _wanted(node, members, left_out, scope)
@@ -229,7 +231,7 @@ def _tell_empty(members: Members, span: Span, what: str, scope: Scope) -> None:
         "FKG280",
         span,
         f"some rows have no member, {name} for example: {what}",
-        "mend the pattern where they should have some",
+        "correct the pattern where they should have some",
     )
 
 

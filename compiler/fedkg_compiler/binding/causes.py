@@ -60,7 +60,7 @@ def bind_cause(statement: Cause, sources: Sources, sheets: Sheets) -> CauseRecor
             "FKG292",
             statement.quantifier.span,
             f"the cause `{statement.name.text}` joins no two different clients",
-            "mend the pattern",
+            "correct the pattern",
         )
     return CauseRecord(
         name=statement.name.text,

@@ -30,6 +30,7 @@ from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.time_reductions import over_time
 from fedkg_compiler.binding.unknown_units import strange_unit
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.syntax.tree import (
     Aggregate,
     Apply,
@@ -235,8 +236,9 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
     for i, cell in enumerate(cells):
         if cell is None or cell.number is None:
             what = "nothing" if cell is None else "an entity" if cell.iri else "a text"
-            shown = f" ({cell.text})" if cell is not None else ""
-            where = "" if cell is not None and cell.iri else f" in {environment.name(i)}"
+            triple = _triple(cell, i, scope)
+            shown = f" ({cell.text})" if cell is not None and not triple else ""
+            where = "" if cell is not None and cell.iri else f" in {triple or environment.name(i)}"
             advice = (
                 "read a value of it: signal(?x)"
                 if cell is not None and cell.iri
@@ -269,6 +271,21 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
         )
         return None
     return Fixed(values=values, unit=unit, span=span)
+
+
+def _triple(cell: Cell | None, row: int, scope: Scope) -> str:
+    """``the triple (M01, maxTorque, "70")``: the fact about an entity of the solution that gives
+    the text; "" if there is none.
+    """
+    if cell is None or cell.iri or scope.graph is None:
+        return ""
+    for column in scope.environment.cells.values():
+        entity = column[row]
+        if entity is None or not entity.iri:
+            continue
+        for iri in scope.graph.properties_between(entity.iri, cell.text)[:1]:
+            return f'the triple ({entity.text}, {local_name(iri)}, "{cell.text}")'
+    return ""
 
 
 def _literal_advice(cell: Cell | None) -> str:

@@ -298,7 +298,7 @@ def _in_its_unit(
             "FKG228",
             value.span,
             f"`{name}` is not finite{where}",
-            "mend the number, or leave it empty",
+            "correct the number, or leave it empty",
         )
         return None
     unit = (
@@ -316,7 +316,7 @@ def _in_its_unit(
             "FKG213",
             value.span,
             f"`{name}` is in `{value.unit.text}`, and {what}",
-            "write it in that unit, or mend the unit",
+            "write it in that unit, or correct the unit",
         )
         return None
     fitted = in_unit(value, unit, scope)

@@ -45,7 +45,7 @@ def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving
                 span,
                 f"`{reading.name}` is in `{target.text}` for some members and in `{unit.text}` for"
                 f" {scope.environment.name(i)}: members that are put together measure one thing",
-                "mend the units in the graph, or ask for members of one kind",
+                "correct the units in the graph, or ask for members of one kind",
                 (
                     (
                         Related(

@@ -37,7 +37,7 @@ class Problems:
                 self._stop()
 
     def _stop(self) -> None:
-        message, advice = f"the check stops at {MOST_ERRORS:,} errors", "mend those above first"
+        message, advice = f"the check stops at {MOST_ERRORS:,} errors", "correct those above first"
         nowhere = Span(file="", line=1, column=1, end_line=1, end_column=1)
         self.error("FKG044", nowhere, message, advice)
         raise TooManyErrors(message, help=advice)
@@ -45,13 +45,13 @@ class Problems:
     def error(
         self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()
     ) -> None:
-        """Something that must be mended before there is a pack."""
+        """Report a problem that prevents a pack."""
         self._say("error", code, span, message, help, related)
 
     def warning(
         self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()
     ) -> None:
-        """Something that is probably not meant; the pack is made all the same."""
+        """Report a probable mistake; fedkg still makes the pack."""
         self._say("warning", code, span, message, help, related)
 
     def info(

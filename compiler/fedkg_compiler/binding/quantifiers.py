@@ -57,7 +57,7 @@ def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets) ->
             source.path.span if isinstance(source, InTable) else source.span,
             f"{what} fits this quantifier: the rule applies to nothing",
             (
-                "load the graph that has the facts, or mend the pattern"
+                "load the graph that has the facts, or correct the pattern"
                 if not isinstance(source, InTable)
                 else ""
             ),
@@ -109,7 +109,7 @@ def query_environment(
             if isinstance(error, UnicodeDecodeError)
             else getattr(error, "strerror", None) or str(error)
         )
-        advice = "the path counts from the folder of the rule file"
+        advice = "the path is relative to the folder of the rule file"
         sources.problems.error(
             "FKG283", path.span, f'the query "{path.text}" cannot be read: {reason}', advice
         )

@@ -254,25 +254,25 @@ def bind_part(
     bent = rule.rule.hard and bool(bent_comparisons(bound))
     if bent:
         message = (
-            f"`{rule.rule.name.text}` is hard, but not linear in what the model predicts: it stays"
-            " a penalty and a check"
+            f"`{rule.rule.name.text}` is hard, but not linear in what the model predicts: fedkg"
+            " uses it as a penalty and a check"
         )
         sources.problems.warning(
             "FKG222",
             rule.rule.formula.span,
             message,
-            "write it linear in the outputs, or leave `hard` out",
+            "write it linear in the outputs, or remove `hard`",
         )
     if rule.rule.hard and not bent and is_temporal(bound) and reads_output(bound):
         message = (
-            f"`{rule.rule.name.text}` is hard and speaks of several steps: forecasts are kept"
-            " within it, single rows are not"
+            f"`{rule.rule.name.text}` is hard and reads several steps: fedkg corrects"
+            " forecasts to satisfy it, but not answers to single rows"
         )
         sources.problems.info(
             "FKG263",
             rule.rule.formula.span,
             message,
-            "for single rows say what must hold at one step, or leave `hard` out",
+            "for single rows write a rule about one step, or remove `hard`",
         )
     units = set(scope.compared)
     return BoundRows(

@@ -100,7 +100,9 @@ def _help(folder: Path, name: str) -> str:
         )
     except OSError:
         near = None
-    return f'did you mean "{near}"?' if near else "the path counts from the folder of the rule file"
+    if near:
+        return f'did you mean "{near}"?'
+    return "the path is relative to the folder of the rule file"
 
 
 def _plain(header: str) -> str:

@@ -323,7 +323,7 @@ def _enter_column(
                 signal.place,
                 f"`{signal.name}` is declared in `{signal.unit.text}`, but the graph has its column"
                 f" in `{unit_text}`",
-                "mend the one that is wrong",
+                "correct the declaration or the graph",
             )
             return NOWHERE
         stored = found

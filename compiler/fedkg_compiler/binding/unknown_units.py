@@ -26,6 +26,6 @@ def strange_unit(
             if near
             else 'give the unit an `fkg:unitText` in the graph, as rule files write it: "N.m"'
         )
-        return f"{given} <{text}>, and no unit is known by that IRI", advice
+        return f"{given} <{text}>, and fedkg knows no unit with that IRI", advice
     advice = problem.advice or "docs/reference/units.md lists the units"
     return f"{given} `{text}`, which {problem.reason}", advice

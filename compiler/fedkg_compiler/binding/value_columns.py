@@ -180,12 +180,12 @@ def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) 
         sources.book.tell_by_sheet(place.column, unit, span)
         return replace(place, stored=unit, spoken=unit)
     if not same_dimension(place.stored, unit):
-        why, hint = "", ""
+        why, hint = "", "correct the unit in the sheet or in the declaration of the signal"
         if sources.book.headed(place.column):
             why, hint = (
                 ", as its header says",
                 (
-                    f"mend the sheet, or declare what the column is in: `signal {quoted(tag)} in"
+                    f"correct the sheet, or declare what the column is in: `signal {quoted(tag)} in"
                     f" {text}`"
                 ),
             )

@@ -144,11 +144,7 @@ def whole_steps(node: Expression, scope: Scope, *, lag: bool = False) -> Array |
     between = np.flatnonzero(~(np.abs(end.steps - steps) <= TOLERANCE))
     if between.size:
         row, step = int(between[0]), _seconds_text(scope)
-        message = (
-            f"no row lies so far before another{scope.where(row)}: rows are {step} apart"
-            if lag
-            else f"this is no whole number of steps{scope.where(row)}: rows are {step} apart"
-        )
+        message = f"this is not a whole number of steps{scope.where(row)}: rows are {step} apart"
         scope.problems.error("FKG255", node.span, message, f"write a multiple of {step}")
         return None
     return steps + 0.0

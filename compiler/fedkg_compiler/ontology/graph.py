@@ -304,6 +304,17 @@ class Graph:
         found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
         return sorted(found, key=order_key)
 
+    def properties_between(self, subject_iri: str, text: str) -> list[str]:
+        """Return the properties of a subject with a literal of this text, sorted by IRI."""
+        rows = self._store.quads_for_pattern(node_of(subject_iri), None, None)
+        return sorted(
+            {
+                quad.predicate.value
+                for quad in rows
+                if isinstance(quad.object, ox.Literal) and quad.object.value == text
+            }
+        )
+
     def term_of(self, iri: str) -> RdfTerm | None:
         """Return a node as a plain value: a quantity where it has a number, else itself."""
         return self._values.term(node_of(iri))

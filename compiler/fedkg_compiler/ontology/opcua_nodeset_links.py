@@ -51,7 +51,7 @@ def linked(
                     point(document.name, node.line, node.column),
                     f"no loaded node set has the node {node.written} of <{node.space}>"
                     + (f", nor {more} others" if more > 0 else ""),
-                    help="mend the NodeId, or load the node set that defines it",
+                    help="correct the NodeId, or load the node set that defines it",
                     severity="warning",
                 )
             )

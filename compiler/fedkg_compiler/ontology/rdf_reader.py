@@ -21,7 +21,7 @@ from fedkg_compiler.ontology.bulk_loading import LARGE, LaterTriples, read_at_on
 from fedkg_compiler.ontology.decoding import decode
 from fedkg_compiler.ontology.file_format import NotRdf, RdfSyntax, detect_format, is_rdf
 from fedkg_compiler.ontology.sources import NodeNames, Read, read_schemas, read_source
-from fedkg_compiler.ontology.spans import point, report
+from fedkg_compiler.ontology.spans import FILE_READ_ON, point, report
 from fedkg_compiler.ontology.standard_vocabularies import OWL
 from fedkg_compiler.ontology.xml_check import BROKEN_IRI, broken_iri, check_xml
 
@@ -356,7 +356,9 @@ def _syntax_problem(
         )
     reason = f"{reason[:1].lower()}{reason[1:]}" if reason[1:2].islower() else reason
     advice = (
-        "what comes after it is not read" if syntax in _WHOLE else "the rest of the file is read on"
+        "correct this first: fedkg does not read the text after it"
+        if syntax in _WHOLE
+        else FILE_READ_ON
     )
     return report(
         "FKG103",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from fedkg_compiler.diagnostics.fixes import suggested
 from fedkg_compiler.diagnostics.record import Diagnostic, Severity, Span
 
+FILE_READ_ON = "correct this; fedkg still reads the rest of the file"
+"""Help for a mistake that costs one statement of a file."""
+
 
 def point(file: str, line: int = 1, column: int = 1, *, width: int = 1) -> Span:
     """Return the span of `width` characters at a place of a file.

@@ -96,11 +96,7 @@ class Vocabulary:
         )
         return (
             report(
-                "FKG112",
-                span,
-                f"nothing in the graph speaks of `{shown}`",
-                help=advice,
-                severity="warning",
+                "FKG112", span, f"the graph does not use `{shown}`", help=advice, severity="warning"
             ),
         )
 

@@ -75,8 +75,8 @@ class _Speech:
         line = max(1, record.line)
         return Span(file=record.file, line=line, column=1, end_line=line, end_column=2)
 
-    def _wants(self, verdict: Verdict, name: str, verb: str = "wants") -> str:
-        """``x wants torque >= 70 N.m and torque <= 80 N.m``."""
+    def _requirement(self, verdict: Verdict, name: str, verb: str = "requires") -> str:
+        """``x requires torque >= 70 N.m and torque <= 80 N.m``."""
         clauses = dict.fromkeys(
             self._clause(ref) for ref in verdict.rows if self._rule(ref) == name
         )
@@ -90,7 +90,7 @@ class _Speech:
         return self.pack.manifest.rules[int(self.pack.banks[ref.bank].rule[ref.row])].name
 
     def _note(self, verdict: Verdict, name: str) -> str:
-        return self._wants(verdict, name)
+        return self._requirement(verdict, name)
 
     def _where(self, verdict: Verdict) -> str:
         """`` (zone 7, and 12 more)``."""
@@ -103,23 +103,26 @@ class _Speech:
         inside = " inside the declared spans" if verdict.spans else ""
         where = self._where(verdict)
         if len(verdict.rules) == 1:
-            wants = self._wants(verdict, verdict.rules[0])
+            required = self._requirement(verdict, verdict.rules[0])
             return (
-                f"{wants}: no value{inside} keeps that{where}",
+                f"{required}: no value{inside} satisfies that{where}",
                 "correct its bounds: in its current form it is always violated",
             )
-        wants = _listed([self._wants(verdict, name) for name in verdict.rules])
-        keeps = "both" if len(verdict.rules) == 2 else f"all {len(verdict.rules)}"
+        required = _listed([self._requirement(verdict, name) for name in verdict.rules])
+        both = "both" if len(verdict.rules) == 2 else f"all {len(verdict.rules)}"
         return (
-            f"{wants}: no value{inside} keeps {keeps}{where}",
+            f"{required}: no value{inside} satisfies {both}{where}",
             "change one of them, or say with `if ... then ...` where each applies",
         )
 
     def _outside(self, verdict: Verdict) -> tuple[str, str]:
-        wants = self._wants(verdict, verdict.rules[0])
+        required = self._requirement(verdict, verdict.rules[0])
         spans = self._spans(verdict)
         return (
-            f"{wants}, and {spans}: no value inside the span keeps that{self._where(verdict)}",
+            (
+                f"{required}, and {spans}: no value inside the span satisfies that"
+                f"{self._where(verdict)}"
+            ),
             "correct the bound, its unit, or the span",
         )
 
@@ -140,8 +143,8 @@ class _Speech:
             ]
             told.append(f"`{name}` ({'; '.join(dict.fromkeys(asked))})")
         return (
-            f"whenever {when}, no value keeps {_listed(told)}{self._where(verdict)}",
-            "make the conditions exclude each other, or change what one of them asks for",
+            f"whenever {when}, no value satisfies {_listed(told)}{self._where(verdict)}",
+            "make the conditions exclude each other, or change what one of them requires",
         )
 
     def _never_applies(self, verdict: Verdict) -> tuple[str, str]:
@@ -153,9 +156,9 @@ class _Speech:
             if parts
             else "its condition"
         )
-        wants = _listed([self._wants(verdict, other) for other in others])
+        required = _listed([self._requirement(verdict, other) for other in others])
         because = (
-            f", because the hard rule{'s' * (len(others) > 1)} {wants}"
+            f", because the hard rule{'s' * (len(others) > 1)} {required}"
             if others
             else " inside the declared spans"
         )
@@ -167,12 +170,12 @@ class _Speech:
         )
 
     def _never_fails(self, verdict: Verdict) -> tuple[str, str]:
-        wants = self._wants(verdict, verdict.rules[0])
+        required = self._requirement(verdict, verdict.rules[0])
         spans = self._spans(verdict)
         if verdict.detail == UNKNOWN:
             return (
                 (
-                    f"{wants}, which can never be found violated{self._part(verdict)}: inside "
+                    f"{required}, which can never be found violated{self._part(verdict)}: inside "
                     f"the declared spans it holds or is unknown"
                 ),
                 (
@@ -182,7 +185,7 @@ class _Speech:
             )
         inside = "its span" if spans and " and " not in spans else "the declared spans"
         return (
-            f"{wants}, which always holds inside {inside}{self._part(verdict)}"
+            f"{required}, which always holds inside {inside}{self._part(verdict)}"
             + (f": {spans}" if spans else ""),
             "correct the bound, its unit, or the span",
         )

@@ -120,13 +120,16 @@ def _named(load: Load, folder: Path, problems: Problems) -> Sequence[Path]:
             problems.error(
                 "FKG317",
                 load.path.span,
-                f'"{text}" names no file',
+                f'no file matches "{text}"',
                 "check the folder and the pattern",
             )
         return found
     if not (folder / text).is_file():
         problems.error(
-            "FKG317", load.path.span, f'no file is named "{text}"', f"it is looked for in {folder}"
+            "FKG317",
+            load.path.span,
+            f'file "{text}" does not exist',
+            f"fedkg looks for it in the folder {folder}",
         )
         return ()
     return (folder / text,)

@@ -89,7 +89,7 @@ class ShapesBinder:
                 "FKG311",
                 self._span(self.shapes.lines.get(node, 1)),
                 f"this shape cannot be read: {sentence}",
-                "mend it as SHACL has it",
+                "correct it; the SHACL standard defines what it may be",
             )
         self._refuse_rules()
         self.outcome.placements += self.words.tell_unknown(self.file)
@@ -372,8 +372,8 @@ class ShapesBinder:
             part, "graph", conforms=True, reason="no focus node has a column for it"
         )
         message = (
-            f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which "
-            "the table has, but for none of its focus nodes"
+            f"the table has columns for `{shape_path(part.shape)}`, but none of them belongs to "
+            f"a focus node of {shape_name(part.root)}"
         )
         hint = (
             "give them a sensor with `fkg:column`, or a `fkg:keyColumn`, or say what "
@@ -393,8 +393,8 @@ class ShapesBinder:
         )
         hint = " If not, ".join(filter(None, (self.words.near_class(part.root), hint)))
         message = (
-            f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which "
-            "the table has, but nothing is a focus node of it"
+            f"{shape_name(part.root)} constrains `{shape_path(part.shape)}`, which the table "
+            "has, but the shape has no focus node"
         )
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
 
@@ -465,7 +465,9 @@ class ShapesBinder:
             line = 1 if error.shape is None else error.shape.line
             if not self.shapes.problems:  # else it stumbles over what has been said
                 message = f"the shapes of {self.file} cannot be decided: {error}"
-                self._error("FKG316", self._span(line), message, "mend the shape that this names")
+                self._error(
+                    "FKG316", self._span(line), message, "correct the shape that the message names"
+                )
             for part in static:
                 self._add_placement(part, "refused", reason=str(error))
             return
@@ -503,7 +505,7 @@ class ShapesBinder:
             "FKG310",
             self._component_span(part),
             f"{what}: {own}" if own else what,
-            "mend the graph, or the shape",
+            "correct the graph or the shape",
         )
 
     def _finding(self, finding: Finding) -> str:

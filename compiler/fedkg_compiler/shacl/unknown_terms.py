@@ -239,8 +239,8 @@ class Words:
         for node in lost:
             place, shown = self._span_and_text(shape, node)
             message = (
-                f"{shape_name(shape)} has no focus node: nothing in the graph speaks "
-                f"of its target `{shown}`"
+                f"{shape_name(shape)} has no focus node: the graph does not use "
+                f"its target `{shown}`"
             )
             advice = (
                 self.near_class(shape)
@@ -432,8 +432,8 @@ class Words:
             or "check the spelling, declare a signal with it, or load the graph that has it"
         )
         message = (
-            f"nothing in the graph speaks of `{shown}`, and no column has it: {word} "
-            f"of {shape_name(shape)} leads nowhere"
+            f"the graph does not use `{shown}`, and no column has it: {word} "
+            f"of {shape_name(shape)} finds no values"
         )
         self.problems.warning("FKG318", place, message, advice)
 
@@ -460,16 +460,16 @@ class Words:
                 else ""
             )
             message = (
-                f"nothing in the query of {shape_name(shape)} binds `?{name}`, so "
-                f"that what reads it is never true"
+                f"the query of {shape_name(shape)} does not bind `?{name}`, so a "
+                f"condition that reads it is never true"
             )
             self.problems.warning("FKG325", span, message, advice)
 
     def _tell_space(self, space: str, lost: Mapping[URIRef, list[tuple[Shape, str]]]) -> None:
         iri, found = next(iter(lost.items()))
         place, shown = self._span_and_text(found[0][0], iri)
-        many = f"{len(lost)} properties of these shapes lead nowhere, `{shown}` first"
-        message = f"nothing in the graph speaks of any term of <{space}>: {many}"
+        many = f"{len(lost)} properties of these shapes find no values, first `{shown}`"
+        message = f"the graph uses no term of <{space}>: {many}"
         self.problems.warning(
             "FKG318",
             place,

@@ -187,14 +187,14 @@ class RowMaker:
     def _warn_hard(self, query: QueryText, formula: Formula) -> None:
         if query.hard and bent_comparisons(formula):
             message = (
-                f"`{query.name}` is hard, but not linear in what the model predicts: it stays a"
-                " penalty and a check"
+                f"`{query.name}` is hard, but not linear in what the model predicts: fedkg uses it"
+                " as a penalty and a check"
             )
             self.problems.warning(
                 "FKG222",
                 query.span((0, len(query.tokens))),
                 message,
-                "write it linear in the outputs",
+                "write it linear in the outputs, or remove `hard`",
             )
 
     def _tell_untold(self, part: Part, state: Lowering) -> None:

@@ -391,7 +391,7 @@ def _operation(expr: Op, part: Part, state: Lowering) -> Number | None:
         raise SparqlProblem(
             "FKG343",
             expr.at,
-            f"no formula has {shown} of an observed value",
+            f"a rule cannot compute {shown} of an observed value",
             "compute it in the data, as a column",
         )
     known_values = [value for value in values if value is not None]
@@ -494,6 +494,6 @@ def _cast(expr: Op, part: Part, state: Lowering) -> Number | None:
     raise SparqlProblem(
         "FKG343",
         expr.at,
-        f"no formula has {local_name(iri)}() of an observed value",
+        f"a rule cannot compute {local_name(iri)}() of an observed value",
         "compute it in the data, as a column",
     )

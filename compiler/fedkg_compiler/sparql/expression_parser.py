@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
@@ -15,6 +15,18 @@ AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CO
 _COMPARISONS = ("=", "!=", "<=", ">=", "<", ">")
 
 Read = TypeVar("Read")
+
+
+def _unclosed_help(marks: Sequence[str]) -> str:
+    """Advice for a query whose last open brace or parenthesis is never closed, else ""."""
+    pairs = {"{": "}", "(": ")"}
+    waiting: list[str] = []
+    for mark in marks:
+        if mark in pairs:
+            waiting.append(mark)
+        elif waiting and mark == pairs[waiting[-1]]:
+            waiting.pop()
+    return f"close the last open `{waiting[-1]}` with `{pairs[waiting[-1]]}`" if waiting else ""
 
 
 class ExpressionParser:
@@ -70,6 +82,7 @@ class ExpressionParser:
                 "FKG341",
                 (len(self.tokens) - 1, len(self.tokens) - 1),
                 f"the query ends too early: {wanted} is expected",
+                _unclosed_help([token.text for token in self.tokens if token.kind == "mark"]),
             )
         shown = f"?{self.text()}" if self.kind() == "variable" else self.text()
         return SparqlProblem(

@@ -197,7 +197,7 @@ class QueryBinder:
                 "FKG348",
                 query.span(tree.at),
                 f"the graph has {many} of `{query.name}`{shown}",
-                "mend the graph, or the query",
+                "correct the graph or the query",
             )
         if not found.rows and found.reads and not found.violations:
             message, open_ = (
@@ -209,7 +209,7 @@ class QueryBinder:
                     "FKG350",
                     query.span(tree.at),
                     message,
-                    "load the graph that has the facts, or mend it",
+                    "load the graph that has the facts, or correct the query",
                 )
             else:
                 near = nearest_name(open_.name, sorted(in_scope(tree.where.parts)))

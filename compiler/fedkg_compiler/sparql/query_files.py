@@ -66,7 +66,10 @@ def _named(load: Load, sources: Sources) -> Sequence[Path]:
             found = ()
         if not found:
             sources.problems.error(
-                "FKG340", load.path.span, f'"{text}" names no file', f"it is looked for in {folder}"
+                "FKG340",
+                load.path.span,
+                f'no file matches "{text}"',
+                f"fedkg looks for it in the folder {folder}",
             )
         return found
     path = folder / text
@@ -79,7 +82,7 @@ def _named(load: Load, sources: Sources) -> Sequence[Path]:
             "FKG340",
             load.path.span,
             f'file "{text}" does not exist',
-            f"it is looked for in {folder}",
+            f"fedkg looks for it in the folder {folder}",
         )
         return ()
     return (path,)
@@ -103,7 +106,7 @@ def _read(path: Path, reader: Reader, taken: set[str], problems: Problems) -> Qu
         problems.error(
             "FKG340",
             point(file),
-            f"{file} is not UTF-8 text: byte {error.start} is wrong",
+            f"{file} is not UTF-8 text: the byte at position {error.start} is not valid",
             "save it as UTF-8",
         )
         return None

@@ -182,7 +182,7 @@ class _Reading:
         self.waiting.clear()
         del self.problems[MAX_PROBLEMS:]
         message = f"at least {more:,} more problem{'s' if more > 1 else ''} from here on"
-        hint = f"mend the {MAX_PROBLEMS} above first; is this a rule file at all?"
+        hint = f"correct the {MAX_PROBLEMS} above first; is this a rule file at all?"
         self.problems.append(
             Diagnostic(code="FKG044", severity="error", span=first.span, message=message, help=hint)
         )

@@ -59,24 +59,29 @@ Kind = Literal["hinge", "squared", "log_barrier"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PenaltyForm:
-    """What a penalty makes of what is missing, m (in units of scales; negative: how far inside).
+    """How a violation m becomes a penalty.
+
+    m is in units of the scale of a constraint; a negative m says how far a satisfied constraint is
+    from its limit.
 
     | kind | penalty |
     |---|---|
     | hinge | ``max(0, m)``; with a temperature t ``t * softplus(m / t)`` |
-    | squared | the hinge's square |
-    | log_barrier | ``max(0, -log(-m) / s)`` for ``m <= -1 / s**2``, beyond it the tangent there |
+    | squared | the square of the hinge |
+    | log_barrier | ``max(0, -log(-m) / s)`` for ``m <= -1 / s**2``, and its tangent above that |
 
     The barrier is that of Kervadec et al. 2022 ("Constrained deep networks: Lagrangian optimization
-    via log-barrier extensions", equation 4), without its reward for what lies more than one scale
-    inside: it pushes answers off their limits before they break them, the more gently the larger
-    the sharpness s, which one raises while training.
+    via log-barrier extensions", equation 4), without the reward for answers that are more than one
+    scale inside. It moves answers away from their limits before they violate them. A larger
+    sharpness s makes it weaker there; raise s during training.
 
     Attributes:
-        temperature: of minima and maxima by log-sum-exp, in units of scales; None for exact.
-        sound: whether minima and maxima are `norms` instead: smooth, and positive exactly where the
+        kind: hinge, squared or log_barrier.
+        temperature: of log-sum-exp, which replaces minima and maxima; in units of the scale. None
+            for exact minima and maxima.
+        sound: replace minima and maxima by smooth `norms`, which are positive exactly where the
             exact ones are.
-        sharpness: s.
+        sharpness: s of the barrier.
     """
 
     kind: Kind = "hinge"

@@ -76,12 +76,12 @@ class Tally:
 
 
 class Specialised:
-    """What a module says on one batch, with all that reads inputs alone evaluated beforehand.
+    """A constraint module for one fixed batch: it evaluates the parts of rules that read only
+    inputs once, in advance.
 
-    `ConstraintModule.specialise` makes it.
-
-    The verdicts are those of the module, to the last bit. What is evaluated beforehand takes a
-    number per sample and folded part of a constraint. Gradients go to the answers.
+    Create it with `ConstraintModule.specialise`. Its verdicts equal those of the module bit for
+    bit. It stores one number for each sample and each part that is evaluated in advance. Gradients
+    reach the answers of the model.
     """
 
     def __init__(self, module: ConstraintModule, batch: Batch) -> None:

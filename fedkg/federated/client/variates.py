@@ -22,16 +22,14 @@ from fedkg.models.model_protocols import Gradient, Params
 
 @dataclass(frozen=True, slots=True)
 class ControlVariates:
-    """SCAFFOLD's local steps (Karimireddy et al., "SCAFFOLD", 2020, algorithm 1 with option II):
-    ``w <- w - rate (g - c_k + c)``.
+    """The local steps of SCAFFOLD (Karimireddy et al., "SCAFFOLD", 2020, algorithm 1 with option
+    II): ``w <- w - rate (g - c_k + c)``.
 
-    After its S steps from x to w a client keeps ``c_k <- c_k - c + (x - w) / (S rate)`` and sends
-    the change; the server adds
-    ``sum_k p_k (change of c_k)`` over the round's clients to c. Here p_k is n_k / n, so that c
-    stays the mean of all c_k in the weights
-    of the common objective; the paper has equal weights 1 / N. All variates begin at 0, so that the
-    first round is that of plain steps.
-    A client sends twice as much as in FedAvg, and so does the server.
+    After S steps from x to w, client k sets ``c_k <- c_k - c + (x - w) / (S rate)`` and sends the
+    change. The server adds ``sum_k p_k (change of c_k)`` over the clients of the round to c. fedkg
+    uses p_k = n_k / n, so c stays the mean of all c_k with the weights of the objective; the paper
+    uses equal weights 1 / N. All variates start at 0, so the first round takes plain steps. Clients
+    and server send twice as much as in FedAvg.
     """
 
     def initial_memory(self, models: Params, population: int) -> Params:
@@ -86,17 +84,15 @@ class ControlVariates:
 
 @dataclass(frozen=True, slots=True)
 class ProxSkip:
-    """Scaffnew's local steps (Mishchenko et al., "ProxSkip", 2022, algorithm 2): ``w <- w - rate (g
-    - h_k)``.
+    """The local steps of Scaffnew (Mishchenko et al., "ProxSkip", 2022, algorithm 2):
+    ``w <- w - rate (g - h_k)``.
 
-    Once the server has averaged the clients' w_k to x, a client does ``h_k <- h_k + (x - w_k) / (S
-    rate)``; it does so when it receives x,
-    at its next round. The h_k are never sent: a client sends as much as in FedAvg. The paper
-    averages with probability p after each
-    step; here the S steps of a round are counted instead, with p = 1 / S. The h_k add up to 0 in
-    the weights of the average only while
-    all clients take part with equally many steps; a client with an unusable update invalidates them
-    until the end of the run.
+    The server averages the w_k of the clients to x. When client k receives x in its next round, it
+    sets ``h_k <- h_k + (x - w_k) / (S rate)``. A client never sends h_k, so it sends as much as in
+    FedAvg. The paper averages with probability p after each step; fedkg averages after S steps,
+    which corresponds to p = 1 / S. The weighted sum of the h_k stays 0 only while all clients take
+    part with equally many steps. After an unusable update of one client it differs from 0 until the
+    end of the run.
     """
 
     def initial_memory(self, models: Params, population: int) -> Params:

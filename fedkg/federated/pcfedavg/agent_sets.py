@@ -75,7 +75,7 @@ class AgentSets:
             len(set(named)) < len(named) or not all(part.names for part in self.parts)
         ):
             raise JobError(
-                "two sets speak of the same parameters",
+                "two sets constrain the same parameters",
                 help="join them into one set, an `Intersection`",
             )
 
@@ -234,7 +234,7 @@ def _names(part: SetPart, params: Mapping[str, Tensor]) -> tuple[str, ...]:
     missing = next((name for name in part.names if name not in params), None)
     if missing is not None:
         raise JobError(
-            f"a set speaks of the parameter {missing}, which the model has not",
+            f"a set constrains the parameter `{missing}`, but the model has no such parameter",
             expected=", ".join(params),
         )
     return part.names or tuple(params)

@@ -27,13 +27,14 @@ MINED = 0x6D696E6564
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Inferred:
-    """All that is mined before training.
+    """The properties that fedkg mines before training.
 
     Attributes:
-        own: phi_i, of each client's training targets. shared: D_i^s, the samples that each client
-            shares. sample: phi_i^s, of those alone.
-        pick: how levels become a client's value, as in `mined`.
-        public: whether the samples in `shared` are nobody's: rows of the server, by which it judges
+        own: phi_i, mined in the training targets of each client.
+        shared: D_i^s, the samples that each client shares.
+        sample: phi_i^s, mined in the shared samples only.
+        pick: selects the value of each property, as in `mined`.
+        public: whether the samples in `shared` belong to the server, which uses them to evaluate
             its models for each client.
     """
 
@@ -54,16 +55,18 @@ def inferred(
     seed: int = 0,
     pick: Pick = least,
 ) -> Inferred:
-    """What FedSTL mines in the clients' training targets.
+    """Mine the properties that FedSTL needs in the training targets of the clients.
 
     Args:
-        pack: with `infer` statements. layout: of the V channels of a forecast. steps: T; targets
-            are [S, T * V] or [S, T, V].
-        share: of its samples that a client shares for clustering and the training of its cluster,
-            at least one sample. These samples, and
-            the bounds of properties (least and greatest values), are seen by the server: take a
-            private `pick` where that must not be.
-        seed: which samples they are.
+        pack: a pack with `infer` statements.
+        clients: the samples of the clients.
+        layout: of the V channels of a forecast.
+        steps: T; targets are [S, T * V] or [S, T, V].
+        share: the share of its samples that each client shares, at least one sample; they serve
+            clustering and the training of its cluster. The server sees these samples and the
+            smallest and largest values of the properties. If it must not, pass a private `pick`.
+        seed: selects these samples.
+        pick: selects the value of each property.
 
     Raises:
         JobError: a share outside of 0 .. 1. KnowledgeError, LayoutError: see `mined`.

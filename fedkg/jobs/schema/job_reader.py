@@ -59,7 +59,12 @@ def read_job_text(path: Path) -> str:
     try:
         return read_file(path, name="job").decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise JobError(f"{path} is not a text file", expected="a YAML job file in UTF-8") from error
+        raise JobError(
+            f"{path} is not UTF-8 text",
+            expected="a YAML job file in UTF-8",
+            received=f"the byte 0x{error.object[error.start]:02X} at position {error.start}",
+            help="save it as UTF-8",
+        ) from error
     except OSError as error:
         raise UsageError(
             f"cannot read job file {path}",

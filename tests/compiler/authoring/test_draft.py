@@ -267,8 +267,8 @@ def test_the_units_of_the_sheet_are_held_against_those_of_the_table() -> None:
         "#   PT-1: taken to be in bar in the table too, because its header states no unit" in text
     )
     assert (
-        "#   Torque [Nm]: the sheet's bar cannot be converted to the header's Nm: mend one of them"
-        in text
+        "#   Torque [Nm]: the sheet's bar cannot be converted to the header's Nm: correct one of"
+        " them" in text
     )
     assert "P [bar]:" not in text
 

@@ -102,10 +102,7 @@ CASES: dict[str, tuple[str, Case]] = {
     ),
     "FKG110": ("the prefix `masn:` is not known", lambda c, _: named(c, "masn:Tool")),
     "FKG111": ("mason has no term `Tol`", lambda c, _: named(c, "mason:Tol")),
-    "FKG112": (
-        "nothing in the graph speaks of `plant:Torque`",
-        lambda c, _: named(c, "plant:Torque"),
-    ),
+    "FKG112": ("the graph does not use `plant:Torque`", lambda c, _: named(c, "plant:Torque")),
     "FKG113": (
         "no loaded ontology or graph has a term `CuttingTol`",
         lambda c, _: named(c, "CuttingTol"),

@@ -237,7 +237,10 @@ def test_remote_contexts_are_not_fetched() -> None:
 
 def test_half_a_json_file_is_not_read_on() -> None:
     _, (problem,) = read('{"@id": "http://a", "http://b": 1', "a.jsonld")
-    assert (problem.code, problem.help) == ("FKG103", "what comes after it is not read")
+    assert (problem.code, problem.help) == (
+        "FKG103",
+        "correct this first: fedkg does not read the text after it",
+    )
 
 
 def test_deep_json_is_rejected() -> None:

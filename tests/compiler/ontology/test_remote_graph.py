@@ -255,7 +255,7 @@ def test_nonsense_and_half_an_answer_are_distinguished(
     ("code", "problem"),
     [
         (400, "FKG140 {} answers 400 Bad Request"),
-        (401, "FKG142 {} answers 401: it wants to know who asks"),
+        (401, "FKG142 {} answers 401: it requires credentials"),
         (404, "FKG140 {} answers 404 Not Found"),
         (504, "FKG140 {} answers 504 Gateway Timeout (2 tries)"),
     ],
@@ -342,7 +342,7 @@ class TestCredentials:
         monkeypatch.setenv(VARIABLE, self.SECRET)
         assert read(guarded) == (of_text(PLANT), "")
         monkeypatch.setenv(VARIABLE, "Bearer another")
-        assert read(guarded) == ("", f"FKG142 {guarded} answers 401: it wants to know who asks")
+        assert read(guarded) == ("", f"FKG142 {guarded} answers 401: it requires credentials")
 
     @needs_oxigraph
     @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_only_the_rule_that_allows_a_warning_is_excepted() -> None:
     [found] = compile_rules(text=text).diagnostics
     assert found.code == "FKG503"
     assert found.message.startswith("`other` never applies")
-    assert "because the hard rule `in_range` wants level >= 1 m" in found.message
+    assert "because the hard rule `in_range` requires level >= 1 m" in found.message
 
 
 def test_an_error_cannot_be_suppressed() -> None:

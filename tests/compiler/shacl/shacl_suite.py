@@ -45,7 +45,7 @@ STANDARD = (
 
 KNOWN: dict[str, str] = {
     "core/property/uniqueLang-002": (
-        'the graph store reads `"1"^^xsd:boolean` as `true`, which the suite tells apart'
+        'the graph store reads `"1"^^xsd:boolean` as `true`, but the suite distinguishes them'
     )
 }
 """Tests with another verdict, and why."""
@@ -202,7 +202,7 @@ def run(case: Case, folder: Path) -> tuple[Verdict, Verdict]:
 
 def table_line(case: Case, graph: Verdict, table: Verdict) -> str:
     """The line of the reference for one test."""
-    expected = {True: "conforms", False: "violated", None: "refused"}[case.conforms]
+    expected = {True: "conforms", False: "violated", None: "rejected"}[case.conforms]
     on_rows = table.rows and table.conforms is not None
     where = (
         "graph, by pySHACL"

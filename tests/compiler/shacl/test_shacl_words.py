@@ -151,7 +151,7 @@ def test_a_namespace_that_nothing_speaks_of_is_reported_once(tmp_path: Path) -> 
         for name in ("serial", "torque", "colour")
     )
     (said,) = [item for item in diagnostics_of(tmp_path, mill(body)) if item.code == "FKG318"]
-    assert "any term of <https://example.org/elsewhere#>: 3 properties" in said.message
+    assert "uses no term of <https://example.org/elsewhere#>: 3 properties" in said.message
     assert "namespace" in said.help
 
 

@@ -25,11 +25,10 @@ def table(outcomes: list[Outcome]) -> str:
     count = Counter(item.where for item in outcomes)
     lines = [
         (
-            f"{len(outcomes)} evaluation tests: {count['rows']} become rows, {count['graph']} are"
-            " answered by the graph,"
+            f"Of {len(outcomes)} evaluation tests, {count['rows']} become rules on rows, the graph"
+            f" answers {count['graph']}, and fedkg rejects {count['refused']}.\n"
         ),
-        f"{count['refused']} are refused.\n",
-        "| folder | tests | rows | graph | refused |",
+        "| folder | tests | rows | graph | rejected |",
         "|---|---|---|---|---|",
     ]
     for folder in sorted({item.folder for item in outcomes}):
@@ -42,7 +41,7 @@ def table(outcomes: list[Outcome]) -> str:
             f"| {folder} | {tests} | {', '.join(names['rows'])} | {', '.join(names['graph'])} |"
             f" {', '.join(names['refused'])} |"
         )
-    lines += ["", "| refused | why |", "|---|---|"]
+    lines += ["", "| rejected | why |", "|---|---|"]
     lines += [
         f"| {item.folder}/{item.name} | {item.reason.replace('|', chr(92) + '|')} |"
         for item in outcomes

@@ -62,7 +62,7 @@ X, Y = torch.zeros(4, 3), torch.zeros(4)
         ({"names": ("a", "a"), "x": (X, X), "y": (Y, Y)}, "called a"),
         ({"names": ("a", "b"), "x": (X, X[:0]), "y": (Y, Y[:0])}, "client b has no samples"),
         ({"names": ("a", "b"), "x": (X, X.long()), "y": (Y, Y)}, "client b are not floating"),
-        ({"names": ("a", "b"), "x": (X, X), "y": (Y, Y[:3])}, "client b has not one target"),
+        ({"names": ("a", "b"), "x": (X, X), "y": (Y, Y[:3])}, "client b must have one target"),
         ({"names": ("a", "b"), "x": (X, X[:, :2]), "y": (Y, Y)}, "inputs of client b"),
         ({"names": ("a", "b"), "x": (X, X.double()), "y": (Y, Y)}, "inputs of client b"),
         ({"names": ("a", "b"), "x": (X, X), "y": (Y, Y.long())}, "targets of client b"),

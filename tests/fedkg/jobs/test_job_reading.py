@@ -108,7 +108,7 @@ def test_a_file_other_than_a_job_is_an_error(text, said, tmp_path):
 def test_a_binary_and_a_missing_file(tmp_path):
     path = tmp_path / "job.yaml"
     path.write_bytes(b"\xff\xfe\x00\x01")
-    with pytest.raises(JobError, match="not a text file"):
+    with pytest.raises(JobError, match="not UTF-8 text"):
         read_job(path)
     with pytest.raises(UsageError, match="cannot read job file"):
         read_job(tmp_path / "none.yaml")

@@ -201,14 +201,14 @@ WINDOW = Temporal(op="always", low=2, high=3, arg=BELOW)
             "bank.0.member.0.slots has a column that is no input",
         ),
         (lambda: make_bank(SUM, None, table(-1, [0, 3, 3], [0, 1, 2], [[], [], []])), None),
-        (lambda: make_bank(NESTED), "members that it has not"),
+        (lambda: make_bank(NESTED), "members that it does not contain"),
         (
             lambda: make_bank(
                 NESTED, None, table(-1, [0, 1, 3], [0, 1, 2]), table(-1, [0, 1, 2], [0, 1])
             ),
             "has another owner than its terms",
         ),
-        (lambda: replace(make_bank(), members=()), "members that it has not"),
+        (lambda: replace(make_bank(), members=()), "members that it does not contain"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 3.0, 2.0], [0]), "window that is none"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, -1.0, 2.0], [0]), "window that is none"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 0.5, 2.0], [0]), "window that is none"),

@@ -77,7 +77,7 @@ def _proposal(
         ]
         if words:
             reasons.append(
-                (float(alike.definitions[i, j]), f"both definitions speak of {_listed(words)}")
+                (float(alike.definitions[i, j]), f"both definitions contain {_listed(words)}")
             )
     for side, where in (
         ("above", "above"),

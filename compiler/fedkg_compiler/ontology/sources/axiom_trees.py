@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.spans import point, report
+from fedkg_compiler.ontology.spans import FILE_READ_ON, point, report
 from fedkg_compiler.ontology.xml_check import BROKEN_IRI, broken_iri
 
 DEEPEST = 150
@@ -64,9 +64,7 @@ class Problems:
         if len(self.found) < MOST_REPORTED:
             self.found.append(problem)
 
-    def mistake(
-        self, line: int, column: int, message: str, help: str = "the rest of the file is read on"
-    ) -> Unsound:
+    def mistake(self, line: int, column: int, message: str, help: str = FILE_READ_ON) -> Unsound:
         """The exception to raise for a syntax error at this place."""
         return Unsound(report("FKG103", point(self.file, line, column), message, help=help))
 

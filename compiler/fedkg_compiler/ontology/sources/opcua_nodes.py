@@ -121,7 +121,7 @@ class NodeSet:
                 last = noted[-1]
                 more = f"{len(noted) - _MOST_REPORTED} more {severity}s"
                 message = f"{more} of this node set are not shown; the last one is here"
-                advice = "mend the first ones and check again"
+                advice = "correct the first ones and check again"
                 found.append(report(last.code, last.span, message, help=advice, severity=severity))
         return tuple(found)
 
@@ -380,7 +380,7 @@ class _Resolver:
         listed = (
             f"it lists 1 to {last}" if last > 1 else f"it lists {'1 alone' if last else 'none'}"
         )
-        return f"{listed}: name its address there, or mend the number"
+        return f"{listed}: name its address there, or correct the number"
 
 
 def _identifier(text: str) -> str:

@@ -413,7 +413,7 @@ class _Terms:
         value = value_of(node)
         if isinstance(value, str):
             message = f"{value}: the value of the <UAVariable> `{node.name}` is left out"
-            self.warn(node.line, node.column, message, "mend the text in <Value>")
+            self.warn(node.line, node.column, message, "correct the text in <Value>")
             return None
         if value is None:
             return None

@@ -24,6 +24,7 @@ from fedkg_compiler.ontology.sources.axiom_trees import (
 )
 from fedkg_compiler.ontology.sources.axiom_triples import NEVER_INSIDE, Axioms
 from fedkg_compiler.ontology.sources.result import Read
+from fedkg_compiler.ontology.spans import FILE_READ_ON
 from fedkg_compiler.ontology.standard_vocabularies import STANDARD_PREFIXES
 
 _TOKEN = re.compile(
@@ -72,7 +73,7 @@ class _Reader:
         line = bisect_right(self.starts, at)
         return line, at - self.starts[line - 1] + 1
 
-    def fail(self, at: int, message: str, help: str = "the rest of the file is read on") -> None:
+    def fail(self, at: int, message: str, help: str = FILE_READ_ON) -> None:
         """Report a mistake, or drop the axiom that contains it."""
         failure = self.problems.mistake(*self.line_and_column(at), message, help)
         if len(self.stack) > 1:

@@ -224,7 +224,7 @@ def _complain(error: urllib.error.HTTPError, had_header: bool) -> NoReturn:
             if had_header
             else f"put the value of the header Authorization into {VARIABLE}"
         )
-        raise StoreProblem("FKG142", f"answers {code}: it wants to know who asks", help=advice)
+        raise StoreProblem("FKG142", f"answers {code}: it requires credentials", help=advice)
     if 300 <= code < 400:
         parts = urlsplit(error.headers.get("Location", ""))
         raise StoreProblem(

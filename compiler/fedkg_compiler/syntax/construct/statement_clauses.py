@@ -73,7 +73,7 @@ def distinct(at: Statement, words: Iterable[Word], what: str) -> tuple[Word, ...
                 "FKG039",
                 word.span,
                 f"the {what} `{word.text}` is named twice",
-                "give each one its own name",
+                "remove one of them, or give it another name",
                 related=(related,),
             )
     return kept
@@ -124,8 +124,10 @@ def interval(at: Statement, ends: Sequence[Branch], whole: Span) -> tuple[float,
         at.report(
             "FKG038",
             whole,
-            f"the span {low:g} .. {high:g} holds nothing",
-            "the lower end comes first: 0 .. 100",
+            f"the span {low:g} .. {high:g} is empty",
+            f"write the lower end first: {high:g} .. {low:g}"
+            if high < low
+            else "write two different ends, the lower one first",
         )
     return low, high
 

@@ -741,7 +741,7 @@ BAD = {
             "the namespace ns=7 of the target of a <Reference> of <UAObject> ns=1;i=100"
             " is none of <NamespaceUris>"
         ),
-        "it lists 1 to 2: name its address there, or mend the number",
+        "it lists 1 to 2: name its address there, or correct the number",
     ),
     "index of a node": (
         replaced('NodeId="ns=1;i=100"', 'NodeId="ns=3;i=100"').replace(
@@ -820,7 +820,7 @@ BAD = {
         7,
         "warning[FKG121]",
         "no loaded node set has the node ns=1;i=299 of <https://example.org/bottling>",
-        "mend the NodeId, or load the node set that defines it",
+        "correct the NodeId, or load the node set that defines it",
     ),
     "value": (
         replaced(value("71.5"), value("71,5")),
@@ -831,7 +831,7 @@ BAD = {
             "`71,5` is not a value of the type Double:"
             " the value of the <UAVariable> `Temperature` is left out"
         ),
-        "mend the text in <Value>",
+        "correct the text in <Value>",
     ),
     "twice": (
         replaced('NodeId="ns=1;i=202"', 'NodeId="ns=1;i=201"'),

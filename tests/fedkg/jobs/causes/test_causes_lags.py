@@ -53,8 +53,8 @@ def test_lags_by_name_go_to_the_tables_the_report_and_the_graph(
     ("learning", "said"),
     [
         # 400 of 500 steps are training steps
-        ("lags: 450", "this number of lags cannot be learnt"),
-        ("lags: {unit 2: 450}", "this number of lags cannot be learnt"),
+        ("lags: 450", "the number of lags does not fit the length of the series"),
+        ("lags: {unit 2: 450}", "the number of lags does not fit the length of the series"),
         ("lags: {nobody: 2}", "unknown client nobody"),
         ("lags: {unit 2: 0}", r"`learning.lags.unit 2` \(line 4\): must be at least 1, not 0$"),
         ("lags: many", "must be a whole number or 'choose' or a section"),
