@@ -32,8 +32,8 @@ from fedkg.jobs.causes.discovery import discover_causes
 from fedkg.jobs.causes.job_file import read_causes_job
 from fedkg.jobs.causes.measurements import read_measurements
 from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.samples.sample_experiment import create_experiment
 from fedkg.jobs.samples.sample_trial import SampleTrial
 from fedkg.jobs.schema.job_reader import read_job
 from fedkg.jobs.trial_expansion import expand_trials

@@ -13,12 +13,11 @@ import pytest
 from fedkg.data.sets import DataSet, data_set
 from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs import run_job
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.samples import sample_preparation as reading
-from fedkg.jobs.samples.sample_experiment import SampleExperiment
+from fedkg.jobs.samples.sample_experiment import SampleExperiment, create_experiment
 from fedkg.jobs.samples.sample_preparation import TEST, TRAIN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job

@@ -15,10 +15,9 @@ from command import Command, call
 
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.deployed_models import DeployedModels
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.sample_experiment import SampleExperiment
+from fedkg.jobs.samples.sample_experiment import SampleExperiment, create_experiment
 from fedkg.jobs.samples.sample_trial import SampleTrial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.training import deployed_models

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from fedkg.data.sets import DataSet, data_set, standardise
 from fedkg.federated.problem import Clients, gathered, pool
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.rule_pack import empty_pack
 from fedkg.jobs.samples.inputs import build_inputs
-from fedkg.jobs.samples.sample_experiment import SampleExperiment
+from fedkg.jobs.samples.sample_experiment import SampleExperiment, create_experiment
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trial_expansion import plan_trials
 
