@@ -8,10 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedkg.cli.console import print_json, stdout_console
 from fedkg.errors import UsageError
+
+if TYPE_CHECKING:
+    from fedkg.jobs.causes.job_file import CausesJob
 
 JOB_SUFFIXES = (".yaml", ".yml")
 
@@ -74,7 +77,7 @@ def _description(path: Path) -> dict[str, Any]:
     if not path.is_dir() and is_causes_job(path):
         learning = read_causes_job(path)
         name = learning.name
-        named: Iterable[str | None] = (*learning.rules, learning.data.path)
+        named: Iterable[str | None] = (*learning.rules, learning.data.path, *_site_files(learning))
     else:
         if not path.is_dir():
             jobs = [read_job(path)]
@@ -105,6 +108,18 @@ def _description(path: Path) -> dict[str, Any]:
         "contacts": [place for place in places if is_address(place)],
         "imports": [_code(place) for place in dict.fromkeys(imports)],
     }
+
+
+def _site_files(job: CausesJob) -> list[str]:
+    """The sites file of a causal discovery and the tables of its sites."""
+    from fedkg.sites import load_sites
+    from fedkg.sites.sites_file import find_site
+
+    if job.data.sites_file is None:
+        return []
+    sites = load_sites(job.data.sites_file)
+    names = job.clients or sites.sites
+    return [job.data.sites_file, *(url for name in names for url in find_site(sites, name).url)]
 
 
 def _code(path: str) -> dict[str, Any]:

@@ -381,7 +381,7 @@ def _find_position(source: _Source, column: Column) -> int | None:
     )
 
 
-def _search_contract(contract: DataContract | None, *names: str) -> ContractColumn | None:
+def search_contract(contract: DataContract | None, *names: str) -> ContractColumn | None:
     """The contract column with this name, header, signal or label; an exact name comes first."""
     for name in names:
         for column in contract.columns if contract is not None else ():
@@ -399,7 +399,7 @@ def _find_contract_column(source: _Source, column: Column) -> ContractColumn | N
     Raises TableError for a signal that the rules read from several columns.
     """
     contract = source.contract
-    found = _search_contract(contract, column.key, *column.titles)
+    found = search_contract(contract, column.key, *column.titles)
     if contract is None or found is None or column.key in (found.name, found.source):
         return found
     headers = list(
@@ -769,8 +769,8 @@ def _find_conversion(view: _ColumnCells, target: str) -> tuple[Conversion, tuple
         change = conversion(given, goal_unit)
     except ValueError as error:
         raise TableError(
-            f"{view.source.place(column, 'unit')}: {origin} does not convert to the unit of the "
-            f"rules for column `{view.header}` of {view.source.table.name}",
+            f"{view.source.place(column, 'unit')}: {origin} does not convert to the unit that the "
+            f"rules or other sites state, for column `{view.header}` of {view.source.table.name}",
             expected=f"a unit that converts to {goal_text or 'a plain number'}",
             received=given.text,
             help="state the unit of the values in the file as `unit`",
@@ -833,19 +833,27 @@ def _concatenate(tables: Sequence[Table], site: str) -> Table:
     )
 
 
+def find_time_header(section: Site, contract: DataContract | None) -> str | None:
+    """The header of the time column in the read table: that of the rules' timeline, else the first
+    column of times that the site describes; None without one.
+    """
+    if contract is not None and contract.time is not None:
+        return contract.time
+    return next(
+        (
+            one_line(column.key)
+            for column in section.table_schema.columns
+            if column.datatype is not None
+            and column.datatype.kind == "time"
+            and not column.suppress_output
+        ),
+        None,
+    )
+
+
 def _check_time_order(table: Table, section: Site, contract: DataContract | None) -> list[str]:
     """Sentences about times that repeat or decrease within their series, with rows of the file."""
-    described = section.table_schema
-    header = contract.time if contract is not None else None
-    if header is None:
-        header = next(
-            (
-                one_line(column.key)
-                for column in described.columns
-                if column.datatype is not None and column.datatype.kind == "time"
-            ),
-            None,
-        )
+    header = find_time_header(section, contract)
     if header is None or header not in table:
         return []
     seconds = _read_seconds(table, header)
@@ -853,7 +861,10 @@ def _check_time_order(table: Table, section: Site, contract: DataContract | None
         return []
     keys = [
         one
-        for key in (*described.primary_key, contract.trace if contract is not None else None)
+        for key in (
+            *section.table_schema.primary_key,
+            contract.trace if contract is not None else None,
+        )
         if key is not None and (one := _find_key_header(key, section, contract)) != header
     ]
     groups = np.zeros(table.rows, dtype=np.int64)
@@ -911,12 +922,12 @@ def _read_seconds(table: Table, header: str) -> NDArray[np.float64] | None:
 
 def _find_key_header(key: str, section: Site, contract: DataContract | None) -> str:
     """The header in the read table of a column that `primaryKey` names."""
-    found = _search_contract(contract, key)
+    found = search_contract(contract, key)
     if found is not None:
         return found.source
     column = next((one for one in section.table_schema.columns if one.key == key), None)
     if column is not None and contract is not None:
-        found = _search_contract(contract, *column.titles)
+        found = search_contract(contract, *column.titles)
         return found.source if found is not None else _choose_target(column, contract)
     return one_line(key)
 
