@@ -8,13 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedkg.cli.console import print_json, stdout_console
 from fedkg.errors import UsageError
-
-if TYPE_CHECKING:
-    from fedkg.jobs.causes.job_file import CausesJob
 
 JOB_SUFFIXES = (".yaml", ".yml")
 
@@ -77,7 +74,11 @@ def _description(path: Path) -> dict[str, Any]:
     if not path.is_dir() and is_causes_job(path):
         learning = read_causes_job(path)
         name = learning.name
-        named: Iterable[str | None] = (*learning.rules, learning.data.path, *_site_files(learning))
+        named: Iterable[str | None] = (
+            *learning.rules,
+            learning.data.path,
+            *_site_files(learning.data.sites_file, learning.clients),
+        )
     else:
         if not path.is_dir():
             jobs = [read_job(path)]
@@ -94,7 +95,7 @@ def _description(path: Path) -> dict[str, Any]:
                 *job.rules,
                 job.pack,
                 job.data.path,
-                job.data.sites_file,
+                *_site_files(job.data.sites_file, job.sites),
                 *(site.table for site in job.sites.values()),
                 *(job.model.graph.files if job.model.graph is not None else ()),
             )
@@ -110,16 +111,20 @@ def _description(path: Path) -> dict[str, Any]:
     }
 
 
-def _site_files(job: CausesJob) -> list[str]:
-    """The sites file of a causal discovery and the tables of its sites."""
+def _site_files(path: str | None, names: Iterable[str]) -> list[str]:
+    """A sites file with the tables of sites (no names: all) and those of their foreign keys."""
     from fedkg.sites import load_sites
     from fedkg.sites.sites_file import find_site
 
-    if job.data.sites_file is None:
-        return []
-    sites = load_sites(job.data.sites_file)
-    names = job.clients or sites.sites
-    return [job.data.sites_file, *(url for name in names for url in find_site(sites, name).url)]
+    if path is None or not Path(path).is_file():
+        return [path] if path is not None else []
+    sites, found = load_sites(path), [path]
+    for name in names or sites.sites:
+        section = find_site(sites, name)
+        keys = section.table_schema.foreign_keys
+        tables = (*section.url, *(key.reference.resource for key in keys))
+        found += [str(Path(table).resolve()) for table in tables]
+    return found
 
 
 def _code(path: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -20,19 +21,21 @@ from fedkg.errors import TableError
 from fedkg.pack import Column as ContractColumn
 from fedkg.pack import DataContract
 from fedkg.sites.cell_formats import (
+    SCALES,
     NumberFormat,
     PatternError,
     date_pattern,
     example_of,
     find_zone,
+    number_pattern,
     parse_date,
     to_utc,
 )
-from fedkg.sites.schema import Column, Site, SitesFile
+from fedkg.sites.schema import Column, Datatype, ForeignKey, Site, SitesFile
 from fedkg.sites.sites_file import find_site
 from fedkg.tables import Cells, Table, TableFormat, parse_time, read_table, truth, zone_of
 from fedkg.tables.cell_words import is_unknown
-from fedkg.tables.table import one_line
+from fedkg.tables.table import number_text, one_line
 from fedkg.units import Conversion, Unit, UnitProblem, conversion, parse_unit
 from fedkg.units.header import header_unit
 from fedkg.units.unit import SAME
@@ -52,6 +55,8 @@ class ColumnReading:
         unit: of the values in the file; "" if unknown.
         target_unit: of the values that the rules read; "" if unknown.
         converted: whether values change their unit.
+        list_place: where the sites file states a `separator`; "" for a column with one value in a
+            cell.
     """
 
     key: str
@@ -61,6 +66,7 @@ class ColumnReading:
     unit: str = ""
     target_unit: str = ""
     converted: bool = False
+    list_place: str = ""
 
     def describe(self) -> str:
         """```pressure` from `Druck` (psi, converted to bar)``."""
@@ -132,13 +138,38 @@ def read_site(sites: SitesFile, site: str, contract: DataContract | None = None)
     table = parts[0][0] if len(parts) == 1 else _concatenate([one for one, _ in parts], site)
     notes = _check_time_order(table, section, contract)
     found = replace(table.found, notes=(*table.found.notes, *notes))
-    return SiteTable(
+    read = SiteTable(
         site=site,
         table=replace(table, found=found),
         files=section.url,
         columns=tuple(parts[0][1]),
         notes=tuple(notes),
     )
+    if contract is not None:
+        reject_lists(read, (contract.time, contract.trace, *(c.source for c in contract.columns)))
+    for key in section.table_schema.foreign_keys:
+        _check_foreign_key(sites, read, key, contract)
+    return read
+
+
+def reject_lists(read: SiteTable, headers: Iterable[str | None]) -> None:
+    """Raise TableError if a column that something reads has several values in a cell.
+
+    Args:
+        headers: of the columns that rules, a model or a job read.
+    """
+    wanted = set(headers)
+    for one in read.columns:
+        if one.list_place and one.target in wanted:
+            first = next((text for text in read.table.texts(one.target) if text), "")
+            raise TableError(
+                f"{one.list_place}: the cells of column `{one.header}` of {read.table.name} are "
+                "lists, and rules and models read one value",
+                expected="a column with one value in each cell",
+                received=f'"{_shorten(first)}"',
+                help="write a column for each value of the list; or remove `separator` if each "
+                "cell is one value",
+            )
 
 
 def read_all_sites(
@@ -468,6 +499,9 @@ def _read_cells(
         typed = None
     else:
         texts, typed = raw.texts(header), raw.cells[position].values
+    if column.separator and position is not None:
+        place = source.place(column, "separator")
+        return Cells(texts=tuple(texts)), replace(reading, list_place=place)
     nulls = {*source.section.null, *column.null} - {""}
     changed = position is None
     if nulls or column.default or column.values:
@@ -482,6 +516,8 @@ def _read_cells(
         source=source, column=column, header=header, texts=texts, typed=typed, wanted=wanted
     )
     kind = _choose_kind(source, column, target, wanted)
+    if kind == "open" and column.datatype is not None and isinstance(column.datatype.format, str):
+        kind = "text"  # the format of a text is a regular expression
     if kind == "open":
         form = _find_number_format(view)
         known = any(not is_unknown(text) for text in texts)
@@ -690,7 +726,7 @@ class _ColumnCells:
                 help="correct `default`, or state the `datatype` of the column",
             )
         table = self.source.table
-        row = table.lines[rows[0]] if table.lines.size else rows[0] + 1
+        row = _row_number(table, rows[0])
         more = f", and {len(rows) - 1:,} more such cells" if len(rows) > 1 else ""
         return TableError(
             f'{table.name}: row {row}, column `{self.header}`: "{_shorten(self.texts[rows[0]])}" '
@@ -726,10 +762,13 @@ def _shorten(text: str) -> str:
 
 def _find_number_format(view: _ColumnCells) -> NumberFormat | None:
     """The stated form of numbers; None if the column and the site state none. Raises TableError."""
-    own = view.column.datatype.marks if view.column.datatype is not None else (None, None)
-    common = view.source.section.datatype.marks
-    decimal, group = own[0] or common[0], own[1] or common[1]
-    if decimal is None and group is None:
+    datatype = view.column.datatype or Datatype()
+    common = view.source.section.datatype
+    decimal, group = (
+        own or shared for own, shared in zip(datatype.marks, common.marks, strict=True)
+    )
+    pattern = datatype.pattern or common.pattern
+    if decimal is None and group is None and not pattern:
         return None
     if (decimal or ".") == group:
         raise TableError(
@@ -737,7 +776,17 @@ def _find_number_format(view: _ColumnCells) -> NumberFormat | None:
             f"`{group}`",
             help="state `decimalChar` too",
         )
-    return NumberFormat(decimal=decimal or ".", group=group or "")
+    if pattern and group is None and decimal != ",":
+        group = ","  # the default of the vocabulary
+    form = NumberFormat(decimal=decimal or ".", group=group or "", pattern=pattern)
+    if pattern:
+        try:
+            number_pattern(form)
+        except PatternError as error:
+            raise TableError(
+                f"{view.source.place(view.column, 'datatype.format')}: {error}", received=pattern
+            ) from error
+    return form
 
 
 def _find_conversion(view: _ColumnCells, target: str) -> tuple[Conversion, tuple[str, str]]:
@@ -753,11 +802,23 @@ def _find_conversion(view: _ColumnCells, target: str) -> tuple[Conversion, tuple
         goal_text = goal.text if goal is not None else ""
         if not goal_text and view.source.contract is not None and column.unit is not None:
             goal_text = "s" if target == view.source.contract.time else ""
-    if column.unit is None:
+    form = _find_number_format(view)
+    scale = form.pattern[-1:] if form is not None and form.pattern[-1:] in SCALES else ""
+    if scale and column.unit not in (None, "", "1"):
+        raise TableError(
+            f"{view.source.place(column, 'unit')}: `{scale}` in the format makes 25{scale} a plain "
+            f"number, and `unit` is `{column.unit}`",
+            help=f"remove `unit`, or `{scale}` from the format if the cells have none",
+        )
+    if scale:
+        origin, given = f"`{scale}` in the format", Unit(text="")
+        if not goal_text:
+            return SAME, ("", "")
+    elif column.unit is None:
         found = header_unit(view.header) if view.header != target else None
         if found is None or not goal_text:
             return SAME, ("", goal_text)
-        given: Unit = found
+        given = found
         origin = f"the header `{view.header}`"
     else:
         origin = f"`unit: {column.unit}`"
@@ -772,7 +833,7 @@ def _find_conversion(view: _ColumnCells, target: str) -> tuple[Conversion, tuple
             f"{view.source.place(column, 'unit')}: {origin} does not convert to the unit that the "
             f"rules or other sites state, for column `{view.header}` of {view.source.table.name}",
             expected=f"a unit that converts to {goal_text or 'a plain number'}",
-            received=given.text,
+            received=given.text or "a plain number",
             help="state the unit of the values in the file as `unit`",
         ) from error
     return change, (given.text, goal_text)
@@ -831,6 +892,94 @@ def _concatenate(tables: Sequence[Table], site: str) -> Table:
             part for table in tables for part in table.parts or ((table.name, table.rows),)
         ),
     )
+
+
+def _check_foreign_key(
+    sites: SitesFile, read: SiteTable, key: ForeignKey, contract: DataContract | None
+) -> None:
+    """Raise TableError for a cell whose value is in no row, or in several, of the other table.
+
+    A row with a missing value in a column of the key has no partner.
+    """
+    table, section = read.table, find_site(sites, read.site)
+    place = f"`foreignKeys` of site {read.site} in {sites.path}"
+    headers = [_find_key_header(name, section, contract) for name in key.column_reference]
+    other = _read_lookup(sites, key.reference.resource, place)
+    partners = [one_line(name) for name in key.reference.column_reference]
+    for one, columns in ((table, headers), (other, partners)):
+        for header in columns:
+            if header not in one:
+                error = one.missing(header, needed=f"{place} names")
+                raise TableError(
+                    error.message,
+                    received=error.received,
+                    help=error.help or "write the `name` of a described column, or a header",
+                )
+    rows_of: dict[tuple[str, ...], list[int]] = {}
+    for row, values in enumerate(_key_values(other, partners)):
+        rows_of.setdefault(values, []).append(row)
+    cells = _key_values(table, headers)
+    wrong = [
+        row
+        for row, values in enumerate(cells)
+        if not any(is_unknown(value) for value in values) and len(rows_of.get(values, ())) != 1
+    ]
+    if not wrong:
+        return
+    row = wrong[0]
+    shown = {one.target: one.header for one in read.columns if one.header}
+    several = rows_of.get(cells[row])
+    if several:
+        found = " and ".join(str(_row_number(other, at)) for at in several[:MAX_PAIRS])
+        what = f"is in rows {found} of {other.name}"
+    else:
+        what = f"is not in {_format_headers(partners)} of {other.name}"
+    more = f", and {len(wrong) - 1:,} more such rows" if wrong[1:] else ""
+    known = [" ".join(values) for values in list(rows_of)[:MAX_PAIRS]]
+    raise TableError(
+        f"{table.file_of(row)}: row {_row_number(table, row)}, "
+        f"{_format_headers([shown.get(header, header) for header in headers])}: "
+        f'"{_shorten(" ".join(cells[row]))}" {what}',
+        expected=f"one row of {other.name} with this value; it has "
+        + ", ".join(f"`{_shorten(one)}`" for one in known),
+        received=f'"{_shorten(" ".join(cells[row]))}"{more}',
+        help=f"correct the cell or {other.name}, list the word under `null`, or remove {place}",
+    )
+
+
+def _read_lookup(sites: SitesFile, resource: str, place: str) -> Table:
+    """The table that a foreign key refers to, with the names of its description if it has one."""
+    path = Path(resource).resolve()
+    for name, section in (*sites.sites.items(), *sites.lookups.items()):
+        if path in (Path(url).resolve() for url in section.url):
+            return _read_file(sites, name, section, None, resource)[0]
+    if not path.is_file():
+        raise TableError(
+            f"{place}: the table does not exist",
+            received=resource,
+            help="paths are relative to the sites file",
+        )
+    return read_table(resource)
+
+
+def _key_values(table: Table, headers: Sequence[str]) -> list[tuple[str, ...]]:
+    """The cells of key columns; equal numbers are equal texts."""
+    columns = [
+        [number_text(value) for value in table.numbers(header).tolist()]
+        if table.is_numeric(header)
+        else table.texts(header)
+        for header in headers
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _format_headers(headers: Sequence[str]) -> str:
+    return f"column{'s' * (len(headers) > 1)} " + ", ".join(f"`{header}`" for header in headers)
+
+
+def _row_number(table: Table, index: int) -> int:
+    """The row of the file, title rows included."""
+    return int(table.lines[index]) if table.lines.size else index + 1
 
 
 def find_time_header(section: Site, contract: DataContract | None) -> str | None:
@@ -940,7 +1089,7 @@ def _format_row_pairs(table: Table, first: NDArray[np.int64], second: NDArray[np
     """``rows 12 and 13, 40 and 41 and 5 more pairs`` of the file."""
 
     def row(index: int) -> str:
-        number = str(table.lines[index] if table.lines.size else index + 1)
+        number = str(_row_number(table, index))
         return f"{number} of {table.file_of(index)}" if table.parts[1:] else number
 
     shown = [

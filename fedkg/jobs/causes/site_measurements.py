@@ -20,7 +20,7 @@ from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import Column, DataContract
 from fedkg.pack.formula_text import duration_text
 from fedkg.sites import SitesFile, load_sites, read_site
-from fedkg.sites.reader import find_time_header, search_contract
+from fedkg.sites.reader import find_time_header, reject_lists, search_contract
 from fedkg.sites.sites_file import find_site
 from fedkg.tables import Table, in_utc
 from fedkg.units.header import header_unit
@@ -235,10 +235,11 @@ def _read_series(
             if header not in table:
                 raise table.missing(signal, needed=f"clients.{name} of the job names")
             signals[signal] = header
+        reject_lists(read, signals.values())
     else:
         names = {header: signal for signal, header in headers.items()}
         others = {time, contract.trace, *section.table_schema.primary_key}
-        others |= {one.target for one in read.columns if not one.header}
+        others |= {one.target for one in read.columns if not one.header or one.list_place}
         signals = {
             names.get(header, header): header
             for header in table.headers

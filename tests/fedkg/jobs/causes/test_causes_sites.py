@@ -51,6 +51,7 @@ PLAIN = JOB.replace("sites_file: sites.yaml", "path: plain.csv") + (
 START = datetime(2016, 3, 26)
 
 
+KEY = "[{columnReference: note, reference: {resource: vessels.csv, columnReference: id}}]"
 PLANT = """\
 @prefix plant: <https://example.org/plant#> .
 @prefix fkg: <https://w3id.org/fedkg/ns#> .
@@ -140,9 +141,11 @@ def test_sites_in_their_own_formats_give_the_results_of_a_plain_table(
     again = call(capsys, "run", tmp_path / "run/job.yaml", "--out", tmp_path / "again")
     assert again.code == 0
     assert json.loads((tmp_path / "again/learned.json").read_text())["edges"] == plain["edges"]
+    (tmp_path / "vessels.csv").write_text("id\n80\n")
+    edit("sites.yaml", ("tableSchema:\n", f"tableSchema:\n      foreignKeys: {KEY}\n"))(tmp_path)
     reads = call(capsys, "inspect", tmp_path / "job.yaml", "--json")
     assert reads.json["reads"] == [
-        str(tmp_path / name) for name in ("sites.yaml", "graz.csv", "ohio.csv")
+        str(tmp_path / name) for name in ("sites.yaml", "graz.csv", "vessels.csv", "ohio.csv")
     ]
 
 
@@ -255,6 +258,14 @@ WRONG = {
     "a signal of texts": (
         edit("job.yaml", ("states: 1", "states: 1\nclients: {graz: [note], ohio: [temp]}")),
         ("graz.csv", "column `note`", '"ok"'),
+    ),
+    "a signal of lists": (
+        edit("sites.yaml", ("unit: mbar", "unit: mbar, separator: ' '")),
+        ("sites.yaml:11: column `pressure`.separator of site graz", "column `Druck`", "are lists"),
+    ),
+    "a foreign key without its table": (
+        edit("sites.yaml", ("tableSchema:\n", f"tableSchema:\n      foreignKeys: {KEY}\n")),
+        ("`foreignKeys` of site graz", "the table does not exist", "vessels.csv"),
     ),
     "a missing column": (
         edit("ohio.csv", ("TI7", "TI8")),
