@@ -33,7 +33,7 @@ from fedkg.sites.cell_formats import (
 )
 from fedkg.sites.schema import Column, Datatype, ForeignKey, Site, SitesFile
 from fedkg.sites.sites_file import find_site
-from fedkg.tables import Cells, Table, TableFormat, parse_time, read_table, truth, zone_of
+from fedkg.tables import Cells, Table, TableFormat, in_utc, parse_time, read_table, truth, zone_of
 from fedkg.tables.cell_words import is_unknown
 from fedkg.tables.table import number_text, one_line
 from fedkg.units import Conversion, Unit, UnitProblem, conversion, parse_unit
@@ -745,6 +745,7 @@ def _parse_typed_time(text: str) -> tuple[datetime, timedelta | None] | None:
     return None if moment is None else (moment, zone_of(text))
 
 
+HAS_OFFSET = re.compile(r"[T ].*[+-]")
 ISO = re.compile(r"\d{4}-\d{2}-\d{2}\b")
 
 
@@ -1051,7 +1052,7 @@ def _read_seconds(table: Table, header: str) -> NDArray[np.float64] | None:
     open, which evaluation reports.
     """
     texts = [text.removesuffix("Z") or "NaT" for text in table.texts(header)]
-    if all(text[4:5] == "-" or text == "NaT" for text in texts):
+    if all((text[4:5] == "-" and not HAS_OFFSET.search(text)) or text == "NaT" for text in texts):
         try:  # ISO 8601, as `read_site` writes it
             moments = np.array(texts, dtype="datetime64[us]")
         except ValueError:
@@ -1061,7 +1062,7 @@ def _read_seconds(table: Table, header: str) -> NDArray[np.float64] | None:
     if table.is_numeric(header):
         return table.numbers(header)
     try:
-        parsed = table.times(header)[0]
+        parsed, _ = in_utc(table.times(header)[0], table.texts(header))
     except TableError:
         return None
     return np.array(

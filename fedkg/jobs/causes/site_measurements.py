@@ -27,6 +27,8 @@ from fedkg.units.header import header_unit
 
 F64 = NDArray[np.float64]
 EPOCH = datetime(1970, 1, 1)
+RESOLUTION = 1e-6
+"""Seconds between two times that differ: times have microseconds."""
 MAX_STEPS = 10_000_000
 """Most common steps of the sites: a wrong time must not exhaust the memory."""
 
@@ -163,7 +165,7 @@ def read_site_measurements(
     steps = round((stop - start) / step) + 1
     if steps > MAX_STEPS:
         raise JobError(
-            f"data.sites_file: the common times of {path} are {steps:,} steps of "
+            f"data.sites_file: the common times of {path} are {steps:.3g} steps of "
             f"{duration_text(step)}",
             expected=f"{MAX_STEPS:,} at most",
             help="correct the times, or take tables of a shorter period",
@@ -329,28 +331,34 @@ def _find_step(series: Mapping[str, SiteSeries], start: float, stop: float) -> f
     found = []
     for one in series.values():
         inside = one.seconds[(one.seconds >= start) & (one.seconds <= stop)]
-        found.append(np.diff(inside).round(6))  # times have microseconds
+        found.append(np.maximum(np.diff(inside).round(6), RESOLUTION))
     differences, counts = np.unique(np.concatenate(found), return_counts=True)
     return float(differences[counts.argmax()]) if counts.size else 1.0
 
 
 def _find_rows(one: SiteSeries, start: float, step: float, steps: int) -> NDArray[np.int64]:
-    """The row of each step, int64 [T]; -1 without one. Raises TableError for a row off the grid."""
+    """The row of each step, int64 [T]; -1 without one.
+
+    Raises TableError for a row between two steps, or in the step of the row before.
+    """
     exact = (one.seconds - start) / step
-    number = np.round(exact).astype(np.int64)
-    inside = (number >= 0) & (number < steps)
-    off = np.flatnonzero(inside & (np.abs(exact - number) > OFF_GRID))
-    if off.size:
-        row = int(off[0])
+    inside = np.flatnonzero((exact > -0.5) & (exact < steps - 0.5))
+    number = np.round(exact[inside]).astype(np.int64)
+    between = np.abs(exact[inside] - number) > OFF_GRID
+    again = np.diff(number, prepend=-1) == 0
+    wrong = np.flatnonzero(between | again)
+    if wrong.size:
+        row = int(inside[wrong[0]])
+        what = "between the steps" if between[wrong[0]] else "in the step of the row before, steps"
         raise TableError(
-            f"{one.table.name}, {one.table.where(row)}: the time lies between the steps of "
+            f"{one.table.name}, {one.table.where(row)}: the time lies {what} of "
             f"{duration_text(step)}",
             expected=f"steps from {_format_seconds(one, start)}, which all sites have in common",
             received=_format_seconds(one, float(one.seconds[row])),
             help="resample the table to the steps of the other sites",
         )
     rows = np.full(steps, -1, dtype=np.int64)
-    rows[number[inside]] = np.flatnonzero(inside)
+    rows[number] = inside
     return rows
 
 

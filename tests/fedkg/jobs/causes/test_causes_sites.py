@@ -376,17 +376,46 @@ def test_sites_without_times_are_aligned_by_row(
     assert "graz: 400 rows, ohio: 398" in done.err
 
 
-def test_a_wrong_time_does_not_exhaust_the_memory(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+TIMED = """\
+tableSchema: {columns: [{name: time, datatype: datetime}]}
+sites: {graz: graz.csv, ohio: ohio.csv}
+"""
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (
+            [*(f"2024-01-01 00:00:{t:02d}" for t in range(60)), "9024-01-01 00:00:00"],
+            ("2.21e+11 steps of 1 s", "10,000,000 at most"),
+        ),
+        ([*map(str, range(60)), "1e300"], ("1e+300 steps of 1 s",)),
+        ([f"{t}e-9" for t in range(60)], ("row 2 (line 3): the time lies in the step of the row",)),
+    ],
+)
+def test_impossible_steps_are_rejected(
+    times: list[str], said: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = "".join(f"2024-01-01 00:00:{t:02d},{t % 7}\n" for t in range(60))
+    rows = "".join(f"{time},{t % 7}\n" for t, time in enumerate(times))
     for site in ("graz", "ohio"):
-        (tmp_path / f"{site}.csv").write_text(f"time,x\n{rows}9024-01-01 00:00:00,1\n")
-    (tmp_path / "sites.yaml").write_text(
-        "tableSchema: {columns: [{name: time, datatype: datetime}]}\n"
-        "sites: {graz: graz.csv, ohio: ohio.csv}\n"
-    )
+        (tmp_path / f"{site}.csv").write_text(f"time,x\n{rows}")
+    (tmp_path / "sites.yaml").write_text(TIMED)
     (tmp_path / "job.yaml").write_text(JOB)
     done = call(capsys, "run", tmp_path / "job.yaml", "--out", tmp_path / "run")
-    assert "steps of 1 s\n" in done.err
-    assert "10,000,000 at most" in done.err
+    assert done.code == 1
+    assert all(text in done.err for text in said), done.err
+
+
+def test_times_with_their_zones_are_aligned_in_utc(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hours = [START + timedelta(hours=t) for t in range(60)]
+    for site, zone in {"graz": "+01:00", "ohio": "Z"}.items():
+        rows = "".join(f"{at.isoformat()}{zone},{(5 * t) % 7}\n" for t, at in enumerate(hours))
+        (tmp_path / f"{site}.csv").write_text(f"time,x\n{rows}")
+    (tmp_path / "sites.yaml").write_text(TIMED)
+    (tmp_path / "job.yaml").write_text(JOB.replace("choose", "1") + "correlation: 0\n")
+    done = call(capsys, "run", tmp_path / "job.yaml", "--out", tmp_path / "run")
+    assert "graz: 1 row lies outside the times of the other sites" in done.out
+    learned = json.loads((tmp_path / "run/learned.json").read_text())
+    assert learned["window"][0] == "2016-03-26T00:00:00Z"
