@@ -255,7 +255,7 @@ WRONG_KEYS = {
         ("a foreign key of 2 columns refers to 1",),
     ),
     "a schema": (
-        ", foreignKeys: [{columnReference: M, reference: {schemaReference: s, columnReference: m}}]",
+        KEYS.replace("resource: %s", "schemaReference: s") % ("M", "m"),
         ("fedkg does not read `schemaReference`; name the table in `resource`",),
     ),
     "an unknown field": (
