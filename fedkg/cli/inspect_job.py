@@ -74,7 +74,11 @@ def _description(path: Path) -> dict[str, Any]:
     if not path.is_dir() and is_causes_job(path):
         learning = read_causes_job(path)
         name = learning.name
-        named: Iterable[str | None] = (*learning.rules, learning.data.path)
+        named: Iterable[str | None] = (
+            *learning.rules,
+            learning.data.path,
+            *_site_files(learning.data.sites_file, learning.clients),
+        )
     else:
         if not path.is_dir():
             jobs = [read_job(path)]
@@ -91,7 +95,7 @@ def _description(path: Path) -> dict[str, Any]:
                 *job.rules,
                 job.pack,
                 job.data.path,
-                job.data.sites_file,
+                *_site_files(job.data.sites_file, job.sites),
                 *(site.table for site in job.sites.values()),
                 *(job.model.graph.files if job.model.graph is not None else ()),
             )
@@ -105,6 +109,22 @@ def _description(path: Path) -> dict[str, Any]:
         "contacts": [place for place in places if is_address(place)],
         "imports": [_code(place) for place in dict.fromkeys(imports)],
     }
+
+
+def _site_files(path: str | None, names: Iterable[str]) -> list[str]:
+    """A sites file with the tables of sites (no names: all) and those of their foreign keys."""
+    from fedkg.sites import load_sites
+    from fedkg.sites.sites_file import find_site
+
+    if path is None or not Path(path).is_file():
+        return [path] if path is not None else []
+    sites, found = load_sites(path), [path]
+    for name in names or sites.sites:
+        section = find_site(sites, name)
+        keys = section.table_schema.foreign_keys
+        tables = (*section.url, *(key.reference.resource for key in keys))
+        found += [str(Path(table).resolve()) for table in tables]
+    return found
 
 
 def _code(path: str) -> dict[str, Any]:

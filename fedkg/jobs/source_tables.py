@@ -20,7 +20,7 @@ from fedkg.jobs.schema.job import Job
 from fedkg.learned_knowledge import TimeRange, combine_ranges
 from fedkg.pack import Column, DataContract
 from fedkg.sites import load_sites, read_site
-from fedkg.sites.reader import warn_of_times
+from fedkg.sites.reader import reject_lists, warn_of_times
 from fedkg.tables import Table, in_utc, read_table
 from fedkg.units import Conversion
 
@@ -67,6 +67,9 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
                 table = read.table
                 files += [(str(Path(one).resolve()), sha256_of(one)) for one in read.files]
                 warn_of_times(read)
+                reject_lists(
+                    read, (*_numeric_headers(job, contract), *_text_headers(job, contract))
+                )
             frames[name] = _site_frame(job, contract, name, site, table)
             time_ranges.append(time_range_of_table(table, contract.time) if contract.time else None)
         return SourceTables(

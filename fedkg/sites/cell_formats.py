@@ -50,22 +50,41 @@ FIELDS = {
 EXAMPLE = datetime(2016, 7, 4, 9, 5, 7)
 
 
+SCALES = {"%": -2, "‰": -3}
+"""Power of ten of the signs at the end of a number."""
+
+
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """How numbers are written: the decimal mark, and the mark between thousands ("" for none)."""
+    """How numbers are written.
+
+    Attributes:
+        decimal: decimal mark.
+        group: mark between thousands; "" for none.
+        pattern: Unicode number pattern with these marks, such as `#,##0.00`; "": any number.
+    """
 
     decimal: str = "."
     group: str = ""
+    pattern: str = ""
 
     def describe(self) -> str:
         """``a number such as 1.234,5 (decimalChar `,`, groupChar `.`)``."""
+        if self.pattern:
+            _, example = number_pattern(self)
+            return f"a number of the form `{self.pattern}`, such as {example}"
         shown = f"1{self.group}234{self.decimal}5"
         group = f", groupChar `{self.group}`" if self.group else ", no groupChar"
         return f"a number such as {shown} (decimalChar `{self.decimal}`{group})"
 
     def parse(self, texts: Sequence[str]) -> tuple[NDArray[np.float64], list[int]]:
-        """The numbers, NaN for words without a value, and the positions of all other texts."""
-        pattern, values, wrong = _compile_number(self.decimal, self.group), [], []
+        """The numbers, NaN for words without a value, and the positions of all other texts.
+
+        Raises:
+            PatternError: the pattern is not one of numbers.
+        """
+        pattern = number_pattern(self)[0] if self.pattern else _compile_number(self)
+        values, wrong = [], []
         known: dict[str, float | None] = {}
         for i, text in enumerate(texts):
             if text not in known:
@@ -84,21 +103,87 @@ class NumberFormat:
                 digits = digits.replace("\u00a0", "").replace("\u202f", "")
             if self.group == "'":
                 digits = digits.replace("’", "")
-            value = float(digits.replace(self.decimal, "."))
+            digits = digits.replace(self.decimal, ".")
+            if digits[-1] in SCALES:
+                digits = f"{digits[:-1].rstrip()}e{SCALES[digits[-1]]}"
+            value = float(digits)
             return value if np.isfinite(value) else np.nan
         return np.nan if is_unknown(text) else None
 
 
+def _group_expression(group: str) -> str:
+    """The regular expression of a mark between thousands, with its typographic variants."""
+    return {" ": "[ \u00a0\u202f]", "'": "['’]"}.get(group, re.escape(group))
+
+
 @cache
-def _compile_number(decimal: str, group: str) -> re.Pattern[str]:
-    d = re.escape(decimal)
-    marks = {" ": "[ \u00a0\u202f]", "'": "['’]"}.get(group, re.escape(group))
-    whole = rf"(?:\d{{1,3}}(?:{marks}\d{{3}})+|\d+)" if group else r"\d+"
+def _compile_number(form: NumberFormat) -> re.Pattern[str]:
+    d, marks = re.escape(form.decimal), _group_expression(form.group)
+    whole = rf"(?:\d{{1,3}}(?:{marks}\d{{3}})+|\d+)" if form.group else r"\d+"
     return re.compile(rf"[+-]?(?:{whole}(?:{d}\d*)?|{d}\d+)(?:[eE][+-]?\d+)?")
 
 
 class PatternError(ValueError):
-    """A date pattern or a zone that fedkg does not know; the text is a help line."""
+    """A number or date pattern or a zone that fedkg does not know; the text is a help line."""
+
+
+@cache
+def number_pattern(form: NumberFormat) -> tuple[re.Pattern[str], str]:
+    """The regular expression of the format's number pattern, and an example.
+
+    `0` is a digit, `#` an optional one. The digits after the last mark between thousands are the
+    size of the last group, those before it the size of the other groups. Numbers with more digits
+    must have these groups. A sign is optional, and needed after `+`.
+
+    Source: Metadata Vocabulary for Tabular Data, section 6.4.2; Unicode Technical Standard 35,
+    number format patterns.
+
+    Raises:
+        PatternError: the pattern has other characters or another order.
+    """
+    d, g = re.escape(form.decimal), re.escape(form.group)
+    found = re.fullmatch(
+        rf"(?P<sign>\+?)(?P<whole>[#0{g}]*)(?:{d}(?P<part>0*#*))?"
+        r"(?:E(?P<power_sign>\+?)(?P<power>0+))?(?P<scale> ?[%‰])?",
+        form.pattern,
+    )
+    written = found["whole"] if found else ""
+    groups = written.split(form.group or None) if written else []
+    places = "".join(groups)
+    if (
+        found is None
+        or not all(groups)
+        or not places + (found["part"] or "")
+        or "#" in places.lstrip("#")
+        or (found["power"] and found["scale"])
+    ):
+        group = f", groupChar `{form.group}`" if form.group else ""
+        raise PatternError(
+            f"write a number pattern with 0, #, decimalChar `{form.decimal}`{group}, E, +, % and "
+            f"‰, such as #{form.group}##0{form.decimal}00; fedkg does not know others"
+        )
+    whole, shown, mark = r"\d*", "1234", _group_expression(form.group)
+    if len(groups) > 1:
+        last, size = len(groups[-1]), len(groups[-2 if len(groups) > 2 else -1])
+        whole = rf"(?:\d{{1,{size}}}(?:{mark}\d{{{size}}})*{mark}\d{{{last}}}|\d{{0,{last}}})"
+        shown = f"{'1234567'[: 7 - last][-size:]}{form.group}{'1234567'[7 - last :]}"
+    least = rf"(?=(?:(?:{mark})?\d){{{places.count('0')}}})"
+    part = found["part"] or ""
+    fraction = rf"(?:{d}\d{{{max(part.count('0'), 1)},{len(part)}}})" if part else ""
+    fraction += "" if "0" in part or not part else "?"
+    power = ""
+    if found["power"]:
+        power = rf"[eE]{'[+-]' if found['power_sign'] else '-?'}\d{{{len(found['power'])},}}"
+    sign, scale = "[+-]" if found["sign"] else "[+-]?", found["scale"] or ""
+    some = rf"(?=[+-]?{d}?\d)"  # at least one digit
+    example = (
+        found["sign"]
+        + shown.zfill(places.count("0"))
+        + (form.decimal + "5".ljust(part.count("0"), "0") if part else "")
+        + (f"E{found['power_sign']}{'3'.zfill(len(found['power']))}" if found["power"] else "")
+        + scale
+    )
+    return re.compile(some + sign + least + whole + fraction + power + re.escape(scale)), example
 
 
 @cache

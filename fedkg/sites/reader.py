@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -20,19 +21,21 @@ from fedkg.errors import TableError
 from fedkg.pack import Column as ContractColumn
 from fedkg.pack import DataContract
 from fedkg.sites.cell_formats import (
+    SCALES,
     NumberFormat,
     PatternError,
     date_pattern,
     example_of,
     find_zone,
+    number_pattern,
     parse_date,
     to_utc,
 )
-from fedkg.sites.schema import Column, Site, SitesFile
+from fedkg.sites.schema import Column, Datatype, ForeignKey, Site, SitesFile
 from fedkg.sites.sites_file import find_site
-from fedkg.tables import Cells, Table, TableFormat, parse_time, read_table, truth, zone_of
+from fedkg.tables import Cells, Table, TableFormat, in_utc, parse_time, read_table, truth, zone_of
 from fedkg.tables.cell_words import is_unknown
-from fedkg.tables.table import one_line
+from fedkg.tables.table import number_text, one_line
 from fedkg.units import Conversion, Unit, UnitProblem, conversion, parse_unit
 from fedkg.units.header import header_unit
 from fedkg.units.unit import SAME
@@ -52,6 +55,8 @@ class ColumnReading:
         unit: of the values in the file; "" if unknown.
         target_unit: of the values that the rules read; "" if unknown.
         converted: whether values change their unit.
+        list_place: where the sites file states a `separator`; "" for a column with one value in a
+            cell.
     """
 
     key: str
@@ -61,6 +66,7 @@ class ColumnReading:
     unit: str = ""
     target_unit: str = ""
     converted: bool = False
+    list_place: str = ""
 
     def describe(self) -> str:
         """```pressure` from `Druck` (psi, converted to bar)``."""
@@ -132,13 +138,38 @@ def read_site(sites: SitesFile, site: str, contract: DataContract | None = None)
     table = parts[0][0] if len(parts) == 1 else _concatenate([one for one, _ in parts], site)
     notes = _check_time_order(table, section, contract)
     found = replace(table.found, notes=(*table.found.notes, *notes))
-    return SiteTable(
+    read = SiteTable(
         site=site,
         table=replace(table, found=found),
         files=section.url,
         columns=tuple(parts[0][1]),
         notes=tuple(notes),
     )
+    if contract is not None:
+        reject_lists(read, (contract.time, contract.trace, *(c.source for c in contract.columns)))
+    for key in section.table_schema.foreign_keys:
+        _check_foreign_key(sites, read, key, contract)
+    return read
+
+
+def reject_lists(read: SiteTable, headers: Iterable[str | None]) -> None:
+    """Raise TableError if a column that something reads has several values in a cell.
+
+    Args:
+        headers: of the columns that rules, a model or a job read.
+    """
+    wanted = set(headers)
+    for one in read.columns:
+        if one.list_place and one.target in wanted:
+            first = next((text for text in read.table.texts(one.target) if text), "")
+            raise TableError(
+                f"{one.list_place}: the cells of column `{one.header}` of {read.table.name} are "
+                "lists, and rules and models read one value",
+                expected="a column with one value in each cell",
+                received=f'"{_shorten(first)}"',
+                help="write a column for each value of the list; or remove `separator` if each "
+                "cell is one value",
+            )
 
 
 def read_all_sites(
@@ -381,7 +412,7 @@ def _find_position(source: _Source, column: Column) -> int | None:
     )
 
 
-def _search_contract(contract: DataContract | None, *names: str) -> ContractColumn | None:
+def search_contract(contract: DataContract | None, *names: str) -> ContractColumn | None:
     """The contract column with this name, header, signal or label; an exact name comes first."""
     for name in names:
         for column in contract.columns if contract is not None else ():
@@ -399,7 +430,7 @@ def _find_contract_column(source: _Source, column: Column) -> ContractColumn | N
     Raises TableError for a signal that the rules read from several columns.
     """
     contract = source.contract
-    found = _search_contract(contract, column.key, *column.titles)
+    found = search_contract(contract, column.key, *column.titles)
     if contract is None or found is None or column.key in (found.name, found.source):
         return found
     headers = list(
@@ -468,6 +499,9 @@ def _read_cells(
         typed = None
     else:
         texts, typed = raw.texts(header), raw.cells[position].values
+    if column.separator and position is not None:
+        place = source.place(column, "separator")
+        return Cells(texts=tuple(texts)), replace(reading, list_place=place)
     nulls = {*source.section.null, *column.null} - {""}
     changed = position is None
     if nulls or column.default or column.values:
@@ -482,6 +516,8 @@ def _read_cells(
         source=source, column=column, header=header, texts=texts, typed=typed, wanted=wanted
     )
     kind = _choose_kind(source, column, target, wanted)
+    if kind == "open" and column.datatype is not None and isinstance(column.datatype.format, str):
+        kind = "text"  # the format of a text is a regular expression
     if kind == "open":
         form = _find_number_format(view)
         known = any(not is_unknown(text) for text in texts)
@@ -690,7 +726,7 @@ class _ColumnCells:
                 help="correct `default`, or state the `datatype` of the column",
             )
         table = self.source.table
-        row = table.lines[rows[0]] if table.lines.size else rows[0] + 1
+        row = _row_number(table, rows[0])
         more = f", and {len(rows) - 1:,} more such cells" if len(rows) > 1 else ""
         return TableError(
             f'{table.name}: row {row}, column `{self.header}`: "{_shorten(self.texts[rows[0]])}" '
@@ -709,6 +745,7 @@ def _parse_typed_time(text: str) -> tuple[datetime, timedelta | None] | None:
     return None if moment is None else (moment, zone_of(text))
 
 
+HAS_OFFSET = re.compile(r"[T ].*[+-]")
 ISO = re.compile(r"\d{4}-\d{2}-\d{2}\b")
 
 
@@ -726,10 +763,13 @@ def _shorten(text: str) -> str:
 
 def _find_number_format(view: _ColumnCells) -> NumberFormat | None:
     """The stated form of numbers; None if the column and the site state none. Raises TableError."""
-    own = view.column.datatype.marks if view.column.datatype is not None else (None, None)
-    common = view.source.section.datatype.marks
-    decimal, group = own[0] or common[0], own[1] or common[1]
-    if decimal is None and group is None:
+    datatype = view.column.datatype or Datatype()
+    common = view.source.section.datatype
+    decimal, group = (
+        own or shared for own, shared in zip(datatype.marks, common.marks, strict=True)
+    )
+    pattern = datatype.pattern or common.pattern
+    if decimal is None and group is None and not pattern:
         return None
     if (decimal or ".") == group:
         raise TableError(
@@ -737,7 +777,17 @@ def _find_number_format(view: _ColumnCells) -> NumberFormat | None:
             f"`{group}`",
             help="state `decimalChar` too",
         )
-    return NumberFormat(decimal=decimal or ".", group=group or "")
+    if pattern and group is None and decimal != ",":
+        group = ","  # the default of the vocabulary
+    form = NumberFormat(decimal=decimal or ".", group=group or "", pattern=pattern)
+    if pattern:
+        try:
+            number_pattern(form)
+        except PatternError as error:
+            raise TableError(
+                f"{view.source.place(view.column, 'datatype.format')}: {error}", received=pattern
+            ) from error
+    return form
 
 
 def _find_conversion(view: _ColumnCells, target: str) -> tuple[Conversion, tuple[str, str]]:
@@ -753,11 +803,23 @@ def _find_conversion(view: _ColumnCells, target: str) -> tuple[Conversion, tuple
         goal_text = goal.text if goal is not None else ""
         if not goal_text and view.source.contract is not None and column.unit is not None:
             goal_text = "s" if target == view.source.contract.time else ""
-    if column.unit is None:
+    form = _find_number_format(view)
+    scale = form.pattern[-1:] if form is not None and form.pattern[-1:] in SCALES else ""
+    if scale and column.unit not in (None, "", "1"):
+        raise TableError(
+            f"{view.source.place(column, 'unit')}: `{scale}` in the format makes 25{scale} a plain "
+            f"number, and `unit` is `{column.unit}`",
+            help=f"remove `unit`, or `{scale}` from the format if the cells have none",
+        )
+    if scale:
+        origin, given = f"`{scale}` in the format", Unit(text="")
+        if not goal_text:
+            return SAME, ("", "")
+    elif column.unit is None:
         found = header_unit(view.header) if view.header != target else None
         if found is None or not goal_text:
             return SAME, ("", goal_text)
-        given: Unit = found
+        given = found
         origin = f"the header `{view.header}`"
     else:
         origin = f"`unit: {column.unit}`"
@@ -769,10 +831,10 @@ def _find_conversion(view: _ColumnCells, target: str) -> tuple[Conversion, tuple
         change = conversion(given, goal_unit)
     except ValueError as error:
         raise TableError(
-            f"{view.source.place(column, 'unit')}: {origin} does not convert to the unit of the "
-            f"rules for column `{view.header}` of {view.source.table.name}",
+            f"{view.source.place(column, 'unit')}: {origin} does not convert to the unit that the "
+            f"rules or other sites state, for column `{view.header}` of {view.source.table.name}",
             expected=f"a unit that converts to {goal_text or 'a plain number'}",
-            received=given.text,
+            received=given.text or "a plain number",
             help="state the unit of the values in the file as `unit`",
         ) from error
     return change, (given.text, goal_text)
@@ -833,19 +895,115 @@ def _concatenate(tables: Sequence[Table], site: str) -> Table:
     )
 
 
+def _check_foreign_key(
+    sites: SitesFile, read: SiteTable, key: ForeignKey, contract: DataContract | None
+) -> None:
+    """Raise TableError for a cell whose value is in no row, or in several, of the other table.
+
+    A row with a missing value in a column of the key has no partner.
+    """
+    table, section = read.table, find_site(sites, read.site)
+    place = f"`foreignKeys` of site {read.site} in {sites.path}"
+    headers = [_find_key_header(name, section, contract) for name in key.column_reference]
+    other = _read_lookup(sites, key.reference.resource, place)
+    partners = [one_line(name) for name in key.reference.column_reference]
+    for one, columns in ((table, headers), (other, partners)):
+        for header in columns:
+            if header not in one:
+                error = one.missing(header, needed=f"{place} names")
+                raise TableError(
+                    error.message,
+                    received=error.received,
+                    help=error.help or "write the `name` of a described column, or a header",
+                )
+    rows_of: dict[tuple[str, ...], list[int]] = {}
+    for row, values in enumerate(_key_values(other, partners)):
+        rows_of.setdefault(values, []).append(row)
+    cells = _key_values(table, headers)
+    wrong = [
+        row
+        for row, values in enumerate(cells)
+        if not any(is_unknown(value) for value in values) and len(rows_of.get(values, ())) != 1
+    ]
+    if not wrong:
+        return
+    row = wrong[0]
+    shown = {one.target: one.header for one in read.columns if one.header}
+    several = rows_of.get(cells[row])
+    if several:
+        found = " and ".join(str(_row_number(other, at)) for at in several[:MAX_PAIRS])
+        what = f"is in rows {found} of {other.name}"
+    else:
+        what = f"is not in {_format_headers(partners)} of {other.name}"
+    more = f", and {len(wrong) - 1:,} more such rows" if wrong[1:] else ""
+    known = [" ".join(values) for values in list(rows_of)[:MAX_PAIRS]]
+    raise TableError(
+        f"{table.file_of(row)}: row {_row_number(table, row)}, "
+        f"{_format_headers([shown.get(header, header) for header in headers])}: "
+        f'"{_shorten(" ".join(cells[row]))}" {what}',
+        expected=f"one row of {other.name} with this value; it has "
+        + ", ".join(f"`{_shorten(one)}`" for one in known),
+        received=f'"{_shorten(" ".join(cells[row]))}"{more}',
+        help=f"correct the cell or {other.name}, list the word under `null`, or remove {place}",
+    )
+
+
+def _read_lookup(sites: SitesFile, resource: str, place: str) -> Table:
+    """The table that a foreign key refers to, with the names of its description if it has one."""
+    path = Path(resource).resolve()
+    for name, section in (*sites.sites.items(), *sites.lookups.items()):
+        if path in (Path(url).resolve() for url in section.url):
+            return _read_file(sites, name, section, None, resource)[0]
+    if not path.is_file():
+        raise TableError(
+            f"{place}: the table does not exist",
+            received=resource,
+            help="paths are relative to the sites file",
+        )
+    return read_table(resource)
+
+
+def _key_values(table: Table, headers: Sequence[str]) -> list[tuple[str, ...]]:
+    """The cells of key columns; equal numbers are equal texts."""
+    columns = [
+        [number_text(value) for value in table.numbers(header).tolist()]
+        if table.is_numeric(header)
+        else table.texts(header)
+        for header in headers
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _format_headers(headers: Sequence[str]) -> str:
+    return f"column{'s' * (len(headers) > 1)} " + ", ".join(f"`{header}`" for header in headers)
+
+
+def _row_number(table: Table, index: int) -> int:
+    """The row of the file, title rows included."""
+    return int(table.lines[index]) if table.lines.size else index + 1
+
+
+def find_time_header(section: Site, contract: DataContract | None) -> str | None:
+    """The header of the time column in the read table: that of the rules' timeline, else the first
+    column of times that the site describes; None without one.
+    """
+    if contract is not None and contract.time is not None:
+        return contract.time
+    return next(
+        (
+            one_line(column.key)
+            for column in section.table_schema.columns
+            if column.datatype is not None
+            and column.datatype.kind == "time"
+            and not column.suppress_output
+        ),
+        None,
+    )
+
+
 def _check_time_order(table: Table, section: Site, contract: DataContract | None) -> list[str]:
     """Sentences about times that repeat or decrease within their series, with rows of the file."""
-    described = section.table_schema
-    header = contract.time if contract is not None else None
-    if header is None:
-        header = next(
-            (
-                one_line(column.key)
-                for column in described.columns
-                if column.datatype is not None and column.datatype.kind == "time"
-            ),
-            None,
-        )
+    header = find_time_header(section, contract)
     if header is None or header not in table:
         return []
     seconds = _read_seconds(table, header)
@@ -853,7 +1011,10 @@ def _check_time_order(table: Table, section: Site, contract: DataContract | None
         return []
     keys = [
         one
-        for key in (*described.primary_key, contract.trace if contract is not None else None)
+        for key in (
+            *section.table_schema.primary_key,
+            contract.trace if contract is not None else None,
+        )
         if key is not None and (one := _find_key_header(key, section, contract)) != header
     ]
     groups = np.zeros(table.rows, dtype=np.int64)
@@ -891,7 +1052,7 @@ def _read_seconds(table: Table, header: str) -> NDArray[np.float64] | None:
     open, which evaluation reports.
     """
     texts = [text.removesuffix("Z") or "NaT" for text in table.texts(header)]
-    if all(text[4:5] == "-" or text == "NaT" for text in texts):
+    if all((text[4:5] == "-" and not HAS_OFFSET.search(text)) or text == "NaT" for text in texts):
         try:  # ISO 8601, as `read_site` writes it
             moments = np.array(texts, dtype="datetime64[us]")
         except ValueError:
@@ -901,7 +1062,7 @@ def _read_seconds(table: Table, header: str) -> NDArray[np.float64] | None:
     if table.is_numeric(header):
         return table.numbers(header)
     try:
-        parsed = table.times(header)[0]
+        parsed, _ = in_utc(table.times(header)[0], table.texts(header))
     except TableError:
         return None
     return np.array(
@@ -911,12 +1072,12 @@ def _read_seconds(table: Table, header: str) -> NDArray[np.float64] | None:
 
 def _find_key_header(key: str, section: Site, contract: DataContract | None) -> str:
     """The header in the read table of a column that `primaryKey` names."""
-    found = _search_contract(contract, key)
+    found = search_contract(contract, key)
     if found is not None:
         return found.source
     column = next((one for one in section.table_schema.columns if one.key == key), None)
     if column is not None and contract is not None:
-        found = _search_contract(contract, *column.titles)
+        found = search_contract(contract, *column.titles)
         return found.source if found is not None else _choose_target(column, contract)
     return one_line(key)
 
@@ -929,7 +1090,7 @@ def _format_row_pairs(table: Table, first: NDArray[np.int64], second: NDArray[np
     """``rows 12 and 13, 40 and 41 and 5 more pairs`` of the file."""
 
     def row(index: int) -> str:
-        number = str(table.lines[index] if table.lines.size else index + 1)
+        number = str(_row_number(table, index))
         return f"{number} of {table.file_of(index)}" if table.parts[1:] else number
 
     shown = [

@@ -1,9 +1,9 @@
 """The sections of a sites file.
 
 Source: W3C, Metadata Vocabulary for Tabular Data (2015): `url`, `dialect`, `tableSchema`,
-`columns`, `name`, `titles`, `datatype`, `null`, `virtual`, `default`, `suppressOutput`,
-`primaryKey`. `sites`, `metadata`, `sheet`, `timezone`, `unit`, `values` and `settings` are
-additions of fedkg.
+`columns`, `name`, `titles`, `datatype`, `null`, `virtual`, `default`, `separator`,
+`suppressOutput`, `primaryKey`, `foreignKeys`. `sites`, `metadata`, `sheet`, `timezone`, `unit`,
+`values` and `settings` are additions of fedkg.
 """
 
 from __future__ import annotations
@@ -75,13 +75,11 @@ UNUSED = frozenset(
         "lang",
         "textDirection",
         "tableDirection",
-        "separator",
         "ordered",
         "aboutUrl",
         "propertyUrl",
         "valueUrl",
         "rowTitles",
-        "foreignKeys",
         "transformations",
         "notes",
         "required",
@@ -165,7 +163,9 @@ class Format(_Part):
     group_char: Character | None = Field(
         default=None, alias="groupChar", description="Mark between thousands."
     )
-    pattern: str | None = Field(default=None, description="Not checked.")
+    pattern: str | None = Field(
+        default=None, description="Number pattern such as `#,##0.00`, with these marks."
+    )
 
 
 class Datatype(_Part):
@@ -179,7 +179,8 @@ class Datatype(_Part):
     format: str | Format | None = Field(
         default=None,
         description="Of times a Unicode date pattern such as `dd.MM.yyyy HH:mm`; of Booleans the "
-        "two words, `open|closed`; of numbers a section with `decimalChar` and `groupChar`.",
+        "two words, `open|closed`; of numbers a pattern such as `#,##0.00`, or a section with "
+        "`decimalChar`, `groupChar` and `pattern`.",
     )
     decimal_char: Character | None = Field(
         default=None, alias="decimalChar", description="Decimal mark of numbers; empty: detected."
@@ -211,6 +212,9 @@ class Datatype(_Part):
             if len(words) != 2 or not all(words) or words[0] == words[1]:
                 raise ValueError("the format of a Boolean has two words, such as `open|closed`")
         decimal, group = self.marks
+        for mark in (decimal, group):
+            if mark is not None and (mark.isalnum() or mark in "+-−#%‰"):
+                raise ValueError(f"`{mark}` cannot be a mark in numbers; use `.`, `,` or a blank")
         if decimal is not None and decimal == group:
             raise ValueError("`decimalChar` and `groupChar` are the same character")
         return self
@@ -218,8 +222,20 @@ class Datatype(_Part):
     @property
     def marks(self) -> tuple[str | None, str | None]:
         """`decimalChar` and `groupChar`, stated here or in `format`."""
-        inner = self.format if isinstance(self.format, Format) else Format()
+        inner = self.format_section
         return self.decimal_char or inner.decimal_char, self.group_char or inner.group_char
+
+    @property
+    def format_section(self) -> Format:
+        """`format`, if it is a section."""
+        return self.format if isinstance(self.format, Format) else Format()
+
+    @property
+    def pattern(self) -> str:
+        """The number pattern; "" for none, or if the type is not a number."""
+        if isinstance(self.format, str):
+            return self.format if self.kind in ("", "number") else ""
+        return self.format_section.pattern or ""
 
     @property
     def kind(self) -> Literal["number", "boolean", "time", "text", ""]:
@@ -265,6 +281,11 @@ class Column(_Part):
         default=False, description="The file has no such column; all rows have the `default`."
     )
     default: str = Field(default="", description="Value of empty cells.")
+    separator: str | None = Field(
+        default=None,
+        description="Mark between several values in a cell; rules and models cannot read this "
+        "column.",
+    )
     suppress_output: bool = Field(
         default=False,
         alias="suppressOutput",
@@ -321,6 +342,48 @@ class Column(_Part):
         return self.name or self.titles[0]
 
 
+class Reference(_Part):
+    """The table and columns that a foreign key refers to."""
+
+    resource: str = Field(description="Path of the table, relative to the sites file.")
+    column_reference: Texts = Field(
+        alias="columnReference", description="Names of columns in that table."
+    )
+
+    @field_validator("column_reference", mode="before")
+    @classmethod
+    def _column_list(cls, value: Any) -> Any:
+        return _as_list(value)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_a_table(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "schemaReference" in value and "resource" not in value:
+            raise ValueError("fedkg does not read `schemaReference`; name the table in `resource`")
+        return value
+
+
+class ForeignKey(_Part):
+    """Columns whose values are in another table."""
+
+    column_reference: Texts = Field(
+        alias="columnReference", description="Names of columns in this table."
+    )
+    reference: Reference = Field(description="The columns of the other table, in the same order.")
+
+    @field_validator("column_reference", mode="before")
+    @classmethod
+    def _column_list(cls, value: Any) -> Any:
+        return _as_list(value)
+
+    @model_validator(mode="after")
+    def _in_pairs(self) -> ForeignKey:
+        own, other = len(self.column_reference), len(self.reference.column_reference)
+        if not own or own != other:
+            raise ValueError(f"a foreign key of {own} columns refers to {other}")
+        return self
+
+
 class TableSchema(_Part):
     """The columns of a table."""
 
@@ -329,6 +392,9 @@ class TableSchema(_Part):
         default=(),
         alias="primaryKey",
         description="Names of the columns that identify a row, such as a machine and a time.",
+    )
+    foreign_keys: tuple[ForeignKey, ...] = Field(
+        default=(), alias="foreignKeys", description="Columns with values of another table."
     )
 
     @field_validator("primary_key", mode="before")
@@ -430,6 +496,11 @@ class Site(_Part):
     settings: Settings = Field(
         default_factory=Settings, description="Settings of a job for this site."
     )
+    suppress_output: bool = Field(
+        default=False,
+        alias="suppressOutput",
+        description="The table is not a site; foreign keys can refer to it.",
+    )
 
     @field_validator("url", "null", mode="before")
     @classmethod
@@ -456,6 +527,7 @@ class SitesFile(BaseModel):
     Attributes:
         path: the file, for messages.
         sites: the sites by name.
+        lookups: described tables that are not sites.
         lines: line of each field in the file, by its path.
     """
 
@@ -463,4 +535,5 @@ class SitesFile(BaseModel):
 
     path: str
     sites: dict[str, Site]
+    lookups: dict[str, Site] = Field(default_factory=dict)
     lines: dict[tuple[str, ...], int] = Field(default_factory=dict)

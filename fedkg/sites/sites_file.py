@@ -18,7 +18,9 @@ from fedkg.sites.schema import (
     Column,
     Datatype,
     DialectSection,
+    ForeignKey,
     Format,
+    Reference,
     Settings,
     Site,
     SitesFile,
@@ -30,7 +32,17 @@ COMMON = ("dialect", "tableSchema", "null", "datatype", "timezone")
 
 MAX_FIELDS_SHOWN = 12
 
-SECTIONS = (Site, DialectSection, TableSchema, Column, Datatype, Format, Settings)
+SECTIONS = (
+    Site,
+    DialectSection,
+    TableSchema,
+    Column,
+    Datatype,
+    Format,
+    ForeignKey,
+    Reference,
+    Settings,
+)
 
 
 def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
@@ -87,7 +99,20 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
                 help='put a number in quotes: "1"',
             )
         found[site] = _load_site(section, common, base, name, ("sites", site), lines)
-    return SitesFile(path=name, sites=found, lines=lines)
+    return _make_sites_file(name, found, lines)
+
+
+def _make_sites_file(
+    name: str, tables: Mapping[str, Site], lines: Mapping[tuple[str, ...], int]
+) -> SitesFile:
+    sites = {key: site for key, site in tables.items() if not site.suppress_output}
+    if not sites:
+        raise TableError(
+            f"{name}: no table is a site",
+            help="remove `suppressOutput: true` from the table of a site",
+        )
+    lookups = {key: site for key, site in tables.items() if site.suppress_output}
+    return SitesFile(path=name, sites=sites, lookups=lookups, lines=dict(lines))
 
 
 def find_site(sites: SitesFile, name: str) -> Site:
@@ -194,7 +219,7 @@ def _load_csvw(
                 help="write a sites file with `metadata` for each site",
             )
         sites[site] = _load_site(table, common, base, name, place, lines, csvw=True)
-    return SitesFile(path=name, sites=sites, lines=dict(lines))
+    return _make_sites_file(name, sites, lines)
 
 
 def _load_site(
@@ -229,15 +254,36 @@ def _load_site(
         site = Site.model_validate(merged, context={"csvw": csvw})
     except ValidationError as error:
         raise _make_field_error(name, error.errors(), place, lines) from error
-    remote = next((url for url in site.url if "://" in url), None)
-    if remote is not None:
-        raise TableError(
-            f"{name}: {'.'.join((*place, 'url'))} is an address{_format_line((*place, 'url'), lines)}",
-            expected="the path of a file",
-            received=remote,
-            help="download the file; fedkg opens no connection for a table",
+    keys = site.table_schema.foreign_keys
+    for field, addresses in (
+        ("url", site.url),
+        ("tableSchema.foreignKeys", [key.reference.resource for key in keys]),
+    ):
+        remote = next((url for url in addresses if "://" in url), None)
+        if remote is not None:
+            inner = (*place, *field.split("."))
+            raise TableError(
+                f"{name}: {'.'.join(inner)} is an address{_format_line(inner, lines)}",
+                expected="the path of a file",
+                received=remote,
+                help="download the file; fedkg opens no connection for a table",
+            )
+    resolved = tuple(
+        key.model_copy(
+            update={
+                "reference": key.reference.model_copy(
+                    update={"resource": str(base / key.reference.resource)}
+                )
+            }
         )
-    return site.model_copy(update={"url": tuple(str(base / url) for url in site.url)})
+        for key in keys
+    )
+    return site.model_copy(
+        update={
+            "url": tuple(str(base / url) for url in site.url),
+            "table_schema": site.table_schema.model_copy(update={"foreign_keys": resolved}),
+        }
+    )
 
 
 def _add_lines(
@@ -330,6 +376,8 @@ def _load_metadata(path: Path, section: Mapping[str, Any], base: Path) -> dict[s
     lenient = Site.model_validate({"url": "x", **found}, context={"csvw": True})
     plain = lenient.model_dump(by_alias=True, exclude_unset=True, mode="json")
     del plain["url"]
+    for key in plain.get("tableSchema", {}).get("foreignKeys", []):
+        key["reference"]["resource"] = _relative(path.parent / key["reference"]["resource"], base)
     if "url" not in section and isinstance(chosen.get("url"), str):
         plain["url"] = _relative(path.parent / chosen["url"], base)
     return plain

@@ -61,7 +61,16 @@ def job_page() -> str:
 
 def sites_tables() -> str:
     """The fields of the sites file, section by section; the end of its page."""
-    from fedkg.sites.schema import Column, Datatype, DialectSection, Settings, Site, TableSchema
+    from fedkg.sites.schema import (
+        Column,
+        Datatype,
+        DialectSection,
+        ForeignKey,
+        Reference,
+        Settings,
+        Site,
+        TableSchema,
+    )
 
     parts: list[str] = []
     for name, model in (
@@ -69,6 +78,8 @@ def sites_tables() -> str:
         ("dialect", DialectSection),
         ("tableSchema", TableSchema),
         ("tableSchema.columns", Column),
+        ("tableSchema.foreignKeys", ForeignKey),
+        ("tableSchema.foreignKeys.reference", Reference),
         ("datatype", Datatype),
         ("settings", Settings),
     ):

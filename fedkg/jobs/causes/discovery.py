@@ -140,7 +140,7 @@ def _reject_reserved_names(names: Sequence[str]) -> None:
         if name in RESERVED_NAMES:
             raise JobError(
                 f"a client cannot be called {name}: losses.csv has a column of that name",
-                help="rename it in `clients`, for example to `the server`",
+                help="rename it in `clients` or in the sites file, for example to `the server`",
             )
 
 

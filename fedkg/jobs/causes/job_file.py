@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
 from fedkg._internal.name_matching import nearest_name
@@ -44,6 +44,7 @@ class CausesData(Section):
 
     Attributes:
         path: a table with one row per step, or the location of the files of `set`.
+        sites_file: a sites file; each of its sites is a client.
         set: name of a data set; without `path` fedkg generates it with the seed of `plant`.
         size: amount of data; see `fedkg.data.sets`.
         runs: runs of the set for training, one after the other; empty: all runs outside its test
@@ -56,6 +57,7 @@ class CausesData(Section):
     """
 
     path: str | None = None
+    sites_file: str | None = None
     set: str | None = None
     size: Count | None = None
     runs: tuple[str, ...] = ()
@@ -65,6 +67,18 @@ class CausesData(Section):
     gaps: int = Field(default=3, ge=0)
     train: Fraction | Literal[1] = 0.8
 
+    @model_validator(mode="after")
+    def _one_source(self) -> CausesData:
+        if self.sites_file is not None:
+            for other, stated in (
+                ("path", self.path is not None),
+                ("set", self.set is not None),
+                ("plant", self.plant != PlantData()),
+            ):
+                if stated:
+                    raise ValueError(f"`{other}` and `sites_file` exclude each other")
+        return self
+
 
 class CausesJob(Section):
     """A causal discovery.
@@ -73,7 +87,9 @@ class CausesJob(Section):
         rules: rule files and graphs with `cause` statements that restrict edges; empty: all edges
             are
             possible.
-        clients: the columns of each client; a generated plant defines them itself.
+        clients: the columns of each client; a generated plant defines them itself. With a sites
+            file the signals of each site, or a list of sites with all their signals; empty: all
+            sites.
         states: P, states per client.
         correlation: fedkg drops measurements with a lower correlation to all other clients; 0:
             none.
@@ -95,6 +111,14 @@ class CausesJob(Section):
     level: Fraction = 0.05
     centralised: bool = False
     seed: int = 0
+
+    @field_validator("clients", mode="before")
+    @classmethod
+    def _list_of_sites(cls, value: Any) -> Any:
+        """`[graz, linz]` is short for these sites with all their signals. `Any`: YAML."""
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            return dict.fromkeys(value, ())
+        return value
 
 
 def is_causes_job(path: Path) -> bool:
@@ -141,10 +165,9 @@ def read_causes_job(path: str | Path, overrides: Sequence[str] = ()) -> CausesJo
     def absolute(text: str) -> str:
         return text if is_address(text) else str((base / Path(text).expanduser()).resolve())
 
-    data = (
-        job.data
-        if job.data.path is None
-        else job.data.model_copy(update={"path": absolute(job.data.path)})
+    paths = {"path": job.data.path, "sites_file": job.data.sites_file}
+    data = job.data.model_copy(
+        update={field: absolute(path) for field, path in paths.items() if path is not None}
     )
     return job.model_copy(
         update={"rules": tuple(absolute(rule) for rule in job.rules), "data": data}
@@ -159,7 +182,7 @@ def _check_clients(job: CausesJob, path: Path) -> None:
             f"{path}: `data.runs` and `data.size` require a data set",
             help="set one: data: {set: cmapss}",
         )
-    if data.set is not None:
+    if data.set is not None or data.sites_file is not None:
         if len(job.clients) == 1:
             raise JobError(
                 f"{path}: `clients` names {', '.join(job.clients)} alone",
@@ -182,7 +205,7 @@ def _check_clients(job: CausesJob, path: Path) -> None:
     if data.path is None and job.clients:
         raise JobError(
             f"{path}: a generated plant defines its own clients",
-            help="remove `clients`, or set a table: data: {path: ...}",
+            help="remove `clients`, or set the data: data: {path: ...} or {sites_file: ...}",
         )
 
 

@@ -1,12 +1,14 @@
-"""The measurements for causal discovery: table columns, a data set, or a generated plant.
+"""The measurements for causal discovery: table columns, the sites of a sites file, a data set, or a
+generated plant.
 
 Letters: T steps, D measurements of a client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +22,10 @@ from fedkg.granger.synthetic_systems import System, places_of, recorded
 from fedkg.jobs.causes.data_set_columns import default_clients, longest_stretch, read_columns
 from fedkg.jobs.causes.detrending import remove_season, remove_trend
 from fedkg.jobs.causes.job_file import CausesJob, PlantData
+from fedkg.jobs.causes.site_measurements import read_site_measurements
 from fedkg.learned_knowledge import TimeRange
-from fedkg.tables import Table, read_table
+from fedkg.pack import DataContract
+from fedkg.tables import read_table
 
 F64 = NDArray[np.float64]
 MIN_STEPS = 10
@@ -42,6 +46,7 @@ class Measurements:
         models: for a generated plant, the clients with their true local models.
         truth: for a generated plant, bool [M, M], the true causes (columns drive rows).
         time_range: first and last time of the training steps; row numbers without a time column.
+        files: the files of the sites file.
     """
 
     clients: tuple[Measured, ...]
@@ -49,17 +54,24 @@ class Measurements:
     models: tuple[Client, ...] = ()
     truth: NDArray[np.bool_] | None = None
     time_range: TimeRange | None = None
+    files: tuple[str, ...] = ()
 
 
-def read_measurements(job: CausesJob) -> Measurements:
+def read_measurements(job: CausesJob, contract: DataContract | None = None) -> Measurements:
     """Read the measurements of a job.
 
+    Args:
+        contract: of the job's rules; a sites file gives signals the units of the rules.
+
     Raises:
+        UsageError: the sites file cannot be read, or does not describe a site of the job.
         TableError: a file or column cannot be read.
         JobError: a gap is longer than the job allows, or two clients share a column.
     """
     if job.data.set is not None:
         return _read_data_set(job)
+    if job.data.sites_file is not None:
+        return _read_sites(job, job.data.sites_file, contract)
     if job.data.path is None:
         return generate_plant(job.data.plant)
     table = read_table(job.data.path)
@@ -83,7 +95,7 @@ def read_measurements(job: CausesJob) -> Measurements:
                 f"{table.name}: column `{column}` contains no numbers",
                 help="remove the column from `clients`, or fill it",
             )
-        _reject_gaps(table, column, read[column], job.data.gaps)
+        _reject_gaps(column, read[column], job.data.gaps, table.where)
     return replace(
         _make_clients(job, job.clients, read),
         time_range=time_range_of_rows(table, training_steps(job, table.rows), list(read)),
@@ -104,16 +116,33 @@ def _check_owners(clients: Mapping[str, tuple[str, ...]]) -> None:
             owner[column] = client
 
 
-def _reject_gaps(table: Table, column: str, values: F64, most: int) -> None:
+def _reject_gaps(column: str, values: F64, most: int, where: Callable[[int], str]) -> None:
+    """Raise JobError for a gap of more than `most` steps; `where` describes a step (from 0)."""
     run = 0
     for row, here in enumerate((~np.isfinite(values)).tolist()):
         run = run + 1 if here else 0
         if run > most:
             raise JobError(
-                f"{table.where(row)}: column `{column}` has a gap of more than {most} steps",
+                f"{where(row)}: column `{column}` has a gap of more than {most} steps",
                 expected=f"gaps of at most {most} steps",
                 help="increase data.gaps, or remove the column",
             )
+
+
+def _read_sites(job: CausesJob, path: str, contract: DataContract | None) -> Measurements:
+    """The measurements of the sites of a sites file, on their common steps."""
+    read = read_site_measurements(path, job.clients, contract)
+    columns = read.columns()
+    for name, own in read.clients.items():
+        for column in own:
+            where = partial(read.describe_place, name)
+            _reject_gaps(column, columns[column], job.data.gaps, where)
+    made = _make_clients(job, read.clients, columns)
+    known = training_steps(job, len(made.clients[0].values))
+    files = (path, *(file for one in read.series.values() for file in one.files))
+    return replace(
+        made, notes=(*read.notes, *made.notes), time_range=read.time_range(known), files=files
+    )
 
 
 def _read_data_set(job: CausesJob) -> Measurements:

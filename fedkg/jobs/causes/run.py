@@ -27,7 +27,7 @@ from fedkg.jobs.causes.discovery_output import (
     loss_rows,
 )
 from fedkg.jobs.causes.job_file import CausesJob, read_causes_job
-from fedkg.jobs.causes.measurements import read_measurements
+from fedkg.jobs.causes.measurements import Measurements, read_measurements
 from fedkg.jobs.endpoint_records import record_endpoints
 from fedkg.jobs.folder import (
     ENVIRONMENT,
@@ -39,7 +39,8 @@ from fedkg.jobs.folder import (
     next_free_folder,
 )
 from fedkg.jobs.source_tables import sha256_of
-from fedkg.learned_knowledge import LearnedKnowledge, TimeRange, UsedFile
+from fedkg.learned_knowledge import LearnedKnowledge, UsedFile
+from fedkg.pack import DataContract
 from fedkg.pack.causes import CauseRecord
 
 
@@ -74,15 +75,14 @@ def run_causes(
         device_named(job.learning.device, "learning.device")
     began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     with record_endpoints(job.rules) as fetched:
-        causes, step = _compile_causes(job)
-    sources = read_measurements(job)
+        causes, contract = _compile_causes(job)
+    sources = read_measurements(job, contract)
     found = discover_causes(job, sources, causes)
     folder.create()
     with folder.locked():
         try:
-            return _write_folder(
-                folder, job, found, causes, began, step, fetched, sources.time_range
-            )
+            step = contract.step if contract is not None else None
+            return _write_folder(folder, job, found, causes, began, step, fetched, sources)
         except KeyboardInterrupt as error:
             raise Stopped(
                 f"stopped while writing {folder.path}: it is incomplete",
@@ -90,8 +90,8 @@ def run_causes(
             ) from error
 
 
-def _compile_causes(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | None]:
-    """The `cause` statements of the job's rules, and the step of their timeline."""
+def _compile_causes(job: CausesJob) -> tuple[tuple[CauseRecord, ...], DataContract | None]:
+    """The `cause` statements of the job's rules, and their data contract; None without rules."""
     if not job.rules:
         return (), None
     from fedkg import authoring
@@ -102,7 +102,7 @@ def _compile_causes(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | No
             "rules: there is no `cause` statement",
             help="add one: cause NAME for ?a, ?b where { ... } allow ?a drives ?b",
         )
-    return pack.manifest.causes, pack.manifest.contract.step
+    return pack.manifest.causes, pack.manifest.contract
 
 
 def _write_folder(
@@ -113,7 +113,7 @@ def _write_folder(
     began: str,
     step: float | None,
     fetched: Sequence[EndpointFetch],
-    time_range: TimeRange | None,
+    sources: Measurements,
 ) -> CausesRun:
     import yaml
 
@@ -121,7 +121,7 @@ def _write_folder(
     digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
     files = [
         path
-        for name in (*job.rules, *([job.data.path] if job.data.path else []))
+        for name in (*job.rules, *([job.data.path] if job.data.path else []), *sources.files)
         for path in _files(Path(name))
     ]
     said = describe_discovery(job, found)
@@ -130,7 +130,7 @@ def _write_folder(
         title=job.title or job.name,
         software=f"fedkg {metadata.version('fedkg')}",
         began=f"{began[:-2]}:{began[-2:]}",
-        window=time_range,
+        window=sources.time_range,
         step=step,
         files=(
             *(UsedFile(name=path.name, sha256=sha256_of(path)) for path in files),

@@ -175,6 +175,15 @@ def test_a_wrong_cell_ends_the_job_before_training(job_fields, tables, tmp_path)
         run_job({**fields, "data": data}, out=tmp_path / "run")
 
 
+def test_a_job_cannot_read_lists(job_fields, tables, tmp_path):
+    text = SITES.replace("titles: grade,", 'titles: grade, separator: ",",')
+    (tmp_path / "sites.yaml").write_text(text)
+    fields = {key: value for key, value in job_fields.items() if key not in ("sites", "corrupt")}
+    data = {**fields["data"], "sites_file": str(tmp_path / "sites.yaml"), "categories": ["Type"]}
+    with pytest.raises(TableError, match=r"the cells of column `grade` of .* are lists"):
+        run_job({**fields, "data": data}, out=tmp_path / "run")
+
+
 def test_a_job_reports_repeated_times(job_fields, tables, tmp_path):
     pytest.importorskip("lark")
     (tmp_path / "rules.fkg").write_text(
