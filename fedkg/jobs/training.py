@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -39,7 +39,6 @@ from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.deployed_models import DeployedModels
-from fedkg.jobs.experiment_interface import Trial
 from fedkg.jobs.folder import NOTE_SEPARATOR
 from fedkg.jobs.hard_rule_answers import HardRules
 from fedkg.jobs.job_privacy import protect_algorithm, trial_seed
@@ -48,6 +47,9 @@ from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.models import Model
 from fedkg.pack import Pack
+
+if TYPE_CHECKING:
+    from fedkg.jobs.samples.trial import Trial
 
 
 def trial_settings(config: TrialConfig, pack: Pack, clients: Clients) -> Settings:

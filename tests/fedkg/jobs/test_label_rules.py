@@ -14,8 +14,8 @@ from fedkg.errors import JobError
 from fedkg.jobs import run_job
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
-from fedkg.jobs.samples.sample_experiment import create_experiment
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trial_expansion import expand_trials
 
@@ -105,7 +105,7 @@ def test_a_rule_reads_the_last_step_of_a_window(tmp_path):
     ]
     evaluated = [
         evaluate_rows(
-            trial.rules, trial.samples, None, trial.inputs, trial.problem.model, "fault", [one]
+            trial.rules, trial.samples, None, trial.inputs, trial.problem.model, trial.output, [one]
         )
         for one in deployed
     ]

@@ -8,8 +8,8 @@ import numpy as np
 
 from fedkg.jobs import Job
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
+from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
-from fedkg.jobs.samples.sample_experiment import create_experiment
 from fedkg.jobs.samples.sample_preparation import TEST
 from fedkg.jobs.table_rule_evaluation import check_tables
 from fedkg.jobs.trial_expansion import expand_trials

@@ -1,4 +1,7 @@
-"""Experiments on data sets: rows, images and windows; classes, detection, numbers and forecasts.
+"""What all trials of a run share: data, rules, test samples, and the trials built on them.
+
+Tables, data sets and windows of their series are samples here, for classes, detection, numbers and
+forecasts.
 
 Letters: N samples, K sites.
 """
@@ -67,10 +70,10 @@ from fedkg.jobs.samples.sample_preparation import (
     site_timing,
     split_samples,
 )
-from fedkg.jobs.samples.sample_trial import SampleTrial
 from fedkg.jobs.samples.server_probe_rows import probe_rows
 from fedkg.jobs.samples.state_augmentation import AugmentedSamples, augment_samples
 from fedkg.jobs.samples.task_metrics import compute_figures, constant_answer_figure, task_loss
+from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.samples.trust_level_selection import select_trust
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
@@ -106,8 +109,14 @@ Properties are still mined for evaluation.
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class SampleExperiment:
-    """See `Experiment`; builds what trials share once."""
+class Experiment:
+    """What all trials of a run share; each part is built once.
+
+    Attributes:
+        job: of the run. pack: its rules. samples: its data.
+        output: the output or label that models predict.
+        site_splits: by the key of a split.
+    """
 
     job: Job
     pack: Pack
@@ -122,7 +131,7 @@ class SampleExperiment:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Experiment.notes`."""
+        """Remarks for the user, shown before training."""
         data = self.samples.source
         test = len(self.samples.rows(TEST))
         if self.samples.frame is not None:
@@ -134,19 +143,19 @@ class SampleExperiment:
 
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
-        """See `Experiment.files`."""
+        """Path and SHA-256 of every file that was read."""
         return (*self.samples.files, *self._graphs.sources(self.job))
 
     @property
     def time_range(self) -> TimeRange | None:
-        """See `Experiment.time_range`."""
+        """The first and the last time in the data; None without times."""
         if self.samples.frame is not None:
             return self.samples.time_range
         return samples_time_range(self.samples.source, self.job)
 
     @property
     def measure(self) -> Measure:
-        """See `Experiment.measure`."""
+        """The figure that decides comparisons."""
         return replace(
             MEASURES[self.samples.source.task],
             trivial=constant_answer_figure(self.samples.scaled, self.samples.rows(TEST)),
@@ -154,7 +163,10 @@ class SampleExperiment:
         )
 
     def prepare(self, configs: Sequence[TrialConfig]) -> None:
-        """See `Experiment.prepare`."""
+        """Split the data for every trial and build its model.
+
+        Errors appear here, before training.
+        """
         for config in configs:
             self._reject_unused_settings(config)
             if config.split_key not in self.site_splits:
@@ -175,11 +187,14 @@ class SampleExperiment:
             )
 
     def sites(self, config: TrialConfig) -> int:
-        """See `Experiment.sites`."""
+        """Number of sites in a trial."""
         return len(self.site_splits[config.split_key].split.sites)
 
     def features(self) -> dict[str, Any]:
-        """See `Experiment.features`; for images their channels."""
+        """The scaling of the model's inputs (for images, of their channels): `names`, `mean`, `std`.
+
+        `Any`: JSON.
+        """
         each = [self.samples, *(one.samples for one in self._augmented.values())]
         scaling = max((one.scaled.inputs for one in each), key=lambda scaling: len(scaling.names))
         return {
@@ -189,7 +204,7 @@ class SampleExperiment:
         }
 
     def splits(self, configs: Sequence[TrialConfig]) -> dict[str, Any]:
-        """See `Experiment.splits`."""
+        """The content of `split.json`: the rows of every site in every split. `Any`: JSON."""
 
         def counts(config: TrialConfig) -> tuple[int, Mapping[str, dict[str, int]]]:
             found = self.site_splits[config.split_key]
@@ -207,14 +222,14 @@ class SampleExperiment:
         }
 
     def checks(self, config: TrialConfig) -> list[Row]:
-        """See `Experiment.checks`."""
+        """Rows of `checks.csv`: the rules on the data alone."""
         frame = self.site_splits[config.split_key].frame
         if frame is None:
             return check_data_set(self.pack, self.samples.uncut_rows, self.job)
         return check_tables(self.pack, frames_by_site(frame))
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
-        """See `Experiment.rules_alone`."""
+        """The control without learning on the test samples; None without rules about outputs."""
         rules, test = self._rules(config), self.samples.rows(TEST)
         if rules.module is None or not len(test):
             return None
@@ -277,14 +292,14 @@ class SampleExperiment:
         return means[torch.from_numpy(site_split.owner)]  # -1, no site, is the last
 
     def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
-        """See `Experiment.hard_rules`."""
+        """The hard rules that every evaluated answer of a trial satisfies, however it learned."""
         rules = self._rules(config)
         if rules.forecasts is not None:
             return tuple(one.name for one in rules.pack.manifest.rules if one.hard and one.output)
         return () if rules.hard is None else rules.hard.enforced
 
-    def build_trial(self, config: TrialConfig) -> SampleTrial:
-        """See `Experiment.build_trial`."""
+    def build_trial(self, config: TrialConfig) -> Trial:
+        """Build a trial."""
         site_split, section = self.site_splits[config.split_key], algorithm_section(config.job)
         read = self._read_samples(config)
         (trust, said), rules = self._choose_trust(config), self._rules(config)
@@ -317,7 +332,7 @@ class SampleExperiment:
             terms=rules.terms(config.job.training.penalty),
             inferred=found,
         )
-        return SampleTrial(
+        return Trial(
             config=config,
             samples=read.samples,
             pack=self.pack,
@@ -366,7 +381,7 @@ class SampleExperiment:
         return (
             ""
             if section.by == "none"
-            else f"{section.model_dump_json(exclude={'by'})}{SampleExperiment._uses_local_filter(config)}"
+            else f"{section.model_dump_json(exclude={'by'})}{Experiment._uses_local_filter(config)}"
         )
 
     @staticmethod
@@ -734,14 +749,14 @@ def frames_by_site(frame: Frame) -> list[Frame]:
     return [frame.take(sites == site) for site in dict.fromkeys(sites.tolist())]
 
 
-def create_experiment(job: Job, pack: Pack) -> SampleExperiment:
+def create_experiment(job: Job, pack: Pack) -> Experiment:
     """The experiment of a job.
 
     Raises:
         JobError, TableError: a field, file or column is wrong; the message names it.
     """
     samples = read_job_tables(job, pack) if job.data.set is None else read_samples(job, pack)
-    return SampleExperiment(
+    return Experiment(
         job=job,
         pack=pack,
         samples=samples,

@@ -1,4 +1,5 @@
-"""A trial on a data set: figures of its models on the test samples, by site, rule and property.
+"""One training of a run, and figures of its models on the test samples, by site, rule and
+property.
 
 Letters: N test samples, K sites, H outputs.
 """
@@ -41,10 +42,13 @@ from fedkg.pack import Pack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SampleTrial:
-    """See `Trial`.
+class Trial:
+    """One training of a run, ready to start.
 
     Attributes:
+        config: of the trial. samples: that it reads. rules: about its outputs.
+        problem, algorithm, settings: of the federation; the settings have the seed of the trial.
+        notes: remarks for the user, shown with the first round.
         inputs: model inputs of all samples of the run.
         owner: the site that each test sample belongs to; -1 for none.
         time_ranges: first and last time of each site's samples; None without times.
@@ -76,8 +80,11 @@ class SampleTrial:
     notes: tuple[str, ...] = ()
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
-        """See `Trial.figures`; each site's model predicts that site's test samples, if sites have
-        their own.
+        """The figures of `rounds.csv` on the test samples.
+
+        Args:
+            models: the one model of all sites, or one model per site. If sites have test samples,
+                each site's model predicts its own; otherwise figures are means over models.
         """
         test = self.samples.rows(TEST)
         if self.shared:
@@ -94,7 +101,10 @@ class SampleTrial:
         return compute_figures(self.samples.scaled, answers, targets, self._threshold(models[0]))
 
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
-        """See `Trial.final_rows`. `Any`: the last server state."""
+        """Rows for the tables of a finished trial (`rules.csv`, `sites.csv`, ...).
+
+        `Any`: the last server state.
+        """
         test, places = self.samples.rows(TEST), self._test_positions()
         common = len(models) == 1
         sharing = [range(len(places))] if common else [[site] for site in range(len(places))]
@@ -172,17 +182,20 @@ class SampleTrial:
 
     def _asked(self, members: Sequence[int]) -> Index:
         """Positions of the test samples that the model of these sites answers: those of the sites
-        and, if a random split deals rows to the sites, all others, because rules over time read
-        them.
+        and, if rules compare rows and a random split deals rows to the sites, all others.
         """
-        if self.shared:
+        if self.shared and (self._is_common(members) or self.rules.across_rows):
             return np.arange(len(self.owner))
         return np.flatnonzero(np.isin(self.owner, list(members)))
 
+    def _is_common(self, members: Sequence[int]) -> bool:
+        return len(members) == len(self.problem.clients.names)
+
     def _deployed(self, params: Params, members: Sequence[int]) -> Deployed:
         """The model of these sites with its test samples."""
-        asked, common = self._asked(members), len(members) == len(self.problem.clients.names)
-        counted = np.isin(self.owner[asked], list(members)) | (common and self.shared)
+        asked = self._asked(members)
+        counted = np.isin(self.owner[asked], list(members))
+        counted |= self.shared and self._is_common(members)
         return Deployed(params=params, index=self.samples.rows(TEST)[asked], counted=counted)
 
     def _causes(self) -> list[Row]:
