@@ -19,8 +19,6 @@ from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FedkgError, JobError
 from fedkg.jobs.checksum_log import state_of
 from fedkg.jobs.code_trust import require_trust
-from fedkg.jobs.experiment_factory import create_experiment
-from fedkg.jobs.experiment_interface import Experiment
 from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import (
     CHECKSUM_KEY,
@@ -37,6 +35,7 @@ from fedkg.jobs.folder import (
 )
 from fedkg.jobs.folder_repair import Recovery
 from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.samples.experiment import Experiment, create_experiment
 from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_differences import list_differences

@@ -59,13 +59,6 @@ def rule_row(
     }
 
 
-def with_cases(row: Row, violated: int, evaluations: int) -> Row:
-    """A row of `sites.csv` with more cases in its counts."""
-    violated, evaluations = row["violated"] + violated, row["evaluations"] + evaluations
-    rate = violated / evaluations if evaluations else None
-    return {**row, "violation": rate, "violated": violated, "evaluations": evaluations}
-
-
 def site_row(
     trial: str,
     site: str,

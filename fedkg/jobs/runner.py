@@ -29,8 +29,6 @@ from fedkg.jobs.deployed_models import DeployedModels
 from fedkg.jobs.endpoint_records import record_endpoints
 from fedkg.jobs.events import Event, Listener, ignore_event
 from fedkg.jobs.executor_description import format_executor_note
-from fedkg.jobs.experiment_factory import create_experiment
-from fedkg.jobs.experiment_interface import Experiment, Trial
 from fedkg.jobs.file_damage import FROM_CHECKPOINTS, FROM_TABLES, require_intact, require_run
 from fedkg.jobs.folder import (
     FINAL_TABLES,
@@ -52,6 +50,8 @@ from fedkg.jobs.job_privacy import privacy_rows
 from fedkg.jobs.rank_protocol import broadcast_job, broadcast_trial
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.rules_only_baseline import as_json, describe_rules_alone
+from fedkg.jobs.samples.experiment import Experiment, create_experiment
+from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job, read_job, with_absolute_paths
 from fedkg.jobs.sweep.stored_plan import is_sweep

@@ -9,11 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fedkg.data.partition import Split, apportion, dirichlet, iid
 from fedkg.data.skews import classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.jobs.schema.data_section import Data
+from fedkg.jobs.schema.job import Corruption
 from fedkg.jobs.trial_expansion import TrialConfig
 
 Labels = NDArray[np.generic]
@@ -66,6 +69,19 @@ def assign_by_class(test: Labels, train: Sequence[Labels], seed: int) -> NDArray
         if shares.sum():
             found[rows] = np.repeat(np.arange(len(train)), apportion(shares, len(rows)))
     return found
+
+
+def corrupt_labels(
+    y: Tensor, corrupt: Corruption, stream: np.random.Generator, last: float = 1.0
+) -> Tensor:
+    """Labels [N] of 0 .. last, with a share of them wrong.
+
+    Flipped labels change from y to last - y, constant ones become `last`.
+    """
+    chosen = torch.zeros_like(y, dtype=torch.bool)
+    chosen[torch.from_numpy(stream.permutation(len(y))[: round(corrupt.share * len(y))])] = True
+    wrong = torch.full_like(y, last) if corrupt.kind == "constant_label" else last - y
+    return torch.where(chosen, wrong, y)
 
 
 def describe_splits(

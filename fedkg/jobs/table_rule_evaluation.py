@@ -182,25 +182,34 @@ def _line(
     }
 
 
-def site_frames(
-    pack: Pack, data: DataSet, answers: tuple[str, NDArray[Any]] | None = None
-) -> dict[str, Frame]:
-    """The rows of each client of a data set in their order in time, with the columns that the rules
-    may read; all rows under "" if there are no clients.
+def site_frames(pack: Pack, data: DataSet) -> dict[str, Frame]:
+    """The `ordered_frame` of each client of a data set; all rows under "" if there are none."""
+    frame, _ = ordered_frame(pack, data)
+    if data.clients is None:
+        return {"": frame}
+    clients = frame.columns[SITE_COLUMN]
+    return {name: frame.take(clients == name) for name in data.client_names}
+
+
+def ordered_frame(pack: Pack, data: DataSet) -> tuple[Frame, NDArray[np.int64]]:
+    """The rows of a data set in their order in time, with the columns that the rules may read, and
+    their positions in the data set.
 
     Args:
-        data: rows [N, F]. answers: header of an output and its values or texts [N]. `Any`: either.
+        data: rows [N, F], or images, of which the rules read no column.
     """
     contract, asked = pack.manifest.contract, _needed_headers(pack)
-    places = {name: place for place, name in enumerate(data.features) if name in asked}
+    known = {name: place for place, name in enumerate(data.features)} if data.x.ndim == 2 else {}
+    places = {name: place for name, place in known.items() if name in asked}
+    for column in contract.columns:
+        if column.source not in known and column.name in known:
+            places[column.source] = known[column.name]
     columns: dict[str, Any] = {
         name: np.asarray(data.x[:, place], dtype=np.float64) for name, place in places.items()
     }
     if contract.time is not None and data.time is not None and data.step_unit in SECONDS:
         columns[contract.time] = data.time * SECONDS[data.step_unit]
     columns[ROW_COLUMN] = data.rows + 1.0
-    if answers is not None:
-        columns[answers[0]] = answers[1]
     frame = Frame(name=data.name, columns=columns)
     for column in contract.columns:
         if column.type == "category":
@@ -210,13 +219,12 @@ def site_frames(
             )
     order = np.arange(data.samples) if data.time is None else np.argsort(data.time, kind="stable")
     frame = frame.take(order)
-    if data.clients is None:
-        return {"": frame}
-    clients = data.clients[order]
-    frame = frame.with_texts(SITE_COLUMN, clients.tolist())
-    if contract.trace is not None:
-        frame = frame.with_texts(contract.trace, clients.tolist())
-    return {name: frame.take(clients == name) for name in data.client_names}
+    if data.clients is not None:
+        clients = data.clients[order].tolist()
+        frame = frame.with_texts(SITE_COLUMN, clients)
+        if contract.trace is not None:
+            frame = frame.with_texts(contract.trace, clients)
+    return frame, order
 
 
 def _needed_headers(pack: Pack) -> set[str]:

@@ -8,25 +8,20 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
-from fedkg.constraints import ConstraintModule
-from fedkg.data import Frame
 from fedkg.errors import JobError
 from fedkg.federated import (
     Algorithm,
-    BinaryCrossEntropy,
     Choice,
     Clients,
     Problem,
     RoundRecord,
-    Scorer,
     ServerState,
     Settings,
     initial_state,
@@ -34,7 +29,6 @@ from fedkg.federated import (
 )
 from fedkg.federated.device_transfer import device_named, on_device
 from fedkg.federated.executors import Ranks, Work, WorkerPool
-from fedkg.federated.metrics import best_threshold
 from fedkg.federated.model.constrained_outputs import Projected
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.pcfedavg.round_step_sizes import StepWarning
@@ -45,68 +39,17 @@ from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.deployed_models import DeployedModels
-from fedkg.jobs.experiment_interface import Trial
 from fedkg.jobs.folder import NOTE_SEPARATOR
 from fedkg.jobs.hard_rule_answers import HardRules
 from fedkg.jobs.job_privacy import protect_algorithm, trial_seed
-from fedkg.jobs.model_builder import build_model, head_parameters
-from fedkg.jobs.samples.task_metrics import detection_figures, mean_figures
+from fedkg.jobs.model_builder import head_parameters
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.tables.rule_evaluation import row_codes
-from fedkg.jobs.tables.table_preparation import SiteRows, TableData
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
-from fedkg.models import Model, Params, predict
-from fedkg.models.graph_convolution import KnowledgeGraph
+from fedkg.models import Model
 from fedkg.pack import Pack
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HeldOut:
-    """Held-out rows as tensors: x [S, F], y [S], and the codes [S] of categories that rules read.
-
-    Attributes:
-        hard: the hard rules that answers to them satisfy.
-    """
-
-    test_x: Tensor
-    test_y: Tensor
-    test_codes: Mapping[str, Tensor]
-    server_x: Tensor
-    server_y: Tensor
-    server_codes: Mapping[str, Tensor]
-    hard: HardRules | None
-
-    def test_rows(self, index: Tensor) -> HeldOut:
-        """With the test rows at these positions alone."""
-        codes = {name: values[index] for name, values in self.test_codes.items()}
-        return replace(self, test_x=self.test_x[index], test_y=self.test_y[index], test_codes=codes)
-
-
-def build_table_model(
-    job: Job, prepared: TableData, module: ConstraintModule, graph: KnowledgeGraph | None = None
-) -> Model:
-    """The model of a trial on tables, with projected outputs if the job asks for them."""
-    inputs, codes = len(prepared.features.names), prepared.features.codes
-    model = build_model(job.model, sample=(inputs - len(codes),), outputs=1, graph=graph)
-    if not job.training.projection:
-        return model
-    name = {column.source: column.name for column in prepared.pack.manifest.contract.columns}
-    return Projected(model=model, rules=module, keys=tuple(name[header] for header, _ in codes))
-
-
-def held_out_tensors(
-    prepared: TableData, module: ConstraintModule, hard: HardRules | None
-) -> HeldOut:
-    """The held-out rows as tensors."""
-    return HeldOut(
-        test_x=prepared.inputs(prepared.test),
-        test_y=prepared.targets(prepared.test),
-        test_codes=row_codes(prepared, module, prepared.test),
-        server_x=prepared.inputs(prepared.server),
-        server_y=prepared.targets(prepared.server),
-        server_codes=row_codes(prepared, module, prepared.server),
-        hard=hard,
-    )
+if TYPE_CHECKING:
+    from fedkg.jobs.samples.trial import Trial
 
 
 def trial_settings(config: TrialConfig, pack: Pack, clients: Clients) -> Settings:
@@ -190,64 +133,6 @@ def positive_weight(job: Job, positives: int, negatives: int) -> float:
             help="give a number, or add rows with failures",
         )
     return negatives / positives
-
-
-def build_table_problem(
-    config: TrialConfig,
-    prepared: TableData,
-    rows: SiteRows,
-    module: ConstraintModule,
-    model: Model,
-    scorer: Scorer,
-) -> Problem:
-    """The rows of the sites as tensors, with the loss and the server's scorer.
-
-    Raises:
-        JobError: the job asks to balance failures, and there are none.
-    """
-    weight = positive_weight(config.job, prepared.positives, prepared.negatives)
-    frames = [*rows.frames.values(), prepared.server]
-    keys = (
-        _keys([row_codes(prepared, module, frame) for frame in frames], frames)
-        if config.job.training.penalty > 0.0
-        else {}
-    )
-    clients = Clients(
-        names=tuple(rows.frames),
-        x=tuple(prepared.inputs(frame) for frame in rows.frames.values()),
-        y=tuple(rows.y[site] for site in rows.frames),
-        keys={name: codes[:-1] for name, codes in keys.items()},
-    )
-    root = Clients(
-        names=("the server",),
-        x=(prepared.inputs(prepared.server),),
-        y=(prepared.targets(prepared.server),),
-        keys={name: codes[-1:] for name, codes in keys.items()},
-    )
-    return Problem(
-        model=model,
-        loss=BinaryCrossEntropy(pos_weight=weight),
-        clients=clients,
-        scorer=scorer,
-        root=root,
-    )
-
-
-def _keys(
-    codes: Sequence[Mapping[str, Tensor]], frames: Sequence[Frame]
-) -> dict[str, tuple[Tensor, ...]]:
-    """Category codes by column, one tensor per frame.
-
-    -1, which matches no rule, if a frame lacks the column (a site that names no machine).
-    """
-    names = dict.fromkeys(name for own in codes for name in own)
-    return {
-        name: tuple(
-            own.get(name, torch.full((frame.rows,), -1))
-            for own, frame in zip(codes, frames, strict=True)
-        )
-        for name in names
-    }
 
 
 def require_devices(configs: Sequence[TrialConfig]) -> None:
@@ -373,41 +258,6 @@ def deployed_models(trial: Trial) -> DeployedModels:
             pool=pool(problem.clients),
         )
     )
-
-
-def mean_detection_figures(
-    job: Job, model: Model, models: Sequence[Params], held: HeldOut
-) -> dict[str, float]:
-    """Detection figures on the test rows, averaged over the sites' models.
-
-    They are F1, precision and recall at the job's threshold, and unweighted cross entropy.
-    """
-    found = [_model_figures(job, model, params, held) for params in models]
-    return mean_figures(found)
-
-
-def _model_figures(job: Job, model: Model, params: Params, held: HeldOut) -> dict[str, float]:
-    logits, threshold = predict_test_rows(job, model, params, held)
-    return detection_figures(logits, held.test_y, threshold)
-
-
-def predict_test_rows(
-    job: Job, model: Model, params: Params, held: HeldOut
-) -> tuple[Tensor, float]:
-    """A model's logits for the test rows, [S], and the threshold for predicting a failure."""
-    logits = _predict_rows(model, params, held.test_x, held.test_codes, held.hard)
-    threshold = job.evaluation.threshold
-    if threshold == "server":
-        server = _predict_rows(model, params, held.server_x, held.server_codes, held.hard)
-        threshold = best_threshold(torch.sigmoid(server), held.server_y)
-    return logits, float(threshold)
-
-
-def _predict_rows(
-    model: Model, params: Params, x: Tensor, codes: Mapping[str, Tensor], hard: HardRules | None
-) -> Tensor:
-    answers = predict(model, params, x)
-    return (answers if hard is None else hard.satisfy(x, answers, codes)).squeeze(-1)
 
 
 def round_row(

@@ -11,9 +11,6 @@ MAX_NAMED = 10
 COMPARES_ROWS = "it compares rows, and the test rows are a random sample"
 """Reason for a rule that compares several rows or steps, on the test rows."""
 
-COMPARES_SAMPLES = "it compares rows, and each test sample stands alone"
-"""A rule about several rows or steps, on the test samples of a data set."""
-
 NO_TEST_ROW = "no test row has the key, meets the condition and gives the values"
 """Reason for a rule about an output that applies to no test row."""
 

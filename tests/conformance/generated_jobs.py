@@ -15,6 +15,7 @@ import numpy as np
 import yaml
 from command import Command
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from plain_federation import Array, Federation
 from plain_rules import Rule, Rules, rule_sets
 
@@ -23,8 +24,9 @@ from fedkg.federated import ServerState
 from fedkg.federated.randomness import model_seed
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.samples.job_tables import read_job_tables
+from fedkg.jobs.samples.sample_preparation import SERVER, TRAIN, Samples
 from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.tables.table_preparation import prepare_tables
 
 LIMITS = tuple(round(0.05 * i, 2) for i in range(6, 15))
 """Limits of the probability of a failure in rules."""
@@ -196,6 +198,11 @@ def run_drawn(
     )
 
 
+def _inputs(samples: Samples, rows: NDArray[np.int64]) -> Array:
+    """The model's inputs of these rows, rounded to float32 as jobs do."""
+    return np.asarray(samples.scaled.x(rows), dtype=np.float32).astype(np.float64)
+
+
 def _read(
     fields: dict[str, Any], folder: Path, rules: tuple[Rule, ...], models: int
 ) -> tuple[Federation, Rules, Array]:
@@ -203,19 +210,21 @@ def _read(
     [G, P].
     """
     job = parse_job(fields, name="drawn", base=folder)
-    prepared = prepare_tables(job, fedkg.load(folder / "run" / "pack.fkgpack"))
-    (frame,) = prepared.train.values()
-    sites = np.array(frame.texts("site"), dtype=object)
-    frames = [frame.take(np.flatnonzero(sites == site)) for site in job.sites]
-    x = [prepared.inputs(own).double().numpy() for own in frames]
-    y = [own.numbers("failure") for own in frames]
+    samples = read_job_tables(job, fedkg.load(folder / "run" / "pack.fkgpack"))
+    frame, server = samples.frame, samples.rows(SERVER)
+    assert frame is not None
+    train = samples.rows(TRAIN)
+    sites = np.array(frame.texts("site"), dtype=object)[train]
+    own = [train[sites == site] for site in job.sites]
+    x = [_inputs(samples, rows) for rows in own]
+    y = [samples.source.y[rows] for rows in own]
     if job.algorithms["drawn"].exchange == "data":
         x, y = [np.concatenate(x)], [np.concatenate(y)]
-    training, probe = job.training, prepared.inputs(prepared.server).double().numpy()
+    training, probe = job.training, _inputs(samples, server)
     federation = Federation(
         x=tuple(x),
         y=tuple(y),
-        server=(probe, prepared.server.numbers("failure")),
+        server=(probe, samples.source.y[server]),
         loss="logistic",
         hidden=fields["model"]["hidden"][0] if fields["model"]["hidden"] else 0,
         activation="relu",
@@ -232,7 +241,7 @@ def _read(
         },
         dtype="float32",
     )
-    columns = {name: prepared.server.numbers(name) for name in ("load", "heat")}
+    columns = {name: frame.numbers(name)[server] for name in ("load", "heat")}
 
     def chances(w: Array) -> Array:
         return 1 / (1 + np.exp(-federation.outputs_at(w, probe)[:, 0]))

@@ -32,9 +32,9 @@ from fedkg.jobs.causes.discovery import discover_causes
 from fedkg.jobs.causes.job_file import read_causes_job
 from fedkg.jobs.causes.measurements import read_measurements
 from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.samples.sample_trial import SampleTrial
+from fedkg.jobs.samples.experiment import create_experiment
+from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job_reader import read_job
 from fedkg.jobs.trial_expansion import expand_trials
 
@@ -58,7 +58,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 class Finished:
     """A finished run: the product's trial, its last state, and cohort and weights of each round."""
 
-    trial: SampleTrial
+    trial: Trial
     state: ServerState
     cohorts: list[list[int]]
     weights: list[dict[int, float]]
@@ -95,7 +95,7 @@ def run(cli: Command, folder: Path, job: Mapping[str, Any], rules: str, table: s
     [config] = expand_trials(read)
     experiment.prepare([config])
     trial = experiment.build_trial(config)
-    assert isinstance(trial, SampleTrial)
+    assert isinstance(trial, Trial)
     files = RunFolder(folder / "run")
     [checkpoint] = (folder / "run" / "checkpoints").glob("*.safetensors")
     state = load_state(files, checkpoint.stem)

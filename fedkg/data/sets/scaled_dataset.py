@@ -72,16 +72,25 @@ class StandardisedDataSet:
         )
 
 
-def standardise(data: DataSet) -> StandardisedDataSet:
+def standardise(
+    data: DataSet, *, rows: NDArray[np.bool_] | None = None, unscaled: int = 0
+) -> StandardisedDataSet:
     """Scale a data set by the statistics of its training samples (of all samples if it has no test
     set).
+
+    Args:
+        rows: bool [N], the samples to take statistics from instead.
+        unscaled: the number of last features that stay as they are: 0/1 features of categories.
 
     Raises:
         JobError: a feature or an output has no known value among them.
     """
     train = np.ones(data.samples, dtype=bool) if data.test is None else ~data.test
+    train = train if rows is None else rows
     outputs, y = None, data.y
     inputs = pooled_scaling(_pieces(data, np.flatnonzero(train)), data.features, where=data.name)
+    inputs.mean[len(data.features) - unscaled :] = 0.0
+    inputs.std[len(data.features) - unscaled :] = 1.0
     if data.task in ("regression", "forecast"):
         names = data.targets or (data.task,)
         columns = data.y.astype(np.float64).reshape(-1, len(names))

@@ -31,12 +31,26 @@ class ModelInputs:
         row_of: int64 [N], the row of each sample.
         zero_rows: the rows of zeros.
         shape: shape of a sample with knowledge columns, before flattening and codes.
+        scaled, told, codes: what the rows are made of, see `build_inputs`.
     """
 
     rows: Tensor
     row_of: Tensor
     zero_rows: tuple[int, ...]
     shape: tuple[int, ...]
+    scaled: StandardisedDataSet
+    told: NDArray[np.float64] | None
+    codes: tuple[NDArray[np.int64], ...]
+
+    def exact_rows(self, index: Index) -> Tensor:
+        """The samples at these positions in float64, computed from their source."""
+        x = np.asarray(self.scaled.x(index), dtype=np.float64)
+        if self.told is not None:
+            x = append_columns(x, self.told[index])
+        if self.codes or self.rows.ndim == 2:
+            own = [codes[index][:, None].astype(np.float64) for codes in self.codes]
+            x = np.concatenate([x.reshape(len(x), -1), *own], axis=1)
+        return torch.from_numpy(x)
 
     def rows_at(self, index: Index | Tensor) -> Tensor:
         """A copy of the samples at these positions."""
@@ -97,4 +111,7 @@ def build_inputs(
         row_of=torch.from_numpy(row_of),
         zero_rows=zero_rows,
         shape=tuple(shape),
+        scaled=scaled,
+        told=told,
+        codes=tuple(codes),
     )

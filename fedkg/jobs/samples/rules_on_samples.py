@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns, logit
 from fedkg.constraints.binding.layout import InputLayout, OutputLayout, scores
 from fedkg.constraints.binding.reads import categories_read
-from fedkg.data import Scaling
+from fedkg.data import Frame, Scaling
 from fedkg.data.sets import DataSet, StandardisedDataSet
 from fedkg.errors import JobError, LayoutError
 from fedkg.federated import Scorer
@@ -38,10 +40,8 @@ from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.knowledge_inputs import category_codes
 from fedkg.jobs.samples.sample_preparation import Index
 from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH, predict_at
-from fedkg.jobs.table_rule_evaluation import TableCounts
-from fedkg.jobs.unevaluated_rules import COMPARES_SAMPLES
 from fedkg.models import Model, Params
-from fedkg.pack import Pack
+from fedkg.pack import Column, Pack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,7 +67,8 @@ class SampleRules:
 
     Attributes:
         pack: with these rules alone.
-        codes: codes of the categories that rules read, int64 [N] for all samples.
+        codes: codes of the categories that rules read, int64 [N] for all samples. Rules about a
+            category that the table lacks are not evaluated.
         hard: the hard rules about rows that every answer satisfies.
     """
 
@@ -131,44 +132,20 @@ class SampleRules:
             else (ConstraintPenalty(rules=self.module, weight=weight),)
         )
 
-    def verdicts(
+    def forecast_verdicts(
         self, model: Model, params: Params, inputs: ModelInputs, index: Tensor
     ) -> Verdicts:
-        """The verdicts on a model's outputs for the samples at `index`, in float64."""
+        """The verdicts on a model's forecasts for the samples at `index`, in float64."""
+        assert self.forecasts is not None, "rules about forecasts"
         stack = {name: value.double().unsqueeze(0) for name, value in params.items()}
         parts = []
         for at in range(0, len(index), PREDICTION_BATCH):
-            places = index[at : at + PREDICTION_BATCH]
-            piece = inputs.rows_at(places).double()
+            piece = inputs.rows_at(index[at : at + PREDICTION_BATCH]).double()
             with torch.no_grad():
-                if self.forecasts is not None:
-                    answers = model.apply(stack, piece)[0]
-                    violated, applied = judged_forecasts(self.forecasts, answers, piece)
-                    report = self.forecasts.report(torch.nan_to_num(answers), piece)
-                    evaluated = report.satisfied | violated
-                    parts.append((violated, evaluated, applied, report.robustness))
-                    continue
-                assert self.rows is not None, "called only if there are rules"
-                codes = self.codes_at(places)
-
-                def answer(
-                    rows: Tensor, codes: dict[str, Tensor] = codes, count: int = len(piece)
-                ) -> Tensor:
-                    answers = model.apply(stack, rows)[0]
-                    if self.hard is None:
-                        return answers
-                    runs = zip(torch.split(rows, count), torch.split(answers, count), strict=True)
-                    return torch.cat([self.hard.satisfy(x, own, codes) for x, own in runs])
-
-                report = self.rows(piece, answer, keys=codes)
-                parts.append(
-                    (
-                        report.violated,
-                        report.satisfied | report.violated,
-                        report.fired & ~report.unknown,
-                        report.robustness,
-                    )
-                )
+                answers = model.apply(stack, piece)[0]
+                violated, applied = judged_forecasts(self.forecasts, answers, piece)
+                report = self.forecasts.report(torch.nan_to_num(answers), piece)
+            parts.append((violated, report.satisfied | violated, applied, report.robustness))
         violated, evaluated, applied, margin = (
             torch.cat([part[k] for part in parts]) for k in range(4)
         )
@@ -184,12 +161,14 @@ def build_sample_rules(
     horizon: int,
     *,
     coded: bool = False,
+    frame: Frame | None = None,
 ) -> SampleRules:
     """The rules over samples with the columns `told` after their features.
 
     Rules about the label of a window read its last step, those about an image no pixel; such
     samples must be flattened (`is_flattened`). With `coded`, category codes follow all other
-    columns, and the model itself satisfies the rules.
+    columns, and the model itself satisfies the rules. Codes are those of the table `frame`, or of
+    one-hot features.
 
     Raises:
         JobError, LayoutError: rules read something that samples or outputs do not have.
@@ -222,8 +201,23 @@ def build_sample_rules(
         pack=own,
         rows=ConstraintModule(own, x=x, y=y),
         hard=None if coded else hard_rules(own, x, y, classes),
-        codes={column.source: torch.from_numpy(category_codes(column, source)) for column in used},
+        codes={
+            column.source: torch.from_numpy(codes_of(column, source, frame))
+            for column in used
+            if frame is None or column.source in frame.columns
+        },
     )
+
+
+def codes_of(column: Column, source: DataSet, frame: Frame | None) -> NDArray[np.int64]:
+    """The codes [N] of a category in the table `frame`, or of its one-hot features; -1 for a text
+    that no rule names.
+    """
+    if frame is None:
+        return category_codes(column, source)
+    place = {text: code for code, text in enumerate(column.vocabulary)}
+    known = frame.texts(column.source) if column.source in frame.columns else [""] * frame.rows
+    return np.array([place.get(text, -1) for text in known], dtype=np.int64)
 
 
 def is_flattened(pack: Pack, source: DataSet, horizon: int) -> bool:
@@ -297,32 +291,21 @@ def _with_last_values(rules: ForecastRules, scaled: StandardisedDataSet) -> Fore
     return replace(rules, last=tuple(last), factor=factor, offset=offset)
 
 
-def rule_rows(
-    rules: SampleRules,
-    verdicts: Sequence[tuple[Verdicts, Tensor]],
-    source: DataSet,
-    trial: str,
-    in_time: Mapping[str, TableCounts],
+def forecast_rule_rows(
+    rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], source: DataSet, trial: str
 ) -> list[Row]:
-    """Rows of `rules.csv`: each rule on the deployed models, with the worst example in words.
+    """Rows of `rules.csv`: each rule on the forecasts of deployed models, with the worst example.
 
     Args:
         verdicts: of each model, and int64 positions of its samples.
-        in_time: counts of rules that compare rows, by name.
     """
-    if rules.module is None:
-        return []
+    assert rules.module is not None, "rules about forecasts"
     manifest, rows = rules.pack.manifest, scored_rows(rules.module)
-    across = frozenset() if rules.rows is None else rules.rows.plan.across_rows
     owner = torch.cat([bank.rule for bank in rules.module.banks if bank.rows])
     found: list[Row] = []
     for number, record in enumerate(manifest.rules):
         columns_of = torch.nonzero(owner == number).flatten()
         if not record.output:
-            continue
-        if record.name in in_time:
-            told = in_time[record.name]
-            found.append(rule_row(trial, record, told, example=told.example))
             continue
         counts = RuleCounts(
             bound=len(columns_of),
@@ -332,15 +315,8 @@ def rule_rows(
         )
         met = torch.stack([one.applied[:, columns_of].any(0) for one, _ in verdicts]).any(0)
         counts.not_evaluated = int((~met).sum())
-        found.append(
-            rule_row(
-                trial,
-                record,
-                counts,
-                compares=COMPARES_SAMPLES if number in across else "",
-                example=_worst_example(verdicts, columns_of, rows, source),
-            )
-        )
+        example = _worst_example(verdicts, columns_of, rows, source)
+        found.append(rule_row(trial, record, counts, example=example))
     return found
 
 

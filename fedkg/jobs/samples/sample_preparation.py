@@ -5,6 +5,7 @@ Letters: N samples, K sites.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.data.frame import Frame
 from fedkg.data.partition import Split, by_column, hold_out
 from fedkg.data.sets import (
     DataSet,
@@ -31,7 +33,7 @@ from fedkg.granger.augmented_features import OURS
 from fedkg.jobs.chronological_holdout import hold_out_in_order, horizon_of
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.site_split import assign_by_class, draw_split, trial_stream
+from fedkg.jobs.site_split import assign_by_class, draw_split
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import Pack
@@ -69,6 +71,11 @@ class Samples:
         files: path and SHA-256 of every file that was read.
         uncut_rows: the data before windows are cut; rules about the data are checked on it, and
             trials read states of its series.
+        frame: the table of the samples with all columns that the rules read; None for data sets.
+        own_sites: whether the data says to which site a sample belongs.
+        machines_of_split: the column of machines if training rows get them from their site; else
+            "".
+        time_range: first and last time of a table; None without times.
     """
 
     source: DataSet
@@ -77,6 +84,10 @@ class Samples:
     ordered: bool
     uncut_rows: DataSet
     files: tuple[tuple[str, str], ...]
+    frame: Frame | None = None
+    own_sites: bool = False
+    machines_of_split: str = ""
+    time_range: TimeRange | None = None
 
     def rows(self, use: int) -> Index:
         """Positions of the samples for one use."""
@@ -99,11 +110,13 @@ class SiteSplit:
     Attributes:
         split: of the samples at `rows` (positions among all).
         owner: the site that each test sample belongs to; -1 for none.
+        frame: the table of the samples with machines of this split; None for data sets.
     """
 
     split: Split
     rows: Index
     owner: Index
+    frame: Frame | None = None
 
     def samples_at(self, site: int) -> Index:
         """Positions of a site's samples among all."""
@@ -151,10 +164,11 @@ def read_samples(job: Job, pack: Pack) -> Samples:
         ordered=_is_in_order(data, job, pack),
         files=_files(job.data.path) + _files_of_sites(job),
         uncut_rows=rows,
+        own_sites=job.data.own_sites,
     )
 
 
-def split_samples(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
+def split_samples(samples: Samples, job: Job, stream: np.random.Generator) -> tuple[Split, Index]:
     """The split of a trial, and the positions (int64) of the samples that it assigns.
 
     Raises:
@@ -164,7 +178,7 @@ def split_samples(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
     """
     data, rows = job.data, samples.rows(TRAIN)
     sites = list(job.sites)
-    if data.own_sites:
+    if samples.own_sites:
         return _split_by_source(samples, job, rows)
     labels = samples.labels[rows]
     if data.split in ("dirichlet", "classes") and samples.source.task not in (
@@ -175,7 +189,7 @@ def split_samples(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
             f"data.split: `{data.split}` requires classes, and this task predicts a number",
             help="use `sites`, `iid`, `sizes` or `quantity`",
         )
-    return draw_split(labels, sites, data, trial_stream(seed)), rows
+    return draw_split(labels, sites, data, stream), rows
 
 
 def assign_test_samples(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> Index:
@@ -185,7 +199,7 @@ def assign_test_samples(samples: Samples, job: Job, split: Split, rows: Index, s
     samples: of each class in proportion to the sites' numbers of training samples.
     """
     test = samples.rows(TEST)
-    if job.data.own_sites:
+    if samples.own_sites:
         place = {name: number for number, name in enumerate(split.sites)}
         assert samples.source.clients is not None
         return np.array(
@@ -402,6 +416,8 @@ def _split_by_source(samples: Samples, job: Job, rows: Index) -> tuple[Split, In
     """The split by the data set's own sites."""
     clients = samples.source.clients
     assert clients is not None, "looked at when the data was read"
+    if samples.frame is not None and job.data.split != "column":
+        _require_rows_for_training(clients[rows].tolist(), job)
     if job.sites:
         names = tuple(job.sites)
         return by_column(
@@ -411,6 +427,18 @@ def _split_by_source(samples: Samples, job: Job, rows: Index) -> tuple[Split, In
             min_samples=job.data.min_samples,
         ), rows
     return by_site(clients[rows], min_samples=job.data.min_samples), rows
+
+
+def _require_rows_for_training(sites: Sequence[str], job: Job) -> None:
+    """Raise JobError if the table of a site leaves too few rows for training."""
+    counts = Counter(sites)
+    for site in job.sites:
+        if counts[site] < job.data.min_samples:
+            raise JobError(
+                f"sites.{site}.table: only {counts[site]} rows remain for training",
+                expected=f"at least {job.data.min_samples}",
+                help="use a longer table, or decrease `data.test` or `data.min_samples`",
+            )
 
 
 def _files_of_sites(job: Job) -> tuple[tuple[str, str], ...]:

@@ -13,12 +13,11 @@ import pytest
 from fedkg.data.sets import DataSet, data_set
 from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs import run_job
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.samples import sample_preparation as reading
-from fedkg.jobs.samples.sample_experiment import SampleExperiment
+from fedkg.jobs.samples.experiment import Experiment, create_experiment
 from fedkg.jobs.samples.sample_preparation import TEST, TRAIN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job
@@ -48,15 +47,15 @@ def _fields(**fields: Any) -> dict[str, Any]:
     }
 
 
-def _experiment(**fields: Any) -> SampleExperiment:
+def _experiment(**fields: Any) -> Experiment:
     job = Job.model_validate(_fields(**fields))
     pack, _ = load_rules(job)
     experiment = create_experiment(job, pack)
-    assert isinstance(experiment, SampleExperiment)
+    assert isinstance(experiment, Experiment)
     return experiment
 
 
-def _x(experiment: SampleExperiment, use: int) -> np.ndarray[Any, Any]:
+def _x(experiment: Experiment, use: int) -> np.ndarray[Any, Any]:
     """The inputs of the first trial's model for the windows of one use."""
     configs = expand_trials(experiment.job)
     experiment.prepare(configs)
@@ -103,7 +102,7 @@ def test_a_gap_at_the_first_test_is_not_bridged_to_it(
         for name in tested.source.client_names
     }
 
-    def holed(later: float) -> SampleExperiment:
+    def holed(later: float) -> Experiment:
         def changed(name: str, path: str | None, *, seed: int, size: int | None) -> DataSet:
             data = data_set(name, path, seed=seed, size=size)
             assert data.time is not None

@@ -15,9 +15,9 @@ from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.temporal.clusters import CLUSTER
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.report import write_report

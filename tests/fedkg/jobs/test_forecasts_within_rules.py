@@ -15,11 +15,10 @@ from command import Command, call
 
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.deployed_models import DeployedModels
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.sample_experiment import SampleExperiment
-from fedkg.jobs.samples.sample_trial import SampleTrial
+from fedkg.jobs.samples.experiment import Experiment, create_experiment
+from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import expand_trials
@@ -105,8 +104,8 @@ def forecasts(path: Path, run: Path) -> torch.Tensor:
     (config,) = expand_trials(document)
     experiment.prepare([config])
     trial = experiment.build_trial(config)
-    assert isinstance(experiment, SampleExperiment)
-    assert isinstance(trial, SampleTrial)
+    assert isinstance(experiment, Experiment)
+    assert isinstance(trial, Trial)
     state = load_state(RunFolder(run), config.id)
     assert state is not None
     deployed: DeployedModels = deployed_models(trial)

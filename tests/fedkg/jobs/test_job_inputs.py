@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from fedkg.data.sets import DataSet, data_set, standardise
 from fedkg.federated.problem import Clients, gathered, pool
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.rule_pack import empty_pack
+from fedkg.jobs.samples.experiment import Experiment, create_experiment
 from fedkg.jobs.samples.inputs import build_inputs
-from fedkg.jobs.samples.sample_experiment import SampleExperiment
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trial_expansion import plan_trials
 
@@ -101,7 +100,7 @@ def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
     }
     job = parse_job(fields, name="j", base=tmp_path)
     experiment = create_experiment(job, empty_pack())
-    assert isinstance(experiment, SampleExperiment)
+    assert isinstance(experiment, Experiment)
     configs = plan_trials(job)
     experiment.prepare(configs)
     first, second = (next(config for config in configs if config.seed == seed) for seed in (0, 1))

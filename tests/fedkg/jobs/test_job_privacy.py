@@ -15,9 +15,11 @@ from fedkg.errors import JobError
 from fedkg.federated import Clients
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.jobs import Event, resume, run_job
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import empty_pack, load_rules
+from fedkg.jobs.samples.experiment import create_experiment
+from fedkg.jobs.samples.job_tables import read_job_tables
+from fedkg.jobs.samples.sample_preparation import SERVER, TRAIN
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.schema.privacy_coverage import describe_unprotected
@@ -25,7 +27,6 @@ from fedkg.jobs.schema.privacy_section import Privacy
 from fedkg.jobs.source_tables import SourceTables
 from fedkg.jobs.sweep.grid import parse_axis
 from fedkg.jobs.sweep.sweep import run_sweep
-from fedkg.jobs.tables.table_preparation import ROW_COLUMN, prepare_tables
 from fedkg.jobs.training import trial_settings
 from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.report.privacy_table import privacy_table
@@ -142,28 +143,26 @@ def test_inputs_are_standardised_by_the_servers_rows(fields):
         job = parse_job({**fields, "privacy": privacy}, name="j", base=Path())
         experiment = create_experiment(job, load_rules(job)[0])
         experiment.prepare(expand_trials(job))
-        found.append(experiment.prepared)  # type: ignore[attr-defined]
+        found.append(experiment.samples)
     plain, private = found
-    server = private.features.matrix(private.server)
-    numbers = len(private.features.numeric)
-    assert private.scaling.mean[:numbers] == pytest.approx(server[:, :numbers].mean(0))
-    assert plain.scaling.mean[:numbers] != pytest.approx(private.scaling.mean[:numbers])
+    server = private.source.x[private.rows(SERVER)]
+    numbers = [at for at, name in enumerate(private.source.features) if "=" not in name]
+    mean = private.scaled.inputs.mean[numbers]
+    assert mean == pytest.approx(server[:, numbers].mean(0))
+    assert plain.scaled.inputs.mean[numbers] != pytest.approx(mean)
 
 
 def test_the_texts_of_categories_are_those_of_the_servers_rows(fields, monkeypatch):
     """A category text in a single row must not become a model input."""
     job = parse_job(fields, name="j", base=Path())
     pack = load_rules(job)[0]
-    [train] = prepare_tables(job, pack).train.values()
-    row, whole = int(train.numbers(ROW_COLUMN)[0]) - 1, generate(job.data.rows, job.data.seed)
+    row, whole = read_job_tables(job, pack).rows(TRAIN)[0], generate(job.data.rows, job.data.seed)
     texts = [*whole.texts("Type")]
     texts[row] = "a single one"
     tables = SourceTables(whole=whole.with_texts("Type", texts))
-    monkeypatch.setattr(
-        "fedkg.jobs.tables.table_preparation.read_tables", lambda job, contract: tables
-    )
+    monkeypatch.setattr("fedkg.jobs.samples.job_tables.read_tables", lambda job, contract: tables)
     plain, private = (
-        prepare_tables(job.model_copy(update={"privacy": privacy}), pack).features.names
+        read_job_tables(job.model_copy(update={"privacy": privacy}), pack).source.features
         for privacy in (None, Privacy(**EXAMPLE))
     )
     assert set(plain) - set(private) == {"Type=a single one"}

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.jobs import run_job
-from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.samples.experiment import create_experiment
+from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trial_expansion import expand_trials
 
@@ -98,11 +99,20 @@ def test_a_rule_reads_the_last_step_of_a_window(tmp_path):
     current = experiment.samples.source.x[
         :, -1, list(experiment.samples.source.features).index("Current")
     ]
-    index = torch.arange(len(trial.inputs.row_of))
-    params = trial.problem.model.init(0)
-    found = trial.rules.verdicts(trial.problem.model, params, trial.inputs, index)
-    known = ~np.isnan(current)
-    assert found.applied[known, 0].tolist() == (current[known] >= 38.5).tolist()
+    index, params = np.arange(len(current)), trial.problem.model.init(0)
+    deployed = [
+        Deployed(params=params, index=index, counted=np.arange(len(current)) == at) for at in index
+    ]
+    evaluated = [
+        evaluate_rows(
+            trial.rules, trial.samples, None, trial.inputs, trial.problem.model, trial.output, [one]
+        )
+        for one in deployed
+    ]
+    applied = [
+        rule_rows(trial.rules, one, trial.samples, "trial")[0]["applied"] for one in evaluated
+    ]
+    assert applied == (current >= 38.5).astype(int).tolist()
 
 
 @pytest.mark.parametrize("data", [WINDOWS, ROWS], ids=["windows", "rows"])

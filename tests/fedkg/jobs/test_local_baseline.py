@@ -11,8 +11,8 @@ import pytest
 from fedkg.jobs import Job, run_job
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.tables.site_results import assign_test_rows
-from fedkg.jobs.tables.table_preparation import prepare_tables, split_rows
+from fedkg.jobs.samples.experiment import create_experiment
+from fedkg.jobs.samples.sample_preparation import TEST, Samples, SiteSplit
 from fedkg.jobs.trial_expansion import expand_trials, plan_trials
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -86,6 +86,14 @@ def test_a_run_has_its_baseline_and_every_site_by_itself(
         assert sum(int(row[count]) for row in rules) == sum(int(row[count]) for row in rows)
 
 
+def dealt_out(job: Job) -> tuple[Samples, SiteSplit]:
+    """The samples of a job, and the split of its only trial."""
+    experiment = create_experiment(job, load_rules(job)[0])
+    [config] = expand_trials(job)
+    experiment.prepare([config])
+    return experiment.samples, experiment.site_splits[config.split_key]
+
+
 def test_test_rows_are_dealt_out_as_training_rows_were(job_fields: dict[str, Any]):
     job = Job.model_validate(
         {
@@ -95,26 +103,21 @@ def test_test_rows_are_dealt_out_as_training_rows_were(job_fields: dict[str, Any
             "data": {"rows": 4000, "alpha": 0.3, "min_samples": 20},
         }
     )
-    prepared = prepare_tables(job, load_rules(job)[0])
-    [config] = expand_trials(job)
-    site_rows = split_rows(prepared, config)
-    found = assign_test_rows(prepared, config, site_rows)
-    label = prepared.test.numbers("Machine failure")
+    samples, split = dealt_out(job)
+    label = samples.source.y[samples.rows(TEST)]
     for value in (0.0, 1.0):
         trained = np.array(
             [
-                np.count_nonzero(frame.numbers("Machine failure") == value)
-                for frame in site_rows.frames.values()
+                np.count_nonzero(samples.source.y[split.samples_at(site)] == value)
+                for site in range(3)
             ]
         )
-        dealt = np.bincount(found[label == value], minlength=3)
+        dealt = np.bincount(split.owner[label == value], minlength=3)
         assert np.abs(dealt - trained / trained.sum() * dealt.sum()).max() < 1.0
-    np.testing.assert_array_equal(found, assign_test_rows(prepared, config, site_rows))
+    np.testing.assert_array_equal(split.owner, dealt_out(job)[1].owner)
 
 
 def test_rows_that_name_their_site_stay_there(job_fields: dict[str, Any], tmp_path: Path):
-    job = Job.model_validate({**job_fields, "compare": {}, "corrupt": None})
-    prepared = prepare_tables(job, load_rules(job)[0])
     lines = ["Torque [Nm],Tool wear [min],Machine failure,site"]
     lines += [
         f"{20 + i % 40},{i % 200},{int(i % 9 == 0)},{('graz', 'linz', 'wien')[i % 3]}"
@@ -129,7 +132,7 @@ def test_rows_that_name_their_site_stay_there(job_fields: dict[str, Any], tmp_pa
             "data": {"path": str(tmp_path / "table.csv"), "split": "column", "min_samples": 20},
         }
     )
-    prepared = prepare_tables(named, load_rules(named)[0])
-    [config] = expand_trials(named)
-    found = assign_test_rows(prepared, config, split_rows(prepared, config))
-    assert [("graz", "linz", "wien")[k] for k in found] == prepared.test.texts("site")
+    samples, split = dealt_out(named)
+    assert samples.frame is not None
+    sites = samples.frame.take(samples.rows(TEST)).texts("site")
+    assert [("graz", "linz", "wien")[k] for k in split.owner] == sites

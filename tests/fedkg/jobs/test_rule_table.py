@@ -7,9 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg.jobs import Job
+from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
+from fedkg.jobs.samples.experiment import create_experiment
+from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
+from fedkg.jobs.samples.sample_preparation import TEST
 from fedkg.jobs.table_rule_evaluation import check_tables
-from fedkg.jobs.tables.rule_evaluation import constraint_module, rule_table
-from fedkg.jobs.tables.table_preparation import ROW_COLUMN, SITE_COLUMN, prepare_tables
+from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.pack import CategoryIs, Pack
 
 
@@ -20,20 +23,46 @@ class Flat:
         return x.new_zeros((1, x.shape[0], 1))
 
 
+def built(job_fields, pack):
+    """The first trial of a job."""
+    job = Job.model_validate({**job_fields, "compare": {}, "corrupt": None})
+    experiment = create_experiment(job, pack)
+    [config] = expand_trials(job)
+    experiment.prepare([config])
+    return experiment.build_trial(config)
+
+
+def held_out_rows(trial):
+    """The test rows of a trial."""
+    return trial.frame.take(trial.samples.rows(TEST))
+
+
+def rules_on(trial, model, **columns):
+    """Rows of `rules.csv` for a model, with other values in columns of the table."""
+    frame, index = trial.frame, trial.samples.rows(TEST)
+    for header, cells in columns.items():
+        frame = frame.with_texts(header, cells) if isinstance(cells, list) else cells(frame)
+    everywhere = Deployed(params={}, index=index, counted=np.ones(len(index), dtype=bool))
+    found = evaluate_rows(
+        trial.rules, trial.samples, frame, trial.inputs, model, trial.output, [everywhere]
+    )
+    return rule_rows(trial.rules, found, trial.samples, "trial")
+
+
 def test_a_row_without_the_wear_says_nothing_of_more_wear(job_fields, pack):
-    prepared = prepare_tables(Job.model_validate(job_fields), pack)
-    wear = prepared.test.numbers("Tool wear [min]").copy()
-    wear[: wear.size // 2] = np.nan
-    lacking = replace(prepared, test=prepared.test.with_numbers("Tool wear [min]", wear))
+    trial = built(job_fields, pack)
+    index = trial.samples.rows(TEST)
+    wear = trial.frame.numbers("Tool wear [min]").copy()
+    wear[index[: len(index) // 2]] = np.nan
     applied = [
         next(
             row["applied"]
-            for row in rule_table(one, constraint_module(one), Flat(), [{}], "trial")
+            for row in rules_on(trial, Flat(), **columns)
             if row["rule"] == "risk_follows_wear"
         )
-        for one in (prepared, lacking)
+        for columns in ({}, {"wear": lambda frame: frame.with_numbers("Tool wear [min]", wear)})
     ]
-    assert applied == [wear.size, wear.size - wear.size // 2]
+    assert applied == [len(index), len(index) - len(index) // 2]
 
 
 def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
@@ -51,9 +80,9 @@ def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     manifest = pack.manifest.model_copy(
         update={"skeletons": (*pack.manifest.skeletons[:2], everywhere.skeleton)}
     )
-    sited = prepare_tables(Job.model_validate(job_fields), pack)
-    [first] = [i for i, name in enumerate(sited.test.texts("machine")) if name != "M1"][:1]
-    one = sited.test.take(np.array([first]))
+    test = held_out_rows(built(job_fields, pack))
+    [first] = [i for i, name in enumerate(test.texts("machine")) if name != "M1"][:1]
+    one = test.take(np.array([first]))
     found = check_tables(Pack(manifest=manifest, banks=(*pack.banks[:2], everywhere)), [one])
     row = int(one.numbers(ROW_COLUMN)[0])
     example = f"row {row}: machine {one.texts('machine')[0]}"
@@ -62,7 +91,7 @@ def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     ]
     cold = one.with_numbers("Torque [Nm]", np.array([-2.5]))
     assert (
-        check_tables(sited.pack, [cold])[0]["example"]
+        check_tables(pack, [cold])[0]["example"]
         == f"{one.texts('machine')[0]}, row {row}: violation 2.5"
     )
 
@@ -76,18 +105,14 @@ def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fie
         def apply(self, params, x):
             return x.new_full((1, x.shape[0], 1), -9.0)
 
-    sited = prepare_tables(Job.model_validate(job_fields), pack)
-    one = sited.test.take(np.array([0])).with_numbers("Torque [Nm]", np.array([-2.5]))
+    trial = built(job_fields, pack)
+    one = held_out_rows(trial).take(np.array([0])).with_numbers("Torque [Nm]", np.array([-2.5]))
     [machine], row = one.texts("machine"), int(one.numbers(ROW_COLUMN)[0])
     assert (
-        check_tables(sited.pack, [one.with_texts(SITE_COLUMN, ["linz"])])[0]["example"]
+        check_tables(pack, [one.with_texts(SITE_COLUMN, ["linz"])])[0]["example"]
         == f"{machine}, site linz, row {row}: violation 2.5"
     )
-    named = replace(sited, test=sited.test.with_texts(SITE_COLUMN, ["graz"] * sited.test.rows))
-    examples = [
-        line["example"]
-        for line in rule_table(named, constraint_module(named), Denying(), [{}], "trial")
-        if line["example"]
-    ]
+    sites = {SITE_COLUMN: ["graz"] * trial.frame.rows}
+    examples = [line["example"] for line in rules_on(trial, Denying(), **sites) if line["example"]]
     assert examples
     assert all("site graz, row " in example for example in examples)

@@ -12,8 +12,9 @@ from fedkg.errors import JobError
 from fedkg.federated import ALGORITHMS
 from fedkg.jobs import Event, Job, resume, run_job
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.samples.job_tables import read_job_tables
+from fedkg.jobs.samples.sample_preparation import TEST, TRAIN
 from fedkg.jobs.schema.algorithm_presets import PRESETS
-from fedkg.jobs.tables.table_preparation import ROW_COLUMN, WHOLE_TABLE, prepare_tables
 
 
 @pytest.fixture(autouse=True)
@@ -106,13 +107,8 @@ def test_auto_says_what_it_chose_and_why(job_fields, tmp_path):
 def test_what_the_model_reads_is_scaled_without_the_rows_held_out(job_fields, pack, monkeypatch):
     """Changed test and server rows do not affect scaling, features or the sites' rows."""
     job = Job.model_validate(job_fields)
-    before = prepare_tables(job, pack)
-    held = (
-        np.concatenate([before.test.numbers(ROW_COLUMN), before.server.numbers(ROW_COLUMN)]).astype(
-            int
-        )
-        - 1
-    )
+    before = read_job_tables(job, pack)
+    held = np.flatnonzero(before.use != TRAIN)
     frame = generate(1500, 6)
     torque = frame.numbers("Torque [Nm]").copy()
     torque[held] = 1e6
@@ -120,15 +116,15 @@ def test_what_the_model_reads_is_scaled_without_the_rows_held_out(job_fields, pa
         "fedkg.jobs.source_tables.generate",
         lambda rows, seed: frame.with_numbers("Torque [Nm]", torque),
     )
-    after = prepare_tables(job, pack)
-    assert (after.test.numbers("Torque [Nm]") == 1e6).all()
-    assert after.features.names == before.features.names
-    assert np.array_equal(after.scaling.mean, before.scaling.mean)
-    assert np.array_equal(after.scaling.std, before.scaling.std)
-    assert np.array_equal(
-        after.train[WHOLE_TABLE].numbers("Torque [Nm]"),
-        before.train[WHOLE_TABLE].numbers("Torque [Nm]"),
-    )
+    after = read_job_tables(job, pack)
+    assert after.frame is not None
+    assert (after.frame.numbers("Torque [Nm]")[after.rows(TEST)] == 1e6).all()
+    assert after.source.features == before.source.features
+    assert np.array_equal(after.scaled.inputs.mean, before.scaled.inputs.mean)
+    assert np.array_equal(after.scaled.inputs.std, before.scaled.inputs.std)
+    train = before.rows(TRAIN)
+    assert np.array_equal(after.rows(TRAIN), train)
+    assert np.array_equal(after.source.x[train], before.source.x[train])
 
 
 def test_a_job_may_name_the_presets_that_there_are():

@@ -1,4 +1,7 @@
-"""Experiments on data sets: rows, images and windows; classes, detection, numbers and forecasts.
+"""What all trials of a run share: data, rules, test samples, and the trials built on them.
+
+Tables, data sets and windows of their series are samples here, for classes, detection, numbers and
+forecasts.
 
 Letters: N samples, K sites.
 """
@@ -16,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.binding.reads import categories_read
-from fedkg.data import Scaling
+from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.data import Frame, Scaling
 from fedkg.errors import JobError
 from fedkg.federated import Clients, Problem, Scorer, clients_of
 from fedkg.federated.model.constrained_outputs import Projected
@@ -26,7 +30,7 @@ from fedkg.federated.server.trace_scorer import TraceScorer
 from fedkg.federated.temporal.forecast_rules import about_outputs
 from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
-from fedkg.jobs.chronological_holdout import consecutive_traces, horizon_of
+from fedkg.jobs.chronological_holdout import SITE_COLUMN, consecutive_traces, horizon_of, row_timing
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
 from fedkg.jobs.folder import Row
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed
@@ -42,14 +46,12 @@ from fedkg.jobs.rules_only_baseline import (
     regression_control,
 )
 from fedkg.jobs.samples.inputs import ModelInputs, build_inputs
-from fedkg.jobs.samples.knowledge_inputs import (
-    category_codes,
-    knowledge_columns,
-    note_excluded_labels,
-)
+from fedkg.jobs.samples.job_tables import frame_of_split, read_job_tables
+from fedkg.jobs.samples.knowledge_inputs import knowledge_columns, note_excluded_labels
 from fedkg.jobs.samples.rules_on_samples import (
     SampleRules,
     build_sample_rules,
+    codes_of,
     input_layout,
     is_flattened,
 )
@@ -68,16 +70,16 @@ from fedkg.jobs.samples.sample_preparation import (
     site_timing,
     split_samples,
 )
-from fedkg.jobs.samples.sample_trial import SampleTrial
+from fedkg.jobs.samples.server_probe_rows import probe_rows
 from fedkg.jobs.samples.state_augmentation import AugmentedSamples, augment_samples
 from fedkg.jobs.samples.task_metrics import compute_figures, constant_answer_figure, task_loss
+from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.samples.trust_level_selection import select_trust
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.jobs.schema.privacy_coverage import describe_unprotected
-from fedkg.jobs.site_split import describe_splits
-from fedkg.jobs.table_rule_evaluation import SECONDS, check_data_set
-from fedkg.jobs.tables.table_preparation import corrupt_labels
+from fedkg.jobs.site_split import corrupt_labels, describe_splits, trial_stream
+from fedkg.jobs.table_rule_evaluation import SECONDS, check_data_set, check_tables
 from fedkg.jobs.training import (
     build_trial_algorithm,
     note_missing_sets,
@@ -91,6 +93,14 @@ from fedkg.models import Model
 from fedkg.pack import Pack
 from fedkg.pack.file import pack_digest
 
+SAMPLE_COLUMN = "(sample)"
+"""Column with the position of a row among all samples."""
+
+DIRICHLET_NOTE = (
+    "The share of every site in each class is drawn from a Dirichlet distribution, so sites differ "
+    "in size and in failures; draws with fewer than {least} rows at a site were repeated."
+)
+
 DEFAULT_SHARED = 0.05
 """Share of its samples that a site shares if no algorithm defines it.
 
@@ -99,8 +109,14 @@ Properties are still mined for evaluation.
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class SampleExperiment:
-    """See `Experiment`; builds what trials share once."""
+class Experiment:
+    """What all trials of a run share; each part is built once.
+
+    Attributes:
+        job: of the run. pack: its rules. samples: its data.
+        output: the output or label that models predict.
+        site_splits: by the key of a split.
+    """
 
     job: Job
     pack: Pack
@@ -115,9 +131,11 @@ class SampleExperiment:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Experiment.notes`."""
+        """Remarks for the user, shown before training."""
         data = self.samples.source
         test = len(self.samples.rows(TEST))
+        if self.samples.frame is not None:
+            return data.notes
         return (
             f"data: {data.source}; {data.samples:,} samples, {test:,} of them for the test",
             *data.notes,
@@ -125,17 +143,19 @@ class SampleExperiment:
 
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
-        """See `Experiment.files`."""
+        """Path and SHA-256 of every file that was read."""
         return (*self.samples.files, *self._graphs.sources(self.job))
 
     @property
     def time_range(self) -> TimeRange | None:
-        """See `Experiment.time_range`."""
+        """The first and the last time in the data; None without times."""
+        if self.samples.frame is not None:
+            return self.samples.time_range
         return samples_time_range(self.samples.source, self.job)
 
     @property
     def measure(self) -> Measure:
-        """See `Experiment.measure`."""
+        """The figure that decides comparisons."""
         return replace(
             MEASURES[self.samples.source.task],
             trivial=constant_answer_figure(self.samples.scaled, self.samples.rows(TEST)),
@@ -143,13 +163,21 @@ class SampleExperiment:
         )
 
     def prepare(self, configs: Sequence[TrialConfig]) -> None:
-        """See `Experiment.prepare`."""
+        """Split the data for every trial and build its model.
+
+        Errors appear here, before training.
+        """
         for config in configs:
             self._reject_unused_settings(config)
             if config.split_key not in self.site_splits:
-                split, rows = split_samples(self.samples, config.job, config.seed)
-                owner = assign_test_samples(self.samples, config.job, split, rows, config.seed)
-                self.site_splits[config.split_key] = SiteSplit(split=split, rows=rows, owner=owner)
+                stream = trial_stream(config.seed)
+                split, rows = split_samples(self.samples, config.job, stream)
+                self.site_splits[config.split_key] = SiteSplit(
+                    split=split,
+                    rows=rows,
+                    owner=assign_test_samples(self.samples, config.job, split, rows, config.seed),
+                    frame=frame_of_split(self.samples, config.job, split, rows, stream),
+                )
         firsts: dict[str, TrialConfig] = {}
         for config in configs:
             firsts.setdefault(config.job.model.model_dump_json() + self._sample_key(config), config)
@@ -159,11 +187,14 @@ class SampleExperiment:
             )
 
     def sites(self, config: TrialConfig) -> int:
-        """See `Experiment.sites`."""
+        """Number of sites in a trial."""
         return len(self.site_splits[config.split_key].split.sites)
 
     def features(self) -> dict[str, Any]:
-        """See `Experiment.features`; for images their channels."""
+        """The scaling of the model's inputs (for images, of their channels): `names`, `mean`, `std`.
+
+        `Any`: JSON.
+        """
         each = [self.samples, *(one.samples for one in self._augmented.values())]
         scaling = max((one.scaled.inputs for one in each), key=lambda scaling: len(scaling.names))
         return {
@@ -173,7 +204,7 @@ class SampleExperiment:
         }
 
     def splits(self, configs: Sequence[TrialConfig]) -> dict[str, Any]:
-        """See `Experiment.splits`."""
+        """The content of `split.json`: the rows of every site in every split. `Any`: JSON."""
 
         def counts(config: TrialConfig) -> tuple[int, Mapping[str, dict[str, int]]]:
             found = self.site_splits[config.split_key]
@@ -183,19 +214,27 @@ class SampleExperiment:
             name: count_held_out(self.samples, use)
             for name, use in (("test", TEST), ("server", SERVER))
         }
-        return {"note": "", "splits": describe_splits(configs, counts), **held}
+        note = DIRICHLET_NOTE.format(least=self.job.data.min_samples)
+        return {
+            "note": note if self.job.data.split == "dirichlet" else "",
+            "splits": describe_splits(configs, counts),
+            **held,
+        }
 
     def checks(self, config: TrialConfig) -> list[Row]:
-        """See `Experiment.checks`."""
-        return check_data_set(self.pack, self.samples.uncut_rows, self.job)
+        """Rows of `checks.csv`: the rules on the data alone."""
+        frame = self.site_splits[config.split_key].frame
+        if frame is None:
+            return check_data_set(self.pack, self.samples.uncut_rows, self.job)
+        return check_tables(self.pack, frames_by_site(frame))
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
-        """See `Experiment.rules_alone`."""
+        """The control without learning on the test samples; None without rules about outputs."""
         rules, test = self._rules(config), self.samples.rows(TEST)
         if rules.module is None or not len(test):
             return None
         index = torch.from_numpy(test)
-        x, keys = self._inputs(config).rows_at(index).double(), rules.codes_at(index)
+        x, keys = self._inputs(config).exact_rows(test), rules.codes_at(index)
         y = torch.from_numpy(self.samples.scaled.y)
         if rules.forecasts is not None:
             name = self.measure.name
@@ -253,14 +292,14 @@ class SampleExperiment:
         return means[torch.from_numpy(site_split.owner)]  # -1, no site, is the last
 
     def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
-        """See `Experiment.hard_rules`."""
+        """The hard rules that every evaluated answer of a trial satisfies, however it learned."""
         rules = self._rules(config)
         if rules.forecasts is not None:
             return tuple(one.name for one in rules.pack.manifest.rules if one.hard and one.output)
         return () if rules.hard is None else rules.hard.enforced
 
-    def build_trial(self, config: TrialConfig) -> SampleTrial:
-        """See `Experiment.build_trial`."""
+    def build_trial(self, config: TrialConfig) -> Trial:
+        """Build a trial."""
         site_split, section = self.site_splits[config.split_key], algorithm_section(config.job)
         read = self._read_samples(config)
         (trust, said), rules = self._choose_trust(config), self._rules(config)
@@ -293,7 +332,7 @@ class SampleExperiment:
             terms=rules.terms(config.job.training.penalty),
             inferred=found,
         )
-        return SampleTrial(
+        return Trial(
             config=config,
             samples=read.samples,
             pack=self.pack,
@@ -308,7 +347,8 @@ class SampleExperiment:
                 samples_time_range(self.samples.source, self.job, site_split.samples_at(site))
                 for site in range(len(site_split.split.sites))
             ),
-            shared=not config.job.data.own_sites,
+            shared=not self.samples.own_sites,
+            frame=site_split.frame,
             inferred=found,
             sets=sets,
             edges=read.edges,
@@ -341,7 +381,7 @@ class SampleExperiment:
         return (
             ""
             if section.by == "none"
-            else f"{section.model_dump_json(exclude={'by'})}{SampleExperiment._uses_local_filter(config)}"
+            else f"{section.model_dump_json(exclude={'by'})}{Experiment._uses_local_filter(config)}"
         )
 
     @staticmethod
@@ -403,6 +443,7 @@ class SampleExperiment:
             told_names,
             self._horizon,
             coded=config.job.training.projection,
+            frame=self.site_splits[config.split_key].frame,
         )
 
     @property
@@ -473,13 +514,16 @@ class SampleExperiment:
         key = f"{self._sample_key(config)}|{projected}|" + (
             "" if inject is None else f"{inject.range}{inject.predict}"
         )
+        frame = self.site_splits[config.split_key].frame
+        if projected and self.samples.machines_of_split:
+            key += config.split_key
         if key not in self._inputs_made:
             columns = categories_read(about_outputs(self.pack)) if projected else ()
             self._inputs_made[key] = build_inputs(
                 samples.scaled,
                 [self.site_splits[config.split_key].all_samples(), samples.rows(SERVER)],
                 told=None if inject is None else self._knowledge(inject, samples),
-                codes=[category_codes(column, self.samples.source) for column in columns],
+                codes=[codes_of(column, self.samples.source, frame) for column in columns],
                 flat=self._is_flat,
             )
         return self._inputs_made[key]
@@ -583,6 +627,8 @@ class SampleExperiment:
     @property
     def _has_steps_of_rules(self) -> bool:
         """Whether a step of the data is a step of the rules' timeline."""
+        if self.samples.frame is not None:
+            return True
         step, data = self.pack.manifest.contract.step, self.samples.source
         return step is None or step == data.step * SECONDS.get(data.step_unit, 1.0)
 
@@ -590,8 +636,12 @@ class SampleExperiment:
         """The server's scorer: on probe samples, and on traces of its consecutive samples if rules
         compare rows.
         """
-        inputs, probe = self._inputs(config), self._probe(config)
-        single = rules.scorer(model, inputs.rows_at(probe), torch.from_numpy(probe))
+        inputs, frame = self._inputs(config), self.site_splits[config.split_key].frame
+        if frame is not None:
+            single = self._table_scorer(config, rules, model, frame)
+        else:
+            probe = self._probe(config)
+            single = rules.scorer(model, inputs.rows_at(probe), torch.from_numpy(probe))
         if not (
             isinstance(single, PackScorer)
             and rules.across_rows
@@ -601,16 +651,34 @@ class SampleExperiment:
             return single
         assert rules.rows is not None, "scored on rows"
         server = self.samples.rows(SERVER)
-        places = consecutive_traces(
-            site_timing(self.samples.source.take(server)),
-            horizon_of(rules.pack),
-            config.job.scoring.probe_rows,
+        timing = (
+            site_timing(self.samples.source.take(server))
+            if frame is None
+            else timing_by_key(rules, frame.take(server), server)
         )
+        places = consecutive_traces(timing, horizon_of(rules.pack), config.job.scoring.probe_rows)
         if places is None:
             return single
         index = torch.from_numpy(server[places])
         x = inputs.rows_at(index.flatten()).reshape(*index.shape, -1)
         return TraceScorer(single, model, rules.rows, x, keys=rules.codes_at(index))
+
+    def _table_scorer(
+        self, config: TrialConfig, rules: SampleRules, model: Model, frame: Frame
+    ) -> Scorer | None:
+        """The scorer on rows of the server's table; see `probe_rows`."""
+        if rules.rows is None:
+            return None
+        server, scoring = self.samples.rows(SERVER), config.job.scoring
+        own = frame.take(server).with_numbers(SAMPLE_COLUMN, server.astype(np.float64))
+        probe = probe_rows(self.pack, own, scoring, config.job.data.seed)
+        x = self._inputs(config).rows_at(probe.numbers(SAMPLE_COLUMN).astype(np.int64))
+        codes = {name: rules.rows.codes(name, probe.texts(name)) for name in rules.codes}
+        if config.job.training.projection:
+            used = categories_read(about_outputs(self.pack))
+            for place, column in enumerate(used, start=x.shape[1] - len(used)):
+                x[:, place] = torch.from_numpy(codes_of(column, self.samples.source, probe))
+        return PackScorer(model, rules.rows, x, keys=codes)
 
     def _probe(self, config: TrialConfig) -> Index:
         """The samples on which the server scores models."""
@@ -662,14 +730,33 @@ class SampleExperiment:
         ).to(torch.float32)
 
 
-def create_sample_experiment(job: Job, pack: Pack) -> SampleExperiment:
-    """The experiment of a job on a data set.
+def timing_by_key(rules: SampleRules, frame: Frame, index: Index) -> Timing:
+    """The timing of the rows of a table at `index`, with a trace for every machine and variant by
+    which rules select rows.
+    """
+    timing = row_timing(rules.pack, frame)
+    codes = [one.numpy() for one in rules.codes_at(torch.from_numpy(index)).values()]
+    _, trace = np.unique(np.stack([timing.trace, *codes]), axis=1, return_inverse=True)
+    trace = np.where(timing.trace < 0, -1, trace.ravel())
+    return Timing(trace=trace, step=timing.step, gaps=timing.gaps, end=timing.end)
+
+
+def frames_by_site(frame: Frame) -> list[Frame]:
+    """The tables as read, one per file, so that rules over several rows see them in order."""
+    if SITE_COLUMN not in frame.columns:
+        return [frame]
+    sites = frame.columns[SITE_COLUMN]
+    return [frame.take(sites == site) for site in dict.fromkeys(sites.tolist())]
+
+
+def create_experiment(job: Job, pack: Pack) -> Experiment:
+    """The experiment of a job.
 
     Raises:
         JobError, TableError: a field, file or column is wrong; the message names it.
     """
-    samples = read_samples(job, pack)
-    return SampleExperiment(
+    samples = read_job_tables(job, pack) if job.data.set is None else read_samples(job, pack)
+    return Experiment(
         job=job,
         pack=pack,
         samples=samples,

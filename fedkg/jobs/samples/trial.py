@@ -1,4 +1,5 @@
-"""A trial on a data set: figures of its models on the test samples, by site, rule and property.
+"""One training of a run, and figures of its models on the test samples, by site, rule and
+property.
 
 Letters: N test samples, K sites, H outputs.
 """
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedkg.data import Frame
 from fedkg.data.partition import positions_by_owner
 from fedkg.federated import Algorithm, Clients, Problem, Settings
 from fedkg.federated.executors import Work
@@ -27,10 +29,10 @@ from fedkg.federated.temporal.used_properties import used_properties
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
 from fedkg.jobs.parameter_set_distances import set_distance_rows
-from fedkg.jobs.result_rows import site_row, with_cases
-from fedkg.jobs.samples.answers_in_time import AnswersInTime, evaluate_answers
+from fedkg.jobs.result_rows import site_row
 from fedkg.jobs.samples.inputs import ModelInputs
-from fedkg.jobs.samples.rules_on_samples import SampleRules, Verdicts, rule_rows
+from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
+from fedkg.jobs.samples.rules_on_samples import SampleRules, Verdicts, forecast_rule_rows
 from fedkg.jobs.samples.sample_preparation import SERVER, TEST, Index, Samples
 from fedkg.jobs.samples.task_metrics import compute_figures, mean_figures
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
@@ -40,15 +42,19 @@ from fedkg.pack import Pack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SampleTrial:
-    """See `Trial`.
+class Trial:
+    """One training of a run, ready to start.
 
     Attributes:
+        config: of the trial. samples: that it reads. rules: about its outputs.
+        problem, algorithm, settings: of the federation; the settings have the seed of the trial.
+        notes: remarks for the user, shown with the first round.
         inputs: model inputs of all samples of the run.
         owner: the site that each test sample belongs to; -1 for none.
         time_ranges: first and last time of each site's samples; None without times.
         shared: whether all models are evaluated on all test samples, and figures are means over
             models.
+        frame: the table of the samples; None for data sets.
         inferred: properties mined from the sites' series.
         sets: parameter sets of the sites.
         pack: the rules of the job. output: the output that the model predicts.
@@ -67,14 +73,18 @@ class SampleTrial:
     owner: Index
     time_ranges: tuple[TimeRange | None, ...]
     shared: bool
+    frame: Frame | None = None
     inferred: Inferred | None = None
     sets: AgentSets | None = None
     edges: tuple[CausalEdge, ...] = ()
     notes: tuple[str, ...] = ()
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
-        """See `Trial.figures`; each site's model predicts that site's test samples, if sites have
-        their own.
+        """The figures of `rounds.csv` on the test samples.
+
+        Args:
+            models: the one model of all sites, or one model per site. If sites have test samples,
+                each site's model predicts its own; otherwise figures are means over models.
         """
         test = self.samples.rows(TEST)
         if self.shared:
@@ -91,43 +101,26 @@ class SampleTrial:
         return compute_figures(self.samples.scaled, answers, targets, self._threshold(models[0]))
 
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
-        """See `Trial.final_rows`. `Any`: the last server state."""
+        """Rows for the tables of a finished trial (`rules.csv`, `sites.csv`, ...).
+
+        `Any`: the last server state.
+        """
         test, places = self.samples.rows(TEST), self._test_positions()
         common = len(models) == 1
         sharing = [range(len(places))] if common else [[site] for site in range(len(places))]
-        verdicts: list[tuple[Verdicts, Tensor]] = []
+        rules, counts = self._evaluate_rules(models, sharing)
         sites: list[Row] = []
-        answered: list[tuple[Index, Tensor]] = []
         for params, members in zip(models, sharing, strict=True):
             own = [test[places[site]] for site in members]
-            sizes, together = [len(rows) for rows in own], np.concatenate(own)
+            together = np.concatenate(own)
             threshold = self._threshold(params) if len(together) else math.nan
-            every = self._answers(params, together)
-            answered.append((together, every))
-            answers = torch.split(every, sizes)
-            counts: Sequence[tuple[int, int]] = [(0, 0)] * len(own)
-            if self.rules.module is not None and len(together):
-                index = torch.from_numpy(together)
-                found = self.rules.verdicts(self.problem.model, params, self.inputs, index)
-                verdicts.append((found, index))
-                counts = _site_counts(found, sizes)
+            answers = torch.split(self._answers(params, together), [len(rows) for rows in own])
             sites += [
-                self._site(site, rows, one, threshold, *count)
-                for site, rows, one, count in zip(members, own, answers, counts, strict=True)
-            ]
-        in_time = self._answers_in_time(answered)
-        if in_time is not None:
-            sites = [
-                with_cases(line, *in_time.sites.get(str(line["client"]), (0, 0))) for line in sites
+                self._site(site, rows, one, threshold, *counts[site])
+                for site, rows, one in zip(members, own, answers, strict=True)
             ]
         return {
-            "rules.csv": rule_rows(
-                self.rules,
-                verdicts,
-                self.samples.source,
-                self.config.id,
-                {} if in_time is None else in_time.rules,
-            ),
+            "rules.csv": rules,
             "sites.csv": sites,
             "forecasts.csv": self._forecasts(state),
             "sets.csv": set_distance_rows(
@@ -137,16 +130,73 @@ class SampleTrial:
             **({"causes.csv": self._causes()} if self.edges else {}),
         }
 
-    def _answers_in_time(self, answered: Sequence[tuple[Index, Tensor]]) -> AnswersInTime | None:
-        """The rules that compare rows on the answers for the test; None if there are none, or if
-        the test is a random sample.
+    def _evaluate_rules(
+        self, models: Sequence[Params], sharing: Sequence[Sequence[int]]
+    ) -> tuple[list[Row], list[tuple[int, int]]]:
+        """Rows of `rules.csv`, and violated and evaluated cases of each site.
+
+        Args:
+            sharing: the sites of each model.
         """
-        names = self.rules.across_rows
-        if not (names and self.samples.ordered):
-            return None
-        index = np.concatenate([rows for rows, _ in answered])
-        answers = torch.cat([own for rows, own in answered if len(rows)])
-        return evaluate_answers(self.pack, self.output, self.samples, index, answers, names)
+        test, places = self.samples.rows(TEST), self._test_positions()
+        counts = [(0, 0)] * len(places)
+        if self.rules.module is None or not len(test):
+            return [], counts
+        if self.rules.forecasts is not None:
+            verdicts: list[tuple[Verdicts, Tensor]] = []
+            for params, members in zip(models, sharing, strict=True):
+                own = [test[places[site]] for site in members]
+                index = torch.from_numpy(np.concatenate(own))
+                if len(index):
+                    model = self.problem.model
+                    found = self.rules.forecast_verdicts(model, params, self.inputs, index)
+                    verdicts.append((found, index))
+                    sizes = [len(rows) for rows in own]
+                    for site, count in zip(members, _site_counts(found, sizes), strict=True):
+                        counts[site] = count
+            return (
+                forecast_rule_rows(self.rules, verdicts, self.samples.source, self.config.id),
+                counts,
+            )
+        evaluated = evaluate_rows(
+            self.rules,
+            self.samples,
+            self.frame,
+            self.inputs,
+            self.problem.model,
+            self.output,
+            [
+                self._deployed(params, members)
+                for params, members in zip(models, sharing, strict=True)
+            ],
+        )
+        for which, members in enumerate(sharing):
+            asked = self._asked(members)
+            for site in members:
+                mine = np.isin(asked, places[site])
+                counts[site] = (
+                    int(evaluated.violated[which][mine].sum()),
+                    int(evaluated.evaluations[which][mine].sum()),
+                )
+        return rule_rows(self.rules, evaluated, self.samples, self.config.id), counts
+
+    def _asked(self, members: Sequence[int]) -> Index:
+        """Positions of the test samples that the model of these sites answers: those of the sites
+        and, if rules compare rows and a random split deals rows to the sites, all others.
+        """
+        if self.shared and (self._is_common(members) or self.rules.across_rows):
+            return np.arange(len(self.owner))
+        return np.flatnonzero(np.isin(self.owner, list(members)))
+
+    def _is_common(self, members: Sequence[int]) -> bool:
+        return len(members) == len(self.problem.clients.names)
+
+    def _deployed(self, params: Params, members: Sequence[int]) -> Deployed:
+        """The model of these sites with its test samples."""
+        asked = self._asked(members)
+        counted = np.isin(self.owner[asked], list(members))
+        counted |= self.shared and self._is_common(members)
+        return Deployed(params=params, index=self.samples.rows(TEST)[asked], counted=counted)
 
     def _causes(self) -> list[Row]:
         """Rows of `causes.csv`, strongest edge first."""

@@ -1,0 +1,306 @@
+"""Evaluate the rules about outputs on the test rows with the answers of deployed models, as
+`fedkg eval` does with the answers as the output's column.
+
+The interpreter evaluates the source values in float64, because limits lie exactly on decimal data.
+
+Letters: V views of the rows, N rows, C columns of the contract, H outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkg.constraints import Timing, evaluate_bank
+from fedkg.constraints.engine.skeleton_properties import reads_output
+from fedkg.data import Frame
+from fedkg.evaluation import table_values
+from fedkg.evaluation.row_explanation import example
+from fedkg.evaluation.table_timing import steps_before
+from fedkg.evaluation.tally import least_margin
+from fedkg.jobs.chronological_holdout import SITE_COLUMN, row_timing
+from fedkg.jobs.folder import Row
+from fedkg.jobs.result_rows import RuleCounts, rule_row
+from fedkg.jobs.samples.inputs import ModelInputs
+from fedkg.jobs.samples.rules_on_samples import SampleRules
+from fedkg.jobs.samples.sample_preparation import Index, Samples
+from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH
+from fedkg.jobs.table_rule_evaluation import ordered_frame, row_name
+from fedkg.jobs.unevaluated_rules import COMPARES_ROWS
+from fedkg.models import Model, Params
+from fedkg.pack import Bank, DataContract, Implies, Pack
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Deployed:
+    """A deployed model and its test samples.
+
+    Attributes:
+        params: of the model.
+        index: positions of the samples that it answers, among all samples.
+        counted: bool, which of them count; the others are neighbours of these in time.
+    """
+
+    params: Params
+    index: Index
+    counted: NDArray[np.bool_]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counts(RuleCounts):
+    """Counts of one rule, and its worst violation.
+
+    Attributes:
+        least: whether it has no margin, and the margin.
+        worst: bank, row of the bank, values of the test row [V, C], and the test row's name.
+    """
+
+    least: tuple[bool, float] = (True, np.inf)
+    worst: tuple[Bank, int, Values, str] | None = None
+
+    def example(self, pack: Pack) -> str:
+        """The worst violation in words; "" for none."""
+        if self.worst is None:
+            return ""
+        bank, row, values, place = self.worst
+        return example(pack, bank, row, values, place=place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evaluated:
+    """Counts of verdicts on the test samples.
+
+    Attributes:
+        rules: by position of the rule.
+        violated, evaluations: by deployed model and position of the sample in its index: int64.
+    """
+
+    rules: dict[int, _Counts] = field(default_factory=dict)
+    violated: list[NDArray[np.int64]] = field(default_factory=list)
+    evaluations: list[NDArray[np.int64]] = field(default_factory=list)
+
+
+def evaluate_rows(
+    rules: SampleRules,
+    samples: Samples,
+    frame: Frame | None,
+    inputs: ModelInputs,
+    model: Model,
+    output: str,
+    deployed: Sequence[Deployed],
+) -> Evaluated:
+    """Evaluate rules about rows on the answers of every deployed model.
+
+    Rules that compare rows are evaluated where the test follows the training in time
+    (`Samples.ordered`), and not where it is a random sample.
+
+    Args:
+        frame: the table of the samples; None for a data set.
+        output: the output or label of the answers.
+    """
+    assert rules.rows is not None, "rules about rows"
+    pack, found = rules.pack, Evaluated()
+    banks = [bank for bank in pack.banks if reads_output(bank.skeleton)]
+    met = [np.zeros(len(bank.rule), dtype=np.bool_) for bank in banks]
+    across = frozenset[int]() if samples.ordered else rules.rows.plan.across_rows
+    for one in deployed:
+        part, order = _rows(pack, samples, frame, one.index)
+        index = one.index[order]
+        values = _values_with_answers(rules, samples, part, inputs, model, output, one, index)
+        timing = row_timing(pack, part)
+        counted = one.counted[order]
+        violated, evaluations = (np.zeros(len(index), dtype=np.int64) for _ in range(2))
+        for bank, applied in zip(banks, met, strict=True):
+            cases = _count_bank(bank, values, timing, counted, across, part, found.rules)
+            violated += cases[0]
+            evaluations += cases[1]
+            applied |= cases[2]
+        for tally, counts in ((found.violated, violated), (found.evaluations, evaluations)):
+            back = np.empty_like(counts)
+            back[order] = counts
+            tally.append(back)
+    for bank, applied in zip(banks, met, strict=True):
+        for rule, applies in zip(bank.rule.tolist(), applied.tolist(), strict=True):
+            own = found.rules.setdefault(rule, _Counts())
+            own.bound += 1
+            own.not_evaluated += not applies
+    return found
+
+
+def rule_rows(rules: SampleRules, evaluated: Evaluated, samples: Samples, trial: str) -> list[Row]:
+    """Rows of `rules.csv`: every rule about an output, with the worst example in words."""
+    assert rules.rows is not None, "rules about rows"
+    across = frozenset[int]() if samples.ordered else rules.rows.plan.across_rows
+    return [
+        rule_row(
+            trial,
+            record,
+            counts := evaluated.rules.get(rule, _Counts()),
+            compares=COMPARES_ROWS if rule in across else "",
+            example=counts.example(rules.pack),
+        )
+        for rule, record in enumerate(rules.pack.manifest.rules)
+        if record.output
+    ]
+
+
+def _rows(pack: Pack, samples: Samples, frame: Frame | None, index: Index) -> tuple[Frame, Index]:
+    """The source rows of these samples, and the positions of the samples in that order."""
+    if frame is not None:
+        return frame.take(index), np.arange(len(index))
+    source, uncut = samples.source, samples.uncut_rows
+    wanted = source.rows[index]
+    data = source.take(index)
+    if source.x.ndim == 3 and (wanted >= 0).all():  # the rows that the labels of windows are about
+        places = np.argsort(uncut.rows, kind="stable")
+        states = data.x[:, -1, len(uncut.features) :]  # augmented states, which the rows lack
+        data = uncut.take(places[np.searchsorted(uncut.rows[places], wanted)])
+        data = replace(
+            data,
+            x=np.concatenate([data.x, states], axis=1),
+            features=source.features,
+            units=source.units,
+        )
+    elif source.x.ndim == 3:
+        data = replace(data, x=data.x[:, -1])
+    return ordered_frame(pack, data)
+
+
+def _values_with_answers(
+    rules: SampleRules,
+    samples: Samples,
+    frame: Frame,
+    inputs: ModelInputs,
+    model: Model,
+    output: str,
+    deployed: Deployed,
+    index: Index,
+) -> Values:
+    """The rows in all views with the model's answers, float64 [V, N, C]."""
+    assert rules.rows is not None, "rules about rows"
+    pack, module = rules.pack, rules.rows
+    contract = pack.manifest.contract
+    values = _site_values(contract, frame)
+    columns = [
+        place
+        for place, column in enumerate(contract.columns)
+        if column.role == "output" and output in (column.name, column.label)
+    ]
+    double = {name: value.double().unsqueeze(0) for name, value in deployed.params.items()}
+    before = _rows_before(rules, samples, frame, inputs, index)
+    for at in range(0, len(index), PREDICTION_BATCH):
+        here = slice(at, at + PREDICTION_BATCH)
+        places = torch.from_numpy(index[here])
+        x, codes = inputs.exact_rows(index[here]), rules.codes_at(places)
+        with torch.no_grad():
+            earlier = None if before is None else before[here]
+            views = module.views(x, keys=codes, previous=earlier)
+            answers = model.apply(double, views.flatten(0, 1))[0].reshape(*views.shape[:2], -1)
+            if rules.hard is not None:
+                answers = torch.stack(
+                    [
+                        rules.hard.satisfy(view, one, codes)
+                        for view, one in zip(views, answers, strict=True)
+                    ]
+                )
+        said = _quantities(samples, answers)
+        for run, view in enumerate(module.plan.runs):
+            raised = contract.views[view].column
+            for number, column in enumerate(columns):
+                values[view, here, column] = (
+                    said[run, :, number]
+                    if raised is None  # a raised unknown value stays unknown
+                    else np.where(np.isnan(values[0, here, raised]), np.nan, said[run, :, number])
+                )
+    return values
+
+
+def _quantities(samples: Samples, answers: Tensor) -> Values:
+    """Answers [V, N, H] as the output's columns: probabilities, 1 for the class, quantities."""
+    match samples.source.task:
+        case "detection":
+            return np.asarray(torch.sigmoid(answers).numpy())
+        case "classes":
+            best = torch.nn.functional.one_hot(answers.argmax(-1), answers.shape[-1])
+            return np.asarray(best.double().numpy())
+        case _:
+            return samples.scaled.quantities(answers.numpy())
+
+
+def _rows_before(
+    rules: SampleRules, samples: Samples, frame: Frame, inputs: ModelInputs, index: Index
+) -> Tensor | None:
+    """The model's inputs of the row before each row, NaN where there is none; None if no view of
+    the rules needs them.
+    """
+    assert rules.rows is not None, "rules about rows"
+    contract = rules.pack.manifest.contract
+    runs = rules.rows.plan.runs
+    asked = [contract.views[view] for view in runs if contract.views[view].kind == "previous"]
+    if not (asked and samples.ordered):
+        return None
+    timing = row_timing(rules.pack, frame)
+    group = np.zeros(frame.rows, dtype=np.int64)
+    for header in asked[0].groups:
+        _, own = np.unique(np.array(frame.texts(header)), return_inverse=True)
+        group = group * (int(own.max(initial=0)) + 1) + own.ravel()
+    x = inputs.exact_rows(index)
+    before = torch.from_numpy(steps_before(timing, group, x.numpy()))
+    return torch.where((before >= 0)[:, None], x[before.clamp(min=0)], torch.nan)
+
+
+def _site_values(contract: DataContract, frame: Frame) -> Values:
+    """The rows in all views, float64 [V, N, C]; the row before a row is one of the same site."""
+    if SITE_COLUMN not in frame.columns:
+        return table_values(contract, frame.table(), missing="skip").values
+    sites = frame.columns[SITE_COLUMN]
+    values = np.full((len(contract.views), frame.rows, len(contract.columns)), np.nan)
+    for site in dict.fromkeys(sites.tolist()):
+        rows = np.flatnonzero(sites == site)
+        table = frame.take(rows).table()
+        values[:, rows] = table_values(contract, table, missing="skip").values
+    return values
+
+
+def _count_bank(
+    bank: Bank,
+    values: Values,
+    timing: Timing,
+    counted: NDArray[np.bool_],
+    across: frozenset[int],
+    frame: Frame,
+    rules: dict[int, _Counts],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Add the verdicts of a bank on one model; violated and evaluated cases of each row, and which
+    rows of the bank apply somewhere.
+
+    The worst example of an `if ... then` has the largest violation of its consequence.
+    """
+    alone = ~np.isin(bank.rule, list(across))
+    found = evaluate_bank(bank, values, timing)
+    use = counted[:, None] & alone
+    violated, evaluated = found.violated & use, (found.satisfied | found.violated) & use
+    applied = found.fired & ~found.unknown & use
+    margin = found.robustness
+    if violated.any() and isinstance(bank.skeleton, Implies):
+        inner = replace(bank, skeleton=bank.skeleton.consequent)
+        margin = evaluate_bank(inner, values, timing).robustness
+    for row, rule in enumerate(bank.rule.tolist()):
+        counts = rules.setdefault(rule, _Counts())
+        counts.violated += int(violated[:, row].sum())
+        counts.evaluations += int(evaluated[:, row].sum())
+        counts.applied += int(applied[:, row].sum())
+        if violated[:, row].any():
+            at = int(least_margin(margin[:, [row]], violated[:, [row]])[0])
+            least = bool(np.isinf(margin[at, row])), float(margin[at, row])
+            if counts.worst is None or least < counts.least:
+                counts.least = least
+                counts.worst = bank, row, values[:, at].copy(), row_name(frame, at)
+    return violated.sum(1), evaluated.sum(1), np.any(applied, axis=0)
