@@ -105,6 +105,21 @@ def hold_out_in_order(
     return [np.flatnonzero(part == number) for number in (0, 2, 1)]
 
 
+def note_order(*, ordered: bool, compares: bool, timeline: bool) -> tuple[str, ...]:
+    """How rows were held out, if a reader would not expect it."""
+    if ordered:
+        by = "by time" if timeline else "in row order, because rules compare rows"
+        return (f"data: the test and server rows are held out {by}: the last rows are the test",)
+    if compares:
+        return (
+            (
+                "warning: `data.hold_out: random` separates rows from their neighbours, so rules "
+                "that compare rows are not evaluated on predictions"
+            ),
+        )
+    return ()
+
+
 def consecutive_traces(timing: Timing, horizon: int, most: int) -> Index | None:
     """Positions [W, T] of rows at consecutive steps, of at most `most` rows; None if no stretch of
     rows is longer than the horizon.

@@ -22,6 +22,7 @@ from fedkg.jobs.chronological_holdout import (
     compares_rows,
     hold_out_in_order,
     horizon_of,
+    note_order,
     row_timing,
 )
 from fedkg.jobs.predicted_output import choose_output
@@ -96,7 +97,7 @@ def read_job_tables(job: Job, pack: Pack) -> Samples:
     labels = binary_labels(frame, job.data.label)
     notes = (
         *_check_held_out(job, labels, use),
-        *_note_order(ordered=ordered, compares=compares, timeline=contract.time is not None),
+        *note_order(ordered=ordered, compares=compares, timeline=contract.time is not None),
     )
     # Under privacy, the server's rows alone define inputs: they reveal nothing about the sites.
     shown = use == (TRAIN if job.privacy is None else SERVER)
@@ -235,21 +236,6 @@ def _check_held_out(
     if not labels[use == TEST].any():
         return (
             "the test rows contain no failures: F1, precision and recall are 0 for every model",
-        )
-    return ()
-
-
-def _note_order(*, ordered: bool, compares: bool, timeline: bool) -> tuple[str, ...]:
-    """How rows were held out, if a reader would not expect it."""
-    if ordered:
-        by = "by time" if timeline else "in row order, because rules compare rows"
-        return (f"data: the test and server rows are held out {by}: the last rows are the test",)
-    if compares:
-        return (
-            (
-                "warning: `data.hold_out: random` separates rows from their neighbours, so rules "
-                "that compare rows are not evaluated on predictions"
-            ),
         )
     return ()
 

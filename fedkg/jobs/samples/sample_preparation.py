@@ -30,7 +30,12 @@ from fedkg.data.sets.time_range_text import time_range_of
 from fedkg.data.skews import by_site
 from fedkg.errors import JobError
 from fedkg.granger.augmented_features import OURS
-from fedkg.jobs.chronological_holdout import hold_out_in_order, horizon_of
+from fedkg.jobs.chronological_holdout import (
+    compares_rows,
+    hold_out_in_order,
+    horizon_of,
+    note_order,
+)
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.site_split import assign_by_class, draw_split
@@ -156,12 +161,16 @@ def read_samples(job: Job, pack: Pack) -> Samples:
             "warning: `data.hold_out: random` separates windows from their neighbours, so windows "
             "of the test may overlap windows of the training"
         )
+    ordered = _is_in_order(data, job, pack)
+    if data.x.ndim == 2:
+        timeline = pack.manifest.contract.time is not None and data.time is not None
+        notes += note_order(ordered=ordered, compares=compares_rows(pack), timeline=timeline)
     data = replace(data, test=(use == TEST) | (use == UNUSED), notes=(*data.notes, *notes))
     return Samples(
         source=data,
         scaled=standardise(data),
         use=use,
-        ordered=_is_in_order(data, job, pack),
+        ordered=ordered,
         files=_files(job.data.path) + _files_of_sites(job),
         uncut_rows=rows,
         own_sites=job.data.own_sites,
@@ -367,9 +376,12 @@ def _drop_unlabelled(data: DataSet) -> DataSet:
 
 
 def _is_in_order(data: DataSet, job: Job, pack: Pack) -> bool:
-    """Whether test and server are held out by time: windows, and rows of rules with a timeline."""
+    """Whether test and server are held out by time (windows, and rows of rules with a timeline), or
+    in row order (rows that rules compare).
+    """
     timeline = job.data.window is not None or pack.manifest.contract.time is not None
-    return timeline and data.time is not None and job.data.hold_out == "auto"
+    in_rows = data.x.ndim == 2 and data.test is None and compares_rows(pack)
+    return ((timeline and data.time is not None) or in_rows) and job.data.hold_out == "auto"
 
 
 def _assign_uses(data: DataSet, job: Job, pack: Pack) -> NDArray[np.int8]:
@@ -381,8 +393,10 @@ def _assign_uses(data: DataSet, job: Job, pack: Pack) -> NDArray[np.int8]:
     classes = data.y if data.task in ("classes", "detection") else np.zeros(data.samples)
     shares = (1.0 - job.data.test - job.data.server, job.data.test, job.data.server)
     if _is_in_order(data, job, pack):
-        horizon = horizon_of(pack) if job.data.window is None else job.data.window.horizon - 1
-        parts = hold_out_in_order(site_timing(data), shares, max(horizon, 0), cut_every=True)
+        window = job.data.window
+        # A forecast of training may not reach into the test; neither may a rule about labels.
+        gap = window.horizon - 1 if window is not None and window.horizon else horizon_of(pack)
+        parts = hold_out_in_order(site_timing(data), shares, gap, cut_every=True)
         use[:] = UNUSED
         for kind, rows in zip((TRAIN, TEST, SERVER), parts, strict=True):
             use[rows] = kind
@@ -399,10 +413,13 @@ def _assign_uses(data: DataSet, job: Job, pack: Pack) -> NDArray[np.int8]:
 
 
 def site_timing(data: DataSet) -> Timing:
-    """Each site as a trace; steps count from 1970 if the data has a step, else they order times."""
-    assert data.time is not None, "called for samples with times"
+    """Each site as a trace; steps count from 1970 if the data has a step, else they order times, or
+    rows of data without times.
+    """
     names = np.zeros(data.samples) if data.clients is None else data.clients.astype(str)
     _, trace = np.unique(names, return_inverse=True)
+    if data.time is None:
+        return Timing(trace=trace, step=data.rows)
     known = ~np.isnan(data.time)
     step = np.zeros(data.samples, dtype=np.int64)
     if data.step:

@@ -230,9 +230,10 @@ def answered_rows(rows: list[list[str]], run: RunFolder, test: float) -> list[li
     tables=tables(),
     answer_rules=st.sets(st.sampled_from(ANSWER_RULES), min_size=1),
     ends=st.sampled_from(["", "  ends clip"]),
+    split=st.sampled_from(["sites", "iid"]),
 )
 def test_a_run_on_windows_counts_answers_as_eval_does(
-    tmp_path_factory, request, tables, answer_rules, ends
+    tmp_path_factory, request, tables, answer_rules, ends, split
 ):
     capsys, folder = request.getfixturevalue("capsys"), tmp_path_factory.mktemp("run")
     rules = folder / "rules.fkg"
@@ -243,9 +244,10 @@ def test_a_run_on_windows_counts_answers_as_eval_does(
         + "rule reads require if temp > 500 degC then fault >= 0\n"
     )
     write(folder / "t0.csv", tables[0])
+    sites = "" if split == "sites" else "sites: [north, south]\n"
     (folder / "job.yaml").write_text(
-        "name: t\nrules: [rules.fkg]\nalgorithm: fedavg\nmodel: {hidden: []}\n"
-        "data: {set: table, path: t0.csv, split: sites, min_samples: 2, test: 0.3,"
+        f"name: t\nrules: [rules.fkg]\nalgorithm: fedavg\nmodel: {{hidden: []}}\n{sites}"
+        f"data: {{set: table, path: t0.csv, split: {split}, min_samples: 2, test: 0.3,"
         f" window: {{history: {STEPS}}}}}\n"
         "training: {rounds: 1, participation: 1.0, executor: stacked}\n"
         "evaluation: {local_baseline: false}\n"
@@ -263,5 +265,5 @@ def test_a_run_on_windows_counts_answers_as_eval_does(
             row
         )
         checked += int(row["evaluations"])
-    sites = sum(int(row["evaluations"]) for row in run.rows("sites.csv"))
-    assert sites >= checked
+    at_sites = sum(int(row["evaluations"]) for row in run.rows("sites.csv"))
+    assert at_sites >= checked
