@@ -211,14 +211,14 @@ def _values_with_answers(
                     ]
                 )
         said = _quantities(samples, answers)
-        for run, view in enumerate(module.plan.runs):
-            raised = contract.views[view].column
+        for run, place in enumerate(module.plan.runs):
+            view, unknown = contract.views[place], np.zeros(len(x), dtype=np.bool_)
+            if view.kind == "previous":  # a row without a row before it
+                unknown |= True if earlier is None else earlier.isnan().all(1).numpy()
+            elif view.column is not None:  # a raised unknown value stays unknown
+                unknown |= np.isnan(values[0, here, view.column])
             for number, column in enumerate(columns):
-                values[view, here, column] = (
-                    said[run, :, number]
-                    if raised is None  # a raised unknown value stays unknown
-                    else np.where(np.isnan(values[0, here, raised]), np.nan, said[run, :, number])
-                )
+                values[place, here, column] = np.where(unknown, np.nan, said[run, :, number])
     return values
 
 

@@ -36,6 +36,7 @@ ANSWER_RULES = (
     "require if past temp > 60 degC then fault >= 0.4",
     "require fault <= 0.55",
     "require fault never falls as temp rises",
+    "require fault never falls",
 )
 TEST = 0.25
 
