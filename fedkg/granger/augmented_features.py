@@ -167,7 +167,7 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
         found.append((record, replace(client, measurements=filled), own))
     if len(found) < 2:
         raise UsageError(
-            "causes are between sites",
+            "causal discovery needs at least two sites",
             expected="two or more sites with changing measurements",
             received=str(len(found)),
         )

@@ -54,10 +54,10 @@ class Client:
         radius = radius_of(self.transition - self.transition @ self.gain @ self.emission)
         if radius >= 1:
             raise UsageError(
-                f"{self.name}: the filter runs away",
+                f"{self.name}: the filter is not stable",
                 expected="a spectral radius of A - A K C below 1",
                 received=f"{radius:.6g}",
-                help="another gain",
+                help="choose another gain",
             )
 
 

@@ -51,7 +51,9 @@ class Rates:
 
     def __post_init__(self) -> None:
         if min(self.client, self.server, self.causes, self.ridge) < 0 or self.client == 0:
-            raise UsageError("rates are at least 0, that of the clients more", received=str(self))
+            raise UsageError(
+                "rates must be at least 0, and the rate of the clients above 0", received=str(self)
+            )
         if self.normalised is not None and not self.normalised > 0:
             raise UsageError(
                 "the divisor of a step must be above 0 even for constant drivers",

@@ -128,7 +128,9 @@ def series_of(
     """
     if len(clients) < 2:
         raise UsageError(
-            "causes are between clients", expected="at least two", received=str(len(clients))
+            "causal discovery needs at least two clients",
+            expected="at least two",
+            received=str(len(clients)),
         )
     lengths = {len(client.measurements) for client in clients}
     if len(lengths) > 1 or min(lengths) < 3:
@@ -140,7 +142,7 @@ def series_of(
     prior = np.ones((len(clients), len(clients)), dtype=np.bool_) if allowed is None else allowed
     if prior.shape != (len(clients), len(clients)):
         raise UsageError(
-            "the prior must say of every pair of clients whether one may drive the other",
+            "the prior must state for every pair of clients whether one may drive the other",
             expected=f"[{len(clients)}, {len(clients)}]",
             received=str(list(prior.shape)),
         )

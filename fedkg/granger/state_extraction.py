@@ -59,9 +59,9 @@ def correlated(clients: Sequence[Measured], least: float = 0.3) -> tuple[Measure
         start += len(client.columns)
         if not close.any():
             raise UsageError(
-                f"{client.name}: none of its measurements goes with one of another client",
+                f"{client.name}: none of its measurements correlates with one of another client",
                 expected=f"a correlation of at least {least:g}",
-                help="leave the client out, or ask for less",
+                help="leave the client out, or require a lower correlation",
             )
         columns = tuple(
             name for name, held in zip(client.columns, close.tolist(), strict=True) if held

@@ -67,7 +67,7 @@ def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") 
             "unknown accountant", expected=", ".join(ACCOUNTANTS), received=repr(accountant)
         )
     if not 0 < delta < 1:
-        raise JobError("delta is a probability", expected="0 < delta < 1", received=str(delta))
+        raise JobError("delta must be a probability", expected="0 < delta < 1", received=str(delta))
     known = [entry for entry in entries if isinstance(entry, Spent)]
     noised = tuple(entry for entry in entries if isinstance(entry, Gaussian) and entry.releases)
     left = delta - math.fsum(entry.releases * entry.delta for entry in known)

@@ -116,7 +116,7 @@ class Ledger:
             return cls(unit=str(document["unit"]), entries=entries)
         except (KeyError, TypeError, ValueError) as error:
             raise JobError(
-                "the saved ledger of privacy is not whole",
+                "the saved privacy ledger is incomplete",
                 received=f"{type(error).__name__}: {error}",
             ) from error
 

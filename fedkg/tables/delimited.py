@@ -96,7 +96,7 @@ def _grid(text: str, separator: str, name: str, skipped: int, quote: str = '"') 
         line = int(lines[int(spans.argmax())]) + 1 + skipped
         raise TableError(
             f"{name}: a cell that begins in line {line} never ends",
-            help="a quote is left open there",
+            help="close the quote that opens there",
         )
     return Grid(rows=rows, lines=lines[:-1] + 1 + skipped)
 

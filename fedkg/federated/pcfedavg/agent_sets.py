@@ -136,8 +136,8 @@ def kept_sets(
         agents: names or nodes, in their order. given: numbers that the rules leave to the job.
 
     Raises:
-        SetError: a set that says nothing of an agent, a number that is given nowhere, or one that
-            no set asks for.
+        SetError: a set has no numbers for an agent, an open number has no value, or `given` has a
+                value for a number that no set leaves open.
         JobError: if one set restricts a parameter and another one restricts all parameters.
     """
     together: dict[str, list[Chosen]] = {}
@@ -154,12 +154,13 @@ def kept_sets(
     unasked = next((name for name in given or () if name not in asked), None)
     if unasked is not None:
         raise SetError(
-            f"no set of parameters leaves a number `{unasked}` to the job",
-            expected=", ".join(asked) or "no number",
+            f"`given` has a value for `{unasked}`, but no parameter set leaves `{unasked}` open",
+            expected=f"values for {', '.join(asked)}" if asked else "no values",
             received=unasked,
+            help=f"remove it from `given`, or write `{unasked} = job` in a set of the rules",
         )
     for kept in ours:
-        feasible_set(kept, agents, given)  # says now what is missing
+        feasible_set(kept, agents, given)  # raises an error for a missing value
         together.setdefault(kept.target, []).append(partial(_kept_by, kept, tuple(agents), given))
     if not together:
         return None

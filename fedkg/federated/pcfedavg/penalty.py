@@ -34,7 +34,7 @@ class PenaltySchedule:
         if self.first is not None and not (math.isfinite(self.first) and self.first >= 0):
             raise JobError("the penalty must be a number of at least 0", received=str(self.first))
         if self.growing and self.first is None:
-            raise JobError("a growing penalty begins somewhere", expected="first=...")
+            raise JobError("a growing penalty needs its initial value", expected="first=...")
 
     def at(self, round: int, rounds: int) -> float:
         """Return rho of a round, given the number of rounds."""
@@ -58,7 +58,7 @@ class SetPenalty(OfClients):
     def __post_init__(self) -> None:
         if self.schedule.first is None:
             raise JobError(
-                "a penalty beside the loss needs its strength",
+                "a penalty in the loss needs its initial weight",
                 expected="PenaltySchedule(first=...)",
             )
 

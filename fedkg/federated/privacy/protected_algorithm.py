@@ -71,13 +71,13 @@ class Protection:
             )
         if self.noise is None and self.epsilon is None:
             raise JobError(
-                "a protection needs `noise`, or `epsilon`, from which the noise is found"
+                "a protection needs `noise`, or `epsilon`, from which fedkg computes the noise"
             )
         if (self.noise is not None and not self.noise > 0) or (
             self.epsilon is not None and not self.epsilon > 0
         ):
             raise JobError(
-                "noise and epsilon are above 0",
+                "`noise` and `epsilon` must be above 0",
                 received=f"noise {self.noise}, epsilon {self.epsilon}",
             )
 

@@ -72,7 +72,7 @@ class ByValidity:
         for name in ("hard_tolerance", "soft_tolerance"):
             if not 0 <= getattr(self.options, name) <= 1:
                 raise JobError(
-                    f"{name} is a share",
+                    f"{name} must be a share",
                     expected="0 .. 1",
                     received=str(getattr(self.options, name)),
                 )

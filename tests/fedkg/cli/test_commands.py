@@ -279,7 +279,7 @@ WRONG = {
     "a wrong allowance": (
         ("eval", "rules.fkg", "table.csv", "--allow", "much"),
         2,
-        "the allowance is wrong",
+        "the allowance must be a share",
     ),
     "no baseline": (("eval", "rules.fkg", "table.csv", "--baseline", "old.json"), 2, "old.json"),
     "no place to write": (

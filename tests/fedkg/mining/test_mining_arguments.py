@@ -50,9 +50,9 @@ def call(rules: fedkg.Pack, ask: Any, **changed: Any) -> Any:
         (
             {"x": X.tolist()},
             LayoutError,
-            r"traces are a tensor(.*\n)*  received: list\n  help: torch.tensor\(x",
+            r"traces must be a tensor(.*\n)*  received: list\n  help: torch.tensor\(x",
         ),
-        ({"x": X.numpy()}, LayoutError, r"traces are a tensor(.*\n)*  received: ndarray"),
+        ({"x": X.numpy()}, LayoutError, r"traces must be a tensor(.*\n)*  received: ndarray"),
         ({"layout": ["x"]}, LayoutError, r"help: layout=fedkg.columns"),
         (
             {"inside": torch.ones(2, 3)},

@@ -54,7 +54,7 @@ SETS: dict[str, ProjectionSet] = {
 def test_points_are_floating_point_tensors(name: str, method: str) -> None:
     kept = SETS[name]
     where = (
-        f"`{type(kept).__name__}.{{}}` takes points as a tensor of floating-point numbers\n"
+        f"`{type(kept).__name__}.{{}}` needs the points as a tensor of floating-point numbers\n"
         "  expected: float32 [..., n], or float64"
     )
     for wrong, received, help in (  # noqa: A001  the error's own word
