@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedkg.evaluation.example_runner import ExampleResult
     from fedkg.pack import Pack
     from fedkg.tables import Table
-    from fedkg_compiler.authoring.fixes import Mended
+    from fedkg_compiler.authoring.fixes import FixedFiles
     from fedkg_compiler.compilation_result import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.input_tracking import Inputs
@@ -211,17 +211,17 @@ def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
         return {"diagnostics": [to_json(d) for d in diagnostics]}
 
 
-def apply_fixes(paths: Sequence[str | Path]) -> Mended:
+def apply_fixes(paths: Sequence[str | Path]) -> FixedFiles:
     """Apply the certain fixes to rule files in memory; return the new texts and the remaining
     diagnostics.
 
     Nothing is written. Raises UsageError, OSError.
     """
     files = [require_file(path) for path in paths]
-    with needs_compiler("mending rules"):
-        from fedkg_compiler.authoring.fixes import mend as put_in
+    with needs_compiler("fixing rules"):
+        from fedkg_compiler.authoring import fixes
 
-        return put_in(files)
+        return fixes.apply_fixes(files)
 
 
 def check_with_inputs(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]:

@@ -39,7 +39,7 @@ SPAN: states have unit variance where they are learnt, and larger values are cli
 LEAST = 20
 """Common steps without which there is nothing to learn from."""
 OURS = "granger_"
-"""How the names of channels begin; rules may speak of them as of any signal of a window."""
+"""The prefix of channel names; rules may use them like any signal of a window."""
 STATE, NEXT, SERVER = f"{OURS}state_", f"{OURS}next_", f"{OURS}server_"
 
 

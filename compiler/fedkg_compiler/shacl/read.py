@@ -227,7 +227,7 @@ class _Reader:
         return any(kind in kinds for kind in others) or (None, SH.parameter, node) in self.graph
 
     def _parents(self, nodes: Iterable[Node]) -> dict[Node, Node]:
-        """For each blank node the subject that speaks of it, through lists.
+        """The enclosing subject of each blank node, through lists.
 
         Raises:
             RecursionError: blank shapes are nested deeper than the limit `depth`.

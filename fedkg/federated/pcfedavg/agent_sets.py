@@ -42,8 +42,8 @@ class SetPart:
     """The sets of all agents over some parameters.
 
     Args:
-        chosen: the sets of given agents. names: of the parameters that they speak of, end to end in
-            this order; empty: all of the model's.
+        chosen: the sets of given agents. names: the parameters that they restrict, concatenated in
+            this order; empty: all parameters of the model.
     """
 
     chosen: Chosen
@@ -64,7 +64,7 @@ class AgentSets:
     without parts.
 
     Raises:
-        JobError: two parts that speak of the same parameter.
+        JobError: two parts restrict the same parameter.
     """
 
     parts: tuple[SetPart, ...] = field(default=())
@@ -88,8 +88,8 @@ class AgentSets:
         }
 
     def residual(self, params: Params, agents: Tensor) -> Params:
-        """``x_i - P_i(x_i)``, the gradient of half the squared distance, each [C, ...]; nothing for
-        what no set speaks of.
+        """``x_i - P_i(x_i)``, the gradient of half the squared distance, each [C, ...]; no
+        entry for a parameter without a set.
 
         Args:
             params: each [C, ...]. agents: int64 [C], positions of the agents.

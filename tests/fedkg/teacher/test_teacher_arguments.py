@@ -57,7 +57,8 @@ def test_an_argument_other_than_a_tensor_is_an_error(pack: fedkg.Pack, teacher: 
         teacher.nearest(FORECAST, [0])  # type: ignore[arg-type]
     with pytest.raises(
         SetError,
-        match=r"the first argument of a teacher must be the bank of one formula(.*\n)*  received: Pack\n"
+        match=r"the first argument of a teacher must be the bank of one formula(.*\n)*"
+        r"  received: Pack\n"
         r"  help: Teacher\(pack.banks",
     ):
         Teacher(pack, 6)  # type: ignore[arg-type]
