@@ -116,15 +116,15 @@ class Moments:
 def series_of(
     clients: Sequence[Client], allowed: Allowed | None = None, *, lags: int | Sequence[int] = 1
 ) -> Series:
-    """The filters' states of all clients.
+    """The filtered states of all clients as one series for learning.
 
     Args:
-        allowed: bool [M, M], who may drive whom (columns drive rows); None: everybody everybody.
-        lags: L_m of each client, in their order; a number for all.
+        allowed: bool [M, M], which clients may drive which (columns drive rows); None: all pairs.
+        lags: L_m of each client, in their order; or one number for all.
 
     Raises:
-        UsageError: fewer than two clients, recordings of unlike length, a prior of another size, or
-            lags that the recordings do not have.
+        UsageError: fewer than two clients, recordings of different lengths, a prior of another
+            size, or more lags than the recordings have steps.
     """
     if len(clients) < 2:
         raise UsageError(

@@ -51,7 +51,7 @@ REFUSED = {
     "bytes": (bytes(range(256)) * 100, "is not a table"),
     "a NUL in a cell": (b"Time,T [degC],P\n2024,1\0,2\n", "is not a table"),
     "a zip file that is none": (b"PK\x03\x04" + b"\0" * 100, "not a whole zip file"),
-    "a Parquet file that is none": (b"PAR1" + b"\0" * 50 + b"PAR1", "not a whole Parquet file"),
+    "a Parquet file that is none": (b"PAR1" + b"\0" * 50 + b"PAR1", "not a complete Parquet file"),
     "a gzip file that is cut off": (gzip.compress(GOOD * 1000)[:60], "not a whole gzip file"),
     "two columns of one name": (
         b"Time,P,T [degC],P\n2024,1,2,3\n",
@@ -140,7 +140,7 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
         (["eval", "r.fkg", "t.csv", "--baseline", "r.fkg"], 2, "is not JSON"),
         (["check", "folder"], 2, "is a folder"),
         (["check", "t.csv"], 1, "FKG045"),
-        (["inspect", "t.csv"], 1, "not a whole constraint pack"),
+        (["inspect", "t.csv"], 1, "not a complete constraint pack"),
         (["inspect", "folder"], 2, "is a folder"),
         (["compile", "r.fkg", "-o", "."], 2, ". is a folder"),
         (["compile", "r.fkg", "-o", "folder"], 2, "folder is a folder"),

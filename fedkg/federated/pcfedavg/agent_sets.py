@@ -116,8 +116,8 @@ class AgentSets:
 
 
 def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> AgentSets:
-    """One set for each agent, in their order, over the parameters of these names (all of them where
-    there is none).
+    """Sets for all agents: one set for each agent, in their order, over the parameters with these
+    names (without names: over all parameters).
 
     >>> ball = sets_of([L1Ball(1.0), L1Ball(2.0)])
     >>> ball.distance2({"w": torch.tensor([[3.0], [3.0]])}, torch.tensor([0, 1])).tolist()
@@ -129,15 +129,16 @@ def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> Agent
 def kept_sets(
     pack: Pack, agents: Sequence[str], given: JobNumbers | None = None
 ) -> AgentSets | None:
-    """The sets of a pack that parameters are kept in (``set ... keep parameters in ...``), for
-    these agents; None where it has none.
+    """The parameter sets of a pack (``set ... keep parameters in ...``) for these agents; None if
+    it has none.
 
     Args:
-        agents: names or nodes, in their order. given: numbers that the rules leave to the job.
+        agents: names or nodes, in their order. given: values of the numbers that the rules leave
+            open.
 
     Raises:
         SetError: a set has no numbers for an agent, an open number has no value, or `given` has a
-                value for a number that no set leaves open.
+            value for a number that no set leaves open.
         JobError: if one set restricts a parameter and another one restricts all parameters.
     """
     together: dict[str, list[Chosen]] = {}

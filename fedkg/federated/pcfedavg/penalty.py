@@ -19,12 +19,12 @@ from fedkg.federated.round_steps import OfClients, Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PenaltySchedule:
-    """rho_r, how much infeasibility counts in round r = 1, 2, ...
+    """The weight rho_r of the penalty in round r = 1, 2, ...
 
     Args:
-        first: rho of the first round, at least 0; None: the root of the number of rounds, in all of
-            them (theorem 3.4).
-        growing: ``first * sqrt(r)`` in place of ``first`` throughout.
+        first: rho of the first round, at least 0; None: the square root of the number of rounds,
+            in all rounds (theorem 3.4).
+        growing: ``first * sqrt(r)`` in round r, instead of ``first`` in all rounds.
     """
 
     first: float | None = None
@@ -45,11 +45,11 @@ class PenaltySchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SetPenalty(OfClients):
-    """``rho_r / 2 dist^2(x, X_i)``: what the one shared model misses of client i's set (section 5,
-    the penalised baselines).
+    """``rho_r / 2 dist^2(x, X_i)``: a penalty on the distance of the shared model to client i's set
+    (section 5, the penalised baselines).
 
     Args:
-        sets: of the clients. schedule: of rho_r; its `first` must be given.
+        sets: the sets of the clients. schedule: the weights rho_r; its `first` is required.
     """
 
     sets: AgentSets

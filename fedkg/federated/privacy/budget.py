@@ -170,8 +170,8 @@ def affordable(budget: Budget, sampling: SamplingRule, settings: Settings, popul
 
 
 def ledgers(budget: Budget, state: ServerState, names: Sequence[str]) -> list[Ledger]:
-    """The ledger of each unit in a state of the training: of a sample of each client, or of a
-    client.
+    """The privacy ledger of each unit (a sample of each client, or a client) in a state of the
+    training.
     """
     releases = state.joints["privacy"]["releases"].tolist()
     if budget.unit == "client":

@@ -243,8 +243,8 @@ class Algorithm(Section):
     title: str = Field(default="", description="Name in reports.")
     weighting: Literal["samples", "scfa"] = Field(
         default="samples",
-        description="Weights of updates. `samples`: numbers of samples; `scfa`: numbers of samples times "
-        "validity scores.",
+        description="Weights of updates. `samples`: numbers of samples; `scfa`: numbers of samples "
+        "times validity scores.",
     )
     proximal: float = Field(
         default=0.0,

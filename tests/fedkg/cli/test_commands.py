@@ -265,7 +265,7 @@ WRONG = {
     "a folder": (("check", "."), 2, "is a folder"),
     "no table": (("eval", "rules.fkg"), 2, "a table is missing"),
     "no such table": (("eval", "rules.fkg", "nowhere.csv"), 2, "table nowhere.csv does not exist"),
-    "a damaged pack": (("inspect", "table.csv"), 1, "not a whole constraint pack"),
+    "a damaged pack": (("inspect", "table.csv"), 1, "not a complete constraint pack"),
     "a pack among rules": (
         ("eval", "rules.fkg", "x.fkgpack", "table.csv"),
         2,

@@ -160,7 +160,7 @@ class Everything(ProjectionSet):
 def test_sets_of_ones_own_are_given_the_same() -> None:
     assert isinstance(Everything([1, 2]).shift, Tensor)  # type: ignore[arg-type]
     assert torch.equal(Everything().project(point=POINTS), POINTS)
-    with pytest.raises(SetError, match=r"`Everything\.project` takes points"):
+    with pytest.raises(SetError, match=r"`Everything\.project` needs the points"):
         Everything().distance2([1.0])  # type: ignore[arg-type]
 
 
