@@ -176,7 +176,7 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
             "no site has measurements of that rank",
             expected=f"at most {most} state{'' if most == 1 else 's'} a site",
             received=str(states),
-            help="fewer `states`, or the values of earlier steps as measurements too (`past`)",
+            help="use fewer `states`, or more values of earlier steps as measurements (`past`)",
         )
     return Filtered(
         records=tuple(record for record, _, _ in found),

@@ -87,8 +87,8 @@ def steady_gain(transition: F64, emission: F64, process: F64, noise: F64) -> F64
             "no steady Kalman gain exists for these matrices",
             received=str(error),
             help=(
-                "states must be seen in the measurements, and the noise covariance be positive"
-                " definite"
+                "use measurements that depend on all states, and a positive definite noise"
+                " covariance"
             ),
         ) from error
     return np.ascontiguousarray(cho_solve(factor, emission @ spread).T)

@@ -314,7 +314,7 @@ def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str
             f"{name}: line {lines[wide[0]]} has more cells than the header",
             expected=f"{width} cells",
             received=f"more in {_count(len(wide), 'row')} of {len(body)}",
-            help="numbers with a decimal comma need another separator than the comma, or quotes",
+            help="for numbers with a decimal comma, use another separator or quotes",
         )
     notes = []
     if short:

@@ -6,13 +6,13 @@ And shapes that nothing leads to.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyoxigraph as ox
 from rdflib import OWL, RDF, RDFS, BNode, Literal, URIRef
 from rdflib.term import Node
 
-from fedkg._internal.name_matching import Suggestion, certain_match, did_you_mean, nearest_name
+from fedkg._internal.name_matching import Suggestion, certain_match, nearest_name
 from fedkg.pack import Placement
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
@@ -52,6 +52,12 @@ _CLOSED = {
 """Properties of SHACL with a closed list of values."""
 
 _TYPE = ox.NamedNode(str(RDF.type))
+
+
+def _suggest(name: str, known: Iterable[str]) -> str:
+    """A help text with the most similar name in SHACL's namespace; "" if there is none."""
+    near = nearest_name(name, known)
+    return f"did you mean `sh:{near}`?" if near else ""
 
 
 class Words:
@@ -140,7 +146,7 @@ class Words:
                 )
                 message = f"{part} is not checked: SHACL has no `sh:{name}`"
                 self.problems.warning(
-                    "FKG312", self._at(shape, name), message, did_you_mean(name, sorted(KNOWN))
+                    "FKG312", self._at(shape, name), message, _suggest(name, sorted(KNOWN))
                 )
         return placements
 
@@ -187,7 +193,7 @@ class Words:
                     message = (
                         f"sh:{word} of {shape_name(shape)} means nothing: SHACL has no `sh:{name}`"
                     )
-                    self.problems.warning("FKG312", place, message, did_you_mean(name, known))
+                    self.problems.warning("FKG312", place, message, _suggest(name, known))
             declared = (
                 list(self.data.graph.objects(shape.path.property, CATEGORY))
                 if isinstance(shape.path, Step)

@@ -33,7 +33,7 @@ def _as_tensor(x: Any) -> Tensor:
         raise LayoutError(
             "x is a model, and not a batch",
             received=type(x).__name__,
-            help="the batch comes first: rules(x, model)",
+            help="pass the batch first: rules(x, model)",
         )
     try:
         return torch.as_tensor(x)  # follows `torch.set_default_device`

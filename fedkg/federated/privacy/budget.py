@@ -164,7 +164,7 @@ def affordable(budget: Budget, sampling: SamplingRule, settings: Settings, popul
             "the budget of privacy does not allow a single round",
             expected=f"at most epsilon {limit:g} at delta {budget.delta:g}",
             received=f"{cost:.3g} after the first round",
-            help="more noise, fewer steps in a round, or a larger budget",
+            help="use more noise, fewer steps in a round, or a larger budget",
         )
     return low
 

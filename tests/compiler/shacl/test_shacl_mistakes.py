@@ -141,7 +141,7 @@ def test_what_shacl_does_not_have_is_rejected_and_the_rest_checked(
 def test_a_severity_that_shacl_lacks_is_reported(tmp_path: Path) -> None:
     found, text = compiled(tmp_path, f"sh:severity sh:Warnig ; {HIGH}")
     [item] = with_code(found, "FKG312")
-    assert (text_at(item, text), item.help) == ("sh:Warnig", "did you mean `Warning`?")
+    assert (text_at(item, text), item.help) == ("sh:Warnig", "did you mean `sh:Warning`?")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,8 @@ def test_an_argument_other_than_a_tensor_is_an_error(pack: fedkg.Pack, teacher: 
         for given in (FORECAST.tolist(), FORECAST.numpy()):
             with pytest.raises(
                 SetError,
-                match=r"traces must be a tensor\n  expected: \[B, 6, 1\].*\n  received: (list|ndarray)\n"
+                match=r"traces must be a tensor\n  expected: \[B, 6, 1\].*\n"
+                r"  received: (list|ndarray)\n"
                 r"  help: torch",
             ):
                 ask(given)
