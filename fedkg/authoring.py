@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedkg.evaluation.example_runner import ExampleResult
     from fedkg.pack import Pack
     from fedkg.tables import Table
-    from fedkg_compiler.authoring.fixes import Mended
+    from fedkg_compiler.authoring.fixes import FixedFiles
     from fedkg_compiler.compilation_result import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.input_tracking import Inputs
@@ -211,17 +211,17 @@ def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
         return {"diagnostics": [to_json(d) for d in diagnostics]}
 
 
-def apply_fixes(paths: Sequence[str | Path]) -> Mended:
+def apply_fixes(paths: Sequence[str | Path]) -> FixedFiles:
     """Apply the certain fixes to rule files in memory; return the new texts and the remaining
     diagnostics.
 
     Nothing is written. Raises UsageError, OSError.
     """
     files = [require_file(path) for path in paths]
-    with needs_compiler("mending rules"):
-        from fedkg_compiler.authoring.fixes import mend as put_in
+    with needs_compiler("fixing rules"):
+        from fedkg_compiler.authoring import fixes
 
-        return put_in(files)
+        return fixes.apply_fixes(files)
 
 
 def check_with_inputs(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]:
@@ -474,7 +474,7 @@ _MOST_FILES = 1000
 
 
 def require_file(path: str | Path) -> Path:
-    """Return the path of an existing file. Raises UsageError."""
+    """Return the path of an existing file of rules, graphs or findings. Raises UsageError."""
     path = Path(path)
     if not path.exists():
         endpoint = str(path).lower().startswith(("http:/", "https:/"))
@@ -488,9 +488,17 @@ def require_file(path: str | Path) -> Path:
         )
         raise UsageError(f"there is no file {path}", help=advice)
     if path.is_dir():
+        rules = next(iter(sorted(path.glob("*.fkg"))), None)
         raise UsageError(
             f"{path} is a folder, not a file",
-            help=f"to make it a store of graphs: fedkg graph load {path} FILES...",
+            help=f"name the files in it, such as {rules}"
+            if rules is not None
+            else f"to make it a store of graphs: fedkg graph load {path} FILES...",
+        )
+    if path.suffix.lower() in (".yaml", ".yml"):
+        raise UsageError(
+            f"{path} is a YAML file, not a file of rules or graphs",
+            help=f"for a job: fedkg run {path}; for a sites file: --sites {path}",
         )
     return path
 
@@ -502,7 +510,9 @@ def _near_file(path: Path) -> str:
     except OSError:
         names = []
     near = nearest_name(path.name, names)
-    return f"did you mean `{path.parent / near}`?" if near else f"the folder is {Path.cwd()}"
+    return (
+        f"did you mean `{path.parent / near}`?" if near else f"relative paths start at {Path.cwd()}"
+    )
 
 
 def resolve_source(path: str | Path) -> str | Path:

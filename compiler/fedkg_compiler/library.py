@@ -111,8 +111,8 @@ def home_of(name: str, what: Literal["rule", "template"]) -> str | None:
 
 
 def settle_library(names: Names, outcome: Outcome, problems: Problems) -> None:
-    """When all rules are bound: leave out what nobody can mend, and say once for each `use rules`
-    what fits nothing in this graph.
+    """Drop the diagnostics that a user cannot correct, and report once for each `use rules` which
+    rules match nothing in this graph. Call it after all rules are bound.
     """
     shapes = {
         str(names.folders[load.path.span.file] / load.path.text)

@@ -15,7 +15,7 @@ from fedkg.cli.site_options import SiteName, SitesPath, check_sites, require_sit
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
-    from fedkg_compiler.authoring.fixes import Mended
+    from fedkg_compiler.authoring.fixes import FixedFiles
     from fedkg_compiler.compilation_result import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
 
@@ -79,7 +79,7 @@ def check(
             )
         _watch([Path(rule) for rule in rules])
         return
-    mended = _apply_fixes([Path(rule) for rule in rules]) if fix else None
+    fixed_files = _apply_fixes([Path(rule) for rule in rules]) if fix else None
     result = authoring.check(rules)
     pack = result.pack
     checked = (
@@ -88,11 +88,15 @@ def check(
         else None
     )
     if as_json:
-        fixed = {"fixed": authoring.diagnostics_json(mended.fixed)["diagnostics"]} if mended else {}
+        fixed = (
+            {"fixed": authoring.diagnostics_json(fixed_files.fixed)["diagnostics"]}
+            if fixed_files
+            else {}
+        )
         found = {"sites": checked.to_json()} if checked is not None else {}
         print_json(fixed | authoring.diagnostics_json(result.diagnostics) | found)
-    elif mended is not None:
-        _print_fixes(mended)
+    elif fixed_files is not None:
+        _print_fixes(fixed_files)
     clean = _report(result, rules, quiet=as_json)
     if checked is not None and not as_json:
         checked.show()
@@ -130,23 +134,23 @@ def _report(result: Compilation, rules: Sequence[str | Path], *, quiet: bool = F
     return not troubles
 
 
-def _apply_fixes(rules: Sequence[Path]) -> Mended:
+def _apply_fixes(rules: Sequence[Path]) -> FixedFiles:
     """Write the certain fixes to the files."""
     from fedkg import authoring
     from fedkg.cli.output_files import write_atomically
 
-    mended = authoring.apply_fixes(rules)
-    for path, text in mended.texts.items():
-        if path.read_bytes() != mended.before[path]:
+    fixed_files = authoring.apply_fixes(rules)
+    for path, text in fixed_files.texts.items():
+        if path.read_bytes() != fixed_files.before[path]:
             raise FedkgError(
                 f"{path} changed while fedkg was fixing it", help="run the command again"
             )
         write_atomically(path, text)
-    return mended
+    return fixed_files
 
 
-def _print_fixes(mended: Mended) -> None:
-    for problem in mended.fixed:
+def _print_fixes(fixed_files: FixedFiles) -> None:
+    for problem in fixed_files.fixed:
         print_line(
             f"fixed {problem.span.file}:{problem.span.line}:{problem.span.column}: "
             f"{_fix_text(problem)}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout_console
-from fedkg.cli.site_options import SiteName, SitesPath, read_sites
+from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -163,12 +163,13 @@ def _evaluate_sites(
     from fedkg.evaluation import compare, parse_allowance, read_baseline
     from fedkg.evaluation import evaluate as evaluate_table
 
+    require_sites(sites, site)
     rules = authoring.parse_sources(files)
     tables = [path for path in rules if not authoring.is_authored(path) and not _is_pack(path)]
     if tables:
         raise UsageError(
-            f"--sites names the tables, and {tables[0]} is a table too",
-            help="remove the table, or --sites",
+            f"--sites names the tables; the table {tables[0]} cannot be given as well",
+            help="leave out the table, or --sites",
         )
     if dates is not None:
         raise UsageError(

@@ -175,7 +175,7 @@ def _draft_with_sites(
     from fedkg.tables import read_table
 
     if sites.exists() and output.exists() and sites.samefile(output):
-        raise UsageError(f"{sites} is the rule file too", help="choose another name: -o rules.fkg")
+        raise UsageError(f"{sites} is also the rule file", help="choose another name: -o rules.fkg")
     first = read_table(files[0]) if files else None
     tags = authoring.find_tags(first) if first is not None else None
     is_sheet = tags is not None and (len(files) > 1 or (sites.exists() and not force))
@@ -185,8 +185,8 @@ def _draft_with_sites(
         if sites.exists() and not force:
             raise UsageError(
                 f"{sites} already exists",
-                help=f"remove {tables[0]} to read the tables that {sites} describes, or add "
-                "--force to draft it again",
+                help=f"leave {tables[0]} out of the command to use the tables that {sites} "
+                "describes, or add --force to draft the sites file again",
             )
         if any(table.exists() and sites.exists() and table.samefile(sites) for table in files):
             raise UsageError(f"{sites} is an input of this command", help="choose another name")

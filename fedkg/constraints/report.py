@@ -198,7 +198,7 @@ class ConstraintReport:
     @exclude_from_compile
     def penalty_by(self, what: Literal["rule", "kind", "entity"]) -> dict[str, Tensor]:
         """The penalty in parts that add up to it, each differentiable: by rule, by the rules' kind,
-        or by the entity they speak of.
+        or by their entity.
 
         Rules, kinds and entities without a constraint on an output have no entry; constraints
         without an entity are under "".

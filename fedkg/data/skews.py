@@ -106,7 +106,7 @@ def classes_per_site(
     if count * len(sites) < len(classes):
         raise JobError(
             f"{len(sites)} sites of {count} classes cannot hold {len(classes)} classes",
-            help="more sites, or more classes per site",
+            help="use more sites, or more classes per site",
         )
 
     def draw() -> Index | None:

@@ -114,7 +114,9 @@ def load_split(path: str | Path) -> Split:
             )
     except (OSError, EOFError, KeyError, ValueError) as error:
         raise JobError(
-            f"{path} does not contain a split", received=str(error), help="a file of `save_split`"
+            f"{path} does not contain a split",
+            received=str(error),
+            help="use a file that `save_split` has written",
         ) from error
     if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < len(sites):
         raise JobError(

@@ -112,7 +112,7 @@ def parse_allowance(text: str) -> float:
     )
     if not 0 <= value <= 1:
         raise UsageError(
-            "the allowance is wrong", expected="a share such as 1% or 0.01", received=text
+            "the allowance must be a share", expected="a share such as 1% or 0.01", received=text
         )
     return value
 

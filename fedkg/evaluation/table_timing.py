@@ -1,4 +1,4 @@
-"""From a table's time and trace columns to the steps that temporal rules speak of.
+"""Convert a table's time and trace columns to the steps of temporal rules.
 
 Letters: B table rows.
 """

@@ -115,7 +115,7 @@ class Settings:
                 _at_least_one(name, getattr(self, name))
         if not 0 < self.participation <= 1:
             raise JobError(
-                "participation is a share of the clients",
+                "participation must be a share of the clients",
                 expected="0 < participation <= 1",
                 received=str(self.participation),
             )

@@ -184,7 +184,7 @@ def from_tensors(
         joints |= {joint: {} for joint in document["joints"]}
         if tensors.keys() != set(document["tensors"]):
             raise JobError(
-                "the saved state is not whole",
+                "the saved state is incomplete",
                 received=", ".join(sorted(tensors.keys() ^ set(document["tensors"]))[:3]),
             )
         for name in document["tensors"]:
@@ -214,14 +214,16 @@ def from_tensors(
         )
     except (KeyError, TypeError, ValueError) as error:
         raise JobError(
-            "the saved state is not whole", received=f"{type(error).__name__}: {error}"
+            "the saved state is incomplete", received=f"{type(error).__name__}: {error}"
         ) from error
 
 
 def _opened(folder: Path | None, name: str, of: Mapping[str, Any], places: Tensor) -> StoredRows:
     if folder is None:
         raise JobError(
-            "the saved state has rows of clients in files", received=name, help="give their folder"
+            "the saved state keeps rows of clients in files",
+            received=name,
+            help="give their folder",
         )
     row, dtype = tuple(of["row"]), getattr(torch, of["dtype"])
     return opened(folder, name, row, dtype, places, of["sha256"])

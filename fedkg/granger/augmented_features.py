@@ -39,18 +39,18 @@ SPAN: states have unit variance where they are learnt, and larger values are cli
 LEAST = 20
 """Common steps without which there is nothing to learn from."""
 OURS = "granger_"
-"""How the names of channels begin; rules may speak of them as of any signal of a window."""
+"""The prefix of channel names; rules may use them like any signal of a window."""
 STATE, NEXT, SERVER = f"{OURS}state_", f"{OURS}next_", f"{OURS}server_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Record:
-    """What a site measures.
+    """The measurements of a site.
 
     Attributes:
-        start: the step of the common clock that the first row is of. known: the first step that
-            must not be learnt from.
-        values: [T, D], unknown ones NaN.
+        start: the step of the common clock at the first row. known: the first step after those
+            that may be used for learning.
+        values: [T, D], NaN for unknown values.
     """
 
     name: str
@@ -105,9 +105,9 @@ class Filtered:
 
 
 def channels(states: int, reads: Reads) -> tuple[str, ...]:
-    """The names of the channels, the same at every site: dimensionless numbers within -SPAN ..
+    """The names of the channels, equal at every site.
 
-    SPAN.
+    The values of a channel are dimensionless numbers within -SPAN .. SPAN.
     """
     own = [f"{word}{number}" for word in (STATE, NEXT) for number in range(1, states + 1)]
     server = [f"{SERVER}{number}" for number in range(1, states + 1)]
@@ -115,15 +115,14 @@ def channels(states: int, reads: Reads) -> tuple[str, ...]:
 
 
 def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filtered:
-    """A Kalman filter for every site, of at most `states` states, from the steps that all sites
-    know and may learn from.
+    """A Kalman filter for every site, with at most `states` states, estimated on the common steps
+    of all sites that may be used for learning.
 
     A site with measurements of lower rank has fewer states; a site with constant measurements has
     no filter.
 
     Args:
-        past: how many values of each signal, the last ones, count as measurements of a step: 1 as
-            in the paper.
+        past: number of last values of each signal in the measurements of a step; 1 in the paper.
 
     Raises:
         UsageError: if the sites share too few steps, fewer than two have a state, or none has that
@@ -167,7 +166,7 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
         found.append((record, replace(client, measurements=filled), own))
     if len(found) < 2:
         raise UsageError(
-            "causes are between sites",
+            "causal discovery needs at least two sites",
             expected="two or more sites with changing measurements",
             received=str(len(found)),
         )
@@ -177,7 +176,7 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
             "no site has measurements of that rank",
             expected=f"at most {most} state{'' if most == 1 else 's'} a site",
             received=str(states),
-            help="fewer `states`, or the values of earlier steps as measurements too (`past`)",
+            help="use fewer `states`, or more values of earlier steps as measurements (`past`)",
         )
     return Filtered(
         records=tuple(record for record, _, _ in found),
@@ -201,9 +200,9 @@ def states_of(
     does not have.
 
     Args:
-        series, learnt: the learning; None: each site alone, with its filter and nothing else.
-        states: P, to which sites with fewer are filled up. reads: which channels, in the order of
-            `channels`.
+        series, learnt: the causal discovery; None: the filter of each site alone.
+        states: P; sites with fewer states are filled up with NaN. reads: the selected channels, in
+            the order of `channels`.
     """
     lags, made = series.lags, {}
     begin, end = min(one.start for one in found.records), max(one.stop for one in found.records)

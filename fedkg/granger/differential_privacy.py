@@ -31,7 +31,9 @@ F64 = NDArray[np.float64]
 def multiplier(delta: float) -> float:
     """sqrt(2 ln(1.25 / delta)): 4.844805 for 1e-5."""
     if not 0 < delta < 1:
-        raise UsageError("delta is a probability", expected="0 < delta < 1", received=str(delta))
+        raise UsageError(
+            "delta must be a probability", expected="0 < delta < 1", received=str(delta)
+        )
     return math.sqrt(2 * math.log(1.25 / delta))
 
 
@@ -67,7 +69,7 @@ class Cover:
                 )
         if min(self.measurement, self.response, self.augmentation, self.gradient) <= 0:
             raise UsageError(
-                "the bounds of measurements, response, augmentation and gradients are above 0",
+                "the bounds of measurements, response, augmentation and gradients must be above 0",
                 received=str(self),
             )
 

@@ -20,11 +20,11 @@ F64 = NDArray[np.float64]
 
 
 def edges(series: Series, found: Learnt, p_values: F64 | None = None) -> tuple[CausalEdge, ...]:
-    """The learnt edges, the strongest first, with the lag at which each is strongest; edges that
-    the prior rules out are none.
+    """The learned edges, the strongest first, with the lag at which each is strongest; without
+    edges that the prior excludes.
 
     Args:
-        p_values: [M, M], as `fedkg.granger.reference_estimates.p_values` gives them.
+        p_values: [M, M], from `fedkg.granger.reference_estimates.p_values`.
     """
     names, each = [client.name for client in series.clients], found.strengths(series)
     strength, lag = found.strength(series), each.argmax(0) + 1
@@ -70,10 +70,11 @@ def effect_horizons(
     share: float = 0.1,
     least: float = 0.01,
 ) -> tuple[Reached, ...]:
-    """Whom a disturbance of unit size of client `origin`'s states reaches within K steps, in the
-    order in which it comes to them.
+    """The clients that a disturbance of unit size in the states of client `origin` reaches within
+    K steps, in the order of arrival.
 
-    The whole transition is taken: what each client does to itself, and the learnt causes.
+    The computation uses the complete transition: the own dynamics of each client and the learned
+    causes.
     """
     whole = found.causes.copy()
     for client, place in zip(series.clients, series.places, strict=True):

@@ -53,7 +53,8 @@ def area_under_roc(scores: F64, faulty: NDArray[np.bool_]) -> float:
     bad, good = int(faulty.sum()), int((~faulty).sum())
     if not bad or not good:
         raise UsageError(
-            "the area under a ROC needs faulty and sound steps", received=f"{bad} and {good}"
+            "the area under a ROC curve needs both faulty and healthy steps",
+            received=f"{bad} and {good}",
         )
     ranks = rankdata(scores)
     return float((ranks[faulty].sum() - bad * (bad + 1) / 2) / (bad * good))

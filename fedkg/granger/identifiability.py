@@ -91,15 +91,15 @@ class Reading:
 
 
 def readings(series: Series) -> tuple[Reading, ...]:
-    """How much of every allowed edge can be learnt: the formula above for the system that all
-    states together are fitted by.
+    """The share of every allowed edge that can be learned: the formula above, for the system that
+    is fitted to all states together.
 
-    With the blocks B of `fedkg.granger.reference_estimates.joint`, G = A_mm - B_mm is what a
-    client's own dynamics have of the others, and E = (B_mo Sigma_om - G Sigma_mm) Sigma_mm^-1
-    Sigma_mo Sigma_oo^-1 what is learnt in the long run. Shares are projections on the influence
+    With the blocks B of `fedkg.granger.reference_estimates.joint`, G = A_mm - B_mm is the part
+    of the others in a client's own dynamics, and E = (B_mo Sigma_om - G Sigma_mm) Sigma_mm^-1
+    Sigma_mo Sigma_oo^-1 is the limit of the learning. Shares are projections on the influence
     B_mn h_n: kept = tr(E_mn Sigma_nn B_mn^T) / tr(B_mn Sigma_nn B_mn^T), taken = tr(G Sigma_mn
-    B_mn^T) over the same. Of an edge that does not act the influence is chance, and its shares say
-    nothing.
+    B_mn^T) over the same. The influence of an edge without effect is random, so its shares
+    have no meaning.
     """
     lagged = series.regressors[series.lags - 1 : -1]
     total, names = series.states.shape[1], [client.name for client in series.clients]

@@ -54,10 +54,10 @@ class Client:
         radius = radius_of(self.transition - self.transition @ self.gain @ self.emission)
         if radius >= 1:
             raise UsageError(
-                f"{self.name}: the filter runs away",
+                f"{self.name}: the filter is not stable",
                 expected="a spectral radius of A - A K C below 1",
                 received=f"{radius:.6g}",
-                help="another gain",
+                help="choose another gain",
             )
 
 
@@ -87,8 +87,8 @@ def steady_gain(transition: F64, emission: F64, process: F64, noise: F64) -> F64
             "no steady Kalman gain exists for these matrices",
             received=str(error),
             help=(
-                "states must be seen in the measurements, and the noise covariance be positive"
-                " definite"
+                "use measurements that depend on all states, and a positive definite noise"
+                " covariance"
             ),
         ) from error
     return np.ascontiguousarray(cho_solve(factor, emission @ spread).T)

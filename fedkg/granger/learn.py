@@ -51,7 +51,9 @@ class Rates:
 
     def __post_init__(self) -> None:
         if min(self.client, self.server, self.causes, self.ridge) < 0 or self.client == 0:
-            raise UsageError("rates are at least 0, that of the clients more", received=str(self))
+            raise UsageError(
+                "rates must be at least 0, and the rate of the clients above 0", received=str(self)
+            )
         if self.normalised is not None and not self.normalised > 0:
             raise UsageError(
                 "the divisor of a step must be above 0 even for constant drivers",
@@ -112,24 +114,23 @@ def learn(
     start: Learnt | None = None,
     products: Products | None = None,
 ) -> Learnt:
-    """Who drives whom.
+    """Learn which clients drive which, from the states of all clients.
 
     Args:
-        mode: ``sequential``: one sample a step, as published; ``batch``: gradients averaged over
-            time, one step an epoch;
-            ``closed_form``: the fixed point of both, directly.
-        epochs: the most. tolerance: ends before when an epoch changes the parameters by no more
-            than this share of their size.
-        enough: or when the server's loss is at most this after the first epoch (from zero it is
-            nothing at first, and says little of rest
-            where causes are weak).
-        start: what to go on from; None: zeros, from where directions that nothing excites stay at
+        mode: ``sequential``: one sample per step, as published; ``batch``: gradients averaged over
+            time, one step per epoch; ``closed_form``: the fixed point of both, directly.
+        epochs: maximum number. tolerance: stop once an epoch changes the parameters by no more than
+            this share of their size.
+        enough: stop once the server's loss is at most this, after the first epoch. The loss starts
+            at zero, and does not show convergence if the causes are weak.
+        start: initial parameters; None: zeros. From zeros, directions without excitation stay at
             zero (erratum E13).
-        products: of the series, where it is learnt from more than once; None: taken anew.
+        products: precomputed products of the series, to learn from it several times; None: compute
+            them.
 
     Raises:
-        FedkgError: the steps are too large, and the learning diverges: at which client, and which
-            rate it can have.
+        FedkgError: the learning diverges because the rates are too large; the message names the
+            client and a possible rate.
     """
     chosen = Rates() if rates is None else rates
     if mode == "closed_form":

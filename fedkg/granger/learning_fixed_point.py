@@ -131,6 +131,6 @@ def _conjugate(curved: Callable[[F64], F64], right: F64) -> F64:
     if failed:
         raise FedkgError(
             "the equations of the point of rest did not settle",
-            help="a ridge above 0 makes them better conditioned",
+            help="set a ridge above 0, which makes them better conditioned",
         )
     return np.asarray(found, dtype=np.float64).reshape(shape)

@@ -116,19 +116,21 @@ class Moments:
 def series_of(
     clients: Sequence[Client], allowed: Allowed | None = None, *, lags: int | Sequence[int] = 1
 ) -> Series:
-    """The filters' states of all clients.
+    """The filtered states of all clients as one series for learning.
 
     Args:
-        allowed: bool [M, M], who may drive whom (columns drive rows); None: everybody everybody.
-        lags: L_m of each client, in their order; a number for all.
+        allowed: bool [M, M], which clients may drive which (columns drive rows); None: all pairs.
+        lags: L_m of each client, in their order; or one number for all.
 
     Raises:
-        UsageError: fewer than two clients, recordings of unlike length, a prior of another size, or
-            lags that the recordings do not have.
+        UsageError: fewer than two clients, recordings of different lengths, a prior of another
+            size, or more lags than the recordings have steps.
     """
     if len(clients) < 2:
         raise UsageError(
-            "causes are between clients", expected="at least two", received=str(len(clients))
+            "causal discovery needs at least two clients",
+            expected="at least two",
+            received=str(len(clients)),
         )
     lengths = {len(client.measurements) for client in clients}
     if len(lengths) > 1 or min(lengths) < 3:
@@ -140,7 +142,7 @@ def series_of(
     prior = np.ones((len(clients), len(clients)), dtype=np.bool_) if allowed is None else allowed
     if prior.shape != (len(clients), len(clients)):
         raise UsageError(
-            "the prior must say of every pair of clients whether one may drive the other",
+            "the prior must state for every pair of clients whether one may drive the other",
             expected=f"[{len(clients)}, {len(clients)}]",
             received=str(list(prior.shape)),
         )

@@ -58,7 +58,7 @@ def learn_bent(
     """
     if min(width, epochs) < 1:
         raise UsageError(
-            "a network has a width, and is trained",
+            "the width of the network and the number of epochs must be at least 1",
             expected="at least 1",
             received=f"width {width}, epochs {epochs}",
         )

@@ -53,8 +53,8 @@ class ClientSide:
                     expected=f"at most {self.cover.response:g}",
                     received=f"{far:.4g} over {len(client.measurements)} steps",
                     help=(
-                        "a larger `response`, which takes more noise, or a filter that forgets"
-                        " faster"
+                        "use a larger `response`, which needs more noise, or a filter with a"
+                        " shorter memory"
                     ),
                 )
             kept = clipped_rows(client.measurements, self.cover.measurement)

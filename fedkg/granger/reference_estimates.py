@@ -170,26 +170,22 @@ def memories(series: Series, longest: int = MEMORY) -> tuple[int, ...]:
 
 
 def p_values(series: Series, *, shifts: int = 99, seed: int = 0, longest: int = MEMORY) -> F64:
-    """How often chance alone makes an edge as strong, [M, M]; row m, column n: n drives m.
+    """The p-value of every edge, [M, M]; row m, column n: n drives m. NaN for edges without a test.
 
-    NaN where nothing is to be tested.
-
-    Under no causation the driver's states may as well be those of another time: they are shifted in
-    a circle by at least a tenth of the
-    series, which keeps their own course, and the edge is estimated again (a permutation test after
-    Phipson and Smyth 2010:
-    (1 + those as strong) / (R + 1)), by no shift twice: a short series has fewer than `shifts`, and
-    larger p-values.
+    A p-value is the probability of an edge of at least this strength without causation. Without
+    causation, the driver's states could be from another time. The test therefore shifts them
+    circularly by at least a tenth of the series and estimates the edge again. This is a permutation
+    test after Phipson and Smyth 2010 with the p-value (1 + number of edges as strong) / (R + 1). No
+    shift is used twice, so a short series has fewer than `shifts` shifts and larger p-values.
 
     The strength is the reduction of the residual by the driver at the client's lags, given all
-    other drivers and the client's own past
-    (Granger 1969) over as many lags, up to `longest`, as `memories` says. It is the same whatever
-    dynamics the client thinks it has. Where
-    there are no more steps than coefficients any series would explain all, and p is 1.
+    other drivers and the client's own past (Granger 1969) over as many lags, up to `longest`, as
+    `memories` returns. It does not depend on the dynamics that the client assumes. If there are no
+    more steps than coefficients, p is 1, because any series would explain everything.
 
     Raises:
-        UsageError: fewer than 19 shifts, with which nothing can be significant at 5 %, or too few
-            steps for one.
+        UsageError: fewer than 19 shifts, with which no edge can be significant at 5 %, or too few
+            steps for one shift.
     """
     if shifts < 19:
         raise UsageError(

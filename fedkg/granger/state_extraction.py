@@ -28,7 +28,7 @@ end.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measured:
-    """A client's measurements [T, D], as they come, with their names."""
+    """The raw measurements [T, D] of a client, with their names."""
 
     name: str
     columns: tuple[str, ...]
@@ -36,11 +36,12 @@ class Measured:
 
 
 def correlated(clients: Sequence[Measured], least: float = 0.3) -> tuple[Measured, ...]:
-    """The clients with those of their measurements alone that go with at least one of another
+    """The clients, restricted to the measurements that correlate with a measurement of another
     client.
 
     Raises:
-        UsageError: nothing of a client goes with anything of another, or a value is unknown.
+        UsageError: no measurement of a client correlates with one of another client, or a value is
+            unknown.
     """
     for client in clients:
         broken = ~np.isfinite(client.values).all(0)
@@ -59,9 +60,9 @@ def correlated(clients: Sequence[Measured], least: float = 0.3) -> tuple[Measure
         start += len(client.columns)
         if not close.any():
             raise UsageError(
-                f"{client.name}: none of its measurements goes with one of another client",
+                f"{client.name}: none of its measurements correlates with one of another client",
                 expected=f"a correlation of at least {least:g}",
-                help="leave the client out, or ask for less",
+                help="leave the client out, or require a lower correlation",
             )
         columns = tuple(
             name for name, held in zip(client.columns, close.tolist(), strict=True) if held
@@ -81,8 +82,8 @@ def client_of(measured: Measured, states: int, *, process: float | None = None) 
 
     Args:
         states: P; at most as many as there are measurements.
-        process: variance by which the filter thinks the states to be moved; None: that of the
-            residuals of the VAR(1).
+        process: variance of the process noise in the filter; None: the variance of the residuals
+            of the VAR(1).
 
     Raises:
         UsageError: more states than measurements have directions.

@@ -72,10 +72,10 @@ def places_of(sizes: Sequence[int]) -> list[slice]:
 def recorded(
     system: System, steps: int, *, seed: int, burn_in: int = 50, shift: F64 | None = None
 ) -> Recording:
-    """What a system does, T steps after `burn_in` others.
+    """Simulate a system for T steps, after `burn_in` steps that are discarded.
 
     Args:
-        shift: [T + burn_in, S], added to the states before each step; None for nothing.
+        shift: [T + burn_in, S], added to the states before each step; None: no shift.
     """
     stream = np.random.default_rng(seed)
     whole = steps + burn_in
@@ -132,8 +132,8 @@ def two_clients(
 
     Args:
         slow, fast: A_11 and A_22 as multiples of the identity. drive, back: every entry of A_21 and
-            A_12. measurements: D. quiet: the
-            variance of the excitation of client 2; that of client 1 is 1.
+            A_12. measurements: D. quiet: the variance of the excitation of client 2; that of client
+            1 is 1.
     """
     stream = np.random.default_rng(seed)
     transition = np.zeros((4, 4))

@@ -119,7 +119,7 @@ def initial_averages(series: Series, *, forget: float = 0.0) -> Stream:
     """The averages of a first part. Raises UsageError for a share outside of 0 .. 1."""
     if not 0 <= forget < 1:
         raise UsageError(
-            "what is forgotten is a share", expected="0 <= forget < 1", received=str(forget)
+            "`forget` must be a share", expected="0 <= forget < 1", received=str(forget)
         )
     return Stream(
         known=tuple(moments(series, m) for m in range(len(series.clients))),

@@ -216,11 +216,11 @@ class Injected(nn.Module):
         ends = self._ends()
         if ends is not None and not (isinstance(label, Tensor) and label.dtype == torch.int64):
             raise LayoutError(
-                f"the labels are the bins of a number, counted from 0 to {len(ends) - 2}",
+                f"labels must be the bins of the numbers, counted from 0 to {len(ends) - 2}",
                 expected="int64, the bin of each sample",
                 received=describe_value(label),
-                help="of float64 numbers: torch.from_numpy(fedkg.knowledge.bin_of(numbers, "
-                "knowledge.ends)).long()",
+                help="torch.from_numpy(fedkg.knowledge.bin_of(numbers, ends)).long(), with float64 "
+                "`numbers` and the `ends` of the RangeKnowledge or PredictionKnowledge",
             )
 
     def _logits(self, x: Tensor, knowledge: SampleKnowledge) -> Tensor:
@@ -230,12 +230,12 @@ class Injected(nn.Module):
                 "`knowledge` belongs to another batch",
                 expected=f"{len(x)} rows",
                 received=f"{len(knowledge.allowed)}",
-                help="known=model.known(x)",
+                help="compute it for this batch: knowledge=model.knowledge(x)",
             )
         logits: Tensor = self.model(x)
         if logits.shape != knowledge.allowed.shape:
             raise LayoutError(
-                "the model's outputs are not one logit for each class",
+                "the model must return one logit for each class",
                 expected=str(list(knowledge.allowed.shape)),
                 received=describe_value(logits),
             )

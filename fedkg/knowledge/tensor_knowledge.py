@@ -147,8 +147,8 @@ def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
         return None
     if bins is None:
         raise KnowledgeError(
-            f"`{model.output}` is a number",
-            expected="the number of bins its span is cut into",
+            f"`{model.output}` is a number, and its bins are not set",
+            expected="bins=, the number of bins of equal width in its span",
             help="bins=20",
         )
     if model.span is None:
@@ -158,7 +158,7 @@ def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
         )
     if bins < 1:
         raise KnowledgeError(
-            f"`{model.output}` is cut into one bin or more", received=f"bins={bins}", help="bins=20"
+            f"`{model.output}` must have at least one bin", received=f"bins={bins}", help="bins=20"
         )
     return bin_edges(model.span, bins)
 

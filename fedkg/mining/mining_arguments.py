@@ -20,7 +20,7 @@ def check_pack(pack: Any) -> None:
     """Raise KnowledgeError unless the argument is a pack."""
     if not isinstance(pack, Pack):
         raise KnowledgeError(
-            "mining takes a pack",
+            "the first argument of mining must be a pack",
             expected="a pack",
             received=describe_value(pack),
             help="fedkg.compile(FILE)",
@@ -33,7 +33,7 @@ def check_inference(pack: Any, inference: Any) -> None:
     if not isinstance(inference, Inference):
         names = ", ".join(one.name for one in pack.manifest.inferences) or "no inference"
         raise KnowledgeError(
-            "an inference is one of the pack's",
+            "`inference` must be an inference of the pack",
             expected=f"one of pack.manifest.inferences ({names})",
             received=describe_value(inference),
             help="[found] = [one for one in pack.manifest.inferences if one.name == NAME]",
@@ -44,14 +44,14 @@ def check_traces(x: Any, layout: Any, inside: Any) -> None:
     """Raise LayoutError unless traces are a tensor with a layout, and `inside` is a bool tensor."""
     if not isinstance(x, Tensor):
         raise LayoutError(
-            "traces are a tensor",
-            expected="[C, S, T, F]",
+            "traces must be a tensor",
+            expected="[C, S, T, F]: clients, samples, time steps, features",
             received=describe_value(x),
             help="torch.tensor(x, dtype=torch.float64)",
         )
     if not isinstance(layout, InputLayout):
         raise LayoutError(
-            "the layout names the features",
+            "`layout` must be a layout that names the features",
             received=describe_value(layout),
             help='layout=fedkg.columns(["volume"])',
         )
@@ -62,7 +62,7 @@ def check_traces(x: Any, layout: Any, inside: Any) -> None:
             else "torch.tensor(inside, dtype=torch.bool)"
         )
         raise LayoutError(
-            "`inside` marks the existing traces",
+            "`inside` must mark the existing traces with a bool tensor",
             expected="a bool tensor [C, S]",
             received=describe_value(inside),
             help=right,
@@ -78,7 +78,7 @@ def check_pick(pick: Any) -> None:
             else "pick=quantile(0.95)"
         )
         raise KnowledgeError(
-            "`pick` chooses one level of the traces",
+            "`pick` must be a choice of one level of the traces",
             expected="least, quantile(...) or private(...)",
             received=describe_value(pick),
             help=right,

@@ -114,8 +114,8 @@ def enumerate_inferences(
     *,
     templates: Sequence[str] = (*ONE_SIGNAL_TEMPLATES, *TWO_SIGNAL_TEMPLATES),
 ) -> str:
-    """Rule language statements with open numbers and windows of these templates, for each signal
-    and each pair.
+    """Statements of the rule language with these templates, for each signal and each pair of
+    signals; their numbers and windows are open.
 
     Append them to the declarations of the signals: ``fedkg.compile(text="timeline step 1 h\nsignal
     x ...\n" + enumerate_inferences(["x"]))``. A difference (`intra_task`) needs signals with

@@ -131,7 +131,7 @@ def mine(
     check_method(method)
     if not 0 <= trigger <= 1 or not 0 < margin < 1:
         raise KnowledgeError(
-            "the trigger is a share of the data, the margin one of a span",
+            "`trigger` must be a share of the data, and `margin` a share of a span",
             expected="trigger in 0 .. 1, margin above 0 and below 1",
             received=f"trigger {trigger}, margin {margin}",
         )

@@ -79,7 +79,7 @@ class ConvNet:
     def __post_init__(self) -> None:
         if min(*self.image, *self.hidden, self.outputs) < 1:
             raise JobError(
-                "a layer of the model has no width",
+                "a layer of the model has a width below 1",
                 expected="widths of at least 1",
                 received=str(self),
             )

@@ -96,7 +96,7 @@ class Recurrent:
             < 1
         ):
             raise JobError(
-                "a layer of the model has no width",
+                "a layer of the model has a width below 1",
                 expected="widths and lengths of at least 1",
                 received=str(self),
             )

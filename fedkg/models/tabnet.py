@@ -79,7 +79,7 @@ class TabNet:
     def __post_init__(self) -> None:
         if min(self.inputs, self.outputs, self.steps, self.width, self.convolutions) < 1:
             raise JobError(
-                "a layer of the model has no width",
+                "a layer of the model has a width below 1",
                 expected="widths and numbers of at least 1",
                 received=str(self.inputs),
             )

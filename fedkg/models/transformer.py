@@ -87,7 +87,7 @@ class Transformer:
         )
         if min(numbers) < 1:
             raise JobError(
-                "a layer of the model has no width",
+                "a layer of the model has a width below 1",
                 expected="widths and lengths of at least 1",
                 received=str(self),
             )

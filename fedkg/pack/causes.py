@@ -54,8 +54,7 @@ def prior(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.b
             do not take part are left out.
 
     Raises:
-        UsageError: when no cause speaks of any two of these clients, so that the names are probably
-            wrong.
+        UsageError: if no cause refers to two of these clients, so the names are probably wrong.
 
     Example:
         >>> cause = CauseRecord(name="line", drives=(Drive(driver="a", driven="b"),))

@@ -161,7 +161,7 @@ def read_pack(body: bytes, *, name: str = "pack") -> Pack:
         tensors = load_tensors(raw)
     except DAMAGE as error:
         raise PackError(
-            f"{name} is not a whole constraint pack", received=str(error), help=_advice(name)
+            f"{name} is not a complete constraint pack", received=str(error), help=_advice(name)
         ) from error
     _refuse_newer(document, name)
     try:

@@ -67,7 +67,7 @@ def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") 
             "unknown accountant", expected=", ".join(ACCOUNTANTS), received=repr(accountant)
         )
     if not 0 < delta < 1:
-        raise JobError("delta is a probability", expected="0 < delta < 1", received=str(delta))
+        raise JobError("delta must be a probability", expected="0 < delta < 1", received=str(delta))
     known = [entry for entry in entries if isinstance(entry, Spent)]
     noised = tuple(entry for entry in entries if isinstance(entry, Gaussian) and entry.releases)
     left = delta - math.fsum(entry.releases * entry.delta for entry in known)
@@ -88,15 +88,14 @@ def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") 
 def noise_for(
     epsilon: float, delta: float, cost: Callable[[float], Sequence[Entry]], accountant: str = "rdp"
 ) -> float:
-    """The least noise (to one in ten thousand, rounded up) at which what is planned costs at most
-    epsilon.
+    """The least noise with which planned releases cost at most epsilon, rounded up to 0.01 %.
 
     Args:
-        cost: the entries of a ledger that is trained with so much noise.
+        cost: a function from the noise to the entries of the ledger.
 
     Raises:
-        JobError: when no noise below a million is enough: other entries cost as much, or the
-            accountant can show no less.
+        JobError: no noise below a million is enough, because other entries already cost epsilon,
+            or the accountant cannot prove a lower cost.
     """
     if not epsilon > 0:
         raise JobError(

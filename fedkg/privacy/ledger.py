@@ -14,15 +14,16 @@ from fedkg.errors import JobError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian:
-    """Sums to each of which a unit adds a vector of at most unit length, with Gaussian noise; a
-    unit is in a sum by chance.
+    """Releases of sums with Gaussian noise. A unit adds a vector of at most unit length to each sum
+    that it is sampled for.
 
     Attributes:
-        what: was released, in words.
-        noise: standard deviation of the noise in each coordinate, in lengths that one unit can add.
-        rate: chance that the unit is in a sum, independently of all others (Poisson sampling); 1
-            for all sums.
-        releases: how many sums.
+        what: description of the released data.
+        noise: standard deviation of the noise in each coordinate, in units of the largest length
+            that one unit can add.
+        rate: probability that the unit is in a sum, independently of all others (Poisson
+            sampling); 1: it is in all sums.
+        releases: number of sums.
     """
 
     what: str
@@ -41,12 +42,12 @@ class Gaussian:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """A release whose own guarantee is known: parameters mined by `fedkg.mining.private`,
-    statistics found elsewhere.
+    """Releases with a known guarantee, such as parameters mined with `fedkg.mining.private`, or
+    other private statistics.
 
     Attributes:
-        what: was released, in words. epsilon, delta: of the guarantee of each release. releases:
-            how many.
+        what: description of the released data. epsilon, delta: the guarantee of each release.
+            releases: their number.
     """
 
     what: str
@@ -73,8 +74,7 @@ Entry = Gaussian | Spent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """All that was released of one unit; immutable, so that one that was saved is the one that is
-    loaded.
+    """All releases about one unit. A ledger is immutable.
 
     >>> ledger = Ledger(unit="a row of graz").plus(Spent(what="mined parameters", epsilon=0.5))
     >>> ledger = ledger.plus(Gaussian(what="training", noise=20.0, rate=1.0, releases=1))
@@ -116,7 +116,7 @@ class Ledger:
             return cls(unit=str(document["unit"]), entries=entries)
         except (KeyError, TypeError, ValueError) as error:
             raise JobError(
-                "the saved ledger of privacy is not whole",
+                "the saved privacy ledger is incomplete",
                 received=f"{type(error).__name__}: {error}",
             ) from error
 

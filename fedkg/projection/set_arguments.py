@@ -80,7 +80,7 @@ def check_points(point: Any, where: str) -> None:
             else "torch.tensor([0.5, 2.0])"
         )
     raise SetError(
-        f"`{where}` takes points as a tensor of floating-point numbers",
+        f"`{where}` needs the points as a tensor of floating-point numbers",
         expected="float32 [..., n], or float64",
         received=describe_value(point),
         help=right,

@@ -96,7 +96,7 @@ def _grid(text: str, separator: str, name: str, skipped: int, quote: str = '"') 
         line = int(lines[int(spans.argmax())]) + 1 + skipped
         raise TableError(
             f"{name}: a cell that begins in line {line} never ends",
-            help="a quote is left open there",
+            help="close the quote that opens there",
         )
     return Grid(rows=rows, lines=lines[:-1] + 1 + skipped)
 
@@ -314,7 +314,7 @@ def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str
             f"{name}: line {lines[wide[0]]} has more cells than the header",
             expected=f"{width} cells",
             received=f"more in {_count(len(wide), 'row')} of {len(body)}",
-            help="numbers with a decimal comma need another separator than the comma, or quotes",
+            help="for numbers with a decimal comma, use another separator or quotes",
         )
     notes = []
     if short:

@@ -80,10 +80,8 @@ def decimal_marks(texts: Sequence[str]) -> frozenset[DecimalMark]:
     return frozenset(mark for mark, pattern in EVIDENCE.items() if pattern.search(joined))
 
 
-def _spoken_for(texts: Sequence[str], usual: DecimalMark) -> DecimalMark:
-    """The mark for which most cells speak: of a few lines in another hand it is these that are
-    wrong.
-    """
+def _evident_mark(texts: Sequence[str], usual: DecimalMark) -> DecimalMark:
+    """The decimal mark that most cells show; the few other cells are the wrong ones."""
     marks = decimal_marks(texts)
     if len(marks) < 2:
         return next(iter(marks), usual)
@@ -127,7 +125,7 @@ def parse_numbers(texts: Sequence[str], usual: DecimalMark) -> Numbers:
         quick = _plain(texts)
         if quick is not None:
             return Numbers(values=quick, wrong=(), mark=".")
-    mark = _spoken_for(texts, usual)
+    mark = _evident_mark(texts, usual)
     quick = _swapped(texts, mark)
     if quick is not None:
         return Numbers(values=quick, wrong=(), mark=mark)

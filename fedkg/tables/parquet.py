@@ -39,15 +39,15 @@ def read_parquet(body: bytes, name: str) -> Table:
             arrow = file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TableError(
-            f"{name} is not a whole Parquet file",
+            f"{name} is not a complete Parquet file",
             received=str(error),
-            help="write or fetch it again: it was cut off, or is something else",
+            help="write or download it again: it is incomplete, or a different file",
         ) from error
     headers = [one_line(header) for header in arrow.column_names]
     twice = tuple(header for header, count in Counter(headers).items() if count > 1)
     if twice:
         raise TableError(
-            f"{name}: headers occur more than once",
+            f"{name}: some headers occur more than once",
             received=", ".join(f"`{header}`" for header in twice),
             help="give every column a unique header",
         )

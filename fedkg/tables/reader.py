@@ -49,7 +49,7 @@ def read_table(
         raise TableError(
             f"cannot read table {name}",
             received=error.strerror or str(error),
-            help="a CSV, TSV, Parquet or xlsx file; relative paths start in the current folder",
+            help="give a CSV, TSV, Parquet or xlsx file; paths are relative to the current folder",
         ) from error
     return replace(read_bytes(body, name, sheet=sheet, dialect=dialect), dates=dates)
 
@@ -65,7 +65,7 @@ def read_bytes(
             raise TableError(
                 f"{name} is not a whole gzip file",
                 received=str(error),
-                help="write or fetch it again: it was cut off, or is something else",
+                help="write or download it again: it is incomplete, or a different file",
             ) from error
     if body.startswith(b"PAR1"):
         return read_parquet(body, name)
@@ -95,6 +95,6 @@ def _in_zip(body: bytes, name: str, sheet: str | None, dialect: Dialect | None) 
         raise TableError(
             f"{name} is not a whole zip file",
             received=str(error),
-            help="write or fetch it again: it was cut off, or is something else",
+            help="write or download it again: it is incomplete, or a different file",
         ) from error
     raise TableError(f"{name} is a zip with {len(files)} files", expected="one table")

@@ -95,7 +95,7 @@ def read_workbook(
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", UserWarning
-            )  # openpyxl speaks of styles and extensions that it leaves out
+            )  # openpyxl warns of styles and extensions that it leaves out
             titles, title, grid = _first_filled(
                 openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True),
                 name,

@@ -21,7 +21,7 @@ def check_bank(bank: Any) -> None:
     """Raise SetError unless the argument is the bank of a formula."""
     if not isinstance(bank, Bank):
         raise SetError(
-            "a teacher needs the bank of one formula",
+            "the first argument of a teacher must be the bank of one formula",
             expected="a bank",
             received=type(bank).__name__,
             help="Teacher(pack.banks[0], ...); for a mined inference: "
@@ -31,11 +31,11 @@ def check_bank(bank: Any) -> None:
 
 def check_traces(traces: Any, steps: int, channels: int) -> None:
     """Raise SetError unless traces are floating-point numbers [B, T, V]."""
-    expected = f"[B, {steps}, {channels}]"
+    expected = f"[B, {steps}, {channels}]: traces, time steps, signals"
     if not isinstance(traces, Tensor):
         help_ = "torch.tensor(traces, dtype=torch.float32)"
         raise SetError(
-            "traces are a tensor", expected=expected, received=type(traces).__name__, help=help_
+            "traces must be a tensor", expected=expected, received=type(traces).__name__, help=help_
         )
     if traces.ndim != 3 or traces.shape[1:] != (steps, channels):
         raise SetError(

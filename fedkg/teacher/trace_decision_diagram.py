@@ -77,10 +77,10 @@ def _step(
     edges: list[tuple[int, tuple[int, ...], int]] = []
     remembered: dict[frozenset[int], dict[int, int]] = {}
     for source, state in enumerate(states):
-        spoken = expressions.literals(state, step)
+        literals = expressions.literals(state, step)
         by_truth: dict[frozenset[int], list[int]] = {}
         for number, true in enumerate(letters):
-            by_truth.setdefault(true & spoken, []).append(number)
+            by_truth.setdefault(true & literals, []).append(number)
         to: dict[int, list[int]] = {}
         for truth, same in by_truth.items():
             parts = (

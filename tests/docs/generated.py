@@ -5,8 +5,10 @@ A test compares the pages in the repository with the generated ones.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
@@ -36,6 +38,7 @@ def job_page() -> str:
             "fedkg looks for a path given with `--set` in the current folder first, then in that of"
             " the job.\n"
         ),
+        JOB_TERMS,
     ]
     seen: set[type[BaseModel]] = set()
     waiting: list[tuple[str, type[BaseModel]]] = [("", Job)]
@@ -44,17 +47,21 @@ def job_page() -> str:
         if model in seen:
             continue
         seen.add(model)
+        if not model.model_fields:
+            continue
         parts += [
             f"## `{name}`\n" if name else "## Top level\n",
             f"{(model.__doc__ or '').strip().splitlines()[0]}\n",
         ]
-        parts += ["| field | default | meaning |", "|---|---|---|"]
+        parts += ["| field | values | default | meaning |", "|---|---|---|---|"]
         for field, info in model.model_fields.items():
-            waiting += [(f"{name}.{field}".strip("."), inner) for inner in _models(info.annotation)]
-            described = info.description or f"see `{f'{name}.{field}'.strip('.')}` below"
-            parts.append(
-                f"| `{field}` | {_default(info.default, info.default_factory)} | {described} |"
-            )
+            path = f"{name}.{field}".strip(".")
+            inner_path = f"{path}.NAME" if get_origin(info.annotation) is dict else path
+            waiting += [(inner_path, inner) for inner in _models(info.annotation)]
+            default = _default(info.default, info.default_factory)
+            described = info.description or f"See [`{inner_path}`](#{_anchor(inner_path)})."
+            values = EXPANDED.get(path) or _values(info.annotation, info.metadata)
+            parts.append(f"| `{field}` | {values} | {default} | {described} |")
         parts.append("")
     return "\n".join(parts)
 
@@ -97,11 +104,84 @@ def sites_tables() -> str:
     return "\n".join(parts)
 
 
+EXPANDED = {
+    "algorithm": "text or section",
+    "algorithms.NAME.aggregate": "name of a field below, or section",
+    "algorithms.NAME.grouping": "name of a field below, or section",
+    "algorithms.NAME.local": "name of a field below, or section",
+    "algorithms.NAME.server": "name of a field below, or section",
+    "augment": "`granger`, `filter`, `none` or section",
+    "model.graph": "`true` or section",
+    "rules": "list: text",
+    "seeds": "whole number from 1 to 10,000 or list: whole number from 0",
+    "sites": "list: text, whole number, or NAME: section",
+    "theory": "`true` or section",
+}
+"""Fields with a short form that the schema expands before it validates."""
+
+JOB_TERMS = """\
+The descriptions use these terms:
+
+- A **site** (in some fields and papers: client) is a participant of the federation.
+- A **setting** is one combination of values in `compare`. A **trial** is one training: one setting
+  with one seed. A **run** contains all trials of a job.
+- A **bound rule** is a rule with its variables replaced, for example by one machine of the graph.
+- The **probe** is the set of rows on which the server evaluates the rules for each site's model.
+- `NAME` stands for a name that you choose. *Empty* means that the field is not in the file.
+- A field with the value `section` contains the fields of the section with its path. If a section
+  has a default for every field, `{}` selects all defaults.
+"""
+
+
 def _models(annotation: Any) -> list[type[BaseModel]]:
     """The sections inside a field's type. `Any`: a type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models(part)]
+
+
+def _anchor(heading: str) -> str:
+    """The anchor of a heading that is a field path."""
+    return heading.replace(".", "").lower()
+
+
+def _values(annotation: Any, metadata: Iterable[Any] = ()) -> str:
+    """The values that a field accepts. `Any`: a type, and pydantic's records of its bounds."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        inner = [one for part in parts[1:] for one in getattr(part, "metadata", [part])]
+        return _values(parts[0], [*inner, *metadata])
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in parts)
+    if origin in (Union, UnionType):
+        found = [_values(part, metadata) for part in parts if part is not type(None)]
+        return "any value" if {str, float} <= {*parts} else " or ".join(found)
+    if origin is tuple:
+        return f"list: {_values(parts[0])}"
+    if origin is dict:
+        return f"NAME: {_values(parts[1])}"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "section" if annotation.model_fields else "no settings"
+    if annotation is bool:
+        return "`true`, `false`"
+    if annotation in (int, float):
+        return _bounded("whole number" if annotation is int else "number", metadata)
+    return "text"
+
+
+def _bounded(noun: str, metadata: Iterable[Any]) -> str:
+    """A number with its bounds. `Any`: pydantic's records of them."""
+    ends = {
+        name: getattr(one, name)
+        for one in metadata
+        for name in ("ge", "gt", "le", "lt")
+        if getattr(one, name, None) is not None
+    }
+    words = {"ge": "from", "gt": "above", "le": "to" if "ge" in ends else "and at most"}
+    words["lt"] = "and below"
+    return " ".join(
+        [noun, *(f"{word} {ends[name]:,}" for name, word in words.items() if name in ends)]
+    )
 
 
 def _default(value: Any, factory: Any) -> str:
@@ -110,6 +190,8 @@ def _default(value: Any, factory: Any) -> str:
         return "" if factory is not None else "needed"
     if value is None or value in ((), ""):
         return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
         return f"`[{', '.join(map(str, value))}]`"
     return f"`{value}`"

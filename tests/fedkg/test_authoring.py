@@ -71,7 +71,7 @@ def test_the_name_of_a_file_is_no_rule_text(
 
 def test_rules_are_no_pack_and_are_compiled(tmp_path: Path) -> None:
     (tmp_path / "rules.fkg").write_text(GOOD)
-    with pytest.raises(PackError, match="is not a whole constraint pack") as caught:
+    with pytest.raises(PackError, match="is not a complete constraint pack") as caught:
         fedkg.load(tmp_path / "rules.fkg")
     assert f'fedkg.compile("{tmp_path / "rules.fkg"}")' in caught.value.help
 

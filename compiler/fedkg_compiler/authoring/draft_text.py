@@ -38,8 +38,8 @@ class Names:
 
 
 def reference(header: str, name: str) -> tuple[str, list[str]]:
-    """How a rule speaks of a column, and the statements it needs before: none, unless the header
-    has a backtick in it.
+    """The text by which a rule refers to a column, and the statements that it needs before: none,
+    unless the header contains a backtick.
     """
     if "`" in header:
         return name, [f"signal {name} column {quoted(header)}"]

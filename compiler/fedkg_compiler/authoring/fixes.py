@@ -1,4 +1,4 @@
-"""Mends what can be mended for certain, and never leaves a file with more errors than it had."""
+"""Apply certain fixes to rule files. No file has more errors afterwards than before."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ _AHEAD = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mended:
-    """What came of mending some rule files; nothing has been written yet.
+class FixedFiles:
+    """The result of fixing some rule files; nothing has been written yet.
 
     Attributes:
-        texts: the new text of each file that changed, by its path as given. before: the bytes that
-            each of them had. fixed: the problems
-        that were mended, in the order in which that was done. diagnostics: what is left to say of
-        all files.
+        texts: the new text of each changed file, by its path as given. before: the bytes of each
+            changed file. fixed: the fixed problems, in the order of the fixes. diagnostics: the
+            remaining diagnostics of all files.
     """
 
     texts: dict[Path, str]
@@ -37,11 +36,10 @@ class Mended:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def mend(paths: Sequence[Path], graphs: Sequence[Path] = ()) -> Mended:
-    """Put the certain fixes into rule files, look again at what they show, and go on until nothing
-    more is fixable.
+def apply_fixes(paths: Sequence[Path], graphs: Sequence[Path] = ()) -> FixedFiles:
+    """Apply the certain fixes to the texts of rule files until none is left.
 
-    Fixes after which a file would have more errors than before are left out. Files in encodings
+    A fix is left out if its file would have more errors than before. Files in encodings
     other than UTF-8 and UTF-16 stay unchanged.
     """
     before = {
@@ -51,20 +49,20 @@ def mend(paths: Sequence[Path], graphs: Sequence[Path] = ()) -> Mended:
     }
     decoded = {path: decode(body, str(path)) for path, body in before.items()}
     texts = {path: text for path, (text, problems) in decoded.items() if not problems}
-    mending = _Mending(paths, graphs, dict(texts))
+    fixing = _Fixing(paths, graphs, dict(texts))
     for _ in range(MAX_ROUNDS):
-        if not mending.round():
+        if not fixing.round():
             break
-    changed = {path: text for path, text in mending.texts.items() if text != texts[path]}
-    return Mended(
+    changed = {path: text for path, text in fixing.texts.items() if text != texts[path]}
+    return FixedFiles(
         texts=changed,
         before={path: before[path] for path in changed},
-        fixed=tuple(mending.fixed),
-        diagnostics=mending.diagnostics,
+        fixed=tuple(fixing.fixed),
+        diagnostics=fixing.diagnostics,
     )
 
 
-class _Mending:
+class _Fixing:
     """The current texts, their diagnostics, and the applied fixes."""
 
     def __init__(

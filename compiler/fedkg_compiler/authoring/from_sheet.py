@@ -208,8 +208,8 @@ def _remarks(
         lines.append(f"#   missing: {len(absent) - LISTED} more")
     if absent:
         lines.append(
-            f"# Mend their names in {remark(limits_name)}, or take those rows out: `fedkg eval`"
-            " refuses a table without them."
+            f"# Correct their names in {remark(limits_name)}, or remove these rows: `fedkg eval`"
+            " rejects a table without them."
         )
     lines += gaps
     twice = list(dict.fromkeys(tag for tag in tags if tags.count(tag) > 1))

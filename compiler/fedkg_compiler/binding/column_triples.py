@@ -8,14 +8,14 @@ from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.ontology.graph import Graph, Resource
 from fedkg_compiler.ontology.standard_vocabularies import FKG, QUDT, RDF, SOSA
 
-Spoken = tuple[Resource, Resource, Resource]
+TermTriple = tuple[Resource, Resource, Resource]
 _QUANTITY = tuple(QUDT + name for name in ("numericValue", "value", "unit", "hasUnit"))
 _OF_COLUMNS = (FKG + "column", FKG + "keyColumn", FKG + "keyValue", *_QUANTITY, SOSA + "observes")
 
 
 def facts_of_column(
     sources: Sources, property_iri: str, entity: Resource | None
-) -> Iterator[Spoken]:
+) -> Iterator[TermTriple]:
     """Return the triples that assign columns and rows to an observed property of an entity.
 
     These are the triples about the property and about its sensors.
@@ -40,14 +40,16 @@ def facts_of_column(
             yield from facts_of_sensor(graph, graph.node(fact.sensor), entity)
 
 
-def facts_of_sensor(graph: Graph, sensor: Resource, entity: Resource | None) -> Iterator[Spoken]:
+def facts_of_sensor(
+    graph: Graph, sensor: Resource, entity: Resource | None
+) -> Iterator[TermTriple]:
     """Return the triples about the column of a sensor (or another node) and its owner."""
     yield from facts_about(graph, sensor, _OF_COLUMNS)
     if entity is not None:
         yield from facts_about(graph, sensor, (SOSA + "isHostedBy",), entity)
 
 
-def facts_of_key(graph: Graph, entity: Resource) -> Iterator[Spoken]:
+def facts_of_key(graph: Graph, entity: Resource) -> Iterator[TermTriple]:
     """What says which rows of the table are about an entity."""
     yield from facts_about(graph, entity, (FKG + "keyColumn", FKG + "keyValue"))
     for row in graph.nodes(
@@ -57,16 +59,16 @@ def facts_of_key(graph: Graph, entity: Resource) -> Iterator[Spoken]:
         yield entity, graph.node(RDF + "type"), row["k"]
 
 
-def facts_of_values(graph: Graph, spoken: Iterable[Spoken]) -> Iterator[Spoken]:
+def facts_of_values(graph: Graph, triples: Iterable[TermTriple]) -> Iterator[TermTriple]:
     """Return the numbers and units of the quantities among the objects of triples."""
-    for _, _, value in spoken:
+    for _, _, value in triples:
         if not str(value).startswith('"'):
             yield from facts_about(graph, value, _QUANTITY)
 
 
 def facts_about(
     graph: Graph, subject: Resource, properties: Sequence[str], value: Resource | None = None
-) -> Iterator[Spoken]:
+) -> Iterator[TermTriple]:
     """The triples of a subject by some properties, with one value if it is given."""
     wanted = " ".join(f"<{iri}>" for iri in properties)
     given = {"s": subject} if value is None else {"s": subject, "o": value}

@@ -194,9 +194,9 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
         problems.warning(
             "FKG242",
             signal.place,
-            f"`{signal.name}` is declared in {signal.unit.text}, and the header of its column says"
-            f" {told.text}: its cells are taken to be in {signal.unit.text}",
-            f"if the header is right: in {told.text}",
+            f"`{signal.name}` is declared in {signal.unit.text}, but the header of its column says"
+            f" {told.text}; fedkg reads its cells in {signal.unit.text}",
+            f"if the header is right, declare the signal `in {told.text}`",
         )
 
 

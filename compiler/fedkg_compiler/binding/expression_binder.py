@@ -172,8 +172,8 @@ def _reference(node: Reference, scope: Scope) -> Value | None:
 
 
 def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> Value | None:
-    """What a reading gives, in the unit in which the rule speaks of it; None where members of a set
-    measure different things.
+    """The value of a reading in the unit that the rule uses; None if the members of a set measure
+    different quantities.
     """
     if scope.view.past:
         reading = history(reading, scope.book)
@@ -185,8 +185,8 @@ def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> 
             span,
             scope,
         )
-    stored, spoken = (
-        (reading.places[0].stored, reading.places[0].spoken) if reading.places else (None, None)
+    stored, rule_unit = (
+        (reading.places[0].stored, reading.places[0].rule_unit) if reading.places else (None, None)
     )
     if stored is None:
         told = [
@@ -209,8 +209,8 @@ def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> 
         told=told_at,
         bare=() if stored else (columns,),
     )
-    spoken_value = in_unit(value, spoken, scope)
-    return replace(spoken_value, plain=True) if isinstance(spoken_value, Moving) else spoken_value
+    converted = in_unit(value, rule_unit, scope)
+    return replace(converted, plain=True) if isinstance(converted, Moving) else converted
 
 
 def variable(name: str, span: Span, scope: Scope) -> Value | None:

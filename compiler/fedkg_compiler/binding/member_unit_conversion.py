@@ -22,7 +22,8 @@ def in_several_units(reading: Reading) -> bool:
     """
     first = reading.places[0] if reading.places else None
     return first is not None and any(
-        (place.stored, place.spoken) != (first.stored, first.spoken) for place in reading.places
+        (place.stored, place.rule_unit) != (first.stored, first.rule_unit)
+        for place in reading.places
     )
 
 
@@ -33,7 +34,7 @@ def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving
     """
     places = reading.places
     target = next(
-        (unit for place in places if (unit := place.spoken or place.stored) is not None), None
+        (unit for place in places if (unit := place.rule_unit or place.stored) is not None), None
     )
     if target is None:
         return Moving(term=slot, unit=None, span=span, plain=True, bare=(reading.columns,))

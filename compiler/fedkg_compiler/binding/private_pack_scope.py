@@ -119,7 +119,7 @@ def check_client(sources: Sources) -> None:
 
 
 def owned(environment: Environment, sources: Sources) -> Environment:
-    """The solutions that a private pack speaks of; all of them where the pack is public.
+    """The solutions that belong in a private pack; all solutions if the pack is public.
 
     The graph of a private pack has no entity of other clients (`ontology.ownership`). A solution
     stays when one of its entities is the

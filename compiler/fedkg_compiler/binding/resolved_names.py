@@ -24,9 +24,9 @@ class Place:
     """What is read for one row.
 
     Attributes:
-        column: id in the book; -1 where there is none (that has been said).
-        stored: the unit of the values in the table. spoken: the unit in which the rule speaks of
-            them; None where nothing tells.
+        column: id in the book; -1 if there is none (a diagnostic has been reported).
+        stored: the unit of the values in the table. rule_unit: the unit that the
+            rule uses for them; None if no unit is known.
         key: what selects the table rows, or None for all.
         shared: the column is that of a property, not of one entity: the rule's other entities
             select the table rows.
@@ -35,7 +35,7 @@ class Place:
     column: int
     role: Role = "input"
     stored: Unit | None = None
-    spoken: Unit | None = None
+    rule_unit: Unit | None = None
     key: Key | None = None
     shared: bool = False
 

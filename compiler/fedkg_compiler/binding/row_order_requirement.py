@@ -1,4 +1,4 @@
-"""That a rule speaks of time: then the rows of the table have an order."""
+"""Rules about time require an order of the table's rows."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def _groups(
                 (
                     missing[i],
                     units,
-                    tuple((place.role, place.stored, place.spoken) for place in places),
+                    tuple((place.role, place.stored, place.rule_unit) for place in places),
                 ),
                 [],
             ).append(i)

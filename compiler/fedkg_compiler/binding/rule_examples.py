@@ -341,9 +341,9 @@ def _in_unit(
     unit = unit_of(series.unit, sources.problems)
     if series.unit is not None and unit is None:
         return None
-    spoken = unit or (signal.unit if signal is not None else None)
+    written = unit or (signal.unit if signal is not None else None)
     stored = parse_unit(column.unit) if column.unit else None
-    if spoken is None or not isinstance(stored, Unit):
+    if written is None or not isinstance(stored, Unit):
         if unit is not None and unit.dimension and (signal is None or signal.unit is not None):
             message = f"`{series.head.name.text}` has no unit, and here it is in `{unit.text}`"
             sources.problems.error(
@@ -351,9 +351,9 @@ def _in_unit(
             )
             return None
         return numbers
-    if not same_dimension(spoken, stored):
+    if not same_dimension(written, stored):
         at = series.unit.span if series.unit is not None else series.span
-        message = f"`{series.head.name.text}` is in `{stored.text}`, and here in `{spoken.text}`"
+        message = f"`{series.head.name.text}` is in `{stored.text}`, and here in `{written.text}`"
         sources.problems.error(
             "FKG213",
             at,
@@ -361,7 +361,7 @@ def _in_unit(
             f"write the values in {stored.text}, or in a unit of the same kind",
         )
         return None
-    return conversion(spoken, stored).apply(numbers)
+    return conversion(written, stored).apply(numbers)
 
 
 def _tell_missing(statement: Example, columns: Sequence[Column], problems: Problems) -> None:

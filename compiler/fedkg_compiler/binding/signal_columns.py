@@ -32,7 +32,7 @@ class Sources:
     """What names are looked up in; the graph is None where nothing asks for one.
 
     Attributes:
-        texts: of the rule files, to see which prefix a problem of the graph speaks of.
+        texts: of the rule files, to find the prefix that a problem of the graph refers to.
         members: results of the patterns after `over`. clients: the owner of each entity by IRI;
             filled by `binding.clients`.
         firsts: each bound rule with the row that its examples are run on.
@@ -113,7 +113,7 @@ def header_place(header: str, sources: Sources, span: Span) -> Place:
     column = sources.book.column(BookColumn(name=header, source=header, declared=False))
     sources.book.tell_by_header(column, span)
     unit = sources.book.compared_unit(column)
-    return Place(column=column, stored=unit, spoken=unit)
+    return Place(column=column, stored=unit, rule_unit=unit)
 
 
 def declared_place(header: str, sources: Sources, span: Span) -> Place | None:
@@ -339,4 +339,4 @@ def _enter_column(
     if stored is None:
         sources.book.tell_by_header(column, span)
         stored = sources.book.compared_unit(column)
-    return Place(column=column, role=signal.role, stored=stored, spoken=signal.unit or stored)
+    return Place(column=column, role=signal.role, stored=stored, rule_unit=signal.unit or stored)

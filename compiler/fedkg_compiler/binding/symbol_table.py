@@ -34,7 +34,7 @@ class DeclaredSignal:
     Attributes:
         family: the variable of ``temperature(?zone)``, "" for a plain one.
         property: the IRI after `is`, where it has one and the graph knows it.
-        unit: the unit in which rules speak of it; None when none is declared.
+        unit: the unit that rules use for it; None if none is declared.
         span: in `unit`.
         boolean: it is true or false; as a number 1 or 0.
     """
@@ -69,8 +69,7 @@ class Timing:
         end: what a window that reaches beyond its trace meets.
         declared: whether there is a timeline at all. step_broken: its step is wrong, which has been
             said.
-        ordered: a rule speaks of time, so that the rows have an order even where no timeline is
-            declared.
+        ordered: a rule is about time, so the rows have an order even if no timeline is declared.
     """
 
     step: float | None = None

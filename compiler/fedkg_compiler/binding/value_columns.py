@@ -146,14 +146,16 @@ def _column(fact: ColumnFact, shown: str, sources: Sources, span: Span) -> Place
     if unit is None:
         sources.book.tell_by_header(column, span)
     stored = sources.book.compared_unit(column)
-    return Place(column=column, stored=stored, spoken=stored)
+    return Place(column=column, stored=stored, rule_unit=stored)
 
 
 def _text_place(cell: Cell, unit: str, sources: Sources, span: Span) -> Place:
     """The column that a text names; `unit` is the sheet's, or ""."""
     place = _tag_place(cell.text, sources, span)
     return (
-        _spoken_in(place, unit, cell.text, sources, span) if unit and place.column >= 0 else place
+        _with_sheet_unit(place, unit, cell.text, sources, span)
+        if unit and place.column >= 0
+        else place
     )
 
 
@@ -166,8 +168,8 @@ def _tag_place(tag: str, sources: Sources, span: Span) -> Place:
     )
 
 
-def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) -> Place:
-    """The place, spoken of in the unit that the sheet gives."""
+def _with_sheet_unit(place: Place, text: str, tag: str, sources: Sources, span: Span) -> Place:
+    """The place, with the unit of the sheet as the unit of the rule."""
     unit = parse_unit(text)
     if isinstance(unit, UnitProblem):
         sources.problems.error(
@@ -178,7 +180,7 @@ def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) 
         return NOWHERE
     if place.stored is None:
         sources.book.tell_by_sheet(place.column, unit, span)
-        return replace(place, stored=unit, spoken=unit)
+        return replace(place, stored=unit, rule_unit=unit)
     if not same_dimension(place.stored, unit):
         why, hint = "", "correct the unit in the sheet or in the declaration of the signal"
         if sources.book.headed(place.column):
@@ -205,4 +207,4 @@ def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) 
             "FKG216", span, message, f"declare it: `signal {quoted(tag)} in {place.stored.text}`"
         )
         return NOWHERE
-    return replace(place, spoken=unit)
+    return replace(place, rule_unit=unit)

@@ -1,4 +1,4 @@
-"""What mends problems for certain: made from suggestions, and put into texts."""
+"""Make certain fixes from suggestions, and apply them to texts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _Place = tuple[int, int, str]
 
 
 def suggested(span: Span, advice: str) -> Fix | None:
-    """The fix behind a help text, where that is a `Suggestion` and the span is the suspected word,
-    with or without its marks.
+    """The fix in a help text; None unless the text is a `Suggestion` and the span is the suspected
+    word, with or without its marks.
     """
     if not isinstance(advice, Suggestion) or type(span) is not Span or span.line != span.end_line:
         return None

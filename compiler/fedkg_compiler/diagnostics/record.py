@@ -23,7 +23,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Related:
-    """A second place that a diagnostic speaks of, with what is to be seen there."""
+    """A second place that a diagnostic refers to, with a message about it."""
 
     span: Span
     message: str
@@ -31,10 +31,10 @@ class Related:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A stretch of a file, what must stand there (`was`), and what is to stand there instead.
+    """A span of a file, its expected text (`was`), and the text that replaces it.
 
-    An empty stretch (it ends where it begins) is a place to put text in. Where something else
-    stands, the edit is not made.
+    An empty span (it ends where it begins) is a place for an insertion. If the file has another
+    text there, the edit is not made.
     """
 
     span: Span
@@ -44,9 +44,9 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """What mends a problem for certain: edits of one file that do not overlap.
+    """A certain fix of a problem: edits of one file that do not overlap.
 
-    Nothing that is only likely is a fix.
+    A correction that is only likely is not a fix.
     """
 
     edits: tuple[Edit, ...]
@@ -54,12 +54,11 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One problem, said once.
+    """One problem, reported once.
 
     Attributes:
-        code: stable, a key of `CODES`. message: one sentence. help: what to do, one sentence, or
-            "". fix: the same for programs,
-        where it is certain.
+        code: stable, a key of `CODES`. message: one sentence. help: how to correct it, one
+            sentence, or "". fix: the same as edits, if it is certain.
     """
 
     code: str

@@ -157,7 +157,7 @@ def cut(
     kept = [
         quad
         for quad in triples
-        if not _speaks_of(state.foreign, (quad.subject, quad.predicate, quad.object))
+        if not _mentions_any(state.foreign, (quad.subject, quad.predicate, quad.object))
         and (quad.subject, quad.object) not in strangers
     ]
     everyone = (
@@ -278,7 +278,7 @@ def _withhold(triples: Sequence[ox.Quad], closed: ox.Store, state: _Owners) -> N
     only their values.
     """
     schema = _schema(triples, closed)
-    _withhold_speakers(triples, schema, state)
+    _withhold_subjects(triples, schema, state)
     values = _value_nodes(triples) - schema - state.own
     while True:
         before = len(state.foreign)
@@ -309,17 +309,17 @@ def _schema(triples: Iterable[ox.Quad], closed: ox.Store) -> set[Node]:
     return {node for node in found if isinstance(node, ox.NamedNode)}
 
 
-def _withhold_speakers(triples: Iterable[ox.Quad], schema: set[Node], state: _Owners) -> None:
+def _withhold_subjects(triples: Iterable[ox.Quad], schema: set[Node], state: _Owners) -> None:
     """Add the nodes that name foreign nodes and none of the client's, except the parents of foreign
     nodes.
     """
     foreign, own = set[Node](), set[Node]()
     for quad in triples:
-        speaker, spoken = quad.subject, quad.object
-        if spoken in state.own:
-            own.add(speaker)
-        elif _speaks_of(state.foreign, (spoken,)) and speaker not in state.parents.get(spoken, ()):
-            foreign.add(speaker)
+        subject, value = quad.subject, quad.object
+        if value in state.own:
+            own.add(subject)
+        elif _mentions_any(state.foreign, (value,)) and subject not in state.parents.get(value, ()):
+            foreign.add(subject)
     state.foreign |= foreign - own - state.own - schema
 
 
@@ -362,12 +362,12 @@ def _led_to(starts: Sequence[Node], leading: Links, values: set[Node]) -> set[No
     return found
 
 
-def _speaks_of(foreign: set[Node], nodes: Iterable[Node]) -> bool:
+def _mentions_any(foreign: set[Node], nodes: Iterable[Node]) -> bool:
     return any(
         node in foreign
         or (
             isinstance(node, ox.Triple)
-            and _speaks_of(foreign, (node.subject, node.predicate, node.object))
+            and _mentions_any(foreign, (node.subject, node.predicate, node.object))
         )
         for node in nodes
     )

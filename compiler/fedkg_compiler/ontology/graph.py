@@ -326,7 +326,7 @@ class Graph:
         return known_terms(self._defined, self.vocabulary)
 
     def has(self, iri: str) -> bool:
-        """Tell whether any triple speaks of the IRI."""
+        """Whether any triple contains the IRI."""
         return self.vocabulary.mentioned(iri)
 
     def rdflib(self) -> rdflib.Graph:

@@ -344,7 +344,7 @@ def _syntax_problem(
         return report(
             "FKG103",
             point(file, line, column, width=width),
-            f"the prefix {word}: is not declared in this file",
+            f"the prefix `{word}:` is not declared in this file",
             help=f"add `@prefix {word}: <...> .`",
         )
     if "end of file" in reason.lower() or reason.lower() == "unexpected end":

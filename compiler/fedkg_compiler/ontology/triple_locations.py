@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.ontology.reasoning.justifications import Reasons
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
-Spoken = tuple[Node, Node, Node]
+TermTriple = tuple[Node, Node, Node]
 _FORMATS = {
     "turtle": ox.RdfFormat.TURTLE,
     "n-triples": ox.RdfFormat.N_TRIPLES,
@@ -63,7 +63,7 @@ class Told:
         }
         return found | STANDARD_PREFIXES
 
-    def locate(self, triples: Collection[Spoken]) -> dict[Spoken, Span]:
+    def locate(self, triples: Collection[TermTriple]) -> dict[TermTriple, Span]:
         """Return the source span of each triple, as `locate_triples` does."""
         return locate_triples(self.documents, triples)
 
@@ -83,10 +83,10 @@ class _Lines:
 
 
 def locate_triples(
-    documents: Sequence[Document], triples: Collection[Spoken]
-) -> dict[Spoken, Span]:
+    documents: Sequence[Document], triples: Collection[TermTriple]
+) -> dict[TermTriple, Span]:
     """Return the source span of each triple; triples that no document asserts are omitted."""
-    found: dict[Spoken, Span] = {}
+    found: dict[TermTriple, Span] = {}
     for document in documents:
         missing = {triple for triple in triples if triple not in found}
         if not missing:
@@ -141,7 +141,7 @@ def _line_span(document: Document, line: int) -> Span:
     return point(document.name, line, indent + 1, width=max(len(text.strip()), 1))
 
 
-def _by_name(document: Document, triple: Spoken) -> Span:
+def _by_name(document: Document, triple: TermTriple) -> Span:
     for node in (triple[0], triple[2], triple[1]):
         if isinstance(node, ox.NamedNode):
             span = find(document, node.value, *split_iri(node.value))

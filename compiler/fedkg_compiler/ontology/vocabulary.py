@@ -85,7 +85,7 @@ class Vocabulary:
         if self.mentioned(iri):
             return ()
         split = _namespace_of(iri, self.prefixes.values())
-        others = self.speaks_of(split) if split else frozenset()
+        others = self.local_names(split) if split else frozenset()
         if not others:
             return ()
         meant = closest_name(iri[len(split) :], others)
@@ -104,7 +104,7 @@ class Vocabulary:
         """Tell whether any triple has this IRI."""
         return _mentions(self.store, iri)
 
-    def speaks_of(self, namespace: str) -> frozenset[str]:
+    def local_names(self, namespace: str) -> frozenset[str]:
         """Return the local names of a namespace's IRIs in the graph that messages may show.
 
         Scans every triple, so for messages only.

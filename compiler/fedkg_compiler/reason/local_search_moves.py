@@ -28,14 +28,14 @@ class Job:
 
     Attributes:
         start: values of the place's variables, as in `RowLayout.columns`. row: the row that selects
-            the
-        variables to move, as a position on the board.
-        mend: it is violated there, and should be kept; else it should be violated, or apply.
+            the variables to move, as a position on the board.
+        repair: the row is violated there and should be satisfied; otherwise it should be violated
+            or apply.
     """
 
     start: Float
     row: int
-    mend: bool = False
+    repair: bool = False
 
 
 def propose(
@@ -56,15 +56,18 @@ def propose(
     mover = np.concatenate(
         [np.array([job.row for job in mine])[turn] for mine, turn in zip(jobs, turns, strict=True)]
     )
-    mend = np.concatenate(
-        [np.array([job.mend for job in mine])[turn] for mine, turn in zip(jobs, turns, strict=True)]
+    repair = np.concatenate(
+        [
+            np.array([job.repair for job in mine])[turn]
+            for mine, turn in zip(jobs, turns, strict=True)
+        ]
     )
     bank = board.table.bank[board.row[mover]]
     for number in board.banks:
         here = np.flatnonzero(bank == number)
         formula = board.still[number]
         if here.size and formula is not None:
-            _Moves(board, number, points, at[here], mover[here], random).make(formula, mend[here])
+            _Moves(board, number, points, at[here], mover[here], random).make(formula, repair[here])
     board.settle(points)
     return points
 
@@ -90,17 +93,18 @@ class _Moves:
         self.shifts = np.ascontiguousarray(self.reads.shifts[self.rows].T)
         self.params = np.ascontiguousarray(self.reads.params[self.rows].T)
 
-    def make(self, formula: Formula, mend: Bool) -> None:
+    def make(self, formula: Formula, repair: Bool) -> None:
         """Scatter some of the variables.
 
-        Then take each comparison to the side that breaks the row, or makes it apply, or to either.
+        Then move each comparison to the side that violates the row, to the side on which the row
+        applies, or to either side.
 
-        `mend`: take one or a few of them to the side that keeps the row.
+        `repair`: move one or a few of them to the side that satisfies the row.
         """
         size = self.at.size
         chance = self.random.random((3, size))
         for table in self.tables:
-            self._scatter(table, (chance[0] < 0.4) & (~mend | (table != ROWS)))
+            self._scatter(table, (chance[0] < 0.4) & (~repair | (table != ROWS)))
         atoms = list(_atoms(formula))
         one = self.random.integers(0, max(1, len(atoms)), size)
         for number, (atom, breaks, applies) in enumerate(atoms):
@@ -109,9 +113,9 @@ class _Moves:
                 breaks,
                 np.where(chance[1] < 0.75, applies, self.random.random(size) < 0.5),
             )
-            aim = np.where(mend, not breaks, aim)
+            aim = np.where(repair, not breaks, aim)
             moved = self.random.random(size) < np.where(chance[2] < 0.7, 0.95, 0.4)
-            moved = np.where(mend, (one == number) | (chance[2] < 0.2), moved)
+            moved = np.where(repair, (one == number) | (chance[2] < 0.2), moved)
             match atom:
                 case Compare():
                     self._jump(atom, aim, moved & (self.random.random(size) < 0.4))

@@ -47,7 +47,7 @@ from fedkg.pack.formula_writer_protocol import Writer, duration_text
 from fedkg.pack.walk import ROWS, everywhere
 
 SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
-SPOKEN = {
+COMPARISON_WORDS = {
     "le": ("is at most", "is at least"),
     "lt": ("is below", "is above"),
     "eq": ("equals", "equals"),
@@ -60,7 +60,7 @@ COUNTED = {
     "ne": ("any number but", "any number but"),
 }
 LOOSE, PRODUCT, TIGHT = range(3)
-UNSPOKEN = ("probability", "1")
+HIDDEN_UNITS = ("probability", "1")
 """Units that say nothing behind a number."""
 FEW = 3
 """At most this number of members is named."""
@@ -70,7 +70,7 @@ def clause(pack: Pack, bank: Bank, row: int, part: Formula | None = None) -> str
     """What a bound row, or a part of its formula, asks for, with signs: ``if speed > 2000 rpm then
     failure >= 0.5``.
     """
-    return _at(pack, bank, row, spoken=False).formula(
+    return _at(pack, bank, row, as_sentence=False).formula(
         bank.skeleton if part is None else part, outer=True
     )
 
@@ -79,7 +79,7 @@ def sentence(pack: Pack, bank: Bank, row: int, part: Formula | None = None) -> s
     """The same as a sentence without its end: ``whenever speed is above 2000 rpm, failure is at
     least 0.5``.
     """
-    return _at(pack, bank, row, spoken=True).formula(
+    return _at(pack, bank, row, as_sentence=True).formula(
         bank.skeleton if part is None else part, outer=True
     )
 
@@ -89,27 +89,27 @@ def plain_number(value: float) -> str:
     return f"{value:.12g}"
 
 
-def _at(pack: Pack, bank: Bank, row: int, *, spoken: bool) -> _Speaker:
-    return _Speaker(
+def _at(pack: Pack, bank: Bank, row: int, *, as_sentence: bool) -> _RowText:
+    return _RowText(
         pack=pack,
         bank=bank,
         table=ROWS,
         row=row,
         unit=pack.manifest.units[int(bank.unit[row])],
-        spoken=spoken,
+        as_sentence=as_sentence,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Speaker:
-    """Speaks of one row of a bank or of a member table."""
+class _RowText:
+    """Formats one row of a bank or of a member table."""
 
     pack: Pack
     bank: Bank
     table: int
     row: int
     unit: str
-    spoken: bool
+    as_sentence: bool
 
     @property
     def readers(self) -> Bank | MemberTable:
@@ -132,7 +132,7 @@ class _Speaker:
             )
         return name
 
-    def members(self, table: int) -> list[_Speaker]:
+    def members(self, table: int) -> list[_RowText]:
         offsets = self.bank.members[table].offsets
         return [
             replace(self, table=table, row=member)
@@ -190,7 +190,9 @@ class _Speaker:
                     self.formula(formula.consequent, outer=True),
                 )
                 text = (
-                    f"whenever {first}, then {then}" if self.spoken else f"if {first} then {then}"
+                    f"whenever {first}, then {then}"
+                    if self.as_sentence
+                    else f"if {first} then {then}"
                 )
                 return text if outer else f"({text})"
             case AtLeast():
@@ -231,12 +233,14 @@ class _Speaker:
         if _counts(left) and isinstance(right, Param) and atom.tolerance is None:
             return self._count(left, COUNTED[atom.op][way], plain_number(self.number(right.index)))
         unit = self._unit(left, right)
-        sign = (SPOKEN if self.spoken else SIGNS)[atom.op][way]
+        sign = (COMPARISON_WORDS if self.as_sentence else SIGNS)[atom.op][way]
         text = f"{self.term(left, unit)} {sign} {self.term(right, unit)}"
         if atom.tolerance is None:
             return text
         tolerance = self.term(atom.tolerance, self.unit or unit)
-        return f"{text}, give or take {tolerance}" if self.spoken else f"{text} +/- {tolerance}"
+        return (
+            f"{text}, give or take {tolerance}" if self.as_sentence else f"{text} +/- {tolerance}"
+        )
 
     def _conditions(self, term: Reduce) -> list[str]:
         """What is counted, member by member."""
@@ -263,7 +267,7 @@ class _Speaker:
             if isinstance(side, Slot)
         ]
         unit = bare[0] if bare else self.unit
-        return "" if unit in UNSPOKEN else unit
+        return "" if unit in HIDDEN_UNITS else unit
 
     def _class_in(self, atom: ClassIn) -> str:
         columns = self.pack.manifest.contract.columns
@@ -449,42 +453,42 @@ class _Speaker:
 
 @dataclass(frozen=True, slots=True)
 class _AsWriter:
-    """Lets a node that has no words here write itself, in the names that the speaker uses."""
+    """Formats a node without words of its own here, with the names of `row_text`."""
 
-    speaker: _Speaker
+    row_text: _RowText
 
     def slot(self, index: int, letter: str = "x") -> str:
-        return self.speaker.slot(index)
+        return self.row_text.slot(index)
 
     def param(self, index: int) -> str:
-        return plain_number(self.speaker.number(index))
+        return plain_number(self.row_text.number(index))
 
     def category(self, slot: int, param: int) -> str:
-        words = self.speaker.formula(CategoryIs(slot=slot, param=param))
-        return words.removeprefix(f"{self.speaker.slot(slot)} is ")
+        words = self.row_text.formula(CategoryIs(slot=slot, param=param))
+        return words.removeprefix(f"{self.row_text.slot(slot)} is ")
 
     def window(self, low: int, high: int) -> str:
-        ends = (int(self.speaker.number(end)) for end in (low, high))
-        return self.speaker._steps(*ends, back=False)
+        ends = (int(self.row_text.number(end)) for end in (low, high))
+        return self.row_text._steps(*ends, back=False)
 
     def duration(self, steps: int) -> str:
-        step = self.speaker.pack.manifest.contract.step
-        return _duration(int(self.speaker.number(steps)), step)
+        step = self.row_text.pack.manifest.contract.step
+        return _duration(int(self.row_text.number(steps)), step)
 
     def over(self, table: int) -> str:
-        return f"over {len(self.speaker.members(table))} members"
+        return f"over {len(self.row_text.members(table))} members"
 
     def inside(self, table: int) -> Writer:
-        return _AsWriter(replace(self.speaker, table=table, row=0))
+        return _AsWriter(replace(self.row_text, table=table, row=0))
 
     def term(self, term: Term, around: int = formula_writer_protocol.OPEN) -> str:
         loose = LOOSE if around < formula_writer_protocol.PRODUCT else PRODUCT
-        return self.speaker.term(
+        return self.row_text.term(
             term, "", TIGHT if around > formula_writer_protocol.PRODUCT else loose
         )
 
     def formula(self, formula: Formula, *, outer: bool = False) -> str:
-        return self.speaker.formula(formula, outer=outer)
+        return self.row_text.formula(formula, outer=outer)
 
 
 def _within(text: str, level: int, around: int) -> str:

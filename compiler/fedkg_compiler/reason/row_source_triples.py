@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fedkg.limits import read_file
 from fedkg_compiler.binding.column_triples import (
-    Spoken,
+    TermTriple,
     facts_of_column,
     facts_of_key,
     facts_of_values,
@@ -68,7 +68,7 @@ class _Found:
 
     rule: str
     entity: str
-    spoken: Sequence[Spoken]
+    triples: Sequence[TermTriple]
     statements: Sequence[tuple[str, Span]] = ()
 
 
@@ -120,9 +120,9 @@ def _of_rules(sources: Sources, rules: Collection[str], is_meant: Meant) -> Iter
             if values is None:
                 continue
             variable, node = values
-            spoken = dict.fromkeys(facts_of_pattern(graph, query, {variable: node}))
-            spoken |= dict.fromkeys(_of_columns(rule, sources, node))
-            yield _Found(rule=name, entity=getattr(node, "value", str(node)), spoken=[*spoken])
+            triples = dict.fromkeys(facts_of_pattern(graph, query, {variable: node}))
+            triples |= dict.fromkeys(_of_columns(rule, sources, node))
+            yield _Found(rule=name, entity=getattr(node, "value", str(node)), triples=[*triples])
             break
 
 
@@ -164,7 +164,7 @@ def _meant(
     return None
 
 
-def _of_columns(rule: FileRule, sources: Sources, entity: Resource) -> Iterator[Spoken]:
+def _of_columns(rule: FileRule, sources: Sources, entity: Resource) -> Iterator[TermTriple]:
     """The statements that map the rule's signals to columns for the entity, and that select the
     table rows about it.
     """
@@ -205,7 +205,7 @@ def _of_shapes(
                     yield _Found(
                         rule=rule,
                         entity=str(root),
-                        spoken=facts_of_part(binder, part, root),
+                        triples=facts_of_part(binder, part, root),
                         statements=said,
                     )
 
@@ -232,11 +232,11 @@ def _of_queries(sources: Sources, rules: Collection[str], is_meant: Meant) -> It
                 return True
             return False
 
-        spoken = facts_of_query(
+        triples = facts_of_query(
             query, read_tree([query], observations), observations, {}, frozenset(), noted
         )
         if names:
-            yield _Found(rule=query.name, entity=next(iter(names)), spoken=spoken)
+            yield _Found(rule=query.name, entity=next(iter(names)), triples=triples)
 
 
 def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
@@ -244,7 +244,7 @@ def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
     told = graph.told
     assert told is not None
     reasons, prefixes = told.reasons(), {**told.prefixes(), **graph.vocabulary.prefixes}
-    steps = [(triple, reasons.why(*triple)) for triple in _with_values(graph, found.spoken)]
+    steps = [(triple, reasons.why(*triple)) for triple in _with_values(graph, found.triples)]
     leaves = [leaf for _, step in steps if step is not None for leaf in step.asserted()]
     places = told.locate(leaves)
     unlined = {
@@ -272,9 +272,9 @@ def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
     return (*said, *(fact(step or Step(triple=triple)) for triple, step in steps))
 
 
-def _with_values(graph: Graph, spoken: Iterable[Spoken]) -> list[Spoken]:
+def _with_values(graph: Graph, triples: Iterable[TermTriple]) -> list[TermTriple]:
     """The triples, and the statements about the quantities among their objects, without
     duplicates.
     """
-    found = dict.fromkeys(spoken)
+    found = dict.fromkeys(triples)
     return [*(found | dict.fromkeys(facts_of_values(graph, [*found])))]

@@ -7,7 +7,7 @@ steps, however long the windows are (the time points of "bounded" model checking
 Cimatti, Clarke and Zhu, "Symbolic model checking without BDDs", 1999). That no such trace was found
 says nothing.
 
-Every step has the keys of the place, so that all its rows speak of all steps.
+Every step has the keys of the place, so all its rows apply to all steps.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Verdicts as diagnostics: one plain sentence each, the places of all rules that it speaks of, and
-what to do.
-"""
+"""Verdicts as diagnostics: one sentence each, the places of all its rules, and a remedy."""
 
 from __future__ import annotations
 
@@ -35,11 +33,11 @@ def diagnostics_of(
         places: the location of each rule, by name; for others the file and line of their record are
             used.
     """
-    spoken = _Speech(pack, places)
-    return [spoken.diagnostic(verdict) for verdict in verdicts]
+    formatter = _VerdictText(pack, places)
+    return [formatter.diagnostic(verdict) for verdict in verdicts]
 
 
-class _Speech:
+class _VerdictText:
     def __init__(self, pack: Pack, places: Mapping[str, Span]) -> None:
         self.pack, self.places = pack, places
         self.records = {record.name: record for record in pack.manifest.rules}

@@ -23,7 +23,7 @@ from fedkg_compiler.reason.local_search_moves import Job, propose
 from fedkg_compiler.reason.negation_normal_form import implications, without_time
 from fedkg_compiler.reason.trial_point_layout import RowLayout
 
-ROUNDS, STEPS, TRIES, MENDED, FEW, MANY, CELLS, LARGEST = 4, 12, 12, 2, 4, 50, 400_000, 10_000_000
+ROUNDS, STEPS, TRIES, REPAIRED, FEW, MANY, CELLS, LARGEST = 4, 12, 12, 2, 4, 50, 400_000, 10_000_000
 """Rounds of candidates for a place where a value keeps all rows, and before one is found;
 candidates for each row in a round; rows that are repaired after another was violated; the number of
 violated rows up to which others are tried too; the number of queries from which the middle of the
@@ -232,7 +232,7 @@ class Trials:
         point: Float,
         kept: Bool,
     ) -> None:
-        """Note a point from which the search goes on, and the rows that it must mend."""
+        """Store a point from which the search continues, and the rows that it must repair."""
         place = int(board.place[at])
         where = board.of[place]
         missed = [row for row in board.row[where][~kept[where]].tolist() if row != key]
@@ -249,7 +249,7 @@ def _wanted(rows: Sequence[int], shown: Shown, asked: Sequence[int]) -> list[_Wa
         found += [(shown.best, at[row], False) for row in asked]
     for key, (values, others) in shown.near.items():
         if key not in shown.alone and key not in shown.applies:
-            found += [(values, at[other], True) for other in others[:MENDED]]
+            found += [(values, at[other], True) for other in others[:REPAIRED]]
     return found
 
 
@@ -257,8 +257,8 @@ def _jobs(board: RowLayout, place: int, wanted: Sequence[_Wanted]) -> list[Job]:
     """The same on a board; from the middle of the box where no value has been tried."""
     middle, first = board.middle[board.columns(place)], board.of[place].start
     return [
-        Job(start=middle if start is None else start, row=first + row, mend=mend)
-        for start, row, mend in wanted
+        Job(start=middle if start is None else start, row=first + row, repair=repair)
+        for start, row, repair in wanted
     ]
 
 

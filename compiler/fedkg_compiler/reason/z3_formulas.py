@@ -2,7 +2,7 @@
 
 A row becomes the condition under which it is *certainly* satisfied (or, denied, certainly
 violated): comparisons are asked together with what makes their terms known (a divisor that is not
-zero, a slot that has a value where a rule speaks of that). Numbers are taken as the decimals that
+zero, a slot that has a value if a rule asks for it). Numbers are taken as the decimals that
 they print as. Where an exact form does not exist (a transcendental function, a window of many
 steps) the formula is weakened, never strengthened: what has no solution here has none at all.
 

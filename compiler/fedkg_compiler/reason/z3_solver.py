@@ -262,9 +262,7 @@ class Solver:
             self.too_large = True
 
     def _at_other_steps(self, now: Mapping[int, Formula]) -> None:
-        """Rows that speak of one step hold at every step that others speak of, where that has their
-        keys.
-        """
+        """Apply rows about one step at every step of other rows that has their keys."""
         plain = [row for row in self.rows if not is_temporal(now[row])]
         steps: list[Step] = sorted({step for _, step in self.translator.copies} - {NOW})[:STEPS]
         try:

@@ -88,8 +88,8 @@ def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> l
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Nothing is logged or warned of inside: rdflib logs a traceback for each ill-formed literal,
-    which a shape may well be about.
+    """Silence logs and warnings: rdflib logs a traceback for each ill-formed literal, and a shape
+    may contain such literals on purpose.
     """
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -102,7 +102,7 @@ def quiet() -> Iterator[None]:
 
 
 def holds_shapes(path: Path) -> bool:
-    """Whether a file speaks of SHACL; one that cannot be read does not."""
+    """Whether a file mentions SHACL; False for a file that cannot be read."""
     try:
         return MARK in read_bytes(path, name="graph")
     except (OSError, ValueError):
@@ -121,7 +121,7 @@ def _named(load: Load, folder: Path, problems: Problems) -> Sequence[Path]:
                 "FKG317",
                 load.path.span,
                 f'no file matches "{text}"',
-                "check the folder and the pattern",
+                f"the pattern is relative to the folder of the rule file, {folder.resolve()}",
             )
         return found
     if not (folder / text).is_file():
@@ -129,7 +129,7 @@ def _named(load: Load, folder: Path, problems: Problems) -> Sequence[Path]:
             "FKG317",
             load.path.span,
             f'file "{text}" does not exist',
-            f"fedkg looks for it in the folder {folder}",
+            f"the path is relative to the folder of the rule file, {folder.resolve()}",
         )
         return ()
     return (folder / text,)

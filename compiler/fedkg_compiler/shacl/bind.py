@@ -24,6 +24,7 @@ from fedkg_compiler.shacl.focus_node_columns import Observer, Row
 from fedkg_compiler.shacl.lower import Piece, Writer, bound_rows
 from fedkg_compiler.shacl.model import PAIRS, Constraint, Shape, ShapesFile, path_text
 from fedkg_compiler.shacl.nested_component_status import place_inner
+from fedkg_compiler.shacl.parameters import SPACE
 from fedkg_compiler.shacl.partial_evaluation import Partial
 from fedkg_compiler.shacl.presence_guards import conjuncts, required
 from fedkg_compiler.shacl.pyshacl_validation import Finding, NotDecided, component_iri, decide
@@ -84,12 +85,17 @@ class ShapesBinder:
 
     def bind(self) -> None:
         """Place every component; rows, placements and the source go to the outcome."""
-        for node, sentence in self.shapes.problems:
+        for node, parameter, reason in self.shapes.problems:
+            line = self.shapes.lines.get(node, 1)
             self._error(
                 "FKG311",
-                self._span(self.shapes.lines.get(node, 1)),
-                f"this shape cannot be read: {sentence}",
-                "correct it; the SHACL standard defines what it may be",
+                self._span(*self.shapes.locate(line, parameter, SPACE))
+                if parameter
+                else self._span(line),
+                f"this shape cannot be read: {reason}",
+                f"correct the value of sh:{parameter}; `fedkg explain FKG311` shows an example"
+                if parameter
+                else "add the path: `sh:path PROPERTY`",
             )
         self._refuse_rules()
         self.outcome.placements += self.words.tell_unknown(self.file)
@@ -462,11 +468,15 @@ class ShapesBinder:
                 self.shapes, left_out, skipped, narrowed, self.graph, self.partial.queries.known
             )
         except NotDecided as error:
-            line = 1 if error.shape is None else error.shape.line
-            if not self.shapes.problems:  # else it stumbles over what has been said
-                message = f"the shapes of {self.file} cannot be decided: {error}"
+            if not self.shapes.problems:  # these have been reported and cause this error too
+                line = 1 if error.shape is None else error.shape.line
                 self._error(
-                    "FKG316", self._span(line), message, "correct the shape that the message names"
+                    "FKG316",
+                    self._span(line),
+                    f"the shapes of {self.file} cannot be evaluated: {error}",
+                    "correct this shape; the message comes from pySHACL"
+                    if error.shape is not None
+                    else "correct the part that the message from pySHACL names",
                 )
             for part in static:
                 self._add_placement(part, "refused", reason=str(error))

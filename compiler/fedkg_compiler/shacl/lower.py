@@ -213,10 +213,10 @@ class Writer:
     def _converted(self, number: Number, value: Observed) -> float:
         """A number in the unit of the table.
 
-        A bare one is in the unit in which rules speak of the value.
+        A number without a unit has the unit that rules use for the value.
         """
         place, stored = value.place, value.place.stored
-        unit = place.spoken or stored
+        unit = place.rule_unit or stored
         if number.unit:
             told = parse_unit(number.unit)
             if isinstance(told, UnitProblem):

@@ -149,14 +149,14 @@ class ShapesFile:
     Attributes:
         name: the file as it was named. shapes: by node, in the order of the file. graph: the
             triples.
-        problems: shapes that are not well formed: node and sentence.
+        problems: shapes that are not well formed: node, SHACL property with the mistake, message.
     """
 
     name: str
     sha256: str
     shapes: Mapping[Node, Shape]
     graph: Graph
-    problems: tuple[tuple[Node, str], ...] = ()
+    problems: tuple[tuple[Node, str, str], ...] = ()
     lines: Mapping[Node, int] = field(default_factory=dict)
     text: str = ""
 

@@ -97,19 +97,19 @@ KNOWN = (
 
 
 def what_is_wrong(name: str, value: Node) -> str:
-    """Why `value` cannot be that of ``sh:name``; "" when it can, as far as its form tells."""
+    """Why `value` cannot be the value of ``sh:name``; "" if its form is valid."""
     shown = f"its sh:{name} is `{value}`"
     if name in _COUNTS and not _is_count(value):
-        return f"{shown}, and a whole number is needed"
+        return f"{shown}; it must be a whole number without quotes"
     if name in _NAMES and not isinstance(value, URIRef):
         return (
-            f"{shown}, and the name of a "
-            f"{'property' if name not in ('class', 'datatype', 'nodeKind') else name} is needed"
+            f"{shown}; it must be the name of a "
+            f"{'property' if name not in ('class', 'datatype', 'nodeKind') else name}"
         )
     if name in _LIMITS and not isinstance(value, Literal):
-        return f"{shown}, and a number or a date is needed"
+        return f"{shown}; it must be a number or a date"
     if name in _SHAPES and isinstance(value, Literal):
-        return f"{shown}, and a shape is needed"
+        return f"{shown}; it must be a shape"
     if name == "pattern":
         wrong = "which is not a regular expression"
         if isinstance(value, Literal):
@@ -134,4 +134,8 @@ def items(graph: Graph, head: Node) -> tuple[Node, ...] | None:
 
 
 def _is_count(value: Node) -> bool:
-    return isinstance(value, Literal) and re.fullmatch(r"\+?\d{1,18}", str(value)) is not None
+    return (
+        isinstance(value, Literal)
+        and isinstance(value.value, int)
+        and re.fullmatch(r"\+?\d{1,18}", str(value)) is not None
+    )

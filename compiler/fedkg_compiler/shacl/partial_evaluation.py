@@ -96,7 +96,7 @@ class Partial:
         return False
 
     def shape_touches(self, node: Node) -> bool:
-        """Whether any part of a shape speaks of the table."""
+        """Whether any part of a shape reads the table."""
         shape = self.shapes.shapes.get(node)
         if shape is None or shape.deactivated or node in self._looking:
             return False

@@ -17,7 +17,7 @@ from rdflib import RDF, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.pack import Known, Not, Or, RuleRecord
-from fedkg_compiler.binding.column_triples import Spoken
+from fedkg_compiler.binding.column_triples import TermTriple
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
@@ -127,8 +127,8 @@ class Queries:
         self.known = sources.graph.vocabulary.prefixes
 
     def reads_table(self, shape: Shape, constraint: Constraint) -> bool:
-        """Whether the query names an observed property, or speaks of the shapes graph, which
-        pySHACL does not show to queries.
+        """Whether the query reads an observed property or the shapes graph, which pySHACL does
+        not show to queries.
         """
         found = asked(self.shapes, shape, constraint)
         if found is None:
@@ -225,7 +225,7 @@ class Queries:
 
     def facts(
         self, shape: Shape, constraint: Constraint, focus: URIRef, where: Span
-    ) -> list[Spoken]:
+    ) -> list[TermTriple]:
         """The triples behind the rows of a constraint's query for a focus node.
 
         Raises as `bind`.
@@ -235,7 +235,7 @@ class Queries:
             text, where, self.sources, bound=bound, node=self._node(focus), prefixes=prefixes
         )
 
-    def target_facts(self, select: str, node: URIRef, where: Span) -> list[Spoken]:
+    def target_facts(self, select: str, node: URIRef, where: Span) -> list[TermTriple]:
         """The triples that make a node a focus node of a target with a query.
 
         Raises SparqlProblem.

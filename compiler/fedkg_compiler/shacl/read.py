@@ -116,7 +116,7 @@ class _Reader:
 
     def __init__(self, graph: Graph, text: str, prefixes: dict[str, str]) -> None:
         self.graph, self.text, self.prefixes = graph, text, prefixes
-        self.problems: list[tuple[Node, str]] = []
+        self.problems: list[tuple[Node, str, str]] = []
         self.custom = self._custom()
         self.lines = _line_index(text, prefixes)
         self.around: dict[Node, Node] = {}
@@ -227,7 +227,7 @@ class _Reader:
         return any(kind in kinds for kind in others) or (None, SH.parameter, node) in self.graph
 
     def _parents(self, nodes: Iterable[Node]) -> dict[Node, Node]:
-        """For each blank node the subject that speaks of it, through lists.
+        """The enclosing subject of each blank node, through lists.
 
         Raises:
             RecursionError: blank shapes are nested deeper than the limit `depth`.
@@ -271,13 +271,13 @@ class _Reader:
         graph = self.graph
         at = graph.value(node, SH.path)
         if at is None and (None, SH.property, node) in graph and (node, None, None) in graph:
-            self.problems.append((node, "it follows sh:property and has no sh:path"))
+            self.problems.append((node, "", "a shape in sh:property has no sh:path"))
             return None
         path = None
         if at is not None:
             path = self._path(at, 0)
             if path is None:
-                self.problems.append((node, "its sh:path is none that SHACL knows"))
+                self.problems.append((node, "path", "its sh:path is not a SHACL path"))
                 return None
         return Shape(
             node=node,
@@ -400,7 +400,7 @@ class _Reader:
         found = items(self.graph, head)
         if found is None:
             self.problems.append(
-                (shape, f"its sh:{name} is not a list, or it is a list without an end")
+                (shape, name, f"its sh:{name} is not a list, or it is a list without an end")
             )
         return found or ()
 
@@ -420,7 +420,7 @@ class _Reader:
             )
         )
         if wrong:
-            self.problems.append((shape, wrong))
+            self.problems.append((shape, constraint.name, wrong))
         return not wrong
 
     def _qualified(self, node: Node) -> Iterable[Constraint]:

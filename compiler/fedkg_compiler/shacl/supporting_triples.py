@@ -12,7 +12,7 @@ from rdflib import RDF, BNode, URIRef
 from rdflib.term import Node
 
 from fedkg_compiler.binding.column_triples import (
-    Spoken,
+    TermTriple,
     facts_of_column,
     facts_of_key,
     facts_of_sensor,
@@ -80,7 +80,7 @@ def statements(binder: ShapesBinder, part: Part, focus: URIRef) -> list[tuple[st
     return [*found, (f"{shape_name(part.root)}: {path}sh:{part.constraint.name} {said}", here)]
 
 
-def facts_of_part(binder: ShapesBinder, part: Part, focus: URIRef) -> list[Spoken]:
+def facts_of_part(binder: ShapesBinder, part: Part, focus: URIRef) -> list[TermTriple]:
     """Return the triples behind the rows that a component has for a focus node, once each."""
     return [*dict.fromkeys(_Facts(binder).facts_of(part, focus))]
 
@@ -97,7 +97,7 @@ class _Facts:
             binder.shapes.shapes,
         )
 
-    def facts_of(self, part: Part, focus: URIRef) -> Iterator[Spoken]:
+    def facts_of(self, part: Part, focus: URIRef) -> Iterator[TermTriple]:
         """The facts that make the node a focus node of the component's shape, and the facts that
         the component reads.
         """
@@ -137,11 +137,11 @@ class _Facts:
             return target.kind == "sparql" or target.value == focus
         return any(True for _ in self._target(target, focus))
 
-    def _targets(self, shape: Shape, focus: URIRef) -> Iterator[Spoken]:
+    def _targets(self, shape: Shape, focus: URIRef) -> Iterator[TermTriple]:
         for target in shape.targets:
             yield from self._target(target, focus)
 
-    def _target(self, target: Target, focus: URIRef) -> Iterator[Spoken]:
+    def _target(self, target: Target, focus: URIRef) -> Iterator[TermTriple]:
         match target.kind:
             case "class":
                 yield from self._pattern_facts(focus, f"?this <{RDF.type}> <{target.value}>")
@@ -158,7 +158,7 @@ class _Facts:
 
     def _component(
         self, shape: Shape, constraint: Constraint, focus: Node, depth: int
-    ) -> Iterator[Spoken]:
+    ) -> Iterator[TermTriple]:
         if constraint.is_query:
             if isinstance(focus, URIRef):
                 with suppress(Refused, SparqlProblem):  # likewise
@@ -179,12 +179,12 @@ class _Facts:
                     assert inner is not None
                     yield from self._component(inner, one, end, depth + 1)
 
-    def _path(self, path: Path, node: Node) -> tuple[list[Spoken], list[Node]]:
+    def _path(self, path: Path, node: Node) -> tuple[list[TermTriple], list[Node]]:
         """The triples on a path from a node, and the graph nodes at its ends.
 
         Columns are not nodes.
         """
-        found: list[Spoken] = []
+        found: list[TermTriple] = []
         ends: list[Node] = []
         for steps, read in self._ways(path):
             text = (
@@ -227,7 +227,7 @@ class _Facts:
             case _:
                 return [((path,), None)]
 
-    def _reads(self, read: URIRef, node: Resource) -> Iterator[Spoken]:
+    def _reads(self, read: URIRef, node: Resource) -> Iterator[TermTriple]:
         """The triples that name the column of a node's property, or of the value of a sensor or a
         node with a column.
         """
@@ -241,11 +241,11 @@ class _Facts:
         elif iri := getattr(node, "value", ""):
             yield from self._column(read, URIRef(iri))
 
-    def _column(self, read: URIRef, node: Node) -> Iterator[Spoken]:
+    def _column(self, read: URIRef, node: Node) -> Iterator[TermTriple]:
         if self.observer.is_observed(read):
             yield from facts_of_column(self.sources, str(read), self._node(node))
 
-    def _pattern_facts(self, node: URIRef, pattern: str) -> Iterator[Spoken]:
+    def _pattern_facts(self, node: URIRef, pattern: str) -> Iterator[TermTriple]:
         yield from facts_of_pattern(
             self.graph, f"SELECT * WHERE {{ {pattern} }}", {"this": self._node(node)}
         )

@@ -6,13 +6,13 @@ And shapes that nothing leads to.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyoxigraph as ox
 from rdflib import OWL, RDF, RDFS, BNode, Literal, URIRef
 from rdflib.term import Node
 
-from fedkg._internal.name_matching import Suggestion, certain_match, did_you_mean, nearest_name
+from fedkg._internal.name_matching import Suggestion, certain_match, nearest_name
 from fedkg.pack import Placement
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
@@ -54,10 +54,14 @@ _CLOSED = {
 _TYPE = ox.NamedNode(str(RDF.type))
 
 
+def _suggest(name: str, known: Iterable[str]) -> str:
+    """A help text with the most similar name in SHACL's namespace; "" if there is none."""
+    near = nearest_name(name, known)
+    return f"did you mean `sh:{near}`?" if near else ""
+
+
 class Words:
-    """Looks up the words of one file of shapes in what the graph, the ontologies and the contract
-    speak of.
-    """
+    """Check the names in one shapes file against the graph, the ontologies and the contract."""
 
     def __init__(
         self, shapes: ShapesFile, sources: Sources, data: Data, observer: Observer, queries: Queries
@@ -67,18 +71,18 @@ class Words:
         self.problems, self.vocabulary = sources.problems, sources.graph.vocabulary
         rows = sources.names.rows_class
         self.rows = set() if rows is None else data.superclasses(URIRef(rows))
-        self._spoken: dict[URIRef, bool] = {}
+        self._used: dict[URIRef, bool] = {}
         self._members: list[str] | None = None
         self._named: dict[str, frozenset[str]] = {}
 
     def tell(self) -> frozenset[Node]:
-        """Warn of properties that nothing speaks of and of shapes that nothing leads to.
+        """Warn of properties that no source uses and of shapes that are never checked.
 
-        The shapes with such a property in their path.
+        Returns the shapes with such a property in their path.
         """
         lost: dict[URIRef, list[tuple[Shape, str]]] = {}
         for shape, iri, word, optional in self._properties():
-            if not self.spoken_of(iri) and not (
+            if not self.is_used(iri) and not (
                 optional
                 and closest_name(local_name(str(iri)), self._property_names(_space(iri))) is None
             ):
@@ -89,7 +93,7 @@ class Words:
         }
         for space, properties in strange.items():
             if len(properties) > 1 and not any(
-                self.spoken_of(URIRef(space + name)) for name in self._names(space)
+                self.is_used(URIRef(space + name)) for name in self._names(space)
             ):
                 self._tell_space(space, {iri: lost[iri] for iri in properties})
                 continue
@@ -121,8 +125,8 @@ class Words:
         )
 
     def tell_unknown(self, file: str) -> list[Placement]:
-        """Warn of properties in SHACL's namespace that SHACL does not have: what they were meant to
-        ask for is not checked.
+        """Warn of properties in SHACL's namespace that SHACL does not define; fedkg does not check
+        them.
         """
         placements = []
         for shape in self.shapes.shapes.values():
@@ -142,14 +146,14 @@ class Words:
                 )
                 message = f"{part} is not checked: SHACL has no `sh:{name}`"
                 self.problems.warning(
-                    "FKG312", self._at(shape, name), message, did_you_mean(name, sorted(KNOWN))
+                    "FKG312", self._at(shape, name), message, _suggest(name, sorted(KNOWN))
                 )
         return placements
 
     def tell_lost(self, file: str) -> dict[tuple[Shape, Constraint], Placement]:
-        """Warn of shapes that others name and the file does not have.
+        """Warn of references to shapes that the file does not contain.
 
-        What names them, as it is not checked.
+        Returns the constraints with such references, which are not checked.
         """
         lost: dict[tuple[Shape, Constraint], Placement] = {}
         for shape in self._live():
@@ -177,8 +181,8 @@ class Words:
         return lost
 
     def tell_values(self) -> None:
-        """Warn of severities and kinds of nodes that SHACL lacks, and of what a column with
-        declared categories never has.
+        """Warn of severities and node kinds that SHACL does not define, and of values outside the
+        declared categories of a column.
         """
         for shape in self._live():
             for word, known in _CLOSED.items():
@@ -189,7 +193,7 @@ class Words:
                     message = (
                         f"sh:{word} of {shape_name(shape)} means nothing: SHACL has no `sh:{name}`"
                     )
-                    self.problems.warning("FKG312", place, message, did_you_mean(name, known))
+                    self.problems.warning("FKG312", place, message, _suggest(name, known))
             declared = (
                 list(self.data.graph.objects(shape.path.property, CATEGORY))
                 if isinstance(shape.path, Step)
@@ -231,11 +235,11 @@ class Words:
             self.problems.warning("FKG326", place, message, advice)
 
     def tell_class(self, shape: Shape) -> bool:
-        """Warn where a shape without focus nodes targets a class that nothing speaks of.
+        """Warn if a shape without focus nodes targets a class that no source uses.
 
-        Whether it does.
+        Returns whether it does.
         """
-        lost = [node for node in _classes(shape) if not self.spoken_of(node)]
+        lost = [node for node in _classes(shape) if not self.is_used(node)]
         for node in lost:
             place, shown = self._span_and_text(shape, node)
             message = (
@@ -262,16 +266,16 @@ class Words:
                 return near
         return ""
 
-    def spoken_of(self, iri: URIRef) -> bool:
-        """Whether the table has it, or any triple uses or declares it.
+    def is_used(self, iri: URIRef) -> bool:
+        """Whether a column of the table has this IRI, or a triple uses or declares it.
 
-        What shapes ask for is no such triple.
+        The triples of shapes do not count.
         """
-        if iri not in self._spoken:
-            self._spoken[iri] = self._is_spoken_of(iri)
-        return self._spoken[iri]
+        if iri not in self._used:
+            self._used[iri] = self._find_use(iri)
+        return self._used[iri]
 
-    def _is_spoken_of(self, iri: URIRef) -> bool:
+    def _find_use(self, iri: URIRef) -> bool:
         graph, name = self.data.graph, local_name(str(iri))
         space = _space(iri)
         if (
@@ -372,14 +376,14 @@ class Words:
         )
 
     def _names(self, space: str) -> frozenset[str]:
-        """The names of a namespace that columns have or that the graph speaks of."""
+        """The names in a namespace that columns or the graph use."""
         if space not in self._named:
             columns = (
                 name
                 for one in self.observer.properties()
                 if (name := one.removeprefix(space)) != one
             )
-            self._named[space] = self.vocabulary.speaks_of(space).union(columns)
+            self._named[space] = self.vocabulary.local_names(space).union(columns)
         return self._named[space]
 
     def _property_names(self, space: str) -> list[str]:

@@ -26,7 +26,7 @@ from fedkg_compiler.sparql.formula_logic import (
     strict_slots,
     sufficient_slots,
 )
-from fedkg_compiler.sparql.numeric_terms import Float, Number, spoken, sum_terms, unknown_term
+from fedkg_compiler.sparql.numeric_terms import Float, Number, in_rule_unit, sum_terms, unknown_term
 from fedkg_compiler.sparql.query_tree import Expr, Var
 from fedkg_compiler.sparql.shared_formula_rows import Part
 from fedkg_compiler.sparql.slot_lowering import Lowering
@@ -209,7 +209,7 @@ def _in_unit(item: _Table, unit: Unit | None, expr: Reduced) -> Term:
     if not same_dimension(item.unit, unit):
         message = f"members in `{item.unit.text}` and in `{unit.text}` are reduced together"
         raise SparqlProblem("FKG347", expr.at, message, "gather values of one kind")
-    return spoken(item.arg, item.unit, unit, item.rows)
+    return in_rule_unit(item.arg, item.unit, unit, item.rows)
 
 
 def _combine_tables(op: str, found: list[_Table], expr: Reduced) -> Term:

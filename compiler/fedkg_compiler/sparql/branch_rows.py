@@ -101,7 +101,7 @@ class RowMaker:
             for q, terms in zip(query.tolist(), about, strict=True):
                 found[q].violations.append(terms)
             return
-        self._tell_untold(part, state)
+        self._report_ambiguous(part, state)
         for q in set(query.tolist()):
             found[q].bare += [item for item in state.bare if q in item.values]
         formula, rows = compact(opposite(truth), part.rows)
@@ -197,11 +197,11 @@ class RowMaker:
                 "write it linear in the outputs, or remove `hard`",
             )
 
-    def _tell_untold(self, part: Part, state: Lowering) -> None:
+    def _report_ambiguous(self, part: Part, state: Lowering) -> None:
         """Say which columns are read as numbers though neither the query nor the graph tells what
         they hold.
         """
-        for read, (at, column, any_property) in state.untold.items():
+        for read, (at, column, any_property) in state.ambiguous.items():
             mode = state.modes.get(read, state.presumed.get(read))
             if mode != "number" or (read in state.modes and not any_property):
                 continue
@@ -345,9 +345,7 @@ def _tell_bare(query: QueryText, q: int, bare: Sequence[Bare], problems: Problem
                 f"`{name or f'{value:g}'}` has no unit, and {meant}: there are members in"
                 f" {', '.join(item.others)} too"
             )
-            advice = (
-                f"say in which unit they are spoken of: `signal NAME(?x) is PROPERTY in {unit}`"
-            )
+            advice = f"declare their unit: `signal NAME(?x) is PROPERTY in {unit}`"
         if said:
             problems.warning(
                 "FKG356", query.span(item.at), said, f"{advice}{_GIVEN if name else ''}"

@@ -1,8 +1,7 @@
-"""HAVING that reads names which SELECT gives: ``SELECT (MAX(?v) AS ?m) ... HAVING(?m > 2)``.
+"""HAVING with names that SELECT assigns: ``SELECT (MAX(?v) AS ?m) ... HAVING(?m > 2)``.
 
-In SPARQL 1.1 (section 18.2.4) HAVING is evaluated before SELECT gives its names, so that ``?m`` has
-no value there and the condition is an
-error. Some stores extend the standard, and give what is meant.
+SPARQL 1.1 (section 18.2.4) evaluates HAVING before SELECT assigns its names, so ``?m`` has no value
+there and the condition is an error. Some stores extend the standard and use the assigned value.
 """
 
 from __future__ import annotations
@@ -14,25 +13,31 @@ from typing import Any
 from fedkg_compiler.sparql.query_tree import Exists, Expr, Node, Query, Var
 
 Use = tuple[Var, Expr]
-"""A name where HAVING reads it, and the expression that SELECT calls so."""
+"""A name in HAVING, and the expression to which SELECT gives this name."""
 
 
 def without_aliases(query: Query) -> tuple[Query, list[Use]]:
     """Replace the names in HAVING by their expressions, in sub-selects too."""
     uses: list[Use] = []
-    found = _mended(query, uses)
+    found = _without_names(query, uses)
     assert isinstance(found, Query)
     return found, uses
 
 
-def _mended(node: Any, uses: list[Use]) -> Any:  # Any: a node, a tuple of them, or a plain value
+def _without_names(
+    node: Any, uses: list[Use]
+) -> Any:  # Any: a node, a tuple of them, or a plain value
     if isinstance(node, tuple):
-        return tuple(_mended(item, uses) for item in node)
+        return tuple(_without_names(item, uses) for item in node)
     if not isinstance(node, Node):
         return node
     node = replace(
         node,
-        **{f.name: _mended(getattr(node, f.name), uses) for f in fields(node) if f.name != "at"},
+        **{
+            f.name: _without_names(getattr(node, f.name), uses)
+            for f in fields(node)
+            if f.name != "at"
+        },
     )
     if isinstance(node, Query) and node.having:
         names = {

@@ -1,5 +1,5 @@
-"""Numeric expressions over observed values, as terms: bare numbers, in the units in which the
-columns are spoken of.
+"""Numeric expressions over observed values, as terms: bare numbers in the units that the rules
+use for the columns.
 
 Letter: N rows.
 """
@@ -52,10 +52,10 @@ class Number:
 
 
 def mixed(bare: tuple[float, Mapping[Unit, str]], name: str = "") -> tuple[str, str]:
-    """What is wrong with a bare number beside columns in several units (each with the name of one),
-    and what mends it; "" for nothing.
+    """The problem of a bare number next to columns in several units, and its correction; "" if
+    there is none. Each unit has the name of one of its columns.
 
-    `name`: what the number is called where it is one of several, those of the graph.
+    `name`: the name of the number, if it is one of several numbers of the graph.
     """
     number, units = bare
     scales: dict[Unit, str] = {}
@@ -73,17 +73,11 @@ def mixed(bare: tuple[float, Mapping[Unit, str]], name: str = "") -> tuple[str, 
     else:
         meant = [f"{number:g} {unit.text} of `{column}`" for unit, column in scales.items()]
         said = f"`{number:g}` has no unit, and means {', '.join(meant[:-1])} and {meant[-1]}"
-    return (
-        said,
-        (
-            "say in which unit it is spoken of: `signal NAME(?x) is PROPERTY in"
-            f" {next(iter(scales)).text}`"
-        ),
-    )
+    return (said, (f"declare its unit: `signal NAME(?x) is PROPERTY in {next(iter(scales)).text}`"))
 
 
-def spoken(term: Term, stored: Unit | None, wanted: Unit | None, rows: Rows) -> Term:
-    """A reading in the unit in which it is spoken of."""
+def in_rule_unit(term: Term, stored: Unit | None, wanted: Unit | None, rows: Rows) -> Term:
+    """A reading in the unit that the rules use for it."""
     if stored is None or wanted is None:
         return term
     change = conversion(stored, wanted)
@@ -125,7 +119,9 @@ def converted(value: Number, unit: Unit, rows: Rows) -> Number:
     if value.values is not None:
         return replace(value, values=conversion(value.unit, unit).apply(value.values), unit=unit)
     assert value.term is not None
-    return replace(value, term=spoken(value.term, value.unit, unit, rows), unit=unit, columns=None)
+    return replace(
+        value, term=in_rule_unit(value.term, value.unit, unit, rows), unit=unit, columns=None
+    )
 
 
 def arithmetic(op: str, a: Number, b: Number, at: Place, rows: Rows) -> Number:

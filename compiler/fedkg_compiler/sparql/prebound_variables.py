@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fedkg.pack import RuleRecord
-from fedkg_compiler.binding.column_triples import Spoken
+from fedkg_compiler.binding.column_triples import TermTriple
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
@@ -136,7 +136,7 @@ def facts_of_bound(
     bound: Mapping[str, Sequence[str]],
     node: Resource,
     prefixes: Mapping[str, str] | None = None,
-) -> list[Spoken]:
+) -> list[TermTriple]:
     """Return the triples behind the rows of a query that `bind_query` binds, for one value of its
     first variable.
 

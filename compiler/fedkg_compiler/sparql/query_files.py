@@ -69,7 +69,7 @@ def _named(load: Load, sources: Sources) -> Sequence[Path]:
                 "FKG340",
                 load.path.span,
                 f'no file matches "{text}"',
-                f"fedkg looks for it in the folder {folder}",
+                f"the pattern is relative to the folder of the rule file, {folder.resolve()}",
             )
         return found
     path = folder / text
@@ -82,7 +82,7 @@ def _named(load: Load, sources: Sources) -> Sequence[Path]:
             "FKG340",
             load.path.span,
             f'file "{text}" does not exist',
-            f"fedkg looks for it in the folder {folder}",
+            f"the path is relative to the folder of the rule file, {folder.resolve()}",
         )
         return ()
     return (path,)

@@ -118,7 +118,7 @@ def _place_codes(reading: Reading) -> Ids:
             kind,
             place.role,
             place.stored.text if place.stored else None,
-            place.spoken.text if place.spoken else None,
+            place.rule_unit.text if place.rule_unit else None,
         )
         codes.append(numbers.setdefault(told, len(numbers)))
     return np.array(codes, dtype=np.int64)[reading.at + 1]

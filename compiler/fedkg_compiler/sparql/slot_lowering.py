@@ -20,7 +20,7 @@ from fedkg_compiler.ontology.standard_vocabularies import XSD
 from fedkg_compiler.sparql.answer_frames import Answer, node_values
 from fedkg_compiler.sparql.branch_tree import Seen
 from fedkg_compiler.sparql.formula_logic import Truth
-from fedkg_compiler.sparql.numeric_terms import Number, spoken
+from fedkg_compiler.sparql.numeric_terms import Number, in_rule_unit
 from fedkg_compiler.sparql.query_tree import Const, Expr, Op, Place, Var
 from fedkg_compiler.sparql.shared_formula_rows import Part
 from fedkg_compiler.sparql.tokenised_query import QueryText, SparqlProblem
@@ -68,7 +68,7 @@ class Lowering:
             expression, and further units of that neighbour.
         never: terms that never have a value because they have another kind than required,
             with the reason.
-        untold: variables that may be numbers or texts, because neither the query nor the graph
+        ambiguous: variables that may be numbers or texts, because neither the query nor the graph
             states their kind: each with its place, a column, and whether it is the value of
             any property.
     """
@@ -79,7 +79,7 @@ class Lowering:
     presumed: dict[Read, str] = field(default_factory=dict)
     bare: list[Bare] = field(default_factory=list)
     never: list[tuple[Place, str]] = field(default_factory=list)
-    untold: dict[Read, tuple[Place, int, bool]] = field(default_factory=dict)
+    ambiguous: dict[Read, tuple[Place, int, bool]] = field(default_factory=dict)
 
 
 # ---- texts
@@ -184,7 +184,7 @@ def slot_of(seen: Seen, part: Part, state: Lowering, *, mode: str | None) -> Slo
     read = seen.name, id(here.frame), kind
     if not kind and (mode is None or any_property):
         column = places[int(which[0])].column
-        state.untold.setdefault(read, (seen.at, column, any_property))
+        state.ambiguous.setdefault(read, (seen.at, column, any_property))
     if mode is None:
         told = "category" if kind == "text" else "number"
         mode = state.presumed.setdefault(read, state.modes.get(read, told))
@@ -268,8 +268,8 @@ def _category_column(column: int, seen: Seen, part: Part) -> int:
 
 
 def seen_number(seen: Seen, part: Part, state: Lowering) -> Number | None:
-    """An observed variable as a number in the unit in which it is spoken of; None where the table
-    has nothing.
+    """An observed variable as a number in the unit that the rules use for it; None if the table has
+    no value.
     """
     if kind_read(seen, part) == "text":
         state.never.append((seen.at, "a column of texts is read here; a number is expected"))
@@ -282,7 +282,7 @@ def seen_number(seen: Seen, part: Part, state: Lowering) -> Number | None:
     place = found[0][int(found[1][0])]
     book = part.frame.batch.observations.sources.book
     columns = part.rows.slots[slot.index].columns
-    unit = place.spoken
+    unit = place.rule_unit
     if unit is None and columns.size:
         unit = book.columns[int(columns[0])].unit
         stored = unit
@@ -290,7 +290,7 @@ def seen_number(seen: Seen, part: Part, state: Lowering) -> Number | None:
         stored = place.stored
     return Number(
         at=seen.at,
-        term=spoken(slot, stored, unit, part.rows),
+        term=in_rule_unit(slot, stored, unit, part.rows),
         unit=unit,
         columns=columns if unit is None else None,
     )

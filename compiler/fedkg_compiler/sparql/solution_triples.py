@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from fedkg_compiler.binding.column_triples import Spoken, facts_of_column
+from fedkg_compiler.binding.column_triples import TermTriple, facts_of_column
 from fedkg_compiler.ontology.graph import Graph, Resource
 from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.sparql.branch_tree import Branch, Reduced, Within
@@ -42,7 +42,7 @@ MOST = 20
 _FARTHEST = 10_000
 
 
-def facts_of_pattern(graph: Graph, query: str, given: Values) -> list[Spoken]:
+def facts_of_pattern(graph: Graph, query: str, given: Values) -> list[TermTriple]:
     """Return the triples that a query's pattern met, once each, for its first `MOST` solutions.
 
     Args:
@@ -62,7 +62,7 @@ def facts_of_pattern(graph: Graph, query: str, given: Values) -> list[Spoken]:
         body=body,
         place=point(""),
     )
-    found: dict[Spoken, None] = {}
+    found: dict[TermTriple, None] = {}
     for row in graph.nodes(query, given)[:MOST]:
         found |= dict.fromkeys(
             _facts(graph, parse_query(text.tokens).where.parts, text.value, {**given, **row})
@@ -77,7 +77,7 @@ def facts_of_query(
     given: Values,
     fixed: frozenset[str],
     is_meant: Callable[[str], bool],
-) -> list[Spoken]:
+) -> list[TermTriple]:
     """Return the triples behind the rows of a violation query for one entity: what its static parts
     met, and what names its columns.
 
@@ -89,7 +89,7 @@ def facts_of_query(
     Raises:
         SparqlProblem: the query cannot be split.
     """
-    found: dict[Spoken, None] = {}
+    found: dict[TermTriple, None] = {}
     for branch in Splitter(query, observations).split(tree, fixed):
         found |= dict.fromkeys(
             _Branches(query, observations).facts_of_entity(branch, given, is_meant)
@@ -106,7 +106,7 @@ class _Branches:
 
     def facts_of_entity(
         self, branch: Branch, given: Values, is_meant: Callable[[str], bool]
-    ) -> Iterator[Spoken]:
+    ) -> Iterator[TermTriple]:
         """What put the rows of the entity there; nothing where the branch has none of it."""
         for row in self._rows(branch, given):
             named = [*row.values(), *(self._node(item.subject, row) for item in branch.observed)]
@@ -123,7 +123,7 @@ class _Branches:
             return [{**given}]
         return _answers(self.graph, parts, self.query.value, given)
 
-    def _facts_of_row(self, branch: Branch, row: Values) -> Iterator[Spoken]:
+    def _facts_of_row(self, branch: Branch, row: Values) -> Iterator[TermTriple]:
         yield from _facts(self.graph, branch.static, self.query.value, row)
         for item in branch.observed:
             subject, read = self._node(item.subject, row), self._node(item.property, row)
@@ -153,7 +153,7 @@ def _inside(expr: Expr) -> Iterator[Branch]:
             yield from (item.branch for item in node.over)
 
 
-def _facts(graph: Graph, parts: Sequence[Part], show: Show, given: Values) -> Iterator[Spoken]:
+def _facts(graph: Graph, parts: Sequence[Part], show: Show, given: Values) -> Iterator[TermTriple]:
     """Return the triples that parts of a pattern match for the values of a solution."""
     surely, perhaps, apart = _triples(parts)
     names = {node.name for one in surely for node in walk(one) if isinstance(node, Var)}
@@ -231,7 +231,7 @@ def _constant(graph: Graph, text: str) -> Resource | None:
 
 def _steps(
     graph: Graph, start: Resource, path: Predicate, end: Resource, show: Show, values: Values
-) -> Iterator[Spoken]:
+) -> Iterator[TermTriple]:
     """The triples by which a path leads from one node to another; none where it does not."""
     if not isinstance(path, Path):
         node = _end(graph, path, show, values)

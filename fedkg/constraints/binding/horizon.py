@@ -56,6 +56,6 @@ def check_horizons(found: Mapping[int, int], names: Sequence[str], steps: int) -
         f"steps: its horizon is {beyond[rule]} steps",
         expected=f"x of shape [B, T, F] with T of {beyond[rule] + 1} or more",
         received=f"T = {steps}",
-        help="longer windows, or `ends clip` in the rules' timeline: then a window ends "
+        help="use longer windows, or `ends clip` in the rules' timeline: then a window ends "
         "with its trace",
     )

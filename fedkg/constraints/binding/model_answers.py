@@ -77,7 +77,7 @@ def shaped(
         return y.reshape(runs, _count(shape), entries)
     elif y.shape in ((*lead, entries), lead if single else None):
         raise LayoutError(
-            f"some rules compare what the model says on {runs} views of the batch, and y "
+            f"some rules compare the model's answers on {runs} views of the batch, and y "
             f"has its answers to one",
             received=f"shape {list(y.shape)}",
             help="rules(x=batch, y=model), or y=torch.stack([model(view) for view in "

@@ -216,7 +216,7 @@ def same_units(plan: Plan) -> bool:
 
 
 def percent(plan: Plan, entry: int) -> float:
-    """100 when the rules speak of this probability in percent, else 1."""
+    """100 if the rules state this probability in percent, otherwise 1."""
     layout = plan.y.entries[entry]
     if layout.kind not in ("probability", "logit"):
         return 1.0

@@ -33,7 +33,7 @@ def _as_tensor(x: Any) -> Tensor:
         raise LayoutError(
             "x is a model, and not a batch",
             received=type(x).__name__,
-            help="the batch comes first: rules(x, model)",
+            help="pass the batch first: rules(x, model)",
         )
     try:
         return torch.as_tensor(x)  # follows `torch.set_default_device`
@@ -41,7 +41,7 @@ def _as_tensor(x: Any) -> Tensor:
         raise LayoutError(
             "x is not a batch of numbers",
             received=f"{type(x).__name__}: {error}",
-            help="a tensor or an array",
+            help="pass a tensor or an array",
         ) from error
 
 
@@ -51,7 +51,7 @@ def check_floating(y: Any) -> None:
     """
     if isinstance(y, Tensor) and not y.is_floating_point():
         raise LayoutError(
-            "answers are projected as floating-point numbers",
+            "answers to project must be floating-point numbers",
             expected="float32, or float64",
             received=describe_value(y),
             help="y.real" if y.is_complex() else "y.float()",
@@ -76,7 +76,7 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
         raise LayoutError(
             "sample_weight is not a tensor of numbers",
             received=f"{type(weight).__name__}: {error}",
-            help="one number of 0 or more for each row",
+            help="pass a tensor with one number of 0 or more for each row",
         ) from error
     if given.shape != shape and (len(shape) == 1 or given.shape != shape[:1]):
         expected = f"shape {list(shape)}" + (f" or {list(shape[:1])}" if len(shape) == 2 else "")
@@ -96,9 +96,9 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
 
 
 def _wrong(weight: Tensor) -> list[int]:
-    """The position of the first invalid weight, or None.
+    """The position of the first invalid weight; empty if all are valid.
 
-    Also None if numbers may not be inspected.
+    Also empty if the numbers may not be inspected.
     """
     if weight.device.type != "cpu" or being_traced():
         return []

@@ -1,5 +1,4 @@
-"""What a model is to be punished for: how much of a formula is missing, as far as its answers can
-mend it.
+"""The penalty of a model: the violation of a formula, as far as the model's answers can change it.
 
 Three things differ from robustness (`evaluation`): margins are divided by the scale of their
 comparison; what reads inputs alone is true or false and nothing between, so that the gradient

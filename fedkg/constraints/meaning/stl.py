@@ -63,11 +63,11 @@ def window_at(
 
 
 def horizon(formula: Formula, params: Sequence[float] = ()) -> float:
-    """How many steps ahead a formula looks: hrz of An, Johnson and Ma 2024 (section 2); 0 for an
-    atom, b more for a window [a, b].
+    """The number of future steps that a formula reads: hrz of An, Johnson and Ma 2024 (section 2);
+    0 for an atom, b more for a window [a, b].
 
-    A window without an end ends with the trace and adds 0; around a formula that looks ahead it
-    makes the horizon infinite.
+    A window without an end ends with the trace and adds 0. If its argument reads future steps, the
+    horizon is infinite.
     """
     return reach(formula, params).ahead
 
@@ -85,7 +85,8 @@ def trace_values(
     Args:
         formula: slot i reads channel i, parameter i is ``params[i]``.
         traces: float64 [S, T, s] or [T, s] (then S = 1), NaN where unknown.
-        end: what windows beyond the trace meet: unknown steps (``strict``) or nothing (``clip``).
+        end: the steps beyond the trace are unknown (``strict``), or windows end with the trace
+            (``clip``).
         members: the channels and numbers that sums and counts over members read; owned by one row.
     """
     channels = np.asarray(traces, dtype=np.float64)
@@ -147,10 +148,10 @@ def trace_satisfaction(
 ) -> bool | None:
     """Whether one trace [T, s] satisfies the formula at step `at`; None where unknown.
 
-    Robustness 0 does not tell: this does.
+    Robustness 0 does not determine satisfaction; this function does.
 
     Raises:
-        HorizonError: as `trace_robustness`.
+        HorizonError: see `trace_robustness`.
     """
     _check(formula, params, len(np.asarray(trace)), at, end)
     found = trace_values(formula, trace, params, end=end, members=members)

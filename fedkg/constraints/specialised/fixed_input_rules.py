@@ -140,7 +140,7 @@ class Specialised:
         plan, shape = self._module.plan, self._batch.shape
         if y.ndim < 2:
             raise LayoutError(
-                "answers of many models have one more dimension than those of one",
+                "answers of several models must have one more dimension than those of one model",
                 received=f"shape {list(y.shape)}",
             )
         first = y[0] if y.shape[0] else y.new_zeros(y.shape[1:])

@@ -121,7 +121,9 @@ def data_set(
         )
     if size is not None and size < 1:
         raise JobError(
-            "the size of a data set is at least 1", received=str(size), help="data.size: 1 or more"
+            "the size of a data set must be at least 1",
+            received=str(size),
+            help="data.size: 1 or more",
         )
     source = DATA_SETS[name]
     return source.generate(seed, size) if path is None else source.load(path, seed, size)

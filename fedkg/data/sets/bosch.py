@@ -42,7 +42,7 @@ def chunks(
         TableError: the file has no columns ``Id`` and ``Response``.
     """
     if rows < 1:
-        raise JobError("a chunk has at least one row", received=str(rows))
+        raise JobError("a chunk must have at least one row", received=str(rows))
     whole = ROWS if size is None else size
     pieces = _generated_chunks(seed, whole) if path is None else _file_chunks(Path(path), rows)
     source = generator_source("Bosch", seed) if path is None else str(path)

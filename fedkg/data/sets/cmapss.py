@@ -161,7 +161,7 @@ def _numbers(path: Path, columns: int) -> F64:
         ) from error
     if rows.shape[1] != columns:
         raise TableError(
-            f"{path} has other columns",
+            f"{path} does not have the columns of the data set",
             expected=f"{columns} numbers a line",
             received=str(rows.shape[1]),
         )

@@ -111,7 +111,7 @@ def load_secom(path: str | Path, seed: int, size: int | None) -> DataSet:
         x, status = table.matrix(features), table.numbers("Status")
     if not set(np.unique(status)) <= {-1.0, 1.0}:
         raise TableError(
-            f"{path}: the status of SECOM is -1 or 1",
+            f"{path}: the status of SECOM must be -1 or 1",
             received=str(np.unique(status)[:4]),
             help="use secom_labels.data as it was published",
         )

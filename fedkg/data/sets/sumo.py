@@ -158,7 +158,7 @@ def _read(path: Path, size: int | None) -> DataSet:
             f"{path}: not exactly one row for each segment and interval",
             expected=expected,
             received=f"{len(names)} rows",
-            help="one row for each segment and interval, each pair once",
+            help="give exactly one row for each segment and interval",
         )
     place = {name: position for position, name in enumerate(segments)}
     order = np.lexsort((times, np.array([place[name] for name in names.tolist()])))
@@ -168,7 +168,7 @@ def _read(path: Path, size: int | None) -> DataSet:
         raise TableError(
             f"{path}: not exactly one row for each segment and interval",
             received="some pairs twice, and others missing",
-            help="one row for each segment and interval, each pair once",
+            help="give exactly one row for each segment and interval",
         )
     measured = values[order].reshape(len(segments), len(every), len(QUANTITIES))[:, :size]
     return _as_set(

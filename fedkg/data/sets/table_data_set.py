@@ -115,13 +115,12 @@ def _targets(
     scores = base[:, places]
     wrong = np.flatnonzero(~(np.nansum(scores, axis=1) > 0))
     if wrong.size:
+        row = int(wrong[0])
         raise JobError(
-            (
-                f"{table.name}: row {int(wrong[0]) + 1} of column `{first.source}` does not name "
-                "a class"
-            ),
+            f"{table.name}: a cell of column `{first.source}` is not one of the classes",
             expected=", ".join(c.category for c in columns),
-            help="correct the row, or add the class to the `label` of the rules",
+            received=f'"{table.texts(first.source)[row]}" in {table.where(row)}',
+            help="correct the cell, or add the class to the `label` of the rules",
         )
     return (
         scores.argmax(axis=1).astype(np.int64),

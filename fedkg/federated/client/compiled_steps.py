@@ -275,7 +275,7 @@ def _check_classes(classes: Tensor, outputs: int) -> None:
     low, high = int(classes.min()), int(classes.max())
     if low < 0 or high >= outputs:
         raise JobError(
-            "a sample's class is none of the model's",
+            "the class of a sample is not one of the model's classes",
             expected=f"0 .. {outputs - 1}",
             received=str(low if low < 0 else high),
         )

@@ -170,7 +170,9 @@ class BestModel:
     def __post_init__(self) -> None:
         if self.models < 1:
             raise JobError(
-                "the server needs a model", expected="at least 1", received=str(self.models)
+                "the server needs at least one model",
+                expected="at least 1",
+                received=str(self.models),
             )
 
     def model_count(self, population: int) -> int:

@@ -260,7 +260,7 @@ class WorkerPool:
                         f"the process {worker.process.name} ended before it began",
                         received=worker.end(),
                         help=(
-                            'a script must train inside `if __name__ == "__main__":`, since each'
+                            'train inside `if __name__ == "__main__":`, since each'
                             " worker process reads the script again"
                         ),
                     ) from error

@@ -126,7 +126,7 @@ class Informed:
     def __post_init__(self) -> None:
         if not 0 <= self.trust <= 1:
             raise KnowledgeError(
-                "the trust in predictions is a number in 0 .. 1", received=str(self.trust)
+                "the trust in predictions must be a number in 0 .. 1", received=str(self.trust)
             )
         if self.range is None and self.prediction is None:
             raise KnowledgeError(

@@ -104,7 +104,7 @@ class Bounded:
     def __post_init__(self) -> None:
         if not 0 <= self.trust <= 1:
             raise KnowledgeError(
-                "the trust in predictions is a number in 0 .. 1", received=str(self.trust)
+                "the trust in predictions must be a number in 0 .. 1", received=str(self.trust)
             )
 
     @property
@@ -162,7 +162,7 @@ class BoundedChance:
     def __post_init__(self) -> None:
         if not 0 <= self.trust <= 1:
             raise KnowledgeError(
-                "the trust in predictions is a number in 0 .. 1", received=str(self.trust)
+                "the trust in predictions must be a number in 0 .. 1", received=str(self.trust)
             )
 
     @property

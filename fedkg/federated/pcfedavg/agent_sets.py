@@ -42,8 +42,8 @@ class SetPart:
     """The sets of all agents over some parameters.
 
     Args:
-        chosen: the sets of given agents. names: of the parameters that they speak of, end to end in
-            this order; empty: all of the model's.
+        chosen: the sets of given agents. names: the parameters that they restrict, concatenated in
+            this order; empty: all parameters of the model.
     """
 
     chosen: Chosen
@@ -64,7 +64,7 @@ class AgentSets:
     without parts.
 
     Raises:
-        JobError: two parts that speak of the same parameter.
+        JobError: two parts restrict the same parameter.
     """
 
     parts: tuple[SetPart, ...] = field(default=())
@@ -88,8 +88,8 @@ class AgentSets:
         }
 
     def residual(self, params: Params, agents: Tensor) -> Params:
-        """``x_i - P_i(x_i)``, the gradient of half the squared distance, each [C, ...]; nothing for
-        what no set speaks of.
+        """``x_i - P_i(x_i)``, the gradient of half the squared distance, each [C, ...]; no
+        entry for a parameter without a set.
 
         Args:
             params: each [C, ...]. agents: int64 [C], positions of the agents.
@@ -116,8 +116,8 @@ class AgentSets:
 
 
 def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> AgentSets:
-    """One set for each agent, in their order, over the parameters of these names (all of them where
-    there is none).
+    """Sets for all agents: one set for each agent, in their order, over the parameters with these
+    names (without names: over all parameters).
 
     >>> ball = sets_of([L1Ball(1.0), L1Ball(2.0)])
     >>> ball.distance2({"w": torch.tensor([[3.0], [3.0]])}, torch.tensor([0, 1])).tolist()
@@ -129,15 +129,16 @@ def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> Agent
 def kept_sets(
     pack: Pack, agents: Sequence[str], given: JobNumbers | None = None
 ) -> AgentSets | None:
-    """The sets of a pack that parameters are kept in (``set ... keep parameters in ...``), for
-    these agents; None where it has none.
+    """The parameter sets of a pack (``set ... keep parameters in ...``) for these agents; None if
+    it has none.
 
     Args:
-        agents: names or nodes, in their order. given: numbers that the rules leave to the job.
+        agents: names or nodes, in their order. given: values of the numbers that the rules leave
+            open.
 
     Raises:
-        SetError: a set that says nothing of an agent, a number that is given nowhere, or one that
-            no set asks for.
+        SetError: a set has no numbers for an agent, an open number has no value, or `given` has a
+            value for a number that no set leaves open.
         JobError: if one set restricts a parameter and another one restricts all parameters.
     """
     together: dict[str, list[Chosen]] = {}
@@ -154,12 +155,13 @@ def kept_sets(
     unasked = next((name for name in given or () if name not in asked), None)
     if unasked is not None:
         raise SetError(
-            f"no set of parameters leaves a number `{unasked}` to the job",
-            expected=", ".join(asked) or "no number",
+            f"`given` has a value for `{unasked}`, but no parameter set leaves `{unasked}` open",
+            expected=f"values for {', '.join(asked)}" if asked else "no values",
             received=unasked,
+            help=f"remove it from `given`, or write `{unasked} = job` in a set of the rules",
         )
     for kept in ours:
-        feasible_set(kept, agents, given)  # says now what is missing
+        feasible_set(kept, agents, given)  # raises an error for a missing value
         together.setdefault(kept.target, []).append(partial(_kept_by, kept, tuple(agents), given))
     if not together:
         return None

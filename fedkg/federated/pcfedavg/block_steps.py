@@ -214,7 +214,7 @@ class BlockSums:
 
 @dataclass(frozen=True, slots=True)
 class BlockMean:
-    """``x_j <- sum_i w_i x_ij / sum_i w_i`` for every block j: all agents speak of all blocks."""
+    """``x_j <- sum_i w_i x_ij / sum_i w_i`` for every block j: all agents update all blocks."""
 
     @property
     def needs_root(self) -> bool:

@@ -78,7 +78,7 @@ class Measured:
 
 
 def measured(models: Params, sets: AgentSets, strengths: Sequence[float]) -> Measured:
-    """What is seen of models, each [m, ...], with the local regularisation of each agent."""
+    """Measure models, each [m, ...], with the local regularisation of each agent."""
     flat = torch.cat([value.flatten(1) for value in models.values()], 1).to(torch.float64)
     apart = (flat - flat.mean(0)).square().sum(1)
     return Measured(

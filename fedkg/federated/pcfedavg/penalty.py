@@ -19,12 +19,12 @@ from fedkg.federated.round_steps import OfClients, Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PenaltySchedule:
-    """rho_r, how much infeasibility counts in round r = 1, 2, ...
+    """The weight rho_r of the penalty in round r = 1, 2, ...
 
     Args:
-        first: rho of the first round, at least 0; None: the root of the number of rounds, in all of
-            them (theorem 3.4).
-        growing: ``first * sqrt(r)`` in place of ``first`` throughout.
+        first: rho of the first round, at least 0; None: the square root of the number of rounds,
+            in all rounds (theorem 3.4).
+        growing: ``first * sqrt(r)`` in round r, instead of ``first`` in all rounds.
     """
 
     first: float | None = None
@@ -34,7 +34,7 @@ class PenaltySchedule:
         if self.first is not None and not (math.isfinite(self.first) and self.first >= 0):
             raise JobError("the penalty must be a number of at least 0", received=str(self.first))
         if self.growing and self.first is None:
-            raise JobError("a growing penalty begins somewhere", expected="first=...")
+            raise JobError("a growing penalty needs its initial value", expected="first=...")
 
     def at(self, round: int, rounds: int) -> float:
         """Return rho of a round, given the number of rounds."""
@@ -45,11 +45,11 @@ class PenaltySchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SetPenalty(OfClients):
-    """``rho_r / 2 dist^2(x, X_i)``: what the one shared model misses of client i's set (section 5,
-    the penalised baselines).
+    """``rho_r / 2 dist^2(x, X_i)``: a penalty on the distance of the shared model to client i's set
+    (section 5, the penalised baselines).
 
     Args:
-        sets: of the clients. schedule: of rho_r; its `first` must be given.
+        sets: the sets of the clients. schedule: the weights rho_r; its `first` is required.
     """
 
     sets: AgentSets
@@ -58,7 +58,7 @@ class SetPenalty(OfClients):
     def __post_init__(self) -> None:
         if self.schedule.first is None:
             raise JobError(
-                "a penalty beside the loss needs its strength",
+                "a penalty in the loss needs its initial weight",
                 expected="PenaltySchedule(first=...)",
             )
 

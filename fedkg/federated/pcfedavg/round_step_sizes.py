@@ -56,7 +56,7 @@ class RoundNumbers:
         agents, settings = len(work.problem.clients.names), work.settings
         if len(self.strengths) not in (1, agents):
             raise JobError(
-                "strengths: one for all agents, or one for each",
+                "`strengths` must have one number for all agents, or one for each",
                 expected=f"1 or {agents}",
                 received=str(len(self.strengths)),
             )

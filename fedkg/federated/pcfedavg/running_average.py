@@ -49,7 +49,7 @@ class AddAndAverage(AddUpdate):
 
 
 def averaged(memory: Params) -> Params:
-    """The average of the models [G, ...] from what `AddAndAverage` remembers."""
+    """The running average of the models [G, ...], from the state of `AddAndAverage`."""
     return {
         name.removeprefix(AVERAGE): value
         for name, value in memory.items()

@@ -164,14 +164,14 @@ def affordable(budget: Budget, sampling: SamplingRule, settings: Settings, popul
             "the budget of privacy does not allow a single round",
             expected=f"at most epsilon {limit:g} at delta {budget.delta:g}",
             received=f"{cost:.3g} after the first round",
-            help="more noise, fewer steps in a round, or a larger budget",
+            help="use more noise, fewer steps in a round, or a larger budget",
         )
     return low
 
 
 def ledgers(budget: Budget, state: ServerState, names: Sequence[str]) -> list[Ledger]:
-    """The ledger of each unit in a state of the training: of a sample of each client, or of a
-    client.
+    """The privacy ledger of each unit (a sample of each client, or a client) in a state of the
+    training.
     """
     releases = state.joints["privacy"]["releases"].tolist()
     if budget.unit == "client":

@@ -54,7 +54,7 @@ class ClippedGradient:
     def __post_init__(self) -> None:
         if not self.clip > 0 or not self.noise >= 0:
             raise JobError(
-                "clipping needs a norm above 0, noise is at least 0",
+                "`clip` must be above 0, and `noise` at least 0",
                 received=f"clip {self.clip}, noise {self.noise}",
             )
 

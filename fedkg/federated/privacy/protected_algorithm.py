@@ -32,22 +32,22 @@ from fedkg.privacy import AccountantName, Spent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """What a training promises.
+    """The differential privacy of a training.
 
     Attributes:
         unit: the protected unit: one sample (``example``) or one client with all its samples
             (``client``).
-        clip: the norm that a sample's gradient, or a client's update, keeps.
-        delta: of the guarantee; well below one over the number of units.
-        noise: standard deviation of the noise in clips; None: as much as `epsilon` asks for over
-            all rounds.
-        epsilon: what may be spent; the training ends before the round that would exceed it. None:
-            as much as it takes.
-        accountant: how releases are composed, see `fedkg.privacy`.
-        spent: what was released of each unit before, such as mined parameters.
+        clip: the largest norm of a sample's gradient, or of a client's update.
+        delta: the delta of the guarantee; choose it well below 1 / number of units.
+        noise: standard deviation of the noise, in units of `clip`; None: the least noise that keeps
+            all rounds within `epsilon`.
+        epsilon: the budget; the training ends before the round that would exceed it. None: no
+            limit.
+        accountant: the method that composes releases, see `fedkg.privacy`.
+        spent: earlier releases about each unit, such as mined parameters.
 
     Raises:
-        JobError: when a number is out of its range, or neither noise nor epsilon is given.
+        JobError: a number is out of its range, or neither noise nor epsilon is given.
     """
 
     unit: Unit
@@ -71,13 +71,13 @@ class Protection:
             )
         if self.noise is None and self.epsilon is None:
             raise JobError(
-                "a protection needs `noise`, or `epsilon`, from which the noise is found"
+                "a protection needs `noise`, or `epsilon`, from which fedkg computes the noise"
             )
         if (self.noise is not None and not self.noise > 0) or (
             self.epsilon is not None and not self.epsilon > 0
         ):
             raise JobError(
-                "noise and epsilon are above 0",
+                "`noise` and `epsilon` must be above 0",
                 received=f"noise {self.noise}, epsilon {self.epsilon}",
             )
 
@@ -85,16 +85,17 @@ class Protection:
 def protected(
     algorithm: Algorithm, protection: Protection, samples: Sequence[int], settings: Settings
 ) -> Algorithm:
-    """The algorithm under a protection; with its own joints otherwise, so that whatever the server
-    does with what it receives stays.
+    """The algorithm under a protection.
+
+    All other steps of the round stay as they are, such as the server's use of the updates.
 
     Args:
-        samples: n_k of each client, which are taken to be known. settings: those that the training
-            is run with.
+        samples: n_k of each client, which are assumed to be public. settings: the settings of the
+            training.
 
     Raises:
-        JobError: when a term couples samples, an aggregate has no bound for one client's share, or
-            no noise keeps the epsilon.
+        JobError: a term couples samples, an aggregate has no bound for one client's share, or no
+            noise satisfies the epsilon.
     """
     if protection.unit == "example":
         spent = _known_parts(algorithm, protection)

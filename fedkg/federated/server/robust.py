@@ -160,7 +160,9 @@ class Krum(_Together):
                 "the number of attackers must not be negative", received=str(self.attackers)
             )
         if self.keep is not None and self.keep < 1:
-            raise JobError("at least one update is to be kept", received=str(self.keep))
+            raise JobError(
+                "`keep` must be at least 1: the number of averaged updates", received=str(self.keep)
+            )
 
     def counted(self, fold: Kept) -> Tensor | None:
         """See `AggregationRule.counted`: 1 for those that are kept, 0 for the others."""

@@ -35,7 +35,8 @@ class PoissonSampling:
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
             raise JobError(
-                "a chance to take part is above 0 and at most 1", received=str(self.rate)
+                "the probability of participation must be above 0 and at most 1",
+                received=str(self.rate),
             )
 
     def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:

@@ -41,14 +41,14 @@ class BySamples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByValidity:
-    """n_k s_k, as in SCFA: an update counts by the share of constraints its model keeps.
+    """Weights n_k s_k of SCFA: the number of samples times the share of satisfied constraints.
 
-    A client for which no constraint was evaluated has no score; its update counts by n_k.
-    Weights are relative: a client can gain weight if the others violate more rules; if all are
-    equally invalid, this is FedAvg.
+    A client for which no constraint was evaluated has no score; its weight is n_k. Weights are
+    relative: a client can gain weight if the others violate more rules. If all clients have the
+    same score, this is FedAvg.
 
     Raises:
-        JobError: when an option is out of its range.
+        JobError: an option is out of its range.
     """
 
     on_all_invalid: OnAllInvalid = "skip"
@@ -72,7 +72,7 @@ class ByValidity:
         for name in ("hard_tolerance", "soft_tolerance"):
             if not 0 <= getattr(self.options, name) <= 1:
                 raise JobError(
-                    f"{name} is a share",
+                    f"{name} must be a share",
                     expected="0 .. 1",
                     received=str(getattr(self.options, name)),
                 )

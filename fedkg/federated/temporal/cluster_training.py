@@ -56,7 +56,7 @@ class ClusterTraining:
     def __post_init__(self) -> None:
         if self.epochs < 0:
             raise JobError(
-                "passes over what a cluster shares",
+                "the number of passes over a cluster's shared samples is out of range",
                 expected="at least 0",
                 received=str(self.epochs),
             )

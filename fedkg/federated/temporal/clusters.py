@@ -112,7 +112,7 @@ class ByProperty:
     def __post_init__(self) -> None:
         if self.every < 1:
             raise JobError(
-                "the number of rounds between clusterings",
+                "the number of rounds between clusterings is out of range",
                 expected="at least 1",
                 received=str(self.every),
             )
@@ -175,7 +175,7 @@ def assigned(losses: Tensor, assignment: Assignment) -> Tensor:
 def _check(inferred: Inferred, work: Work) -> None:
     if inferred.shared.names != work.problem.clients.names:
         raise JobError(
-            "the properties are those of other clients",
+            "the properties belong to other clients than the data",
             expected=", ".join(work.problem.clients.names[:5]),
             received=", ".join(inferred.shared.names[:5]),
         )

@@ -23,7 +23,7 @@ def conjunction(banks: Sequence[Bank]) -> Bank:
     """
     if not banks or any(bank.members for bank in banks):
         raise KnowledgeError(
-            "properties of time series are joined",
+            "these properties of time series cannot be joined",
             expected="at least one condition, none of them over members",
         )
     if len(banks) == 1:

@@ -129,7 +129,7 @@ def _rule(pack: Pack, bank: Bank, layout: InputLayout, steps: int) -> ExpertRule
     contract = pack.manifest.contract
     columns, views = contract.columns, contract.views
     if bank.members:
-        raise SetError("it ranges over members of a class")
+        raise SetError("it reads the members of a class")
     keys = [columns[place].name for place in bank.keys[0].tolist() if place >= 0]
     if keys:
         raise SetError(f"it is about rows that {keys[0]} selects, and a forecast has no such key")

@@ -71,11 +71,11 @@ class Judged:
 
 
 def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) -> Judged:
-    """The forecasts of a training's clients for test samples of theirs.
+    """Score the forecasts of a training's clients on their test samples.
 
     Args:
-        work, state: of the training. inferred: what was mined before it. test: the same clients
-            with other samples.
+        work, state: the training. inferred: the mined properties. test: the same clients with test
+            samples.
 
     Raises:
         JobError: if the targets are not traces.

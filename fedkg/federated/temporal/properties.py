@@ -318,8 +318,7 @@ def mined(
     )
     if not chosen:
         raise KnowledgeError(
-            "the rules infer nothing that clients could be held to",
-            expected="infer NAME per client find ...",
+            "the rules infer no property of clients", expected="infer NAME per client find ..."
         )
     if any(one.ndim != 3 or one.shape[1:] != traces[0].shape[1:] for one in traces):
         raise LayoutError(

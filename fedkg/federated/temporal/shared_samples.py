@@ -73,9 +73,7 @@ def inferred(
     """
     if not 0 < share <= 1:
         raise JobError(
-            "the shared part of the samples is a share",
-            expected="0 < share <= 1",
-            received=str(share),
+            "`share` must be a share of the samples", expected="0 < share <= 1", received=str(share)
         )
     shared = sampled(clients, share, seed)
     return Inferred(

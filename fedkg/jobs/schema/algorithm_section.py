@@ -214,7 +214,7 @@ class Personal(Section):
     """A personal model at each site, trained next to the common one."""
 
     strength: float = Field(
-        default=0.1, ge=0, description="Proximal weight towards the common model."
+        default=0.1, ge=0, description="Weight of a penalty on the distance to the common model."
     )
 
 
@@ -238,29 +238,34 @@ class Algorithm(Section):
     """An algorithm: a preset and its changes to the round steps."""
 
     preset: str = Field(
-        default="fedavg", description="A name from the table of algorithms in the guide."
+        default="fedavg", description="A name from the table of Federated algorithms."
     )
     title: str = Field(default="", description="Name in reports.")
     weighting: Literal["samples", "scfa"] = Field(
         default="samples",
-        description="Weights of updates: numbers of samples, or `scfa` for samples and rules.",
+        description="Weights of updates. `samples`: numbers of samples; `scfa`: numbers of samples "
+        "times validity scores.",
     )
     proximal: float = Field(
-        default=0.0, ge=0, description="Proximal weight towards the received model."
+        default=0.0,
+        ge=0,
+        description="Weight of a penalty on the distance to the received model (FedProx).",
     )
     local: Local = Field(
-        default_factory=lambda: Local(sgd=Sgd()), description="Optimiser of the local steps."
+        default_factory=lambda: Local(sgd=Sgd()),
+        description="Optimiser of the local steps, see `algorithms.NAME.local`.",
     )
     server: Server = Field(
-        default_factory=lambda: Server(add=AddStep()), description="Optimiser of the server."
+        default_factory=lambda: Server(add=AddStep()),
+        description="Optimiser of the server, see `algorithms.NAME.server`.",
     )
     aggregate: Aggregate = Field(
         default_factory=lambda: Aggregate(mean=NoSettings()),
-        description="How the server combines updates.",
+        description="How the server combines updates, see `algorithms.NAME.aggregate`.",
     )
     grouping: Grouping = Field(
         default_factory=lambda: Grouping(all=NoSettings()),
-        description="Which sites share an aggregated model.",
+        description="Which sites share an aggregated model, see `algorithms.NAME.grouping`.",
     )
     private: Private | None = Field(default=None, description="Layers that stay at each site.")
     personal: Personal | None = Field(

@@ -15,12 +15,13 @@ class Augmentation(Section):
 
     by: Literal["none", "filter", "granger"] = Field(
         default="granger",
-        description="granger: Granger-augmented states of every site; filter: the states of each "
-        "site's own filter, without any exchange; none: signals alone.",
+        description="`granger`: states of every site, corrected by the federated causal discovery; "
+        "`filter`: states of each site's own Kalman filter, without exchange; `none`: no states.",
     )
     states: Annotated[int, Field(ge=1, le=64)] = Field(
         default=1,
-        description="States per site; those that a site's signals cannot provide are unknown.",
+        description="Number of states per site; states that a site's signals cannot provide are "
+        "unknown.",
     )
     past: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=1,
@@ -30,9 +31,9 @@ class Augmentation(Section):
     reads: Literal["states", "server", "both"] = Field(
         default="states",
         description=(
-            "states: the site's augmented states and their predictions; server: the "
-            "server's prediction of the site's next step, which requires a request to the "
-            "server for every prediction; both."
+            "`states`: the site's states and their predictions; `server`: the server's prediction "
+            "of the site's next step, which requires a request to the server for every "
+            "prediction; `both`: both of them."
         ),
     )
     learning: Learning = Field(

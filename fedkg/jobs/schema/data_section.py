@@ -32,7 +32,7 @@ class SiteColumn(Section):
 
 
 class Site(Section):
-    """One client of the federation."""
+    """One site of the federation."""
 
     machines: tuple[str, ...] = Field(
         default=(), description="Machines at the site, as named in the rules' key column."
@@ -46,7 +46,8 @@ class Site(Section):
         "this site.",
     )
     learning_rate: Positive | None = Field(
-        default=None, description="Learning rate of this site; the schedule is common."
+        default=None,
+        description="Learning rate of this site; `training.schedule` applies to it too.",
     )
     local_epochs: Count | None = Field(default=None, description="Local epochs of this site.")
     batch: Count | None = Field(default=None, description="Minibatch size of this site.")
@@ -74,8 +75,8 @@ class Window(Section):
     gaps: Literal["unknown", "interpolate", "error"] = Field(
         default="unknown",
         description=(
-            "Steps without a value: keep them unknown, interpolate linearly (before the "
-            "test without test values), or stop with an error."
+            "Steps without a value: `unknown` keeps them unknown, `interpolate` fills them linearly "
+            "(values of the test are not used for steps before it), `error` stops the run."
         ),
     )
     longest: Count | None = Field(
@@ -98,8 +99,8 @@ class Data(Section):
 
     set: str | None = Field(
         default=None,
-        description="Name of a data set (`table`: the table at `path`, read by the rules' data "
-        "contract); empty: a table with a 0/1 column.",
+        description="Name of a data set, see Models and data sets; `table`: the table at `path`, with the "
+        "columns that the rules declare; empty: a table with the 0/1 column `label`.",
     )
     path: str | None = Field(
         default=None,
@@ -116,7 +117,9 @@ class Data(Section):
         description="Amount of generated or loaded data, in the data set's unit: rows, images, "
         "hours, engines.",
     )
-    window: Window | None = Field(default=None, description="Windows of the data set's series.")
+    window: Window | None = Field(
+        default=None, description="Windows of the data set's series; empty: single rows."
+    )
     rows: int = Field(default=10_000, ge=1, le=10_000_000, description="Rows of a generated table.")
     seed: int = Field(
         default=6,
@@ -140,9 +143,10 @@ class Data(Section):
     )
     split: Literal["dirichlet", "iid", "column", "sites", "classes", "sizes", "quantity"] = Field(
         default="dirichlet",
-        description="How rows are assigned to sites; `sites`: the data set's own stations, engines "
-        "or runs; `classes`, `sizes`, `quantity`: sites with few classes, random sizes, "
-        "or sizes by `shares`.",
+        description="How rows are assigned to sites. `dirichlet`: random shares of each class, see "
+        "`alpha`; `iid`: at random; `column`: by `site_column`; `sites`: the data set's own "
+        "stations, engines or runs; `classes`, `sizes`, `quantity`: sites with few classes, random "
+        "sizes, or sizes by `shares`.",
     )
     clients: Count | None = Field(
         default=None,
@@ -176,15 +180,14 @@ class Data(Section):
     )
     test: Fraction = Field(
         default=0.2,
-        description="Share of all rows held out for the test, stratified by class; of windows the "
-        "last ones. A data set with its own test split (MNIST, C-MAPSS) keeps it.",
+        description="Share of all rows held out for the test, with all classes in proportion; of windows "
+        "the last ones. A data set with its own test split (MNIST, C-MAPSS) keeps it.",
     )
     hold_out: Literal["auto", "random"] = Field(
         default="auto",
-        description="How test and server rows are chosen. `auto`: windows, rows with a timeline, and "
-        "rows of a table if rules about the output compare rows, in their order (first training, "
-        "then server, then test), with a gap of one horizon; otherwise at random. `random`: always "
-        "at random.",
+        description="How test and server rows are chosen. `random`: at random. `auto`: in the order of "
+        "the rows (first training, then server, then test, with a gap of one horizon) for windows, "
+        "with a timeline, and if rules about the output compare rows; otherwise at random.",
     )
     server: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.15,

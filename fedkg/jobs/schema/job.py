@@ -49,19 +49,22 @@ class Training(Section):
     batch: Count = Field(default=64, description="Minibatch size.")
     learning_rate: Positive = Field(default=0.1, description="Local learning rate.")
     schedule: Literal["constant", "cosine"] = Field(
-        default="cosine", description="Learning rate schedule over the rounds."
+        default="cosine",
+        description="Learning rate over the rounds; `cosine`: it decreases to 0 as a half cosine.",
     )
     positive_weight: Literal["balanced"] | Positive = Field(
         default=1.0,
         description=(
-            "Weight of a failure in the loss; `balanced`: the ratio of rows without and "
-            "with a failure over all sites."
+            "Weight of the class 1 of `data.label` in the loss; `balanced`: the number of rows of "
+            "class 0 divided by that of class 1, over all sites."
         ),
     )
     penalty: float = Field(
         default=0.0,
         ge=0,
-        description="Weight of the rules' penalty in the local loss; 0 is plain SCFA.",
+        description=(
+            "Weight of the rules' penalty in the local loss; 0: the rules are not part of the loss."
+        ),
     )
     projection: bool = Field(
         default=False,
@@ -71,31 +74,42 @@ class Training(Section):
         ),
     )
     executor: Literal["auto", "stacked", "processes", "sequential"] = Field(
-        default="auto", description="How sampled sites are trained."
+        default="auto",
+        description=(
+            "How sampled sites are trained. `stacked`: several at once as one stack of models; "
+            "`processes`: in worker processes; `sequential`: one after the other; `auto`: the "
+            "fastest of these, by a measurement in the first round."
+        ),
     )
     workers: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         default=None, description="Parallel processes; empty: one per processor."
     )
     chunk: Count | None = Field(
         default=None,
-        description="Most sites in one stack; empty: by available memory, or as `auto` measures.",
+        description=(
+            "Most sites in one stack of `executor: stacked`; empty: as memory allows, or as `auto` "
+            "measures."
+        ),
     )
     threads: Annotated[int, Field(ge=1, le=256)] | None = Field(
         default=None, description="Threads of PyTorch; empty: 1."
     )
     client_memory: Count = Field(
         default=1024,
-        description="Memory for client state, in MiB; the rest is in files of the run folder.",
+        description=(
+            "Memory for the state that sites keep between rounds, in MiB; fedkg stores the rest in "
+            "files of the run folder."
+        ),
     )
     device: DeviceName = Field(
-        default="cpu", description="Training device: cpu, cuda, or cuda:1 for the second GPU."
+        default="cpu", description="Training device: `cpu`, `cuda`, or `cuda:1` for the second GPU."
     )
     precision: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="bfloat16 trains in mixed precision, for accelerators."
+        default="float32", description="`bfloat16` trains in mixed precision, for accelerators."
     )
     wire: Literal["bfloat16", "float16"] | None = Field(
         default=None,
-        description="Data type of transmitted updates, for half the bytes; empty: unchanged.",
+        description="Data type of transmitted updates, for half the bytes; empty: float32.",
     )
     checkpoint_every: Count = Field(default=1, description="Rounds between checkpoints.")
 
@@ -106,8 +120,8 @@ class Scoring(Section):
     probe: Literal["covering", "plain"] = Field(
         default="covering",
         description=(
-            "covering: server rows, plus some per bound rule to which it applies; plain: "
-            "server rows only. Data sets: plain."
+            "`covering`: random server rows, plus some per bound rule to which it applies; "
+            "`plain`: random server rows only. With `data.set` the probe is always `plain`."
         ),
     )
     probe_rows: Count = Field(default=200, description="Server rows in the probe.")
@@ -122,18 +136,25 @@ class Scoring(Section):
     )
     combine: Literal["mean", "product", "min"] = Field(
         default="mean",
-        description="How the score combines rules (mean), or families of rules (product, min).",
+        description=(
+            "How the score combines rules: the `mean` over all rules, or the `product` or `min` "
+            "over families, the rules of one `kind`."
+        ),
     )
     beta: float = Field(default=1.0, ge=1, description="Exponent of the score.")
     graded: bool = Field(
         default=False,
         description=(
-            "Weigh updates by violated fractions instead of satisfied or violated; reported "
-            "figures stay the same."
+            "Whether the score counts the violated share of probe rows of each rule, instead of "
+            "only whether the rule is within its tolerance; reported figures stay the same."
         ),
     )
     on_all_invalid: Literal["skip", "fedavg", "error"] = Field(
-        default="skip", description="What to do if no site of a round has any weight."
+        default="skip",
+        description=(
+            "What the server does if no site of a round has any weight. `skip`: it keeps the "
+            "model; `fedavg`: it weights updates by samples; `error`: the run stops."
+        ),
     )
 
 
@@ -149,8 +170,8 @@ class Evaluation(Section):
     threshold: Literal["server"] | Share = Field(
         default=0.5,
         description=(
-            "Probability threshold for predicting a failure; `server`: the threshold with "
-            "the best F1 on the server's labelled rows."
+            "Probability from which the model predicts class 1; `server`: the threshold with the "
+            "best F1 on the server's labelled rows."
         ),
     )
     target_f1: Share = Field(
@@ -159,15 +180,15 @@ class Evaluation(Section):
     target: float | None = Field(
         default=None,
         description=(
-            "The same for the measure of another task: accuracy, RMSE, or MSE of a "
-            "forecast; empty: no target."
+            "Target of the figure of another task: accuracy (classes), RMSE (numbers) or MSE "
+            "(forecasts); empty: no target."
         ),
     )
     accept_unevaluated: tuple[str, ...] = Field(
         default=(),
         description=(
-            "Hard rules that may stay without evaluation. A run stops before training if its data "
-            "cannot evaluate any other hard rule."
+            "Names of hard rules that the data need not evaluate. A run stops before training if "
+            "its data cannot evaluate one of the other hard rules."
         ),
     )
     local_baseline: bool = Field(
@@ -205,8 +226,8 @@ class Theory(Section):
     draws: Count = Field(
         default=1000,
         description=(
-            "Models sampled around the last one to estimate theta; each is evaluated under "
-            "the rules."
+            "Models sampled around the last one to estimate theta, the share of models that "
+            "satisfy all rules; each is evaluated on the probe."
         ),
     )
     radius: Positive | None = Field(
@@ -218,11 +239,11 @@ class Theory(Section):
 class Corruption(Section):
     """Additional trials in which one site has wrong labels."""
 
-    site: str = Field(description="The site.")
+    site: str = Field(description="Name of the site with wrong labels.")
     kind: Literal["flipped_labels", "constant_label"] = Field(
         default="flipped_labels",
         description=(
-            "flipped_labels: swap 0 and 1; constant_label: set every label to 1, or to the "
+            "`flipped_labels`: swap 0 and 1; `constant_label`: set every label to 1, or to the "
             "last class."
         ),
     )
@@ -241,27 +262,29 @@ class Job(Section):
     rules: tuple[str, ...] = Field(
         default=(),
         description=(
-            "Rule files, and graphs in files, stores or endpoints (an address), compiled at "
-            "the start of the run; or `pack`."
+            "Rule files and graphs (files, stores, or addresses of SPARQL endpoints), compiled at "
+            "the start of the run; this or `pack`."
         ),
     )
-    pack: str | None = Field(default=None, description="A compiled pack; or `rules`.")
+    pack: str | None = Field(default=None, description="A compiled pack; this or `rules`.")
     output: str | None = Field(
         default=None,
         description=(
-            "The output of the rules that the model predicts; required for several outputs."
+            "The output of the rules that the model predicts; needed if the rules declare several."
         ),
     )
     sites: dict[SiteName, Site] = Field(
         default_factory=dict,
-        description="The clients by name, or their number; empty: all sites of the data set.",
+        description=(
+            "The sites: their names, their number, or a section for each name; empty: all sites of "
+            "`data.sites_file` or of the data set."
+        ),
     )
     data: Data = Field(default_factory=Data)
     augment: Augmentation = Field(
         default_factory=lambda: Augmentation(by="none"),
         description=(
-            "`granger`, or a section: states of a causal discovery as additional inputs of "
-            "the model."
+            "States of a causal discovery as additional inputs of the model; empty: `none`."
         ),
     )
     model: Model = Field(default_factory=Model)
@@ -271,7 +294,8 @@ class Job(Section):
     algorithm: str = Field(
         default="scfa",
         description=(
-            "A preset, a name in `algorithms`, or an algorithm section; without rules `fedavg`."
+            "A preset, a name in `algorithms`, or a section like those in `algorithms`; the "
+            "default without rules is `fedavg`."
         ),
     )
     algorithms: dict[Name, Algorithm] = Field(
@@ -281,7 +305,8 @@ class Job(Section):
         default=1, description="Number of seeds (0, 1, ...), or a list of seeds."
     )
     compare: dict[str, tuple[Value, ...]] = Field(
-        default_factory=dict, description="Fields with the values to compare."
+        default_factory=dict,
+        description="Fields, such as `algorithm` or `data.alpha`, with the values to compare.",
     )
     corrupt: Corruption | None = Field(
         default=None, description="Additional trials with one corrupted site."
@@ -291,7 +316,7 @@ class Job(Section):
     )
     theory: Theory | None = Field(
         default=None,
-        description="`true`, or a section: measure the constants of the theorems and report them.",
+        description="Measure the constants of the convergence theorems and report them.",
     )
 
     @field_validator("augment", mode="before")

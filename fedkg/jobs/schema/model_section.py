@@ -86,14 +86,20 @@ class Graph(Section):
 class Model(Section):
     """The model that each site trains."""
 
-    kind: Kind = Field(default="mlp", description="A model of fedkg.models; `name` is a synonym.")
+    kind: Kind = Field(
+        default="mlp",
+        description=(
+            "The model, see Models and data sets; `module`: the module at `path`. `name` is a "
+            "synonym of this field."
+        ),
+    )
     hidden: Width | tuple[Width, ...] | None = Field(
         default=None,
         description="Widths of the hidden layers of an `mlp` (empty: 32, 32); width of recurrent "
         "layers (empty: 16).",
     )
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None, description="Dropout rate; empty: 0 (`mlp`), 0.2 (`transformer`)."
+        default=None, description="Dropout rate; empty: 0 (`mlp`) or 0.2 (`transformer`)."
     )
     layers: Count | None = Field(
         default=None,
@@ -116,10 +122,7 @@ class Model(Section):
     steps: Count | None = Field(default=None, description="Decision steps of a `tabnet`; empty: 5.")
     graph: Graph | None = Field(
         default=None,
-        description=(
-            "The knowledge graph that a `tabnet` reads with each row (`true`, or a "
-            "section); empty: none."
-        ),
+        description=("The knowledge graph that a `tabnet` reads with each row; empty: none."),
     )
     path: str | None = Field(
         default=None,
@@ -133,7 +136,8 @@ class Model(Section):
     )
     private: tuple[str, ...] = Field(
         default=(),
-        description="Prefixes of parameters that a site may keep; empty: the model's head.",
+        description="Prefixes of the names of the parameters that stay at a site if the algorithm "
+        "has private layers; empty: the model's head, its last layer.",
     )
     shared: tuple[str, ...] = Field(
         default=(), description="The complement of `private`: prefixes of shared parameters."

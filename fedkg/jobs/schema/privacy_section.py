@@ -30,8 +30,8 @@ class Privacy(Section):
     """
 
     unit: Literal["example", "client"] = Field(
-        description="example: protects a row, at every site, against everyone who sees updates; "
-        "client: protects a site against everyone who sees models."
+        description="`example`: protects a row, at every site, against everyone who sees updates; "
+        "`client`: protects a site against everyone who sees models."
     )
     epsilon: Positive | None = Field(
         default=None,
@@ -41,7 +41,8 @@ class Privacy(Section):
     delta: Probability = Field(
         default=1e-5,
         description=(
-            "Probability that the guarantee fails; choose well below one over the number of units."
+            "Probability that the guarantee fails; choose it well below 1 / number of rows (`unit: "
+            "example`) or sites (`unit: client`)."
         ),
     )
     clip: Positive = Field(
@@ -58,7 +59,7 @@ class Privacy(Section):
     accountant: Literal["rdp", "prv", "paper"] = Field(
         default="rdp",
         description=(
-            "rdp and prv (tighter, slower) use Opacus; paper: the classical formula, "
+            "`rdp` and `prv` (tighter, slower) use Opacus; `paper`: the classical formula, "
             "release by release."
         ),
     )

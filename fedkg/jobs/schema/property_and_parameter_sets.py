@@ -10,9 +10,7 @@ from fedkg.jobs.schema.section_base import Count, Positive, Section
 
 
 class PropertyClusters(Section):
-    """Clusters of sites with the same mined properties, and a teacher that corrects forecasts
-    (FedSTL).
-    """
+    """FedSTL: clusters of sites with similar mined properties, and a teacher for forecasts."""
 
     clusters: Count = Field(default=5, description="Number of models at the server.")
     weight: float = Field(
@@ -46,12 +44,15 @@ class PropertyClusters(Section):
 class ParameterSets(Section):
     """A penalty on the distance between each site's model and the parameter sets of the rules."""
 
-    penalty: Positive = Field(default=1.0, description="Weight of half the squared distance.")
+    penalty: Positive = Field(
+        default=1.0, description="Weight of half the squared distance to the set."
+    )
     growing: bool = Field(
         default=False, description="Whether `penalty` grows with the square root of the round."
     )
     given: dict[str, float] = Field(
-        default_factory=dict, description="Values for numbers that the rules leave open."
+        default_factory=dict,
+        description="Values of the numbers that the rules leave open, such as `radius = job`.",
     )
 
 
@@ -61,7 +62,7 @@ class Agents(Section):
     strength: float = Field(
         default=0.0,
         ge=0,
-        description="Proximal weight of each site's model towards the average of all.",
+        description="Weight of a penalty on the distance of each site's model to the average.",
     )
     penalty: Positive | None = Field(
         default=None,
@@ -76,14 +77,15 @@ class Agents(Section):
         description="Whether sites send `two` vectors, or `all` blocks as in the paper.",
     )
     smooth: Positive | None = Field(
-        default=None, description="Smoothness constant of the losses, if known."
+        default=None, description="Lipschitz constant of the gradients of the losses, if known."
     )
     by_rule: bool = Field(
         default=False,
         description="Use the largest step for which the theorem holds; requires `smooth`.",
     )
     given: dict[str, float] = Field(
-        default_factory=dict, description="Values for numbers that the rules leave open."
+        default_factory=dict,
+        description="Values of the numbers that the rules leave open, such as `radius = job`.",
     )
 
     @model_validator(mode="after")

@@ -76,7 +76,7 @@ CASES: dict[str, tuple[str, Case]] = {
         lambda _c, _: read_rdf(b"<!DOCTYPE html>", file="a.ttl")[1],
     ),
     "FKG103": (
-        "the prefix x: is not declared in this file",
+        "the prefix `x:` is not declared in this file",
         lambda _c, _: read_rdf(b"x:a <http://b> 1 .", file="a.ttl")[1],
     ),
     "FKG104": (

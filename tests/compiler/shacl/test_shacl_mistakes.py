@@ -141,7 +141,7 @@ def test_what_shacl_does_not_have_is_rejected_and_the_rest_checked(
 def test_a_severity_that_shacl_lacks_is_reported(tmp_path: Path) -> None:
     found, text = compiled(tmp_path, f"sh:severity sh:Warnig ; {HIGH}")
     [item] = with_code(found, "FKG312")
-    assert (text_at(item, text), item.help) == ("sh:Warnig", "did you mean `Warning`?")
+    assert (text_at(item, text), item.help) == ("sh:Warnig", "did you mean `sh:Warning`?")
 
 
 @pytest.mark.parametrize(
@@ -173,3 +173,20 @@ def test_a_property_shape_without_a_path_is_reported_at_its_shape_and_once(tmp_p
     [item] = [one for one in found.diagnostics if one.severity == "error"]
     assert (item.code, item.span.line) == ("FKG311", text[: text.index("plant:S")].count("\n") + 1)
     assert "has no sh:path" in item.message
+
+
+@pytest.mark.parametrize(
+    ("wrong", "parameter"),
+    [
+        ("sh:minCount 'one'", "sh:minCount"),
+        ("sh:maxCount '1'", "sh:maxCount"),
+        ("sh:lessThan 3", "sh:lessThan"),
+    ],
+)
+def test_a_wrong_value_is_reported_at_its_parameter(
+    tmp_path: Path, wrong: str, parameter: str
+) -> None:
+    found, text = compiled(tmp_path, f"{HIGH} ; sh:property [ sh:path plant:serial ;\n  {wrong} ]")
+    [item] = with_code(found, "FKG311")
+    assert text_at(item, text) == parameter
+    assert f"its {parameter} is" in item.message

@@ -265,7 +265,7 @@ WRONG = {
     "a folder": (("check", "."), 2, "is a folder"),
     "no table": (("eval", "rules.fkg"), 2, "a table is missing"),
     "no such table": (("eval", "rules.fkg", "nowhere.csv"), 2, "table nowhere.csv does not exist"),
-    "a damaged pack": (("inspect", "table.csv"), 1, "not a whole constraint pack"),
+    "a damaged pack": (("inspect", "table.csv"), 1, "not a complete constraint pack"),
     "a pack among rules": (
         ("eval", "rules.fkg", "x.fkgpack", "table.csv"),
         2,
@@ -279,7 +279,7 @@ WRONG = {
     "a wrong allowance": (
         ("eval", "rules.fkg", "table.csv", "--allow", "much"),
         2,
-        "the allowance is wrong",
+        "the allowance must be a share",
     ),
     "no baseline": (("eval", "rules.fkg", "table.csv", "--baseline", "old.json"), 2, "old.json"),
     "no place to write": (

@@ -337,7 +337,7 @@ def test_features_of_a_wrong_shape_are_rejected() -> None:
 @pytest.mark.parametrize(
     ("x", "said"),
     [
-        (nn.Linear(4, 1), "the batch comes first"),
+        (nn.Linear(4, 1), "pass the batch first"),
         (["a", "b"], "not a batch of numbers"),
         (None, "not a batch of numbers"),
         (torch.zeros(3, 4, dtype=torch.complex64), "complex"),

@@ -59,7 +59,7 @@ def batches(count: int, rows: int = 10) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("kind", [torch.int64, torch.uint8, torch.bool])
 def test_whole_answers_are_not_projected_onto_whole_numbers(kind: torch.dtype) -> None:
     x, y = batches(1)
-    with pytest.raises(LayoutError, match="projected as floating-point numbers") as caught:
+    with pytest.raises(LayoutError, match="must be floating-point numbers") as caught:
         plant().project(x[0], y[0].abs().to(kind))
     assert (caught.value.help, caught.value.received) == (
         "y.float()",

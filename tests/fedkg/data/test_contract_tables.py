@@ -88,7 +88,7 @@ def test_columns_that_are_not_there_are_named(table: Path) -> None:
     with pytest.raises(TableError, match="no column `Plant`"):
         table_set(table, contract(FAILS), site="Plant")
     table.write_text(TEXT.replace("graz;22,5;M;no;5;B", "graz;22,5;M;no;5;C"))
-    with pytest.raises(JobError, match="row 3 of column `Grade` does not name a class"):
+    with pytest.raises(JobError, match="a cell of column `Grade` is not one of the classes"):
         table_set(table, contract(*GRADES))
 
 

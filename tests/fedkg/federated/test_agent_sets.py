@@ -126,7 +126,7 @@ def test_sets_of_a_pack(tmp_path: Path) -> None:
         kept_sets(pack, AGENTS)
     with pytest.raises(SetError, match="no numbers for the client"):
         kept_sets(pack, ("elsewhere",), {"radius": 1.0})
-    with pytest.raises(JobError, match="the parameter b, which the model has not"):
+    with pytest.raises(JobError, match="the parameter `b`, but the model has no such parameter"):
         sets.distance2({"w": x["w"]}, torch.tensor([0, 1]))
 
 
@@ -188,7 +188,7 @@ def test_the_penalty_beside_a_loss() -> None:
 
 
 def test_refused_penalties() -> None:
-    with pytest.raises(JobError, match="needs its strength"):
+    with pytest.raises(JobError, match="needs its initial weight"):
         SetPenalty(sets=sets_of([Box()]), schedule=PenaltySchedule())
     with pytest.raises(JobError, match="at least 0"):
         PenaltySchedule(first=-1.0)

@@ -565,7 +565,7 @@ def test_what_is_measured() -> None:
         ({"by_rule": True}, "smoothness"),
         ({"smooth": 0.0}, "above 0"),
         ({"form": "three"}, "unknown form"),
-        ({"growing": True}, "begins somewhere"),
+        ({"growing": True}, "needs its initial value"),
     ],
 )
 def test_refused_options(options: dict[str, object], said: str) -> None:
@@ -587,7 +587,7 @@ def test_refused_runs() -> None:
             next(train(quadratics(q, b), wrong, rounds(1, 0.1)))
     with pytest.raises(JobError, match="needs all agents in every round"):
         next(train(quadratics(q, b), pcfedavg(), replace(rounds(1, 0.1), participation=0.5)))
-    with pytest.raises(JobError, match="one for all agents, or one for each"):
+    with pytest.raises(JobError, match="one number for all agents, or one for each"):
         next(train(quadratics(q, b), pcfedavg(strength=[1.0, 2.0]), rounds(1, 0.1)))
 
 

@@ -277,7 +277,7 @@ def test_a_script_without_its_guard_is_told_so(tmp_path: Path) -> None:
     with _script(tmp_path, "if True:") as parent:
         _, said = parent.communicate(timeout=300)
     assert parent.returncode == 1
-    assert 'a script must train inside `if __name__ == "__main__":`' in said
+    assert 'train inside `if __name__ == "__main__":`' in said
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
 
 

@@ -113,7 +113,7 @@ def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
     ("tensors", "document", "said"),
     [
         ({}, {"format": 99}, "another format"),
-        ({}, {"format": 2}, "not whole"),
+        ({}, {"format": 2}, "incomplete"),
         (
             {"elsewhere": torch.zeros(1)},
             {"format": 2, "round": 1, "joints": [], "choice": None, "tensors": ["elsewhere"]},
@@ -122,13 +122,17 @@ def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
         (
             {"joints/server/m": torch.zeros(1)},
             {"format": 2, "round": 1, "joints": [], "choice": None, "tensors": ["joints/server/m"]},
-            "not whole",
+            "incomplete",
         ),
-        ({}, {"format": 2, "round": "x", "joints": [], "choice": None, "tensors": []}, "not whole"),
+        (
+            {},
+            {"format": 2, "round": "x", "joints": [], "choice": None, "tensors": []},
+            "incomplete",
+        ),
         (
             {},
             {"format": 2, "round": 1, "joints": [], "choice": None, "tensors": ["models/w"]},
-            "not whole",
+            "incomplete",
         ),
         (
             {},
@@ -139,7 +143,7 @@ def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
                 "choice": {"executor": "stacked"},
                 "tensors": [],
             },
-            "not whole",
+            "incomplete",
         ),
     ],
 )

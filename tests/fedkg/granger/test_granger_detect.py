@@ -66,5 +66,5 @@ def test_the_area_is_the_share_of_pairs(rows: list[tuple[int, bool]]) -> None:
 
 
 def test_one_kind_alone_has_no_area() -> None:
-    with pytest.raises(UsageError, match="needs faulty and sound"):
+    with pytest.raises(UsageError, match="needs both faulty and healthy"):
         area_under_roc(np.ones(3), np.zeros(3, dtype=np.bool_))

@@ -179,8 +179,8 @@ def test_the_criterion_chooses_for_each_client() -> None:
     ("lags", "said"),
     [
         ((1, 2), "3 numbers, or one for all"),
-        ((1, 0, 1), "this number of lags"),
-        ((1, 1, 59), "this number of lags"),
+        ((1, 0, 1), "the number of lags does not fit"),
+        ((1, 1, 59), "the number of lags does not fit"),
     ],
 )
 def test_lags_that_are_none_are_rejected(lags: tuple[int, ...], said: str) -> None:

@@ -324,7 +324,7 @@ def test_14_no_array_as_wide_as_the_measurements_leaves_a_client(
     ("change", "said"),
     [
         ({"measurements": np.ones((5, 3))}, "do not fit"),
-        ({"gain": 9 * np.ones((1, 2))}, "runs away"),
+        ({"gain": 9 * np.ones((1, 2))}, "is not stable"),
         ({"transition": np.array([[np.nan]])}, "not numbers"),
     ],
 )

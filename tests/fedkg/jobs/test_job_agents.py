@@ -120,7 +120,7 @@ def test_the_sets_of_the_rules_hold_the_sites(tmp_path: Path):
     last = {row["trial"]: row["loss"] for row in RunFolder(run.folder).rows("rounds.csv")}
     assert last["within_1-s0"] != last["within_1000-s0"]
     misspelt = {"budgets": {"preset": "pcfedavg", "agents": {"given": {"radius": 1, "raduis": 2}}}}
-    with pytest.raises(SetError, match="leaves a number `raduis` to the job"):
+    with pytest.raises(SetError, match="no parameter set leaves `raduis` open"):
         run_job(
             {**fields, "compare": {}, "algorithms": misspelt, "algorithm": "budgets"},
             out=tmp_path / "misspelt",

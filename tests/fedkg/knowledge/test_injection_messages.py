@@ -90,7 +90,7 @@ def test_numbers_as_labels_of_bins() -> None:
     )
     with pytest.raises(
         LayoutError,
-        match=r"bins of a number, counted from 0 to 19\n.*\n  received: float32 \[4\]\n"
+        match=r"bins of the numbers, counted from 0 to 19\n.*\n  received: float32 \[4\]\n"
         r"  help: .*bin_of\(",
     ):
         model.loss(X, numbers)

@@ -50,21 +50,21 @@ def call(rules: fedkg.Pack, ask: Any, **changed: Any) -> Any:
         (
             {"x": X.tolist()},
             LayoutError,
-            r"traces are a tensor(.*\n)*  received: list\n  help: torch.tensor\(x",
+            r"traces must be a tensor(.*\n)*  received: list\n  help: torch.tensor\(x",
         ),
-        ({"x": X.numpy()}, LayoutError, r"traces are a tensor(.*\n)*  received: ndarray"),
+        ({"x": X.numpy()}, LayoutError, r"traces must be a tensor(.*\n)*  received: ndarray"),
         ({"layout": ["x"]}, LayoutError, r"help: layout=fedkg.columns"),
         (
             {"inside": torch.ones(2, 3)},
             LayoutError,
-            r"`inside` marks(.*\n)*  received: float32 \[2, 3\]\n  help: inside.bool\(\)",
+            r"`inside` must mark(.*\n)*  received: float32 \[2, 3\]\n  help: inside.bool\(\)",
         ),
         (
             {"inside": [[True] * 3] * 2},
             LayoutError,
-            r"`inside` marks(.*\n)*  received: list\n  help: torch.tensor\(inside",
+            r"`inside` must mark(.*\n)*  received: list\n  help: torch.tensor\(inside",
         ),
-        ({"pack": "rules.fkg"}, KnowledgeError, r"takes a pack(.*\n)*  received: 'rules.fkg'"),
+        ({"pack": "rules.fkg"}, KnowledgeError, r"must be a pack(.*\n)*  received: 'rules.fkg'"),
     ],
 )
 def test_unusable_data_is_an_error(

@@ -54,7 +54,7 @@ SETS: dict[str, ProjectionSet] = {
 def test_points_are_floating_point_tensors(name: str, method: str) -> None:
     kept = SETS[name]
     where = (
-        f"`{type(kept).__name__}.{{}}` takes points as a tensor of floating-point numbers\n"
+        f"`{type(kept).__name__}.{{}}` needs the points as a tensor of floating-point numbers\n"
         "  expected: float32 [..., n], or float64"
     )
     for wrong, received, help in (  # noqa: A001  the error's own word
@@ -160,7 +160,7 @@ class Everything(ProjectionSet):
 def test_sets_of_ones_own_are_given_the_same() -> None:
     assert isinstance(Everything([1, 2]).shift, Tensor)  # type: ignore[arg-type]
     assert torch.equal(Everything().project(point=POINTS), POINTS)
-    with pytest.raises(SetError, match=r"`Everything\.project` takes points"):
+    with pytest.raises(SetError, match=r"`Everything\.project` needs the points"):
         Everything().distance2([1.0])  # type: ignore[arg-type]
 
 

@@ -47,7 +47,8 @@ def test_an_argument_other_than_a_tensor_is_an_error(pack: fedkg.Pack, teacher: 
         for given in (FORECAST.tolist(), FORECAST.numpy()):
             with pytest.raises(
                 SetError,
-                match=r"traces are a tensor\n  expected: \[B, 6, 1\]\n  received: (list|ndarray)\n"
+                match=r"traces must be a tensor\n  expected: \[B, 6, 1\].*\n"
+                r"  received: (list|ndarray)\n"
                 r"  help: torch",
             ):
                 ask(given)
@@ -57,7 +58,8 @@ def test_an_argument_other_than_a_tensor_is_an_error(pack: fedkg.Pack, teacher: 
         teacher.nearest(FORECAST, [0])  # type: ignore[arg-type]
     with pytest.raises(
         SetError,
-        match=r"a teacher needs the bank of one formula(.*\n)*  received: Pack\n"
+        match=r"the first argument of a teacher must be the bank of one formula(.*\n)*"
+        r"  received: Pack\n"
         r"  help: Teacher\(pack.banks",
     ):
         Teacher(pack, 6)  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ def clashes(facts: Facts) -> list[Clash]:
 def _subjects(rule: Rule, values: dict[int, int]) -> tuple[frozenset[int], ...]:
     """The terms in the premises about terms, in any order.
 
-    Of a rule without any all that it speaks of.
+    For a rule without such premises, all terms in its premises.
     """
     terms = [
         frozenset(values[end] for end in (s, o) if end < 0)

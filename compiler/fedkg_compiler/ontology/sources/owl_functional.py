@@ -152,7 +152,7 @@ class _Reader:
             if iri is None:
                 mark = word.partition(":")
                 message = (
-                    f"the prefix {mark[0]}: is not declared in this file"
+                    f"the prefix `{mark[0]}:` is not declared in this file"
                     if mark[1]
                     else f"`{word}` has no parentheses"
                 )

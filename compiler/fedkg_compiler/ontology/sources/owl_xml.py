@@ -149,7 +149,7 @@ class _Reader:
     def abbreviated(self, text: str, element: _Open) -> ox.NamedNode:
         iri = expanded(text, self.prefixes)
         if iri is None:
-            message = f"the prefix {text.partition(':')[0]}: is not declared in this file"
+            message = f"the prefix `{text.partition(':')[0]}:` is not declared in this file"
             raise self.problems.mistake(
                 element.line, element.column, message, "add a `<Prefix>` element for it"
             )

@@ -59,7 +59,7 @@ _THOUSANDS = re.compile(r",\d{3}(?!\d)")
 _VALUE = ("NAME", "UNIT", "NUMBER", "QUOTED", "VAR", "RPAR")
 
 
-def spoken_comparison(at: ParseFailure) -> Explanation | None:
+def comparison_in_words(at: ParseFailure) -> Explanation | None:
     """``pressure is greater than 3``, ``pressure must stay below 5``: a comparison in words."""
     for start in _possible_starts(at):
         for pattern, sign, other in _PHRASES:
@@ -90,7 +90,7 @@ def spoken_comparison(at: ParseFailure) -> Explanation | None:
     return None
 
 
-def spoken_range(at: ParseFailure) -> Explanation | None:
+def range_in_words(at: ParseFailure) -> Explanation | None:
     """``pressure between 3 bar and 5 bar``, ``pressure in [3, 5] bar``, ``= 3..5 bar``: a range
     said in words or brackets.
     """
