@@ -21,7 +21,6 @@ from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.data import Frame
 from fedkg.evaluation import table_values
 from fedkg.evaluation.row_explanation import example
-from fedkg.evaluation.table_timing import steps_before
 from fedkg.evaluation.tally import least_margin
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, row_timing
 from fedkg.jobs.folder import Row
@@ -33,7 +32,7 @@ from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH
 from fedkg.jobs.table_rule_evaluation import ordered_frame, row_name
 from fedkg.jobs.unevaluated_rules import COMPARES_ROWS
 from fedkg.models import Model, Params
-from fedkg.pack import Bank, DataContract, Implies, Pack
+from fedkg.pack import Bank, Implies, Pack
 
 Values = NDArray[np.float64]
 
@@ -187,20 +186,23 @@ def _values_with_answers(
     assert rules.rows is not None, "rules about rows"
     pack, module = rules.pack, rules.rows
     contract = pack.manifest.contract
-    values = _site_values(contract, frame)
+    values, before = _read(rules, samples, frame)
     columns = [
         place
         for place, column in enumerate(contract.columns)
         if column.role == "output" and output in (column.name, column.label)
     ]
     double = {name: value.double().unsqueeze(0) for name, value in deployed.params.items()}
-    before = _rows_before(rules, samples, frame, inputs, index)
+    earlier_rows = None
+    if before is not None:
+        x = inputs.exact_rows(index[before])
+        earlier_rows = torch.where(torch.from_numpy(before < 0)[:, None], torch.nan, x)
     for at in range(0, len(index), PREDICTION_BATCH):
         here = slice(at, at + PREDICTION_BATCH)
         places = torch.from_numpy(index[here])
         x, codes = inputs.exact_rows(index[here]), rules.codes_at(places)
         with torch.no_grad():
-            earlier = None if before is None else before[here]
+            earlier = None if earlier_rows is None else earlier_rows[here]
             views = module.views(x, keys=codes, previous=earlier)
             answers = model.apply(double, views.flatten(0, 1))[0].reshape(*views.shape[:2], -1)
             if rules.hard is not None:
@@ -214,7 +216,7 @@ def _values_with_answers(
         for run, place in enumerate(module.plan.runs):
             view, unknown = contract.views[place], np.zeros(len(x), dtype=np.bool_)
             if view.kind == "previous":  # a row without a row before it
-                unknown |= True if earlier is None else earlier.isnan().all(1).numpy()
+                unknown |= True if before is None else before[here] < 0
             elif view.column is not None:  # a raised unknown value stays unknown
                 unknown |= np.isnan(values[0, here, view.column])
             for number, column in enumerate(columns):
@@ -234,39 +236,25 @@ def _quantities(samples: Samples, answers: Tensor) -> Values:
             return samples.scaled.quantities(answers.numpy())
 
 
-def _rows_before(
-    rules: SampleRules, samples: Samples, frame: Frame, inputs: ModelInputs, index: Index
-) -> Tensor | None:
-    """The model's inputs of the row before each row, NaN where there is none; None if no view of
-    the rules needs them.
+def _read(
+    rules: SampleRules, samples: Samples, frame: Frame
+) -> tuple[Values, NDArray[np.int64] | None]:
+    """The rows in all views, float64 [V, N, C], and the row before each row, one of the same site;
+    -1 for none. None if no view of the rules looks back, or the rows are a random sample.
     """
     assert rules.rows is not None, "rules about rows"
     contract = rules.pack.manifest.contract
-    runs = rules.rows.plan.runs
-    asked = [contract.views[view] for view in runs if contract.views[view].kind == "previous"]
-    if not (asked and samples.ordered):
-        return None
-    timing = row_timing(rules.pack, frame)
-    group = np.zeros(frame.rows, dtype=np.int64)
-    for header in asked[0].groups:
-        _, own = np.unique(np.array(frame.texts(header)), return_inverse=True)
-        group = group * (int(own.max(initial=0)) + 1) + own.ravel()
-    x = inputs.exact_rows(index)
-    before = torch.from_numpy(steps_before(timing, group, x.numpy()))
-    return torch.where((before >= 0)[:, None], x[before.clamp(min=0)], torch.nan)
-
-
-def _site_values(contract: DataContract, frame: Frame) -> Values:
-    """The rows in all views, float64 [V, N, C]; the row before a row is one of the same site."""
-    if SITE_COLUMN not in frame.columns:
-        return table_values(contract, frame.table(), missing="skip").values
-    sites = frame.columns[SITE_COLUMN]
     values = np.full((len(contract.views), frame.rows, len(contract.columns)), np.nan)
+    asked = [view for view in rules.rows.plan.runs if contract.views[view].kind == "previous"]
+    before = np.full(frame.rows, -1, dtype=np.int64) if asked and samples.ordered else None
+    sites = frame.columns.get(SITE_COLUMN, np.full(frame.rows, "", dtype=object))
     for site in dict.fromkeys(sites.tolist()):
         rows = np.flatnonzero(sites == site)
-        table = frame.take(rows).table()
-        values[:, rows] = table_values(contract, table, missing="skip").values
-    return values
+        read = table_values(contract, frame.take(rows).table(), missing="skip")
+        values[:, rows] = read.values
+        if before is not None and (own := read.before[asked[0]]) is not None:
+            before[rows] = np.where(own < 0, -1, rows[own])
+    return values, before
 
 
 def _count_bank(
