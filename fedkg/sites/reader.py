@@ -296,8 +296,8 @@ def _map_columns(source: _Source) -> tuple[Table, list[ColumnReading]]:
             continue
         if header in headers:
             raise TableError(
-                f"{raw.name}{_format_header_row(raw)}: column `{header}` occurs twice for the rules: "
-                f"`{targets[header].key}` of {source.sites.path} is read as `{header}` too",
+                f"{raw.name}{_format_header_row(raw)}: column `{header}` occurs twice for the "
+                f"rules: `{targets[header].key}` of {source.sites.path} is read as `{header}` too",
                 help=f"describe the column of the file with titles: {header} and "
                 "suppressOutput: true",
             )
@@ -1036,8 +1036,9 @@ def _check_time_order(table: Table, section: Site, contract: DataContract | None
     notes = []
     if twice.any():
         at = int(np.argmax(twice))
+        pairs = _format_row_pairs(table, ranked[:-1][twice], ranked[1:][twice])
         notes.append(
-            f"times in `{header}` repeat in {_format_row_pairs(table, ranked[:-1][twice], ranked[1:][twice])}"
+            f"times in `{header}` repeat in {pairs}"
             f" (`{table.texts(header)[ranked[at]]}` first){hint}"
         )
     if back.any():

@@ -191,7 +191,7 @@ class Experiment:
         return len(self.site_splits[config.split_key].split.sites)
 
     def features(self) -> dict[str, Any]:
-        """The scaling of the model's inputs (for images, of their channels): `names`, `mean`, `std`.
+        """The scaling of the model's inputs (of images: channels): `names`, `mean`, `std`.
 
         `Any`: JSON.
         """

@@ -75,8 +75,8 @@ class Window(Section):
     gaps: Literal["unknown", "interpolate", "error"] = Field(
         default="unknown",
         description=(
-            "Steps without a value: `unknown` keeps them unknown, `interpolate` fills them linearly "
-            "(values of the test are not used for steps before it), `error` stops the run."
+            "Steps without a value: `unknown` keeps them unknown, `interpolate` fills them linearly"
+            " (values of the test are not used for steps before it), `error` stops the run."
         ),
     )
     longest: Count | None = Field(
@@ -99,8 +99,8 @@ class Data(Section):
 
     set: str | None = Field(
         default=None,
-        description="Name of a data set, see Models and data sets; `table`: the table at `path`, with the "
-        "columns that the rules declare; empty: a table with the 0/1 column `label`.",
+        description="Name of a data set, see Models and data sets; `table`: the table at `path`, "
+        "with the columns that the rules declare; empty: a table with the 0/1 column `label`.",
     )
     path: str | None = Field(
         default=None,
@@ -180,13 +180,13 @@ class Data(Section):
     )
     test: Fraction = Field(
         default=0.2,
-        description="Share of all rows held out for the test, with all classes in proportion; of windows "
-        "the last ones. A data set with its own test split (MNIST, C-MAPSS) keeps it.",
+        description="Share of all rows held out for the test, with all classes in proportion; of "
+        "windows the last ones. A data set with its own test split (MNIST, C-MAPSS) keeps it.",
     )
     hold_out: Literal["auto", "random"] = Field(
         default="auto",
-        description="How test and server rows are chosen. `random`: at random. `auto`: in the order of "
-        "the rows (first training, then server, then test, with a gap of one horizon) for windows, "
+        description="How test and server rows are chosen. `random`: at random. `auto`: in the "
+        "order of the rows (first training, then server, then test, with a gap of one horizon) for windows, "
         "with a timeline, and if rules about the output compare rows; otherwise at random.",
     )
     server: Annotated[float, Field(ge=0, lt=1)] = Field(

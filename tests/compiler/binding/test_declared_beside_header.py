@@ -18,15 +18,15 @@ from fedkg_compiler.driver import compile_rules
         (
             'p in bar column "p [kPa]"',
             (
-                "`p` is declared in bar, and the header of its column says kPa: its cells are taken"
-                " to be in bar"
+                "`p` is declared in bar, but the header of its column says kPa; fedkg reads its "
+                "cells in bar"
             ),
         ),
         (
             'p in degC column "Heat [K]"',
             (
-                "`p` is declared in degC, and the header of its column says K: its cells are taken"
-                " to be in degC"
+                "`p` is declared in degC, but the header of its column says K; fedkg reads its "
+                "cells in degC"
             ),
         ),
         ('p in N.m column "Torque [Nm]"', None),
