@@ -2,7 +2,7 @@
 
 Numba types each function and writes its LLVM code; fedkg optimises all functions of a library
 together, once. Numba's own dispatcher would link and optimise each function again in every caller,
-which takes five times as long. This file alone uses interfaces of Numba that are not public:
+which takes several times as long. The translation uses interfaces of Numba that are not public:
 
 - `numba.core.compiler.CompilerBase` and the passes in its pipeline, to leave out the passes that
   loops do not need and to stop before machine code;
@@ -309,6 +309,7 @@ class _Module:
         self.code = ir.Module(self.name)
         self.code.triple = llvm.get_process_triple()
         self.described: Any = None
+        self.operations: set[tuple[Function, tuple[Type, ...]]] = set()
 
     def create_ir_module(self, name: str) -> ir.Module:
         """The module, whatever the function."""
@@ -335,6 +336,20 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
         )
         out = self.builder.call(called, values)
         return self.context.get_dummy_value() if sig.return_type == types.none else out
+
+    def lower_binop(self, result: Type, operation: Any, op: Function) -> Any:
+        """Write an operation of two numbers, as typed; Numba would look for one with constants."""
+        sig = self.fndesc.calltypes[operation]
+        values = [
+            self.context.cast(self.builder, self.loadvar(part.name), self.typeof(part.name), to)
+            for part, to in zip((operation.lhs, operation.rhs), sig.args, strict=True)
+        ]
+        function = self.context.typing_context.resolve_value_type(op)
+        if (op, sig.args) not in self.library.operations:
+            function.get_call_type(self.context.typing_context, sig.args, {})  # finds its code
+            self.library.operations.add((op, sig.args))
+        found = self.context.get_function(function, sig)(self.builder, values)
+        return self.context.cast(self.builder, found, sig.return_type, result)
 
 
 def _llvm_type(context: Any, sig: Any) -> ir.FunctionType:
