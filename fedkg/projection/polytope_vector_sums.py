@@ -93,7 +93,7 @@ def _subtracted(
     """
     size, step = builder.extract_value(total.shape, 0), ir.Constant(INDEX, LANES)
     first, last = span
-    kept = cgutils.alloca_once(builder, VECTOR)  # type: ignore[no-untyped-call]  # untyped in Numba
+    kept = cgutils.alloca_once(builder, VECTOR)
     with cgutils.for_range_slice(builder, ir.Constant(INDEX, 0), size, step) as (lane, _):
         place = builder.bitcast(builder.gep(total.data, [lane]), VECTOR.as_pointer())
         builder.store(builder.load(place, align=8), kept)

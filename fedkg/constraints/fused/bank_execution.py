@@ -7,6 +7,20 @@ parts of the batch, S slots, G registers, W places of a run. `frame` and `batch`
 
 from __future__ import annotations
 
+from fedkg._internal.loop_language import (
+    Bools,
+    Double,
+    Doubles,
+    Float,
+    Floats,
+    Ints,
+    address_of,
+    bools_at,
+    floats_at,
+    ints_at,
+    loop,
+    to_float,
+)
 from fedkg.constraints.fused.elementwise_loops import (
     accumulated,
     copied,
@@ -52,20 +66,6 @@ from fedkg.constraints.fused.loop_argument_positions import (
 )
 from fedkg.constraints.fused.penalty_loops import SLOPES, paid, worth_of
 from fedkg.constraints.fused.reverse import run_backward
-from fedkg.native.kernel_language import (
-    Bools,
-    Double,
-    Doubles,
-    Float,
-    Floats,
-    Ints,
-    address_of,
-    bools_at,
-    floats_at,
-    ints_at,
-    loop,
-    to_float,
-)
 
 REPORTED, NUDGED, LEAST, JUDGED = range(4)
 """What is asked of robustness."""

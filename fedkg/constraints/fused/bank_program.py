@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from fedkg._internal.loop_library import Library
 from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.engine.evaluation import HAIR, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
@@ -25,7 +26,6 @@ from fedkg.constraints.fused.bank_execution import ENTRIES
 from fedkg.constraints.fused.program import Program, Window
 from fedkg.constraints.fused.robustness_program import robustness_program
 from fedkg.constraints.fused.violation_program import missing_program
-from fedkg.native.library import Library
 from fedkg.pack.terms import Term
 
 Floats = NDArray[np.floating]

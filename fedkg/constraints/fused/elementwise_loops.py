@@ -7,7 +7,7 @@ turns into vector instructions.
 
 from __future__ import annotations
 
-from fedkg.native.kernel_language import Float, Floats, Ints, loop
+from fedkg._internal.loop_language import Float, Floats, Ints, loop
 
 
 @loop

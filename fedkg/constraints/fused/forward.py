@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from fedkg._internal.loop_language import Float, Floats, Ints, floats_at, ints_at, loop
 from fedkg.constraints.fused.elementwise_loops import (
     add,
     add_number,
@@ -99,7 +100,6 @@ from fedkg.constraints.fused.program import (
     PAST,
     STRICT,
 )
-from fedkg.native.kernel_language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
 @loop

@@ -6,8 +6,8 @@ Letters: B samples, F columns of a sample, N numbers that are read.
 
 from __future__ import annotations
 
+from fedkg._internal.loop_language import Doubles, Float, Floats, Ints, loop
 from fedkg.constraints.fused.loop_argument_positions import INF, LARGEST, NAN, ZERO
-from fedkg.native.kernel_language import Doubles, Float, Floats, Ints, loop
 
 COLUMN, WAYS = range(2)
 """Of each number that is read, int64 [N, 2]: which column (-1: none, it is unknown); what is done

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
+from fedkg._internal.loop_language import Doubles, Float, Floats, Ints, loop
 from fedkg.constraints.fused.elementwise_loops import multiply_number
 from fedkg.constraints.fused.loop_argument_positions import FAR, MARK_MISSING, ZERO
-from fedkg.native.kernel_language import Doubles, Float, Floats, Ints, loop
 
 HINGE, SQUARED, LOG_BARRIER, SLOPES = range(4)
 """Kinds of penalties, and the gradient of robustness instead."""

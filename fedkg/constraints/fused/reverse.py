@@ -7,6 +7,7 @@ it all, as in `engine`. Letters as in `forward`.
 
 from __future__ import annotations
 
+from fedkg._internal.loop_language import Float, Floats, Ints, floats_at, ints_at, loop
 from fedkg.constraints.fused.elementwise_loops import (
     accumulated,
     both_of,
@@ -67,7 +68,6 @@ from fedkg.constraints.fused.loop_argument_positions import (
     ZERO,
 )
 from fedkg.constraints.fused.program import EDGE_HIGH, MISSING, PAST, TO_LAST, TO_SECOND
-from fedkg.native.kernel_language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
 @loop

@@ -49,7 +49,7 @@ from fedkg.models.mlp import MLP
 from fedkg.models.model_protocols import Params
 
 if TYPE_CHECKING:
-    from fedkg.native.library import Library
+    from fedkg._internal.loop_library import Library
 
 LOSSES = {
     CrossEntropy: batch_losses.CLASSES,
@@ -284,7 +284,7 @@ def _check_classes(classes: Tensor, outputs: int) -> None:
 @cache
 def loops(dtype: torch.dtype) -> Library:
     """The loop in float32 or float64; compiled when this machine has never had it."""
-    from fedkg.native.library import Library
+    from fedkg._internal.loop_library import Library
 
     return Library((descend,), single=dtype == torch.float32)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 
+from fedkg._internal.loop_language import Double, Float, Floats, Ints, loop, to_float
 from fedkg.models.loops.matrix_products import scaled
 from fedkg.models.loops.primitives import exponential, greater
-from fedkg.native.kernel_language import Double, Float, Floats, Ints, loop, to_float
 
 CLASSES, BINARY, SQUARED, KNOWN = range(4)
 """Cross entropy of classes, of one logit, mean squared error, and the latter over targets that are

@@ -11,9 +11,9 @@ vector.
 
 from __future__ import annotations
 
+from fedkg._internal.loop_language import Floats, loop, to_float
 from fedkg.models.loops.matrix_products import add, fill, multiply, sigmoids, tanhs
 from fedkg.models.loops.primitives import fused
-from fedkg.native.kernel_language import Floats, loop, to_float
 
 
 @loop

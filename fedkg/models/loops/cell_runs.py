@@ -12,9 +12,9 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from fedkg._internal.loop_library import Library
 from fedkg._internal.threads import run_in_parts
 from fedkg.models.loops import cell_kernels, matrix_products, sample_norms
-from fedkg.native.library import Library
 
 LEAST = 1 << 18
 """Smallest number of multiplications for a separate thread."""

@@ -12,6 +12,7 @@ window, p of its pool, r and c height and width after pooling.
 
 from __future__ import annotations
 
+from fedkg._internal.loop_language import Doubles, Float, Floats, Ints, loop, to_float
 from fedkg.models.loops.dense_layers import (
     CLIP,
     CLIPPED,
@@ -27,7 +28,6 @@ from fedkg.models.loops.primitives import lanes
 from fedkg.models.loops.sample_norms import clip_factor, sum_of_squares
 from fedkg.models.loops.sparse_convolution_gradient import N, channels_last, sparse_backward
 from fedkg.models.loops.transposes import transpose
-from fedkg.native.kernel_language import Doubles, Float, Floats, Ints, loop, to_float
 
 COUNT, MEAN, SAMPLE, ROOM, FIRST = range(5)
 """Positions in `images`: number of convolutions, flag for mean pooling, F, workspace numbers per

@@ -11,10 +11,10 @@ numbers of a vector.
 
 from __future__ import annotations
 
+from fedkg._internal.loop_language import Doubles, Float, Floats, Ints, loop, to_float
 from fedkg.models.loops.matrix_products import fill, multiply, rectify, scaled, tanhs
 from fedkg.models.loops.primitives import number, sixteen
 from fedkg.models.loops.transposes import transpose
-from fedkg.native.kernel_language import Doubles, Float, Floats, Ints, loop, to_float
 
 PARAMETERS, BATCH, LAYERS, BIAS, TANH, LOSS, PULLED, ANCHORS, DRIFTING = range(9)
 ALL, WIDEST, SITE, INWARD, SIZE, STEPS, SEEN, CLIPPED, WIDTHS = range(9, 18)

@@ -7,6 +7,7 @@ a model.
 
 from __future__ import annotations
 
+from fedkg._internal.loop_language import Doubles, Float, Floats, Ints, loop, to_float
 from fedkg.models.loops.batch_losses import add_losses
 from fedkg.models.loops.convolutions import convolve_backward, convolve_forward
 from fedkg.models.loops.dense_layers import (
@@ -33,7 +34,6 @@ from fedkg.models.loops.matrix_products import fill
 from fedkg.models.loops.primitives import lanes, number
 from fedkg.models.loops.random_normal_kernels import BLOCK, SITE, disturb
 from fedkg.models.loops.sample_norms import add_clipped, clip_factors, measure
-from fedkg.native.kernel_language import Doubles, Float, Floats, Ints, loop, to_float
 
 
 @loop

@@ -5,6 +5,7 @@ Letters: R rows, V columns, D depth of a product, n numbers of a vector.
 
 from __future__ import annotations
 
+from fedkg._internal.loop_language import Float, Floats, Ints, loop, to_float
 from fedkg.models.loops.primitives import (
     exponential,
     five,
@@ -30,7 +31,6 @@ from fedkg.models.loops.primitives import (
     two_masked,
     two_masked_gathered,
 )
-from fedkg.native.kernel_language import Float, Floats, Ints, loop, to_float
 
 DEEP = 320
 """Rows of the right matrix per pass: at the width of a tile they fit the L1 cache."""

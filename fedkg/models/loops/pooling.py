@@ -11,8 +11,8 @@ Letters: r and c height and width after pooling, p its side, N squares of a vect
 
 from __future__ import annotations
 
+from fedkg._internal.loop_language import Float, Floats, LLVMFunction, loop, to_float
 from fedkg.models.loops.primitives import greater
-from fedkg.native.kernel_language import Float, Floats, LLVMFunction, loop, to_float
 
 VECTORS = 8, 4, 1
 """N: the first of these that fits a row."""

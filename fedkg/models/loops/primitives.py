@@ -1,4 +1,4 @@
-"""LLVM functions beyond the language of `fedkg.native`: tiles of matrix products, exponentials,
+"""LLVM functions beyond the language of `loop_language`: tiles of matrix products, exponentials,
 counted random numbers.
 
 A library's product of small matrices takes mostly its call overhead, and a compiled loop over rows
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 
-from fedkg.native.kernel_language import LLVMFunction
-from fedkg.native.llvm_values import literal
+from fedkg._internal.loop_language import LLVMFunction, literal
 
 VECTOR = 64
 """Bytes of a tile's row."""

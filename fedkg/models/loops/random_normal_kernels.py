@@ -13,11 +13,10 @@ from __future__ import annotations
 import math
 import struct
 
+from fedkg._internal.loop_language import Float, Floats, Ints, LLVMFunction, literal, loop, to_float
 from fedkg.models.loops.matrix_products import add, fill
 from fedkg.models.loops.primitives import begun, mixed, onward
 from fedkg.models.random_streams import LOGARITHM, TURN
-from fedkg.native.kernel_language import Float, Floats, Ints, LLVMFunction, loop, to_float
-from fedkg.native.llvm_values import literal
 
 SITE = 0x6E6F697365
 """Prefix of the step number in the key of its noise; dropout uses the step number alone."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 
+from fedkg._internal.loop_language import Double, Doubles, Float, Floats, Ints, loop, to_float
 from fedkg.models.loops.dense_layers import (
     ALL,
     BATCH,
@@ -26,7 +27,6 @@ from fedkg.models.loops.dense_layers import (
     backward_inputs,
 )
 from fedkg.models.loops.matrix_products import add, fill, multiply
-from fedkg.native.kernel_language import Double, Doubles, Float, Floats, Ints, loop, to_float
 
 RUN = 64
 """Number of partial sums of squares: for vector instructions, and for fewer rounding errors than

@@ -13,9 +13,7 @@ its window, n numbers of a run, N numbers of a vector, D positions with a deriva
 
 from __future__ import annotations
 
-from fedkg.models.loops.matrix_products import fill
-from fedkg.models.loops.transposes import transpose
-from fedkg.native.kernel_language import (
+from fedkg._internal.loop_language import (
     Float,
     Floats,
     Ints,
@@ -25,6 +23,8 @@ from fedkg.native.kernel_language import (
     loop,
     to_float,
 )
+from fedkg.models.loops.matrix_products import fill
+from fedkg.models.loops.transposes import transpose
 
 N = 8
 """Numbers of a vector; runs are at least as long."""

@@ -6,7 +6,7 @@ Letters: R rows, V columns, N rows and columns of a block.
 
 from __future__ import annotations
 
-from fedkg.native.kernel_language import Floats, LLVMFunction, loop
+from fedkg._internal.loop_language import Floats, LLVMFunction, loop
 
 SIDE = 8
 """N."""

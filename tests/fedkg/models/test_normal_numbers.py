@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedkg._internal.loop_language import Floats, loop
+from fedkg._internal.loop_library import Library
 from fedkg.models.loops.random_normal_kernels import logarithm
 from fedkg.models.random_streams import _logarithm, above_zero, fold, normal, root
-from fedkg.native.kernel_language import Floats, loop
-from fedkg.native.library import Library
 
 KEYS = fold(root(11), torch.arange(4))
 ONES = torch.ones(4, dtype=torch.float64)

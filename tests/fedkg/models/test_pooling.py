@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedkg._internal.loop_language import Floats, loop, to_float
+from fedkg._internal.loop_library import Library
 from fedkg.models.loops.pooling import pool, unpool
 from fedkg.models.loops.transposes import transpose
-from fedkg.native.kernel_language import Floats, loop, to_float
-from fedkg.native.library import Library
 
 
 @loop

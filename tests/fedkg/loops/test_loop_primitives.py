@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedkg._internal.loop_language import Floats, Ints, loop
+from fedkg._internal.loop_library import Library
 from fedkg.models.loops import primitives
 from fedkg.models.loops.matrix_products import multiply, shifted
 from fedkg.models.loops.primitives import exponential, fused, greater, number, sixteen
 from fedkg.models.random_streams import fold, keep_mask
-from fedkg.native.kernel_language import Floats, Ints, loop
-from fedkg.native.library import Library
 
 
 @loop

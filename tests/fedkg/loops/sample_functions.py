@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedkg.native.kernel_language import (
+from fedkg._internal.loop_language import (
     Bools,
     Double,
     Doubles,
@@ -82,7 +82,7 @@ def computed(x: Floats, y: Floats, n: int, out: Floats, wide: Doubles) -> None:
     for i in range(n):
         u, v = x[i], y[i]
         out[i] = abs(u) * v - u / v + -v if u == u else HALF
-        wide[i] += u * 3
+        wide[i] += u * 3.0
     here, there = x, y
     here, there = there, here
     out[n] = min(here[0], there[0]) + max(here[1], there[1])

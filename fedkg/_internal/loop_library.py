@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from types import FunctionType
@@ -20,7 +21,7 @@ from typing import Any, cast
 import llvmlite
 import llvmlite.binding as llvm
 
-from fedkg.native.llvm_translation import kinds, translate
+from fedkg._internal.loop_language import kinds
 
 UNUSED = 30 * 24 * 60 * 60
 """Seconds after the last use when a cached library is deleted."""
@@ -100,14 +101,15 @@ def _load_or_compile(
                     os.utime(place)
                 return found[32:]
     _LOG.info("compiling the loops of %s for this machine, which takes a few seconds once", name)
+    from fedkg._internal.loop_translation import translate  # Numba takes half a second to load
+
     code = _compiled(translate(entries, single), machine)
     if place is not None:
         _store(place, hashlib.sha256(code).digest() + code)
     return code
 
 
-def _compiled(text: str, machine: Any) -> bytes:
-    module = llvm.parse_assembly(text)
+def _compiled(module: llvm.ModuleRef, machine: Any) -> bytes:
     module.triple, module.data_layout = _triple(), str(machine.target_data)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -122,27 +124,34 @@ def _compiled(text: str, machine: Any) -> bytes:
 
 
 def _cache_path(entries: Sequence[Callable[..., Any]], single: bool) -> Path | None:
-    """Path of the machine code in `$XDG_CACHE_HOME/fedkg/native` (default `~/.cache`); its name
+    """Path of the machine code in `$XDG_CACHE_HOME/fedkg/loops` (default `~/.cache`); its name
     depends on all inputs.
     """
     names = [entry.__qualname__ for entry in entries]
     state = hashlib.sha256(
         repr(
-            (llvmlite.__version__, sys.version, _triple(), llvm.get_host_cpu_name(), single, names)
+            (
+                llvmlite.__version__,
+                version("numba"),
+                sys.version,
+                _triple(),
+                llvm.get_host_cpu_name(),
+                single,
+                names,
+            )
         ).encode()
     )
     state.update(
         llvm.get_host_cpu_features().flatten().encode() + repr(_constants(entries)).encode()
     )
-    folders = {Path(entry.__code__.co_filename).resolve().parent for entry in entries} | {
-        Path(__file__).parent
-    }
+    folders = {Path(entry.__code__.co_filename).resolve().parent for entry in entries}
     try:
-        for source in sorted(path for folder in folders for path in folder.glob("*.py")):
+        own = Path(__file__).parent.glob("loop_*.py")
+        for source in sorted({*own, *(path for folder in folders for path in folder.glob("*.py"))}):
             text = source.read_bytes()
             state.update(f"{source} {len(text)} ".encode("utf-8", "surrogatepass") + text)
         base = os.environ.get("XDG_CACHE_HOME")
-        folder = (Path(base) if base else Path.home() / ".cache") / "fedkg" / "native"
+        folder = (Path(base) if base else Path.home() / ".cache") / "fedkg" / "loops"
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):
         return None

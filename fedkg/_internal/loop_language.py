@@ -1,24 +1,26 @@
-"""The language of compiled functions: its types and intrinsics beyond Python's.
+"""The language of compiled loops: Python as Numba reads it, over addresses with declared types.
 
-- Parameters and results have the kinds below or ``int``, ``bool``. A variable has the kind of its
-  first value. Numbers widen (bool, int, Float, Double); only `to_float` narrows. Literals and
-  module constants adapt to the other operand. An int must stay within 64 bits.
-- Statements: ``for`` over ``range`` (a step that is not a literal must be > 0; the variable cannot
-  be assigned, and has no value after the loop), ``while``, ``if``, ``break``, ``continue``,
-  ``return`` and assignments. A variable needs a value on every path to its use.
-- Expressions: ``+ - * / // % & |``, comparisons, ``and or`` of bools, ``not``, ``in`` a tuple,
-  ``a if b else c``, and calls of other compiled functions. ``//`` and ``%`` require numbers >= 0
-  and a divisor > 0. ``abs``, ``round``, ``math.sqrt floor ceil log`` take and return Floats and
-  Doubles; ``min``, ``max`` take two numbers that are not NaN, and do not distinguish the zeros.
+- Parameters and results have the kinds below or ``int``, ``bool``; Numba infers the types of
+  variables. Arguments, results and elements are widened where they must be (bool, int, Float,
+  Double); only `to_float` narrows. Literals and module constants with a decimal point have the
+  precision of the library. An int with a Float makes a Double: write ``2.0 * x`` or `to_float`.
+  An int must stay within 64 bits.
+- A variable needs a value on every path to its use, which nothing checks.
+- ``abs``, ``round``, ``math.sqrt floor ceil log`` take and return Floats and Doubles; ``min``,
+  ``max`` take two numbers that are not NaN, and do not distinguish the zeros. ``in`` takes
+  an int and a tuple of ints.
 - ``x[i]`` requires i >= 0 and is not checked; ``x[k:]`` is the address of x plus k. Divisions
-  follow IEEE 754; sums are not reordered.
+  follow IEEE 754; sums are not reordered. Nothing raises an exception.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from fedkg.errors import FedkgError
 
 Float = Any
 """A number in the precision of the library."""
@@ -97,3 +99,20 @@ def loop(function: F) -> F:
     """Mark a function to be compiled together with its callers."""
     function.__dict__["is_loop"] = True
     return function
+
+
+class NotCompiled(FedkgError):
+    """A function to be compiled is outside the language."""
+
+
+def kinds(function: Callable[..., Any]) -> tuple[list[str], str]:
+    """The kinds of a function's parameters and of its result."""
+    *parameters, result = function.__annotations__.values()
+    return parameters, result
+
+
+def literal(number: float, kind: str, single: bool) -> str:
+    """LLVM syntax of a Float or Double."""
+    is_float32 = single and kind == "Float"
+    exact = struct.unpack("f", struct.pack("f", number))[0] if is_float32 else float(number)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import sample_functions as loops
 
-from fedkg.native import library
-from fedkg.native.library import Library
+from fedkg._internal import loop_library as library
+from fedkg._internal.loop_library import Library
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "fedkg" / "native"
+    return tmp_path / "fedkg" / "loops"
 
 
 def says(single: bool = True) -> list[int]:
