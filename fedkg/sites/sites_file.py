@@ -173,7 +173,7 @@ def _read_document(
 
 
 def _require_text(value: Any, name: str) -> None:  # YAML or JSON
-    """Raise TableError for a text with half a character, as an escape such as `\\ud800` makes it."""
+    """Raise TableError for a text with half a character, made by an escape such as `\\ud800`."""
     if isinstance(value, dict):
         for pair in value.items():
             _require_text(list(pair), name)

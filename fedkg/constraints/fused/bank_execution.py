@@ -188,8 +188,8 @@ def _registered(frame: Ints, work: Floats, at: Ints) -> Floats:
 
 @loop
 def values_of(
-    frame: Ints, batch: Ints, begin: int, end: int, first: int, last: int, what: int, into: Floats, fires: int, fired: Bools, work: Floats,
-    places: Ints,
+    frame: Ints, batch: Ints, begin: int, end: int, first: int, last: int, what: int, into: Floats,
+    fires: int, fired: Bools, work: Floats, places: Ints,
 ) -> None:  # fmt: skip
     """Robustness of the rows first..last at the places begin..end.
 
@@ -392,9 +392,9 @@ def _leasts(frame: Ints, batch: Ints, to: Floats, x: Floats, n: int, first_trace
 
 @loop
 def pulled(
-    frame: Ints, batch: Ints, begin: int, end: int, first: int, last: int, kind: int, given: Floats, parts: int, weight: Floats, size: int,
-    sharpness: Double, value: Doubles, of_inputs: Floats, pulls_inputs: int, of_outputs: Floats, pulls_outputs: int, work: Floats,
-    places: Ints,
+    frame: Ints, batch: Ints, begin: int, end: int, first: int, last: int, kind: int, given: Floats,
+    parts: int, weight: Floats, size: int, sharpness: Double, value: Doubles, of_inputs: Floats,
+    pulls_inputs: int, of_outputs: Floats, pulls_outputs: int, work: Floats, places: Ints,
 ) -> None:  # fmt: skip
     """Slopes by the numbers of what the rows first..last say at the places begin..end, added to [N,
     B], [N', B] where they are asked for.
@@ -494,8 +494,8 @@ def _asked(given: Floats, gate: Floats, places: Ints, n: int, dense: bool, slope
 
 @loop
 def _given_back(
-    frame: Ints, batch: Ints, slopes: Floats, row: int, own: Ints, n: int, dense: bool, of_inputs: Floats, pulls_inputs: int,
-    of_outputs: Floats, pulls_outputs: int,
+    frame: Ints, batch: Ints, slopes: Floats, row: int, own: Ints, n: int, dense: bool,
+    of_inputs: Floats, pulls_inputs: int, of_outputs: Floats, pulls_outputs: int,
 ) -> None:  # fmt: skip
     index, places = ints_at(frame[INDEX]), batch[PLACES]
     for i in range(frame[SLOTS]):

@@ -142,9 +142,9 @@ class Fused:
             )
         )
         told = (
-            code, len(program.code), operands, numbers, self.numbers.shape[1], windows_at, index, len(self.index), program.inputs,
-            conditions, len(self.conditions), constants_at, program.registers, program.result, program.refuted, width, steps, piece,
-            self.initial,
+            code, len(program.code), operands, numbers, self.numbers.shape[1], windows_at, index,
+            len(self.index), program.inputs, conditions, len(self.conditions), constants_at,
+            program.registers, program.result, program.refuted, width, steps, piece, self.initial,
         )  # fmt: skip
         frame = np.array(told, dtype=np.int64)
         return Frame(

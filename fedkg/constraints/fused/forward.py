@@ -374,8 +374,8 @@ def _picked(
 
 @loop
 def slid(
-    frame: Ints, batch: Ints, d: Floats, x: Floats, n: int, first_trace: int, window: Ints, beyond: Float, empty: Float, lowest: bool,
-    flags: int, buffers: Floats,
+    frame: Ints, batch: Ints, d: Floats, x: Floats, n: int, first_trace: int, window: Ints,
+    beyond: Float, empty: Float, lowest: bool, flags: int, buffers: Floats,
 ) -> None:  # fmt: skip
     """The least or the greatest of x over each step's window, by blocks of 1, 2, 4, ... steps.
 

@@ -25,8 +25,8 @@ BLOCK = 1 << 11
 
 @loop
 def numbers_read(
-    x: Floats, begin: int, end: int, places: int, columns: int, ways: Ints, scales: Floats, count: int, constants: Floats, into: Floats,
-    most: Doubles,
+    x: Floats, begin: int, end: int, places: int, columns: int, ways: Ints, scales: Floats,
+    count: int, constants: Floats, into: Floats, most: Doubles,
 ) -> None:  # fmt: skip
     """Numbers [N, B] of the samples begin..end of [B, F], NaN where they are not finite.
 

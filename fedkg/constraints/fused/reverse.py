@@ -156,8 +156,8 @@ def run_backward(
 
 @loop
 def _over_time(
-    frame: Ints, batch: Ints, code: Ints, d: Floats, g: Floats, at: Ints, slopes: Floats, mark: Float, levels: Floats, row: int,
-    n: int, first_trace: int,
+    frame: Ints, batch: Ints, code: Ints, d: Floats, g: Floats, at: Ints, slopes: Floats,
+    mark: Float, levels: Floats, row: int, n: int, first_trace: int,
 ) -> None:  # fmt: skip
     """To what a window or an until looks at, trace by trace."""
     constants, op, flags, steps, width = (
@@ -373,8 +373,8 @@ def _to_second(
 
 @loop
 def _unslid(
-    frame: Ints, batch: Ints, g: Floats, x: Floats, to: Floats, n: int, first_trace: int, window: Ints, beyond: Float, lowest: bool,
-    flags: int, levels: Floats,
+    frame: Ints, batch: Ints, g: Floats, x: Floats, to: Floats, n: int, first_trace: int,
+    window: Ints, beyond: Float, lowest: bool, flags: int, levels: Floats,
 ) -> None:  # fmt: skip
     """To the first (`TO_LAST`: the last) of the best values of each step's window.
 

@@ -169,8 +169,8 @@ def _lay_out(
 
 @kernel_part
 def _compare(
-    values: Numbers, start: int, stride: int, core: int, reaches: Ints, first: int, levels: Numbers, masks: Ints, low: int, size: int,
-    length: int, store: Ints,
+    values: Numbers, start: int, stride: int, core: int, reaches: Ints, first: int, levels: Numbers,
+    masks: Ints, low: int, size: int, length: int, store: Ints,
 ) -> None:  # fmt: skip
     """Words of values that reach the levels of each threshold from `first` on.
 
@@ -252,8 +252,9 @@ def _sort_in(
 
 @kernel_part
 def _tally(
-    values: Numbers, start: int, notches: Numbers, scale: Ints, notched: Ints, masks: Ints, low: int, length: int,
-    ranks: Ints, heads: NDArray[np.int32], following: NDArray[np.int32], above: Ints, counts: Ints,
+    values: Numbers, start: int, notches: Numbers, scale: Ints, notched: Ints, masks: Ints,
+    low: int, length: int, ranks: Ints, heads: NDArray[np.int32], following: NDArray[np.int32],
+    above: Ints, counts: Ints,
 ) -> None:  # fmt: skip
     """Add what the rows on a scale count of one client.
 
@@ -344,9 +345,10 @@ def _put(
 
 @kernel
 def _count(
-    values: Numbers, ladders: Ints, flips: Ints, rungs: Numbers, scales: Ints, notches: Numbers, notched: Ints, reaches: Ints,
-    levels: Numbers, joins: Ints, rows: Ints, masks: Ints, steps: int, block: int, most: int, store: Ints, ranks: Ints, above: Ints,
-    heads: NDArray[np.int32], following: NDArray[np.int32], constant: Ints, counts: Ints, first_client: int, last_client: int,
+    values: Numbers, ladders: Ints, flips: Ints, rungs: Numbers, scales: Ints, notches: Numbers,
+    notched: Ints, reaches: Ints, levels: Numbers, joins: Ints, rows: Ints, masks: Ints, steps: int,
+    block: int, most: int, store: Ints, ranks: Ints, above: Ints, heads: NDArray[np.int32],
+    following: NDArray[np.int32], constant: Ints, counts: Ints, first_client: int, last_client: int,
     first_word: int, last_word: int,
 ) -> None:  # fmt: skip
     """Add the counts of some clients on some words.
