@@ -186,8 +186,9 @@ class Data(Section):
     hold_out: Literal["auto", "random"] = Field(
         default="auto",
         description="How test and server rows are chosen. `random`: at random. `auto`: in the "
-        "order of the rows (first training, then server, then test, with a gap of one horizon) for "
-        "windows, with a timeline, and if rules about the output compare rows; otherwise at random.",
+        "order of the rows (first training, then server, then test, with a gap of one horizon) "
+        "for windows, with a timeline, and if rules about the output compare rows; otherwise at "
+        "random.",
     )
     server: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.15,
