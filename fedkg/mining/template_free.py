@@ -25,8 +25,7 @@ from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import HorizonError, KnowledgeError
 from fedkg.mining.level_selection import Pick, least
 from fedkg.mining.mining_arguments import check_pack, check_pick, check_traces
-from fedkg.mining.tightest_parameters import MiningResult, mine, satisfied_traces
-from fedkg.mining.trace_channels import read_channels
+from fedkg.mining.tightest_parameters import MiningResult, mine, verdicts
 from fedkg.pack import Pack
 from fedkg.pack.formula_text import formula_text, row_names
 from fedkg.pack.formulas import Temporal, Until
@@ -237,12 +236,9 @@ def mine_properties(
             except HorizonError:
                 continue
             tried += 1
-            holds = satisfied_traces(
+            holds, usable = verdicts(
                 pack, inference, mined.values, other, layout=layout, inside=there
             )
-            usable = read_channels(
-                pack, pack.conditions[inference.condition], other, layout, there
-            ).usable
             for client, one in enumerate(
                 _properties(pack, inference, mined, holds.sum(-1), usable.sum(-1))
             ):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -43,7 +43,13 @@ from fedkg.mining.parameter_levels import (
     margin_slope,
     robustness_of,
 )
-from fedkg.mining.trace_channels import Channels, check_horizon, read_channels
+from fedkg.mining.trace_channels import (
+    Channels,
+    check_horizon,
+    check_known,
+    known_traces,
+    read_channels,
+)
 from fedkg.pack import Bank, Pack
 from fedkg.pack.formulas import Compare
 from fedkg.pack.inference_records import Inference, MinedParameter
@@ -68,7 +74,8 @@ class MiningResult:
             with two ends.
         fits: bool [C], whether the traces satisfy the formula with its loosest parameters;
             otherwise no value satisfies it.
-        traces: int64 [C], number of traces used; traces with unknown values are skipped.
+        traces: int64 [C], number of traces used; those with an unknown value at a step that the
+            formula reads are skipped.
         satisfied: float64 [C], share of the traces that satisfy the formula with these values; NaN
             if a value is not determined, or for private mining.
         robustness: float64 [C], the least robustness of these traces; NaN likewise.
@@ -119,7 +126,8 @@ def mine(
 
     Raises:
         LayoutError: the traces are not a tensor, or do not fit the layout; `inside` is not boolean.
-        HorizonError: the formula looks beyond the traces.
+        HorizonError: the formula looks beyond the traces, or reads a number over time where every
+            trace leaves it unknown.
         KnowledgeError: wrong pack, inference, pick or method; a parameter in which the formula is
             not monotone, one to be bisected without a declared span, one that cannot be mined
             privately; a trigger or margin outside 0 .. 1; an unknown fixed parameter, or an invalid
@@ -151,9 +159,10 @@ def mine(
             bisecting=method == "bisection",
         )
         check_horizon(search.reach(0.0), given.shape[2], inference.name)
+        search.skip_unknown()
         waiting = [place for place in range(len(inference.parameters)) if place not in fixed_values]
         if not pick.noisy and method == "exact":
-            for low, high in interval_ends(bank.skeleton, inference, waiting):
+            for low, high in interval_ends(given.formula, inference, waiting):
                 if search.settle_interval(low, high, margin):
                     waiting = [place for place in waiting if place not in (low, high)]
         while waiting:
@@ -191,6 +200,19 @@ def satisfied_traces(
         LayoutError, HorizonError: as `mine`.
         KnowledgeError: wrong pack or inference; values of another shape.
     """
+    return verdicts(pack, inference, values, x, layout=layout, inside=inside)[0]
+
+
+def verdicts(
+    pack: Pack,
+    inference: Inference,
+    values: Tensor,
+    x: Tensor,
+    *,
+    layout: InputLayout,
+    inside: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """As `satisfied_traces`, and which traces have no unknown value, bool [C, S]."""
     check_inference(pack, inference)
     check_traces(x, layout, inside)
     values = torch.as_tensor(values, dtype=torch.float64)
@@ -212,12 +234,17 @@ def satisfied_traces(
             received=str(list(values.shape)),
         )
     search.values = values
-    for row in search.windows()[0].T:
-        far = reach(bank.skeleton, row.tolist())
+    windows, which = search.windows()
+    usable = given.usable.clone()
+    for number, row in enumerate(windows.T):
+        far = reach(given.formula, row.tolist())
         check_horizon(
             Reach(back=0.0, ahead=0.0) if search.clip else far, given.shape[2], inference.name
         )
-    return search.verdicts() & given.usable & ~torch.isnan(values).any(-1, keepdim=True)
+        own = torch.from_numpy(which == number).to(usable.device)
+        signals, numbers = search.known(row.tolist())
+        usable[own] &= (signals & numbers)[own]
+    return search.verdicts() & usable & ~torch.isnan(values).any(-1, keepdim=True), usable
 
 
 def _fixed_positions(inference: Inference, fixed: Mapping[str, float]) -> dict[int, float]:
@@ -285,11 +312,30 @@ class _Search:
         )
         for place, value in fixed.items():
             self.values[:, place], self.chosen[:, place] = value, True
-        self.fits = (
-            torch.ones(given.shape[0], dtype=torch.bool, device=device)
-            if pick.noisy
-            else self._client_verdicts()
-        )
+        self.fits = torch.ones(given.shape[0], dtype=torch.bool, device=device)
+
+    def known(self, windows: Sequence[float]) -> tuple[Tensor, Tensor]:
+        """`known_traces` with the formula's parameters as ends of windows."""
+        steps = Steps(count=self.given.shape[2], numbers=windows, device=self.values.device)
+        return known_traces(self.given, steps)
+
+    def skip_unknown(self) -> None:
+        """Skip the traces with an unknown value at a step that the formula reads.
+
+        Windows with ends to be mined count as the widest, as in the bank.
+
+        Raises:
+            HorizonError: an earlier value or a number over time is unknown in all traces.
+        """
+        widest = self.bank.params[0].copy()
+        for place, value in self.fixed.items():
+            widest[self.parameters[place].param] = value
+        signals, numbers = self.known(widest.tolist())
+        usable = self.given.usable & signals
+        check_known(usable, numbers, self.name)
+        self.given = replace(self.given, usable=usable & numbers)
+        if not self.pick.noisy:
+            self.fits = self._client_verdicts()
 
     def settle(self, place: int, margin: float) -> bool:
         """Mine a parameter for the clients with traces that bind it; return whether there are
@@ -481,10 +527,18 @@ class _Search:
         """Set a parameter to a quantile of the values that it is compared with; return whether
         there are any.
         """
+        slots = {  # NaN where unknown, so that the quantile leaves it out
+            slot: torch.where(known.reshape(1, -1), self.given.slots[slot], math.nan)
+            for slot, known in self.given.known.items()
+        }
         numbers = (
             None
             if self.parameters[place].integer
-            else compared_with(self.bank.skeleton, self._reading(), self.parameters[place].param)
+            else compared_with(
+                self.given.formula,
+                replace(self._reading(), slots=slots),
+                self.parameters[place].param,
+            )
         )
         if numbers is None:
             return False
@@ -506,7 +560,7 @@ class _Search:
         determined = ~torch.isnan(self.values)
         whole, count = determined.all(-1), self.given.usable.sum(-1)
         values = self._first_step()
-        worst = torch.where(self.given.usable, reported(self.bank.skeleton, values), math.inf).amin(
+        worst = torch.where(self.given.usable, reported(self.given.formula, values), math.inf).amin(
             -1
         )
         share = ((values >= 0) & self.given.usable).sum(-1).double() / count
@@ -609,9 +663,9 @@ class _Search:
         leaf = (
             robustness_of(self._reading(), steps)
             if target is None
-            else levels_of(self.bank.skeleton, self._reading(), target, steps)
+            else levels_of(self.given.formula, self._reading(), target, steps)
         )
-        rows = [evaluate_first_step(self.bank.skeleton, leaf, one) for one in told]
+        rows = [evaluate_first_step(self.given.formula, leaf, one) for one in told]
         laid = torch.stack([row.expand(clients * samples) for row in rows]).reshape(
             -1, clients, samples
         )
@@ -625,7 +679,7 @@ class _Search:
         """The formula at the first step by the compiled kernel, [N]. Raises NoProgram, NoLevel."""
         from fedkg.mining.formula_kernel import first_numbers
 
-        skeleton, samples = self.bank.skeleton, self.given.shape[1]
+        skeleton, samples = self.given.formula, self.given.shape[1]
         filled = self._filled().numpy()
         params = np.repeat(self.bank.params[:1], len(filled), axis=0)
         params[:, [parameter.param for parameter in self.parameters]] = filled
@@ -657,5 +711,5 @@ class _Search:
         for place, parameter in enumerate(self.parameters):
             if parameter.integer:
                 numbers[parameter.param] = self.fixed.get(place, steps)
-        far = reach(self.bank.skeleton, numbers.tolist())
+        far = reach(self.given.formula, numbers.tolist())
         return Reach(back=0.0, ahead=0.0) if self.clip else far

@@ -68,6 +68,12 @@ def tightness(
     check_traces(x, layout, inside)
     bank = pack.conditions[inference.condition]
     given = read_channels(pack, bank, x, layout, inside)
+    if given.numbers:
+        raise KnowledgeError(
+            f"`{inference.name}` has earlier values or numbers over time, for which the tightness "
+            "metric is not defined",
+            help="add a column with them to the table",
+        )
     clients, samples, steps = given.shape
     numbers = bank.params.T.copy()
     params = [torch.full((1, 1), number, dtype=torch.float64) for number in bank.params[0].tolist()]
@@ -88,11 +94,14 @@ def tightness(
         clip=pack.manifest.contract.end == "clip",
     )
     reading = Reading(slots=given.slots, params=params, careful=False, numbers=numbers, steps=lined)
-    counted = given.usable.unsqueeze(-1).expand(given.shape).reshape(clients, -1)
+    usable = given.usable
+    for known in given.known.values():
+        usable = usable & known.all(-1)
+    counted = usable.unsqueeze(-1).expand(given.shape).reshape(clients, -1)
     each = (
         _score(bank.skeleton, reading, counted).expand(1, lined.places).reshape(given.shape)[..., 0]
     )
-    return torch.where(given.usable, each, 0).sum(-1)
+    return torch.where(usable, each, 0).sum(-1)
 
 
 def _score(formula: Formula, reading: Reading, counted: Tensor) -> Tensor:

@@ -1,19 +1,31 @@
 """Channels of traces that a formula reads, of every client, side by side.
 
-Letters: C clients, S traces of each, T steps, F features.
+A number over time (``mean of x over last 1 h``) is one number at each step, so it becomes a channel
+like a signal, and mining never looks into it.
+
+Letters: C clients, S traces of each, T steps, F features, B = C * S * T positions, p parameters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout
+from fedkg.constraints.engine.evaluation import evaluate_term
+from fedkg.constraints.engine.evaluation_inputs import Reading
+from fedkg.constraints.engine.evaluation_inputs import Steps as PlacedSteps
 from fedkg.constraints.meaning.stl import Reach
-from fedkg.errors import HorizonError, LayoutError
+from fedkg.errors import HorizonError, KnowledgeError, LayoutError
+from fedkg.mining.first_step_robustness import Atom, Steps, evaluate_first_step
 from fedkg.pack import Bank, Pack
+from fedkg.pack.formulas import Formula
+from fedkg.pack.terms import Lag, Slot, Term, WindowReduce
+from fedkg.pack.walk import everywhere, member_table, used_slots, with_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,12 +33,19 @@ class Channels:
     """The input of a formula with one row.
 
     Attributes:
-        slots: float64 [1, C * S * T] for each slot, in source units.
+        formula: the condition with a slot in place of each earlier value and number over time.
+        slots: float64 [1, B] for each slot, in source units; 0 where unknown.
+        known: bool [C, S, T] for each slot: where it has a value.
+        numbers: the slots that replace an earlier value or a number over time.
         shape: C, S, T.
-        usable: bool [C, S], traces without an unknown value in the channels.
+        usable: bool [C, S], the existing traces. Those with an unknown value among them cannot be
+            judged if `formula` reads it, see `known_traces`.
     """
 
+    formula: Formula
     slots: dict[int, Tensor]
+    known: Mapping[int, Tensor]
+    numbers: frozenset[int]
     shape: tuple[int, int, int]
     usable: Tensor
 
@@ -45,7 +64,14 @@ def read_channels(
     Raises:
         LayoutError: a column that the formula reads is not in the layout, a view other than the
             plain one, shapes that do not fit, or no traces.
+        KnowledgeError: the condition reads members.
     """
+    if bank.members:
+        raise KnowledgeError(
+            "mining supports comparisons of signals",
+            received="a condition over members",
+            help="add a column with the sum or count to the table",
+        )
     values = x.unsqueeze(0) if x.ndim == 3 else x
     if values.ndim != 4 or values.shape[-1] != len(layout.names):
         raise LayoutError(
@@ -65,7 +91,7 @@ def read_channels(
         channel = values[..., place].double()
         if layout.mean is not None and layout.std is not None:
             channel = channel * layout.std[place] + layout.mean[place]
-        slots[slot] = channel.reshape(1, -1)
+        slots[slot] = torch.where(channel.isfinite(), channel, torch.nan).reshape(1, -1)
     if inside is not None and inside.numel() != shape[0] * shape[1]:
         raise LayoutError(
             "`inside` does not fit the traces",
@@ -77,13 +103,77 @@ def read_channels(
         if inside is None
         else inside.reshape(shape[:2])
     )
-    for channel in slots.values():
-        usable = usable & torch.isfinite(channel.reshape(shape)).all(-1)
+    formula, terms = separate_numbers(bank.skeleton, len(slots))
+    clip = pack.manifest.contract.end == "clip"
+    numbers = {slot: _number(term, bank, slots, shape, clip=clip) for slot, term in terms.items()}
+    read = {slot: values for slot, values in slots.items() if slot in used_slots(formula)} | numbers
     return Channels(
-        slots={slot: channel.nan_to_num() for slot, channel in slots.items()},
+        formula=formula,
+        slots={slot: channel.nan_to_num() for slot, channel in (slots | numbers).items()},
+        known={slot: ~channel.isnan().reshape(shape) for slot, channel in read.items()},
+        numbers=frozenset(numbers),
         shape=shape,
         usable=usable,
     )
+
+
+def reads_other_steps(formula: Formula) -> bool:
+    """Whether a formula has an earlier value or a number over time."""
+    return any(isinstance(part, Lag | WindowReduce) for _, part in everywhere(formula))
+
+
+def separate_numbers(formula: Formula, first: int) -> tuple[Formula, dict[int, Term]]:
+    """Replace the earlier values and numbers over time of a formula by slots.
+
+    Args:
+        first: the index of the first new slot.
+
+    Returns:
+        The formula, and the term behind each new slot.
+    """
+    if not reads_other_steps(formula):
+        return formula, {}
+    slot_of: dict[Term, int] = {}
+
+    def separated(part: Any) -> Any:  # a node of the same kind, or a slot for a term
+        if isinstance(part, Lag | WindowReduce):
+            return Slot(index=slot_of.setdefault(part, first + len(slot_of)))
+        return part if member_table(part) is not None else with_parts(part, separated)
+
+    new: Formula = separated(formula)
+    return new, {slot: term for term, slot in slot_of.items()}
+
+
+def _number(
+    term: Term, bank: Bank, slots: Mapping[int, Tensor], shape: tuple[int, int, int], *, clip: bool
+) -> Tensor:
+    """The value of a term at every step of every trace, [1, B]; NaN where unknown."""
+    clients, samples, steps = shape
+    places = clients * samples * steps
+    device = next(iter(slots.values())).device
+    reading = Reading(
+        slots=slots,
+        params=torch.tensor(bank.params[:1].T, dtype=torch.float64, device=device).unsqueeze(-1),
+        numbers=bank.params[:1].T,
+        steps=PlacedSteps(places=places, count=steps, length=None, clip=clip),
+    )
+    return evaluate_term(term, reading).expand(1, places)
+
+
+def known_traces(given: Channels, windows: Steps) -> tuple[Tensor, Tensor]:
+    """Which traces have a value at each step at which the formula reads it, with these windows:
+    bool [C, S], of the signals, and of the earlier values and numbers over time.
+    """
+    signals, numbers = torch.ones_like(given.usable), torch.ones_like(given.usable)
+
+    def leaf(atom: Atom, positive: bool, first: int, last: int) -> Tensor:
+        for slot in used_slots(atom):
+            found = numbers if slot in given.numbers else signals
+            found.logical_and_(given.known[slot][..., first : last + 1].all(-1))
+        return torch.zeros((1, last - first + 1), dtype=torch.float64, device=given.usable.device)
+
+    evaluate_first_step(given.formula, leaf, windows)
+    return signals, numbers
 
 
 def layout_positions(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
@@ -126,4 +216,17 @@ def check_horizon(reach: Reach, steps: int, name: str) -> None:
             else "windows that lie ahead",
             received=f"{steps} steps",
             help="mine in longer traces, or write `timeline ... ends clip`",
+        )
+
+
+def check_known(usable: Tensor, known: Tensor, name: str) -> None:
+    """Raise HorizonError if no usable trace has the numbers over time that a formula reads."""
+    if bool(usable.any()) and not bool((usable & known).any()):
+        raise HorizonError(
+            f"`{name}` reads an earlier value or a number over time where every trace leaves it"
+            " unknown",
+            expected="windows at steps where it is known: the mean over the last 6 steps is unknown"
+            " at the first 5 steps of a trace",
+            help="let the window begin later, `always [5, end] mean of x over last 6 <= ?high`;"
+            " `ends clip` does not change this",
         )

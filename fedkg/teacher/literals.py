@@ -17,7 +17,7 @@ from fedkg.errors import SetError
 from fedkg.pack.formulas import Compare
 from fedkg.pack.term_linearity import linear_in_slots, reads_slots
 from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.walk import everywhere, sides
+from fedkg.pack.walk import everywhere, is_temporal, sides
 
 STRICT_MARGIN = 1e-6
 """Distance from a strict bound, as a share of the comparison's scale (specification, section 5)."""
@@ -86,13 +86,18 @@ class Literals:
         (``or``) of them.
 
         Raises:
-            SetError: the comparison is not linear in the predicted values.
+            SetError: the comparison is not linear in the predicted values of its step.
         """
         if (atom, positive) not in self._known:
             self._known[atom, positive] = self._made(atom, positive)
         return self._known[atom, positive]
 
     def _made(self, atom: Compare, positive: bool) -> tuple[str, tuple[int, ...]]:
+        if is_temporal(atom):
+            raise SetError(
+                "it compares an earlier value or a number over time, and the teacher corrects each"
+                " step separately; to include it, limit the values of the steps themselves"
+            )
         if not all(linear_in_slots(side) for side in sides(atom)):
             raise SetError(
                 "the teacher supports bounds on linear combinations",

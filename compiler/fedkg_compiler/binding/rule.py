@@ -251,17 +251,17 @@ def bind_part(
     if rule.rule.hard:
         bound = without_extremes(bound, lambda: rows.param(np.array(1.0)).index)
     set_scales(bound, rows, sources.book)
-    bent = rule.rule.hard and bool(bent_comparisons(bound))
+    bent = bent_comparisons(bound) if rule.rule.hard else []
     if bent:
-        message = (
-            f"`{rule.rule.name.text}` is hard, but not linear in what the model predicts: fedkg"
-            " uses it as a penalty and a check"
-        )
+        what, advice = "not linear in what the model predicts", "write it linear in the outputs"
+        if any(is_temporal(comparison) for comparison in bent):
+            what = "compares an earlier value or a number over time"
+            advice = "limit the value of each step: always within 1 h x <= 6"
         sources.problems.warning(
             "FKG222",
             rule.rule.formula.span,
-            message,
-            "write it linear in the outputs, or remove `hard`",
+            f"`{rule.rule.name.text}` is hard, but {what}: fedkg uses it as a penalty and a check",
+            f"{advice}, or remove `hard`",
         )
     if rule.rule.hard and not bent and is_temporal(bound) and reads_output(bound):
         message = (

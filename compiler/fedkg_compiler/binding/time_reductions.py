@@ -26,7 +26,7 @@ from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.temporal import becomes
-from fedkg_compiler.binding.window_binder import is_mined, window_steps
+from fedkg_compiler.binding.window_binder import reads_open_number, window_steps
 from fedkg_compiler.syntax.tree import Condition, Expression, OverTime
 
 Bind = Callable[[Expression, Scope], Value | None]
@@ -54,6 +54,8 @@ def over_time(node: OverTime, scope: Scope, bind: Bind) -> Value | None:
     is_value = isinstance(node.body, Expression)
     if word not in (OF_VALUES if is_value else OF_CONDITIONS):
         _complain_of_word(node, is_value, scope)
+        return None
+    if reads_open_number(node, "a number over time", scope):
         return None
     if isinstance(node.body, Expression):
         return _of_value(node, node.body, scope, bind)
@@ -153,8 +155,6 @@ def _window(node: OverTime, scope: Scope) -> Callable[[Op, Term], WindowReduce] 
     """What makes a number of a term's values in the window; None where the window is wrong."""
     if node.event is not None:
         in_time(node.span, scope)
-        if is_mined("a number over time", "add a column with it to the table", node.span, scope):
-            return None
         event = _condition(node.event, scope)
         return None if event is None else _since(event)
     assert node.lasting is not None, "it has a duration or an event"

@@ -19,10 +19,11 @@ from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.binding import expression_binder
 from fedkg_compiler.binding.bound_values import Fixed, Moving
+from fedkg_compiler.binding.name_lookup import names_in
 from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.tree import Expression, Quantity, Variable, Window
+from fedkg_compiler.syntax.tree import Expression, OverTime, Quantity, Variable, Window
 from fedkg_compiler.syntax.tree.expressions import Ago
 
 Array = NDArray[np.float64]
@@ -88,7 +89,7 @@ def steps_back(node: Ago, scope: Scope) -> int | None:
     return None if there is none.
     """
     in_time(node.span, scope)
-    if is_mined("`ago`", "add a column with the earlier values to the table", node.span, scope):
+    if reads_open_number(node, "an earlier value", scope):
         return None
     steps = whole_steps(node.by, scope, lag=True)
     return None if steps is None else scope.rows.param(steps).index
@@ -100,8 +101,6 @@ def window_steps(node: Expression, span: Span, scope: Scope) -> Array | None:
     Reports and returns None if there is none.
     """
     in_time(span, scope)
-    if is_mined("a number over time", "add a column with it to the table", span, scope):
-        return None
     steps = whole_steps(node, scope)
     if steps is None:
         return None
@@ -150,12 +149,23 @@ def whole_steps(node: Expression, scope: Scope, *, lag: bool = False) -> Array |
     return steps + 0.0
 
 
-def is_mined(what: str, advice: str, span: Span, scope: Scope) -> bool:
-    """Whether values of the condition are found in data, where it cannot be used; reported."""
-    if scope.mined:
-        message = f"{what} cannot stand in a condition whose values are found in data"
-        scope.problems.error("FKG273", span, message, advice)
-    return bool(scope.mined)
+def reads_open_number(node: Ago | OverTime, what: str, scope: Scope) -> bool:
+    """Whether a variable of `find` is inside an earlier value or a number over time; reported.
+
+    Those are computed before any number is found.
+    """
+    inner = next(
+        (one for one in names_in(node) if isinstance(one, Variable) and one.name in scope.mined),
+        None,
+    )
+    if inner is not None:
+        scope.problems.error(
+            "FKG274",
+            inner.span,
+            f"?{inner.name} is found in data and cannot be inside {what}",
+            f"write a number here, and look for the limit of {what}",
+        )
+    return inner is not None
 
 
 def _end_parameter(end: _End, rounded: Callable[[Array], Array], scope: Scope) -> int:

@@ -18,7 +18,7 @@ from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import KnowledgeError, LayoutError, SetError
 from fedkg.federated.temporal.expert_rules import ExpertRule, Unreadable, expert_rules, teacher_of
 from fedkg.mining import Pick, least, mine, satisfied_traces
-from fedkg.mining.trace_channels import layout_positions
+from fedkg.mining.trace_channels import layout_positions, reads_other_steps
 from fedkg.pack import Pack
 from fedkg.pack.inference_records import Inference
 from fedkg.teacher import Teacher
@@ -308,8 +308,8 @@ def mined(
                 client's formula.
 
     Raises:
-        KnowledgeError: the pack infers nothing for clients. LayoutError: the traces do not fit the
-            layout.
+        KnowledgeError: the pack infers nothing for clients, or an inference has a number over time.
+        LayoutError: the traces do not fit the layout.
     """
     chosen = (
         tuple(one for one in pack.manifest.inferences if one.per != "cluster")
@@ -320,6 +320,15 @@ def mined(
         raise KnowledgeError(
             "the rules infer no property of clients", expected="infer NAME per client find ..."
         )
+    for one in chosen:
+        if reads_other_steps(pack.conditions[one.condition].skeleton):
+            raise KnowledgeError(
+                f"`infer {one.name}` has an earlier value or a number over time: the teacher cannot"
+                " move a forecast to satisfy it",
+                expected="a condition on the values of each step",
+                help="limit the values themselves, such as `always x <= ?high`; or use"
+                " fedkg.mining.mine and write the number found into a soft rule",
+            )
     if any(one.ndim != 3 or one.shape[1:] != traces[0].shape[1:] for one in traces):
         raise LayoutError(
             "the clients' traces differ in their steps or channels",
