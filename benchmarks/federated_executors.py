@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from peers.cohorts import sampled_clients
+from peers.sampled_clients import sampled_clients
 from reporting.rows import Row, compare, limit
 from torch import Tensor, nn
 
