@@ -34,8 +34,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from peers.sampled_clients import sampled_clients
 from peers.contender_process import Contender, find_environments, watched
+from peers.sampled_clients import sampled_clients
 from reporting.rows import Row, compare, limit, without_peer
 from torch import Tensor
 
