@@ -163,7 +163,7 @@ def test_a_decision_table_predicts_numbers(tmp_path: Path) -> None:
         ("ash,grade\n> 3,E\n", "line 2, column `grade`: `E` is not a class"),
         ("ash,grade\nmuch >,A\n", "line 2, column `ash`"),
         ("ash,grade\n,A\n", "it would hold always"),
-        ("ashes,grade\n> 3,A\n", "`ashes` is neither a signal nor `grade`"),
+        ("ashes,grade\n> 3,A\n", "`ashes` is neither a signal, a label nor `grade`"),
         ("ash,klass\n> 3,A\n", "`klass` is neither"),
         ("ash\n> 3\n", "no column `grade`"),
     ],
