@@ -190,7 +190,7 @@ SLIPS = (
         "in",
         r"(?:from|such\s+that|with|where|so\s+that)\b",
         "`{0}` is written `in` in an inference",
-        "write: find ?low in NAME(?low)",
+        "write `in` and a declared template: find ?low in TEMPLATE(?low)",
         "in",
     ),
 )
