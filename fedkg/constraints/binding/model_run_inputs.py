@@ -69,9 +69,9 @@ def _each_step(name: str, given: Any, count: int, steps: int) -> Any:
             return [text for row in rows for text in row]
         if len(rows) == count:
             wrong = next(i for i, row in enumerate(rows) if len(row) != steps)
-            received = f"{len(rows[wrong])} entries for the {steps} steps of window {wrong}"
+            received = f"a list of {len(rows[wrong])} for the {steps} steps of window {wrong}"
         else:
-            received = f"{len(rows)} entries for {count} windows"
+            received = f"a list of {len(rows)} for {count} windows"
     raise LayoutError(
         f"key `{name}` must have one text or code for each window, or for each step of each window",
         expected=f"[{count}] or [{count}, {steps}]",

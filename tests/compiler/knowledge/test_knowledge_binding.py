@@ -179,6 +179,13 @@ def test_wrong_cells_and_columns_of_a_decision_table_are_named(
     ]
 
 
+def test_a_missing_decision_table_says_where_its_path_starts(tmp_path: Path) -> None:
+    found = compile_rules([_file(tmp_path, 'predict knowledge t of grade in table "no.csv"\n')])
+    assert [item.help for item in found.diagnostics if item.code == "FKG170"] == [
+        "the path is relative to the folder of the rule file"
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
