@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.compiled_loops import can_compile_loops
+from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.batch_shape_cache import BatchStructure, bank_loops
 from fedkg.constraints.engine.bank_tensors import CHUNK, BankTensors, largest_number
 from fedkg.constraints.engine.common_subterms import Values, with_values
-from fedkg.constraints.engine.device_constants import being_traced
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.penalty import HINGE, PenaltyForm, penalties

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
+from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.binding.batch import Batch, read_batch
 from fedkg.constraints.binding.horizon import check_horizons, horizons
@@ -43,7 +44,7 @@ from fedkg.constraints.binding.rule_input_values import (
 )
 from fedkg.constraints.binding.tensor_arguments import batch_of, check_floating, weights_of
 from fedkg.constraints.engine.bank_tensors import BankTensors, bank_tensors, chunk_of
-from fedkg.constraints.engine.device_constants import being_traced, lift
+from fedkg.constraints.engine.device_constants import lift
 from fedkg.constraints.engine.materialise import materialise
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
 from fedkg.constraints.engine.sharing import Sharing, share

@@ -20,6 +20,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
+from fedkg._internal.torch_compat import trace_without_python
 from fedkg.constraints.binding.rule_input_values import computing_dtype
 from fedkg.constraints.engine.penalty import penalty_form
 from fedkg.constraints.module_registry import registered_module
@@ -265,7 +266,7 @@ for _operator in (penalty, robustness, robustness_slopes, verdicts):
     _operator.register_vmap(_one_by_one(_operator))
 
 
-@torch._dynamo.nonstrict_trace
+@trace_without_python
 def open_penalty(parts: list[Tensor], *rest: Any) -> Tensor:
     """The penalty as tensor operations.
 
@@ -274,13 +275,13 @@ def open_penalty(parts: list[Tensor], *rest: Any) -> Tensor:
     return _opened(parts, *rest).penalty
 
 
-@torch._dynamo.nonstrict_trace
+@trace_without_python
 def open_robustness(parts: list[Tensor], module: int, steps: bool) -> Tensor:
     """`robustness` as tensor operations."""
     return _robustness(_opened(parts, module, *EXACTLY), steps)
 
 
-@torch._dynamo.nonstrict_trace
+@trace_without_python
 def open_verdicts(parts: list[Tensor], module: int, steps: bool) -> tuple[Tensor, ...]:
     """`verdicts` as tensor operations, one tensor for each plane."""
     report = _opened([part.detach() for part in parts], module, *EXACTLY)

@@ -203,6 +203,8 @@ def describe_rules_alone(
                 f"{key.rpartition('.')[2]} {value}" for key, value in best["setting"].items()
             )
             at = f"{best['title']}, {setting}" if setting else str(best["title"])
+            if len(known) > 1:  # a choice by test scores favours the side with more trainings
+                at += f", the best of {len(known)} on the test rows"
             parts.append(f"{name} {measure.text(best[measure.name]['mean'])} ({at})")
         else:
             parts.append(f"{name}: not part of this run")

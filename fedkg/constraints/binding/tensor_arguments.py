@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedkg._internal.torch_compat import being_traced
 from fedkg._internal.value_description import describe_value
-from fedkg.constraints.engine.device_constants import being_traced
 from fedkg.errors import LayoutError
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch._guards import detect_fake_mode
-from torch.utils._python_dispatch import _disable_current_modes
+
+from fedkg._internal.torch_compat import being_traced, outside_of_tracing
 
 
 def constant(array: NDArray[np.generic], device: torch.device) -> Tensor:
@@ -26,11 +26,6 @@ def constant(array: NDArray[np.generic], device: torch.device) -> Tensor:
     return lift(known) if being_traced() else known
 
 
-def being_traced() -> bool:
-    """Whether tensors are symbolic: placeholders for the arguments of a compiled function."""
-    return torch._C._len_torch_dispatch_stack() > 0 and detect_fake_mode() is not None
-
-
 def lift(known: Tensor) -> Tensor:
     """Numbers as a graph that is being traced takes them in: as its own."""
     own: Tensor = torch.ops.aten.lift_fresh_copy.default(known)
@@ -40,8 +35,7 @@ def lift(known: Tensor) -> Tensor:
 @lru_cache(maxsize=4096)
 def _taken(numbers: bytes, kind: str, shape: tuple[int, ...], device: torch.device) -> Tensor:
     array = np.frombuffer(bytearray(numbers), dtype=kind).reshape(shape)
-    traced = (
-        _disable_current_modes() if being_traced() else nullcontext()
-    )  # what is kept has numbers
+    # what is kept has numbers
+    traced = outside_of_tracing() if being_traced() else nullcontext()
     with torch.inference_mode(mode=False), traced:
         return torch.from_numpy(array).to(device)

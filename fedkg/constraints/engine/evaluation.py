@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.engine.device_constants import being_traced, constant
+from fedkg._internal.torch_compat import being_traced
+from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.exact_square_root import root
 from fedkg.constraints.engine.input_formula import InputFormula

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedkg.constraints.engine.device_constants import being_traced
+from fedkg._internal.torch_compat import being_traced
 
 HALVES = float((1 << 27) + 1)
 """Factor that splits a float64 into two of 26 bits (Dekker 1971) with exact products."""

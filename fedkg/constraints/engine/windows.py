@@ -21,8 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.engine import window_loops
-from fedkg.constraints.engine.device_constants import being_traced, constant
+from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation_inputs import Steps, steps_on
 from fedkg.constraints.engine.norm_until import norm_until
 from fedkg.constraints.engine.pairwise_extremes import soft_extreme

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from fedkg._internal.torch_compat import are_transforms_active
 from fedkg.constraints.binding.plan import Plan
 from fedkg.constraints.binding.rule_input_values import InputNumbers, percent
 from fedkg.constraints.engine.bank_tensors import BankTensors
@@ -53,9 +54,7 @@ class Sums:
         if key in self.kept:
             found: T = self.kept[key]
             return found
-        if (
-            not same or torch._C._are_functorch_transforms_active()
-        ):  # what a transform makes is of no use after it
+        if not same or are_transforms_active():  # what a transform makes is of no use after it
             return make()
         with (
             torch.inference_mode(False),

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg._internal.torch_compat import are_transforms_active
 from fedkg.constraints.binding.plan import BankPlan, Plan
 from fedkg.constraints.binding.rule_input_values import InputNumbers, percent
 from fedkg.constraints.engine.bank_tensors import BankTensors
@@ -150,7 +151,7 @@ def _bounded(low: Tensor, high: Tensor) -> list[bool]:
 
     All of them inside of transforms, which show no numbers.
     """
-    if torch._C._are_functorch_transforms_active():
+    if are_transforms_active():
         return [True] * len(low)
     found: list[bool] = (low.isfinite() | high.isfinite()).any(1).tolist()
     return found

@@ -141,7 +141,7 @@ a:three a:p "x .
         ("FKG103", "error", 7, 13),
     ]
     assert "<http://a b> is not an IRI" in problems[0].message
-    assert "the prefix zz: is not declared" in problems[1].message
+    assert "the prefix `zz:` is not declared" in problems[1].message
     assert "breaks off" in problems[3].message
     assert len(document.triples) >= 1
 

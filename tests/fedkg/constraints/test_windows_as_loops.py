@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from tries import tries
 
+from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints import ConstraintModule
 from fedkg.constraints.engine import sliding, window_loops
-from fedkg.constraints.engine.device_constants import being_traced
 from fedkg.constraints.engine.materialise import materialise
 from fedkg.constraints.engine.penalty import HINGE
 from fedkg.constraints.engine.unknown import marked

@@ -341,5 +341,5 @@ def test_minibatches_of_a_plan_are_rejected() -> None:
 
 @pytest.mark.parametrize(("clip", "noise"), [(0.0, 1.0), (1.0, -1.0)])
 def test_numbers_out_of_range_are_rejected(clip: float, noise: float) -> None:
-    with pytest.raises(JobError, match="clipping needs"):
+    with pytest.raises(JobError, match="must be above 0, and"):
         ClippedGradient(clip=clip, noise=noise)

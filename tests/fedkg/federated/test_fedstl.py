@@ -336,7 +336,7 @@ def test_refusals() -> None:
             TASK.clients, names=tuple(f"other_{place}" for place in range(len(LEVELS)))
         ),
     )
-    with pytest.raises(JobError, match="those of other clients"):
+    with pytest.raises(JobError, match="belong to other clients"):
         next(train(others, whole(), SETTINGS))
 
 

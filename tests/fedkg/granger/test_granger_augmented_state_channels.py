@@ -203,7 +203,7 @@ def test_unusable_records_are_rejected() -> None:
     assert found.notes == (
         "site 2: measure nothing that changes, have no states and are not learnt from",
     )
-    with pytest.raises(UsageError, match="this number of lags"):
+    with pytest.raises(UsageError, match="the number of lags"):
         found.series(np.ones((2, 2), dtype=np.bool_), KNOWN - 1)
 
 

@@ -71,7 +71,7 @@ def test_more_lags_than_needed_change_little_and_too_many_are_rejected() -> None
     assert found.strengths(wide).shape == (2, 3, 3)
     batch = learn(wide, Rates(client=1e-3, server=1e-3, causes=1e-3), mode="batch", epochs=3)
     assert np.isfinite(batch.causes).all()
-    with pytest.raises(UsageError, match="this number of lags"):
+    with pytest.raises(UsageError, match="the number of lags"):
         series_of(series.clients, lags=299)
 
 

@@ -58,7 +58,7 @@ def test_half_precision_is_held_to_what_it_can_keep(dtype: torch.dtype, rows: in
 
 
 def test_project_polytope_looks_at_what_it_is_given() -> None:
-    with pytest.raises(SetError, match="`project_polytope` takes points"):
+    with pytest.raises(SetError, match="`project_polytope` needs the points"):
         project_polytope([0.0] * 5, ROWS, ENDS)  # type: ignore[arg-type]
     for name, parts in (
         ("G", ("rows", ENDS)),

@@ -141,7 +141,7 @@ def test_each_construct_is_mapped_as_the_standard_says(axiom: str, turtle: str) 
 @pytest.mark.parametrize(
     ("axiom", "line", "words"),
     [
-        ("SubClassOf(:A zz:B)", 6, "the prefix zz: is not declared"),
+        ("SubClassOf(:A zz:B)", 6, "the prefix `zz:` is not declared"),
         ("SubClassOf(:A)", 6, "`SubClassOf` has 2 parts, and here 1"),
         ("SubClassOf(:A ObjectSomeValuesFrom(:p))", 6, "`ObjectSomeValuesFrom` has 2 parts"),
         ("Frobnicate(:A :B)", 6, "`Frobnicate` is not an axiom of OWL 2"),

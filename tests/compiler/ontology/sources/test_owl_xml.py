@@ -97,7 +97,7 @@ def test_relative_names_keep_their_namespace(iri: str, base: str, whole: str) ->
         ('<SubClassOf><Class IRI="#A"/><Class IRI="http://x y"/></SubClassOf>', "is not an IRI"),
         (
             '<SubClassOf><Class IRI="#A"/><Class abbreviatedIRI="zz:B"/></SubClassOf>',
-            "the prefix zz: is not declared",
+            "the prefix `zz:` is not declared",
         ),
         (
             '<SubClassOf><Class IRI="#A"/><ObjectMinCardinality cardinality="-1"/></SubClassOf>',
