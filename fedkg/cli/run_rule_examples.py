@@ -70,7 +70,7 @@ def run_examples(
             print_line(verdict.line())
         if not results and sites is None:
             print_note(
-                "the rules contain no examples; add one: example of recovers "
+                "the rules contain no examples; add one, such as: example of recovers "
                 "fails for pressure = 7 9 9 9 bar"
             )
         elif results:

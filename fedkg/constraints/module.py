@@ -72,23 +72,23 @@ class ConstraintWarning(UserWarning):
 class ConstraintModule(nn.Module):
     """Compiled rules over tensors.
 
-    Nothing in it is trained and nothing of it enters a ``state_dict``. It computes in float32, or
-    in float64 when an input is; half precision is widened. ``to(device)`` moves it, ``to(dtype)``
-    leaves its numbers as they are.
+    The module has no trainable parameters and adds nothing to a ``state_dict``. It computes in
+    float32, or in float64 if an input is float64; it converts half precision to float32.
+    ``to(device)`` moves it, ``to(dtype)`` does not change its numbers.
 
     Args:
         pack: compiled rules.
-        x: what the features of a batch are and how they were scaled: ``fedkg.columns(names,
-            mean=..., std=...)``.
-        y: what the model's outputs are: ``fedkg.probability(...)``, ``logit``, ``scores``,
-            ``columns``, joined with ``+``; None for rules over inputs alone.
-        memory: how many MiB the intermediate results of an evaluation may take, about: banks are
-            evaluated in chunks of rows. No chunk is smaller than one row over the batch, and the
-            results themselves, [B, R], come on top. Smaller chunks fit a cache, larger ones suit a
-            GPU; in float64 they take twice as much.
+        x: names and scaling of the features of a batch: ``fedkg.columns(names, mean=...,
+            std=...)``.
+        y: names and kinds of the model's outputs: ``fedkg.probability(...)``, ``logit``,
+            ``scores``, ``columns``, joined with ``+``; None for rules over inputs alone.
+        memory: approximate memory in MiB for the intermediate results of an evaluation. fedkg
+            evaluates banks in chunks of rows. A chunk has at least one bound row over the batch.
+            The results, [B, R], are not counted. Small chunks fit a cache, large ones suit a GPU;
+            in float64, chunks take twice as much.
 
     Raises:
-        LayoutError: when a column or output that the rules read has no place in the layouts.
+        LayoutError: the layouts lack a column or an output that the rules read.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class ConstraintModule(nn.Module):
         ``keys={name: codes[batch]}``.
 
         Raises:
-            LayoutError: when the rules know no category column of that name or header.
+            LayoutError: the rules have no category column with this name or header.
         """
         for column in self.pack.manifest.contract.columns:
             if column.type == "category" and name in (column.name, column.source):
@@ -175,41 +175,42 @@ class ConstraintModule(nn.Module):
         sharpness: float = 5.0,
         **unknown: Never,
     ) -> ConstraintReport:
-        """What the rules say of a batch and the model's answers to it.
+        """Evaluate the rules on a batch and on the model's answers to it.
 
-        A batch of windows [B, T, F] is B traces of T consecutive steps. Rules over time are judged
-        on each; all others at every step. A batch of rows [B, F] is in no order unless `previous`
-        says "above": then it is one trace, or one for each value of the trace column.
+        A batch of windows [B, T, F] contains B traces of T consecutive steps. fedkg evaluates rules
+        over time on each trace, and all other rules at every step. The rows of a batch [B, F] have
+        no order unless `previous` is "above": then they are one trace, or one trace for each value
+        of the trace column.
 
         Args:
-            x: features [B, F] or [B, T, F], laid out as announced.
-            y: the model (any callable from [n, F] to [n, H] or [n], or from [n, T, F] to [n, T, H]
-                or [n, T]; run once, on all views stacked), or its answers: [B, H] or [B], for
-                windows [B, T, H] or [B, T]; for rules that compare answers with V in front, as for
-                `views`.
-            keys: for rules that select rows by category (machine, product type): per column its
-                texts or codes, unless a feature holds it. For windows one for each window, or one
-                for each step of each.
+            x: features [B, F] or [B, T, F], in the layout of the module.
+            y: the model, or its answers. The model is any callable from [n, F] to [n, H] or [n], or
+                from [n, T, F] to [n, T, H] or [n, T]; fedkg runs it once, on all views stacked.
+                Answers are [B, H] or [B], for windows [B, T, H] or [B, T]. For rules that compare
+                answers, they have the dimension V in front, as `views` has.
+            keys: for rules that select rows by category (machine, product type): the texts or codes
+                of each column that is not a feature. For windows: one for each window, or one for
+                each step of each window.
             previous: for rules that compare a row with the one before it in its group: the features
-                of those rows, laid out as `x`, NaN where there is none, or "above" when the batch
-                is in table order. In windows it is the step before unless said otherwise.
-            sample_weight: [B], or for windows [B] or [B, T], how much each row counts in the
-                penalty, 0 or more (0 for padding). Steps before the first and after the last of
-                positive weight are not part of a window.
-            semantics: what the penalty does with minima and maxima: "exact"; "smooth" with
-                log-sum-exp and softplus; or "sound" with norms, smooth too, and positive exactly
-                where the exact one is.
-            temperature: of "smooth", in units of the comparisons' scales.
+                of those rows, in the layout of `x`, with NaN if a row has no row before it; or
+                "above" if the batch is in table order. For windows, the default is the step before.
+            sample_weight: [B], or for windows [B] or [B, T]: the weight of each row in the penalty,
+                0 or more (0 for padding). A window begins with its first step of positive weight
+                and ends with its last one.
+            semantics: how the penalty treats minima and maxima: "exact"; "smooth" with log-sum-exp
+                and softplus; or "sound" with norms, which are smooth too, and positive exactly
+                where the exact ones are.
+            temperature: temperature of "smooth", in units of the comparisons' scales.
             form: how a violation becomes a penalty; see `PenaltyForm`.
-            sharpness: of the form, above 0.
+            sharpness: sharpness of the form, above 0.
 
         Raises:
-            LayoutError: an argument that there is not, tensors of the wrong shape, values that look
-                standardised though the layout says source units (or the other way round), answers
-                outside of 0..1 announced as probabilities, answers for one view where rules compare
-                several, weights that are negative or not finite, windows too short for a rule to be
-                decided at any step.
-            UsageError: semantics or a form that there is not, a temperature or sharpness that is
+            LayoutError: an unknown argument, tensors of the wrong shape, values that look
+                standardised although the layout is in source units (or vice versa), answers outside
+                0 .. 1 for a probability, answers for one view if rules compare several, weights
+                that are negative or not finite, or windows that are too short to decide a rule at
+                any step.
+            UsageError: unknown semantics, an unknown form, or a temperature or sharpness that is
                 not above 0.
         """
         if unknown:
@@ -296,8 +297,8 @@ class ConstraintModule(nn.Module):
     def opened(
         self, x: Tensor, y: Tensor, weight: Tensor | None, penalty: PenaltyForm
     ) -> ConstraintReport:
-        """The report of features, answers and weights that are being traced: tensor operations
-        alone, however large the batch.
+        """The report for features, answers and weights in a `torch.compile` trace: it uses tensor
+        operations only.
         """
         lifted = copy.copy(self)
         lifted.__dict__["_buffers"] = {
@@ -360,11 +361,11 @@ class ConstraintModule(nn.Module):
     def specialise(
         self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None
     ) -> Specialised:
-        """The rules on inputs that stay the same while models change: what reads inputs alone is
-        evaluated once, here.
+        """The rules on fixed inputs, for the answers of changing models.
 
-        A probe set is judged for one model after the other, or for many at a time, without looking
-        at it again; see `Specialised`.
+        fedkg evaluates the parts of rules that read only inputs once, in this call. Use it for a
+        probe set that many models answer, one after the other or several at a time; see
+        `Specialised`.
 
         Args:
             x: as in `forward`.
@@ -384,9 +385,9 @@ class ConstraintModule(nn.Module):
         weight: Tensor | None = None,
         form: PenaltyForm = HINGE,
     ) -> BatchEvaluation:
-        """What a report on a batch and the answers [V, B, H] to it is computed from, in a dtype.
+        """The data from which a report is computed, for a batch and the answers [V, B, H] to it.
 
-        `weight` [B] of its rows.
+        `weight` [B] is the weight of its rows.
         """
         inputs = batch.numbers(self.wires, dtype)
         traced = being_traced()
@@ -439,14 +440,14 @@ class ConstraintModule(nn.Module):
 
     @property
     def answers_checked(self) -> bool:
-        """Whether `check_answers` has nothing left to look at."""
+        """Whether `check_answers` has finished its checks."""
         return self._answers_checked
 
     def check_answers(self, answers: Tensor) -> None:
-        """Raise LayoutError when answers [..., B, H] announced as probabilities are none.
+        """Raise LayoutError if answers [..., B, H] for probabilities are outside 0 .. 1.
 
-        On a CPU in every call; on an accelerator in the first batches alone, because looking waits
-        for it.
+        On a CPU, fedkg checks every call. On an accelerator it checks the first batches only,
+        because each check waits for the device.
         """
         if being_traced() or (self._answers_checked and answers.device.type != "cpu"):
             return
@@ -455,24 +456,26 @@ class ConstraintModule(nn.Module):
 
     @exclude_from_compile
     def project(self, x: Tensor, y: Tensor, *, keys: Keys | None = None) -> Tensor:
-        """The answers nearest to `y` that satisfy the linear rules of each row, laid out as `y`.
+        """The answers nearest to `y` that satisfy the linear rules of each row, in the layout of
+        `y`.
 
-        Linear are rules of the shape ``[if guard over inputs then] number * output <= expression
-        over inputs``, and conjunctions of them; where the rule is hard, also with a sum of outputs
-        on the left, and with numbers that depend on the inputs. A guard that is not known leaves
-        the row alone. `not_projected` names the rules with parts of other shapes, those over time
-        and those that read the row before among them.
+        A rule is linear if it has the form ``[if guard over inputs then] number * output <=
+        expression over inputs``, or is a conjunction of such parts. In a hard rule, the left side
+        may also be a sum of outputs, and the numbers may depend on the inputs. If a guard is
+        unknown, the rule does not change the row. `not_projected` names the rules with other parts,
+        which include rules over time and rules that read the row before.
 
-        Nearest is meant in the units of `y`, for logits in their probabilities; those and
-        probabilities stay within 0 and 1. Where bounds contradict each other, the midpoint; where
-        sums do, the answers by which the sum of squares of what is missed is least.
+        The distance is in the units of `y`, for logits in their probabilities. Probabilities stay
+        within 0 .. 1. If bounds contradict each other, the result is their midpoint. If sums do, it
+        has the least sum of squared violations.
 
         Args:
-            x: [B, F] or [B, T, F]. y: laid out as in `forward`, in floating-point numbers. keys: as
-                in `forward`.
+            x: [B, F] or [B, T, F].
+            y: answers as in `forward`, in floating-point numbers.
+            keys: as in `forward`.
 
         Raises:
-            LayoutError: as `forward`; answers that are whole numbers, truth values or a model.
+            LayoutError: as in `forward`; or the answers are whole numbers, truth values or a model.
         """
         check_floating(y)
         x = self._checked(x)

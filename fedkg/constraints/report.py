@@ -134,10 +134,10 @@ def for_all_rows(
 class ConstraintReport:
     """The verdict of every constraint on every row of a batch, and the penalty to train with.
 
-    For a batch of windows a constraint is judged once for each window: at all steps where it
-    applies and is known, for it is to hold at every step; one that begins with `initially` at the
-    first. `at_steps` is the same report with every step separate: [B, T, R] wherever the shape here
-    is [B, R].
+    For a batch of windows, each constraint has one verdict for each window: it must be satisfied at
+    all steps where it applies and is known (a constraint that begins with `initially`: at the
+    first). `at_steps` is the same report with separate steps, so its shapes are [B, T, R] in place
+    of [B, R].
     """
 
     def __init__(self, evaluated: BatchEvaluation, each: _Each | None = None) -> None:
@@ -165,15 +165,15 @@ class ConstraintReport:
 
     @property
     def outputs(self) -> Tensor:
-        """What the model said of the batch itself, [B, H] or [B, T, H], as it said it: the task's
-        loss needs no second run.
+        """The model's unchanged answers to the batch, [B, H] or [B, T, H]. Use them for the loss of
+        the task instead of running the model again.
         """
         return self._of.answers.reshape(*self._shape, self._of.answers.shape[1])
 
     @property
     def inactive(self) -> Mapping[str, str]:
-        """Rules with constraints that could not be evaluated on what the call was given, and
-        why.
+        """Rules with constraints that could not be evaluated with the arguments of the call, and
+        the reasons.
         """
         return self._of.inactive
 
@@ -186,25 +186,26 @@ class ConstraintReport:
 
     @cached_property
     def penalty(self) -> Tensor:
-        """How much is missing, a differentiable number >= 0.
+        """The violation of all rules as one differentiable number, at least 0.
 
-        The sum over rules of ``weight * mean(penalties)``, the mean over all (constraint, row)
-        pairs where a constraint of the rule applies, each with its sample's weight. Rules over
-        inputs alone add nothing. In windows the rows are all their steps, and a constraint over
-        time counts where it is known. It can be differentiated once; sum `penalties` for more.
+        The sum over rules of ``weight * mean(penalties)``. The mean is over all (constraint, row)
+        pairs in which a constraint of the rule applies, with the weights of the samples. Rules over
+        inputs alone add nothing. In windows, the rows are all steps, and a constraint over time
+        counts where it is known. You can differentiate it once; for higher derivatives, sum
+        `penalties`.
         """
         return total_penalty(self._of)
 
     @exclude_from_compile
     def penalty_by(self, what: Literal["rule", "kind", "entity"]) -> dict[str, Tensor]:
-        """The penalty in parts that add up to it, each differentiable: by rule, by the rules' kind,
-        or by their entity.
+        """The penalty as differentiable parts that add up to it: by rule, by kind of rule, or by
+        entity.
 
-        Rules, kinds and entities without a constraint on an output have no entry; constraints
+        Rules, kinds and entities without a constraint on an output have no entry. Constraints
         without an entity are under "".
 
         Raises:
-            UsageError: parts by something else.
+            UsageError: `what` is another word.
         """
         manifest, banks = self._of.pack.manifest, self._of.pack.banks
         kinds = list(dict.fromkeys(rule.kind for rule in manifest.rules))
@@ -232,14 +233,14 @@ class ConstraintReport:
     def penalty_apart(self, weight: Tensor) -> Tensor:
         """The penalty of each of C parts of the batch as if it were a separate batch, [C].
 
-        Differentiable, more than once too.
+        You can differentiate it repeatedly.
 
         Args:
-            weight: [C, n], or for windows [C, n, T]: how much each row (step) of each part counts
-                in place of its `sample_weight`. The parts are adjacent in the batch.
+            weight: [C, n], or for windows [C, n, T]: the weight of each row (step) of each part, in
+                place of its `sample_weight`. The parts are adjacent in the batch.
 
         Raises:
-            LayoutError: a weight for more or fewer rows than the batch has.
+            LayoutError: the number of weights is not the number of rows in the batch.
         """
         if weight.dim() < 2 or weight.numel() != self._of.batch:
             expected = f"[C, n] or [C, n, T], {self._of.batch:,} numbers"
@@ -252,13 +253,13 @@ class ConstraintReport:
 
     @cached_property
     def penalties(self) -> Tensor:
-        """Per row and constraint, [B, R]: what its scaled robustness lacks, in the form asked for;
-        0 where unknown or not applicable.
+        """The penalty of each row and constraint, [B, R], in the form of the call; 0 where unknown
+        or not applicable.
 
-        Each comparison's margin is divided by its scale; what reads inputs alone counts as true or
-        false, so that the gradient goes to the model even where a guard holds by a hair; 0 where
-        the model cannot change the verdict. For a window the mean over the steps that are
-        `counted`.
+        fedkg divides the margin of each comparison by its scale. Conditions on inputs count as true
+        or false, so the gradient goes to the model even if a guard is nearly false. The penalty is
+        0 where the model cannot change the verdict. For a window, it is the mean over the `counted`
+        steps.
         """
         each = self._laid(self._each.penalties)
         if not self._whole:
@@ -268,17 +269,20 @@ class ConstraintReport:
 
     @cached_property
     def counted(self) -> Tensor:
-        """Bool [B, R]: the pairs over which the penalty's means are taken: the constraint applies
-        and, if it is over time, is known.
+        """The (row, constraint) pairs in the means of the penalty, bool [B, R]: the constraint
+        applies and, if it is over time, is known.
         """
         return self._any(self._each.counted)
 
     @cached_property
     @exclude_from_compile
     def robustness(self) -> Tensor:
-        """How far each constraint is from violated, [B, R], in source units (negative: how far from
-        satisfied); NaN where unknown or not applicable, infinite where no number decides. Exact,
-        and differentiable when the model's answers are. Of a window the least of its steps.
+        """The robustness of each constraint, [B, R], in source units: positive if satisfied,
+        negative if violated.
+
+        NaN where unknown or not applicable, infinite where the decision is not about numbers. It is
+        exact, and differentiable if the model's answers are. For a window, it is the least of its
+        steps.
         """
         return self._least(soft=False) if self._whole else self._laid(self._each.robustness)
 
@@ -287,15 +291,16 @@ class ConstraintReport:
     def smooth_robustness(self) -> Tensor:
         """`robustness` with the minima and maxima of the call's semantics, [B, R], in source units.
 
-        Differentiable.
+        It is differentiable. For a window, it is the smooth minimum of its steps. Verdicts are
+        always exact.
 
-        "sound": ``>= 0`` exactly where `satisfied`, ``< 0`` where `violated`, NaN where unknown; of
-        n numbers under one minimum or maximum it is within the factors sqrt(n) and 1 / sqrt(n) of
-        the exact one. "smooth": within temperature * log(n) of it, in units of the least scale of
-        the row's comparisons; NaN also where smoothing leaves the sign open. Margins of more than
-        2.5e29 such units count as that many, so that it is near to the exact one clipped there.
-        "exact": `robustness` itself. Verdicts are exact in any case. Of a window the smooth least
-        of its steps.
+        - "sound": ``>= 0`` exactly where `satisfied`, ``< 0`` where `violated`, NaN where unknown.
+          For n numbers under one minimum or maximum, it is within the factors sqrt(n) and
+          1 / sqrt(n) of the exact robustness.
+        - "smooth": within temperature * log(n) of the exact robustness, in units of the least scale
+          of the row's comparisons. NaN also where smoothing does not determine the sign. Margins
+          are limited to 2.5e29 such units.
+        - "exact": `robustness`.
         """
         if self._of.form.exact:
             return self.robustness
@@ -315,9 +320,9 @@ class ConstraintReport:
 
     @cached_property
     def satisfied(self) -> Tensor:
-        """Bool [B, R]: the constraint applies to the row and holds.
+        """Bool [B, R]: the constraint applies to the row and is satisfied.
 
-        In a window at every step where it applies and is known.
+        For a window: at every step where it applies and is known.
         """
         return (
             self._each.verdicts_of_windows[0] if self._whole else self._laid(self._each.verdicts[0])
@@ -325,11 +330,9 @@ class ConstraintReport:
 
     @cached_property
     def violated(self) -> Tensor:
-        """Bool [B, R]: the constraint applies to the row and does not hold.
+        """Bool [B, R]: the constraint applies to the row and is violated.
 
-        A strict comparison that misses by nothing is violated.
-
-        Of a window: at some step.
+        A strict comparison of equal numbers is violated. For a window: at some step.
         """
         return (
             self._each.verdicts_of_windows[1] if self._whole else self._laid(self._each.verdicts[1])
@@ -337,24 +340,26 @@ class ConstraintReport:
 
     @cached_property
     def unknown(self) -> Tensor:
-        """Bool [B, R]: the constraint applies to the row, and a missing value leaves its verdict
-        open; in a window at all such steps.
+        """Bool [B, R]: the constraint applies to the row, but a value that decides it is missing.
+
+        For a window: at all steps where it applies.
         """
         return self.applicable & ~self.satisfied & ~self.violated
 
     @cached_property
     def applicable(self) -> Tensor:
-        """Bool [B, R]: the row has the categories that the constraint asks for.
+        """Bool [B, R]: the row has the categories that the constraint selects.
 
-        A window has some such step.
+        For a window: at some step.
         """
         return self._any(self._each.applicable)
 
     @cached_property
     def fired(self) -> Tensor:
-        """Bool [B, R]: applicable and, for a constraint of the form if-then, its antecedent holds.
+        """Bool [B, R]: the constraint is applicable and, if it has the form ``if ... then``, its
+        condition is true.
 
-        In a window at some step.
+        For a window: at some step.
         """
         return (
             self._each.verdicts_of_windows[2] if self._whole else self._laid(self._each.verdicts[2])
@@ -364,8 +369,8 @@ class ConstraintReport:
     def violation_rate(self) -> float:
         """Share of violated among known verdicts, over all rows and constraints.
 
-        What is `unknown`, as where the model answers with NaN, counts on neither side; 0 when
-        nothing is known: look at `unknown` too.
+        Unknown verdicts, for example after an answer NaN, do not count. The rate is 0 if no verdict
+        is known, so check `unknown` too.
         """
         violated, satisfied = (
             int(torch.count_nonzero(self.violated)),
@@ -384,11 +389,13 @@ class ConstraintReport:
         return dict(zip(names, (violated / known).tolist(), strict=True))
 
     def violations(self) -> pd.DataFrame:
-        """One row per violation: rule, entity, row (position in the batch), robustness, unit,
+        """One row for each violation: rule, entity, row (position in the batch), robustness, unit,
         title.
 
-        Of windows one per step: `row` is the window, and `step` the step in it. Raises MissingExtra
-        without pandas.
+        For windows, one row for each violated step: `row` is the window, and `step` the step in it.
+
+        Raises:
+            MissingExtra: pandas is not installed.
         """
         try:
             import pandas as pd

@@ -85,7 +85,12 @@ def dirichlet(
     size_alpha: float | None = None,
     min_samples: int = 1,
 ) -> Split:
-    """Draw a split with class mixes and sizes from Dirichlet(alpha); see the text of the module.
+    """Draw a split with class mixes and sizes from Dirichlet(alpha) (Hsu, Qi and Brown 2019).
+
+    For each class c, fedkg draws a share per site, p_c ~ Dirichlet(alpha * K * q), and distributes
+    the rows of the class in these shares. K is the number of sites. The base measure q is uniform,
+    or drawn from Dirichlet(size_alpha). A draw with fewer than `min_samples` rows at a site is
+    repeated, at most 1,000 times.
 
     Args:
         labels: class of each row [N].

@@ -56,20 +56,19 @@ SMALL = 500_000
 def evaluate(
     pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "error"
 ) -> Evaluation:
-    """What the pack's rules say about a table.
+    """Evaluate the rules of a pack on a table.
 
-    An evaluation is one bound row of a rule on one table row that it is about.
-
-    The bound rows that a shape has for one focus node are one evaluation together.
+    An evaluation is one bound row of a rule on one table row that it applies to. All bound rows of
+    a shape for one focus node are one evaluation.
 
     Args:
         pack: compiled rules.
         table: the rows, in the units of the pack's contract.
-        missing: ``error`` when an input column that a rule reads is not there, or ``skip`` the
-            rules that read it.
+        missing: if the table lacks an input column that a rule reads: ``error`` raises, ``skip``
+            leaves out the rule.
 
     Raises:
-        TableError: a column (or, for rules over time, the time column) is missing or holds text
+        TableError: a column (or, for rules over time, the time column) is missing or contains text
             instead of numbers.
     """
     contract = pack.manifest.contract

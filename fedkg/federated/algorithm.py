@@ -47,15 +47,14 @@ class Algorithm:
     The defaults are FedAvg's.
 
     Attributes:
-        beside: what each client trains beside the model it sends, on the same minibatches: of it
-            only `start`, `terms`,
-            `differentiation` and `local` matter, and nothing of it is sent. Its names in
-            `ServerState.clients` must be its own.
-        pooled: all samples are gathered at one client first: no federation at all, the upper bound
-            for one.
-        budget: what the training may tell of the clients' data, where it is `protected`.
-        alike: where the server holds several models, whether all begin as the first one does;
-            otherwise each at random.
+        beside: a second algorithm with which each client trains another model on the same
+            minibatches and sends nothing. Only its `start`, `terms`, `differentiation` and `local`
+            count. Its names in `ServerState.clients` must differ from those of this algorithm.
+        pooled: whether all samples are gathered at one client first. This is not a federation but
+            its upper bound.
+        budget: the privacy budget of the training, if it is `protected`.
+        alike: if the server has several models, whether all start like the first one; otherwise
+            each starts with different random parameters.
 
     >>> from fedkg.federated.algorithms import scfa
     >>> scfa().with_terms().name

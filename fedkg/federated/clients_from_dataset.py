@@ -12,15 +12,14 @@ from fedkg.federated.problem import Clients
 
 
 def clients_of(data: DataSet, split: Split, *, dtype: torch.dtype = torch.float32) -> Clients:
-    """One client a site, in the order of the split: inputs [n_k, ...] and targets [n_k] or [n_k, H]
-    of `dtype`, class numbers int64.
+    """One client for each site, in the order of the split: inputs [n_k, ...] and targets [n_k] or
+    [n_k, H] of `dtype`, class numbers int64.
 
-    Sites without a sample are left out. Inputs must be known by now (see
-    `fedkg.data.sets.scaled_dataset`), targets may be NaN where the
-    loss knows what to do.
+    Sites without a sample are left out. All inputs must be known (`fedkg.data.sets.standardise`
+    fills unknown ones). Targets may be NaN if the loss supports it.
 
     Raises:
-        JobError: when the split is of another number of samples, no site has one, or an input is
+        JobError: the split has another number of samples, no site has a sample, or an input is
             unknown.
     """
     if len(split.owner) != data.samples:

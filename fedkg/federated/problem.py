@@ -28,8 +28,7 @@ class Clients:
         x: per client [n_k, F] (or more dimensions), floating point of one type.
         y: per client [n_k] or [n_k, H].
         keys: codes of categories (machine, product type) that rules select rows by and the model
-            does not read: by column, per client
-            int64 [n_k].
+            does not read: by column, per client int64 [n_k].
 
     Raises:
         JobError: if the data of a client is empty or does not fit the others; names the client.
@@ -90,12 +89,12 @@ class Problem:
     """A task for a federation.
 
     Attributes:
-        model: what is trained, as a value.
-        loss: of the task.
-        clients: their data.
+        model: the model to train.
+        loss: the loss of the task.
+        clients: the clients with their data.
         scorer: scores updates by the rules on the server's probe rows; None without rules.
-        root: labelled rows of the server's own, as one client, for aggregates that compare with an
-            update made on them; or None.
+        root: labelled rows of the server, as one client, for aggregation rules that compare updates
+            with the server's own update; or None.
     """
 
     model: Model

@@ -327,7 +327,8 @@ def _aggregate(
                 f"round {number} of {algorithm.name}: no client's update has any weight under the "
                 "rules",
                 received=f"violated: {_listed(names)}",
-                help="loosen the rules or their tolerance, or set on_all_invalid to skip or fedavg",
+                help="loosen the rules, raise hard_tolerance or soft_tolerance, or set "
+                "on_all_invalid to skip or fedavg (in a job file: in the section `scoring`)",
             )
 
 
@@ -345,8 +346,8 @@ def _takers(work: Work, received: _Received) -> tuple[str, ...]:
     if not named:
         return ()
     way_out = (
-        "put a penalty into the training, loosen the rules or their tolerance, or set"
-        " on_all_invalid to fedavg"
+        "put a penalty into the training, loosen the rules, raise hard_tolerance or soft_tolerance,"
+        " or set on_all_invalid to fedavg (in a job file: in the section `scoring`)"
     )
     return (
         f"an update without weight violates every rule of a kind: {', '.join(named)}; {way_out}",

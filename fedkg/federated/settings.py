@@ -45,43 +45,40 @@ class Settings:
 
     Args:
         rounds: T, communication rounds.
-        participation: share of the clients that is sampled in each round, above 0 up to 1; at least
-            one client is.
-        local_epochs: full passes over a client's samples in each round; or
-        local_steps: minibatch steps in each round, the same number for all clients, each on samples
-            drawn afresh. Give one of the two.
+        participation: share of the clients that take part in each round, above 0 up to 1; at least
+            one client takes part.
+        local_epochs: full passes over a client's samples in each round. Give either this or
+            `local_steps`.
+        local_steps: minibatch steps in each round, the same number for all clients, each on newly
+            drawn samples.
         batch: samples in a minibatch; the last one of an epoch may be smaller.
-        learning_rate: of the clients.
-        schedule: of the learning rate over the rounds: ``constant``, or ``cosine`` from the full
-            rate down towards 0.
-        seed: of every random choice.
-        own: what single clients do otherwise, by name; the schedule is that of all.
+        learning_rate: learning rate of the clients.
+        schedule: schedule of the learning rate over the rounds: ``constant``, or ``cosine`` from
+            the full rate down towards 0.
+        seed: seed of all random choices.
+        own: settings of single clients, by name. The schedule applies to all clients.
         executor: ``sequential`` (one client after the other, the reference), ``stacked`` (all
-            sampled clients one tensor program),
-            ``processes`` (stacks side by side in worker processes of one thread each), or ``auto``
-            (measures on the first steps and picks).
-        workers: processes that train side by side; None: as many as there are processors.
-        threads: of the tensor library within an operation, while training. They wait for each other
-            spinning: with one core busy
-            elsewhere, two were measured up to 20 times slower than one. So one is the default;
-            small models gain little from more.
-            Compiled loops have sleeping threads and take as many as torch has when the training
-            begins.
-        chunk: most clients in one stack; None leaves it to `memory` (and to the measurement of
-            ``auto``).
-        memory: bytes that a stack of clients may take, or the stacks of all workers together.
-        client_memory: bytes that what is remembered of clients (private layers, control variates)
-            may take; the largest of it is kept in
-            files beyond that.
+            sampled clients in one tensor program), ``processes`` (stacks in parallel, in worker
+            processes of one thread each), or ``auto`` (measures the first steps and selects one).
+        workers: number of worker processes; None: the number of processors.
+        threads: threads of the tensor library within an operation, during the training. These
+            threads wait actively for each other: with another program on one core, two threads were
+            measured up to 20 times slower than one. Therefore the default is one; small models gain
+            little from more. Compiled loops do not use this setting: their threads sleep while they
+            wait, and there are as many as torch has at the start of the training.
+        chunk: largest number of clients in one stack; None: `memory` (and the measurement of
+            ``auto``) determines it.
+        memory: bytes that a stack of clients may use, or the stacks of all workers together.
+        client_memory: bytes that the memory about clients (private layers, control variates) may
+            use. Beyond that, fedkg keeps the largest parts in files.
         min_clients: minimum number of clients with usable updates in a round, else `TooFewClients`.
         precision: ``bfloat16`` computes the model's answers and their derivatives in mixed
-            precision (`torch.autocast`), by automatic
-            differentiation; parameters, losses and sums stay as they are. For accelerators: a
-            processor is mostly slower with it.
-        wire: in what updates travel to the server, see `fedkg.federated.client.wire_precision`;
-            None: as they are.
-        measure: judge the updates by the rules even where the algorithm takes no notice of them, so
-            that its violation rate is known.
+            precision (`torch.autocast`), by automatic differentiation. Parameters, losses and sums
+            keep their precision. For accelerators; most CPUs are slower with it.
+        wire: the number format of updates on their way to the server, see
+            `fedkg.federated.client.wire_precision`; None: unchanged.
+        measure: evaluate the rules for the updates even if the algorithm does not use the result,
+            so that the violation rate is known.
 
     Raises:
         JobError: naming the field that is wrong.

@@ -53,10 +53,11 @@ class ServerState:
     Attributes:
         round: rounds done.
         models: parameters of the G models the server holds, each [G, ...].
-        joints: what joints remember (server momentum, control variates, ...), by joint and name.
-        clients: what is remembered of each client, by name, each [N, ...]; a tensor, or rows in
+        joints: memory of the steps of a round (server momentum, control variates, ...), by step and
+            name.
+        clients: memory about each of the N clients, by name, each [N, ...]; a tensor, or rows in
             files.
-        choice: the executor, once chosen.
+        choice: the chosen executor; None before the first round.
     """
 
     round: int

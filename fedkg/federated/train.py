@@ -86,24 +86,22 @@ def train(
     """Yield the state and the record after each round until ``settings.rounds`` rounds are done, or
     a budget of privacy is spent.
 
-    Resumable to the bit: started again from a state it has yielded (saved by `state.to_tensors`,
-    loaded by `state.from_tensors`), it
-    goes on exactly as it would have gone on. The choice of executor is made once, before the first
-    round, and is part of the state.
+    A training that continues from a yielded state gives the same bits as one without interruption.
+    `state.to_tensors` saves a state, and `state.from_tensors` loads it. fedkg chooses the executor
+    once, before the first round; the choice is part of the state.
 
     Args:
-        state: where to go on; None begins anew.
-        crew: worker processes to train with where the executor is ``processes``; None starts some
-            and ends them with the training.
-        folder: where rows of clients beyond `Settings.client_memory` are kept; None: in temporary
-            files, which go with the states.
-        ranks: the processes that train together; each calls this function with the same problem;
-            they begin at the state of rank 0, and
-            each yields the same. None: this process alone.
+        state: the state to continue from; None starts a new training.
+        crew: worker processes for the executor ``processes``; None starts them, and ends them with
+            the training.
+        folder: folder for rows of clients beyond `Settings.client_memory`; None: temporary files,
+            which are deleted with the states.
+        ranks: the processes that train together. Each calls this function with the same problem,
+            starts from the state of rank 0 and yields the same. None: this process alone.
 
     Raises:
-        JobError: when the algorithm contradicts itself, or the state does not fit the problem.
-            TooFewClients: see `run_round`.
+        JobError: the algorithm contradicts itself, or the state does not fit the problem.
+        TooFewClients: a round has fewer usable updates than `Settings.min_clients`.
     """
     check(algorithm, settings, len(problem.clients.names))
     check_paces(problem.clients.names, algorithm, settings)

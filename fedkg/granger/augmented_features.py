@@ -48,8 +48,8 @@ class Record:
     """The measurements of a site.
 
     Attributes:
-        start: the step of the common clock at the first row. known: the first step after those
-            that may be used for learning.
+        start: the step of the common clock at the first row.
+        known: the first step after those that may be used for learning.
         values: [T, D], NaN for unknown values.
     """
 
@@ -201,8 +201,8 @@ def states_of(
 
     Args:
         series, learnt: the causal discovery; None: the filter of each site alone.
-        states: P; sites with fewer states are filled up with NaN. reads: the selected channels, in
-            the order of `channels`.
+        states: P; sites with fewer states are filled up with NaN.
+        reads: the selected channels, in the order of `channels`.
     """
     lags, made = series.lags, {}
     begin, end = min(one.start for one in found.records), max(one.stop for one in found.records)

@@ -57,11 +57,11 @@ class Reading:
     """How much of an edge the learning can see.
 
     Attributes:
-        driver, driven: names. kept: the share of the driver's influence that is expected to be
-            learnt, between 0 and 1. read: the share of
-            the driver's states that can be read in those of the driven client: the mean squared
-            canonical correlation. taken: the share of
-            the influence that the driven client's own dynamics have taken up.
+        driver, driven: names.
+        kept: the share of the driver's influence that is expected to be learnt, between 0 and 1.
+        read: the share of the driver's states that can be read in those of the driven client: the
+            mean squared canonical correlation.
+        taken: the share of the influence that the driven client's own dynamics have taken up.
     """
 
     driver: str
@@ -91,8 +91,10 @@ class Reading:
 
 
 def readings(series: Series) -> tuple[Reading, ...]:
-    """The share of every allowed edge that can be learned: the formula above, for the system that
-    is fitted to all states together.
+    """Return the share of every allowed edge that can be learned, for the system that is fitted to
+    all states together.
+
+    The concept page "How federated Granger learning works" explains the shares.
 
     With the blocks B of `fedkg.granger.reference_estimates.joint`, G = A_mm - B_mm is the part
     of the others in a client's own dynamics, and E = (B_mo Sigma_om - G Sigma_mm) Sigma_mm^-1

@@ -28,18 +28,17 @@ class Rates:
     """Step sizes.
 
     Attributes:
-        client: eta_1, by which a client follows its own loss. server: eta_2, by which it follows
-            the server's gradient; 0: not at all.
-        causes: gamma, by which the server learns. ridge: lambda, the weight of squared parameters.
-            normalised: epsilon, where steps are
-            divided by it and the squared norm of what they are taken along, for each driver its
-            own; None: they are not.
+        client: eta_1, by which a client follows its own loss.
+        server: eta_2, by which it follows the server's gradient; 0: not at all.
+        causes: gamma, by which the server learns.
+        ridge: lambda, the weight of squared parameters.
+        normalised: epsilon, where steps are divided by it and the squared norm of what they are
+            taken along, for each driver its own; None: they are not.
         together: the server's normalised steps of one sample are divided by the norm of all drivers
-            of a client instead. Drivers that go
-            with each other make <h_n h_p^T / (epsilon + |h_n|^2)> a matrix that may have
-            eigenvalues below 0, along which small steps of
-            any size run away slowly; one divisor for all keeps it positive. With one driver both
-            are the same.
+            of a client instead. Drivers that go with each other make <h_n h_p^T / (epsilon +
+            |h_n|^2)> a matrix that may have eigenvalues below 0, along which small steps of any
+            size run away slowly; one divisor for all keeps it positive. With one driver both are
+            the same.
     """
 
     client: float = 5e-4
@@ -119,8 +118,9 @@ def learn(
     Args:
         mode: ``sequential``: one sample per step, as published; ``batch``: gradients averaged over
             time, one step per epoch; ``closed_form``: the fixed point of both, directly.
-        epochs: maximum number. tolerance: stop once an epoch changes the parameters by no more than
-            this share of their size.
+        epochs: maximum number.
+        tolerance: stop once an epoch changes the parameters by no more than this share of their
+            size.
         enough: stop once the server's loss is at most this, after the first epoch. The loss starts
             at zero, and does not show convergence if the causes are weak.
         start: initial parameters; None: zeros. From zeros, directions without excitation stay at

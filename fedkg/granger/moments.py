@@ -29,13 +29,12 @@ class Series:
     """All clients with the states that their filters estimate.
 
     Attributes:
-        states: [T, S], those of all clients side by side. allowed: bool [M, M], true where client n
-            (column) may drive client m (row).
+        states: [T, S], those of all clients side by side.
+        allowed: bool [M, M], true where client n (column) may drive client m (row).
         orders: L_m of each client: the states of others at t - 1 .. t - L_m may drive it at t;
-            empty: one each, as in the paper. A lag
-            belongs to the equation of the client that is driven, as the order of an equation of a
-            VAR does: every client sends its states
-            once, and the server keeps as many of them as the longest equation asks for.
+            empty: one each, as in the paper. A lag belongs to the equation of the client that is
+            driven, as the order of an equation of a VAR does: every client sends its states once,
+            and the server keeps as many of them as the longest equation asks for.
     """
 
     clients: tuple[Client, ...]

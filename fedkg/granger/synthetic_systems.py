@@ -131,9 +131,10 @@ def two_clients(
     two states each.
 
     Args:
-        slow, fast: A_11 and A_22 as multiples of the identity. drive, back: every entry of A_21 and
-            A_12. measurements: D. quiet: the variance of the excitation of client 2; that of client
-            1 is 1.
+        slow, fast: A_11 and A_22 as multiples of the identity.
+        drive, back: every entry of A_21 and A_12.
+        measurements: D.
+        quiet: the variance of the excitation of client 2; that of client 1 is 1.
     """
     stream = np.random.default_rng(seed)
     transition = np.zeros((4, 4))

@@ -109,8 +109,7 @@ def run_job(
     Args:
         job: a job file, a job, or its fields.
         out: the run folder, by default the next free ``runs/NAME-001``. An existing run of the same
-            job
-            continues.
+            job continues.
         overrides: ``field=value`` texts, applied to a job file.
         on_event: receives progress events.
         report: whether to write `report.html`.

@@ -274,6 +274,10 @@ def _near_field(field: str) -> str:
         "algorithm",
         *(f"{part}.{name}" for part in ("data", *VARIABLE_SECTIONS) for name in fields_at((part,))),
     ]
+    last = field.rpartition(".")[2]
+    homes = [f"`{one}`" for one in known if one.rpartition(".")[2] == last]
+    if homes:
+        return f"did you mean {' or '.join(homes)}?"
     near = nearest_name(field, known)
     return f"did you mean `{near}`?" if near else "for example: " + ", ".join(known[:4])
 

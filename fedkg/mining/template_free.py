@@ -116,9 +116,9 @@ def enumerate_inferences(
     """Statements of the rule language with these templates, for each signal and each pair of
     signals; their numbers and windows are open.
 
-    Append them to the declarations of the signals: ``fedkg.compile(text="timeline step 1 h\nsignal
-    x ...\n" + enumerate_inferences(["x"]))``. A difference (`intra_task`) needs signals with
-    comparable units: exclude its template otherwise.
+    Append them to a text with the timeline and the declarations of the signals:
+    ``fedkg.compile(text=declarations + enumerate_inferences(["x"]))``. A difference (`intra_task`)
+    needs signals with comparable units; otherwise exclude its template.
 
     Raises:
         KnowledgeError: a template that is not in `ONE_SIGNAL_TEMPLATES` or `TWO_SIGNAL_TEMPLATES`.

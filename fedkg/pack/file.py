@@ -122,11 +122,12 @@ def save(pack: Pack, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> Pack:
-    """The pack in a file.
+    """Read a pack from its file.
 
     Raises:
-        PackError: it is missing, damaged, newer than this version, or needs an unknown section.
-        LimitError: it is larger than a limit of `fedkg.limits`, or expands to more.
+        PackError: the file is missing or damaged, was written by a newer fedkg, or needs an unknown
+            section.
+        LimitError: the file is larger than a limit of `fedkg.limits`, or expands to more.
     """
     path = Path(path)
     try:

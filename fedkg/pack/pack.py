@@ -43,7 +43,7 @@ class Pack:
 
     @property
     def counts(self) -> PackCounts:
-        """How many rules, bound constraints, banks and other things there are."""
+        """The numbers of rules, bound constraints, banks and other contents."""
         manifest = self.manifest
         return PackCounts(
             rules=len(manifest.rules),
@@ -62,17 +62,17 @@ class Pack:
         return pack_bytes(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the pack to `path`, whole or not at all. Raises PackError."""
+        """Write the pack to `path`, completely or not at all. Raises PackError."""
         from fedkg.pack.file import save
 
         return save(self, path)
 
     def constraints(self, *, x: InputLayout, y: AnyLayout = None) -> ConstraintModule:
-        """The pack as a PyTorch module over tensors laid out as `x` and `y` say.
+        """The pack as a PyTorch module over tensors with the layouts `x` and `y`.
 
         Raises:
-            LayoutError: when a column or output that the rules read has no place in the layouts.
-            MissingExtra: when torch is not installed.
+            LayoutError: the layouts lack a column or an output that the rules read.
+            MissingExtra: torch is not installed.
         """
         from fedkg.constraints import ConstraintModule
 

@@ -91,7 +91,7 @@ def _wrong_clause(
 def _wrong_terms(clause: Clause, bank: Bank) -> Iterator[str]:
     terms = [term for term in (clause.low, clause.high, clause.value) if term is not None]
     if reads_output(bank.skeleton) or any(reads_output(term) for term in terms):
-        yield "reads what the model says"
+        yield "reads an output of the model"
     for table, part in (found for term in terms for found in everywhere(term)):
         readers = (
             bank

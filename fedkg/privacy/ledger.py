@@ -46,8 +46,9 @@ class Spent:
     other private statistics.
 
     Attributes:
-        what: description of the released data. epsilon, delta: the guarantee of each release.
-            releases: their number.
+        what: description of the released data.
+        epsilon, delta: the guarantee of each release.
+        releases: their number.
     """
 
     what: str

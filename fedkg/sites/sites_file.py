@@ -32,6 +32,18 @@ COMMON = ("dialect", "tableSchema", "null", "datatype", "timezone")
 
 MAX_FIELDS_SHOWN = 12
 
+SYNONYMS = {
+    "column": "titles",
+    "file": "url",
+    "header": "titles",
+    "headers": "titles",
+    "path": "url",
+    "table": "url",
+}
+"""Fields of other files and tools, and what the sites file calls them."""
+
+FIELDS_HELP = "docs/reference/sites-file.md lists fields"
+
 SECTIONS = (
     Site,
     DialectSection,
@@ -410,8 +422,10 @@ def _make_field_error(
     if len(said) > len(shown):
         shown.append(f"and {len(said) - len(shown)} more")
     if len(shown) == 1:
-        return TableError(f"{name}: {shown[0]}", help="docs/reference/sites-file.md lists fields")
-    return TableError(f"{name}: {len(said)} fields are wrong\n  " + "\n  ".join(shown))
+        return TableError(f"{name}: {shown[0]}", help=FIELDS_HELP)
+    return TableError(
+        f"{name}: {len(said)} fields are wrong\n  " + "\n  ".join(shown), help=FIELDS_HELP
+    )
 
 
 def _describe_problem(error: ErrorDetails) -> str:
@@ -424,7 +438,8 @@ def _describe_problem(error: ErrorDetails) -> str:
                     for name, field in section.model_fields.items()
                 }
             )
-            near = nearest_name(str(error["loc"][-1]), known)
+            field = str(error["loc"][-1])
+            near = SYNONYMS.get(field) or nearest_name(field, known)
             return "unknown field" + (f"; did you mean `{near}`?" if near else "")
         case "value_error":
             return str(error["ctx"]["error"]) if "ctx" in error else error["msg"]

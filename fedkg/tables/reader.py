@@ -28,19 +28,20 @@ def read_table(
     dates: DateOrder | None = None,
     dialect: Dialect | None = None,
 ) -> Table:
-    """The table in a file: CSV, TSV (also gzipped), Parquet or xlsx, told apart by their first
-    bytes, whatever the file is called.
+    """Read a table from a CSV, TSV (also gzipped), Parquet or xlsx file.
+
+    The first bytes of the file determine its format; its name does not matter.
 
     Args:
         path: the file; all messages contain its name.
-        sheet: of a workbook; the first one that holds anything when None.
-        dates: how dates with slashes are meant; found out from the column when None.
-        dialect: the stated form of the file; detected when None.
+        sheet: name of a sheet in a workbook; None: the first sheet with content.
+        dates: order of day and month in dates with slashes; None: detect it from the column.
+        dialect: the form of the file (delimiter, encoding, header rows); None: detect it.
 
     Raises:
-        TableError: when the file is missing, empty, damaged or no table.
-        LimitError: when it is larger than a limit of `fedkg.limits`, or expands to more.
-        MissingExtra: when Parquet or xlsx need a package that is not installed.
+        TableError: the file is missing, empty, damaged or not a table.
+        LimitError: the file is larger than a limit of `fedkg.limits`, or expands to more.
+        MissingExtra: Parquet or xlsx need a package that is not installed.
     """
     name = str(path)
     try:

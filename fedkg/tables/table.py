@@ -321,7 +321,8 @@ class Table:
             expected=(
                 "numbers; empty cells and words such as Bad, No Data, NaN, n/a count as unknown"
             ),
-            help=_decimal_mark_help(texts[wrong[0]], self.found.decimal),
+            help=_decimal_mark_help(texts[wrong[0]], self.found.decimal)
+            or "correct the cell, leave it empty, or list its text under `null` in a sites file",
             received=f'"{_short(texts[wrong[0]])}" in {self.where(wrong[0])}'
             + (f", and text in {more} more row{'s' * (more > 1)}" if more else ""),
         )

@@ -233,6 +233,8 @@ def units_page() -> str:
         if atom != "1":
             groups.setdefault(_dimension(dimension), []).append(atom)
     for atom, (_, _, dimension, _) in AFFINE.items():
+        if "(" in atom:
+            continue  # rule files do not accept it; see `UNITS_SPELLINGS`
         groups.setdefault(_dimension(dimension), []).append(atom)
     plain = {text: row for text, row in DOUBTFUL.items() if text not in CONVERTED | {*HINTS}}
     parts = [
@@ -247,14 +249,15 @@ def units_page() -> str:
         "",
         UNITS_MEANINGS,
         "## Prefixes\n",
-        "These units take prefixes: "
+        "These units take prefixes (`u` stands for `µ`): "
         + ", ".join(f"`{atom}` ({', '.join(letters)})" for atom, letters in PREFIXED.items())
         + ".\n",
         "## Other spellings\n",
         UNITS_SPELLINGS,
-        ", ".join(f"`{alias}` is `{unit}`" for alias, unit in ALIASES.items()) + ".\n",
+        ", ".join(f"`{alias}` is `{unit}`" for alias, unit in {**ALIASES, "bar(g)": "barg"}.items())
+        + ".\n",
         "## Ambiguous units\n",
-        "fedkg rejects a unit with several meanings and suggests others:\n",
+        "fedkg rejects a unit with several meanings, or one that is easily mistaken for another:\n",
         "| written | | write instead |",
         "|---|---|---|",
         *(
@@ -262,7 +265,10 @@ def units_page() -> str:
             for text, (why, instead) in plain.items()
         ),
         "",
-        "These units have another size than the suggested ones, so the values change:\n",
+        (
+            "fedkg also rejects these units. The suggested units have another size, so convert the"
+            " values too:\n"
+        ),
         "| written | | write instead, after converting the values |",
         "|---|---|---|",
         *(
@@ -271,7 +277,7 @@ def units_page() -> str:
             if text in CONVERTED
         ),
         "",
-        "These depend on what the plant means:\n",
+        "fedkg rejects these too, and the right unit depends on what the plant means:\n",
         "| written | | what to do |",
         "|---|---|---|",
         *(f"| `{text}` | {DOUBTFUL[text][0]} | {hint} |" for text, hint in HINTS.items()),
@@ -282,24 +288,24 @@ def units_page() -> str:
 
 UNITS_TEXT = """\
 A unit is one word: `N.m`, `kg/h`, `m^3/h`, `1/min`, `°C`, `%`. Join units with `.` or `/`; with
-spaces around it, `/` divides values. Units take no brackets: divide again for each further unit,
-as in `kJ/kg/K`. A whole number at the end of a unit is its power: `m3`, `m^3` and `m³` are the
-same, and `m.s-2` is `m/s2`. Case matters: `MPa` is not `mPa`.
+spaces around it, `/` divides values. In a rule file, units contain no brackets: divide again for
+each further unit, as in `kJ/kg/K`. A whole number at the end of a unit is its power: `m3`, `m^3`
+and `m³` are the same, and `m.s-2` is `m/s2`. Case matters: `MPa` is not `mPa`.
 
-Units of one row of this table convert into each other with exact factors: 600 mbar equals 0.6 bar
-to the last bit. Temperatures in degC or degF and gauge pressures (`barg`, `psig`) also have an
-offset, because their zero is not the zero of `K` or of `bar`. Two points follow from it:
+Units in one row of the table below convert into each other with exact factors: 600 mbar equals
+0.6 bar to the last bit. Temperatures in degC or degF and gauge pressures (`barg`, `psig`) also have
+an offset, because their zero is not the zero of `K` or of `bar`. The offset has two consequences:
 
-- They cannot be multiplied. [FKG215](codes.md) tells how to use a difference.
+- You cannot multiply such values. [FKG215](codes.md) describes how to use a difference.
 - `bar`, `psi` and their multiples are absolute unless they end in `g` or `ü`.
   [FKG219](codes.md) warns if a rule compares both kinds.
 
 fedkg compares dimensions, not quantities. It does not distinguish mass, volume and mole shares
 (`wt%`, `vol%`, `ppm`), nor active, reactive and apparent power (`W`, `var`, `VA`).
 
-Full English names are accepted too, as [pint](https://pint.readthedocs.io) defines them: `newton`,
-`fathom`, `hour`. Their factors are rounded to 16 digits. A signal that is true or false is declared
-`in boolean`, and a likelihood `in probability`.
+fedkg also accepts the full English names that [pint](https://pint.readthedocs.io) defines:
+`newton`, `fathom`, `hour`. Their factors are rounded to 16 digits. Declare a signal that is true or
+false `in boolean`, and a probability `in probability`.
 """
 
 UNITS_MEANINGS = """\
@@ -312,9 +318,9 @@ amounts of gas as their volume at 0 degC and 1.01325 bar. `Nm` is a newton metre
 """
 
 UNITS_SPELLINGS = """\
-Table headers, the `unit` fields of sites files and the unit columns of sheets accept these. A rule
-file accepts those of them that are one word, such as `U/min`; for the others (`bar(ü)`, `psi(g)`,
-`mm WS`) the error names the unit to write.
+Table headers, the `unit` fields of sites files and the unit columns of sheets accept these
+spellings. A rule file accepts those without brackets and blanks, such as `U/min`. For the others
+(`bar(ü)`, `psi(g)`, `mm WS`), the error names the unit to write.
 """
 
 QUANTITIES = {

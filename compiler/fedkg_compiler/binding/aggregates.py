@@ -57,7 +57,7 @@ def aggregate(
             else did_you_mean(word, REDUCTIONS, "write sum, mean, min, max or count")
         )
         scope.problems.error(
-            "FKG202", node.function.span, f"`{word}` makes no number of many", advice
+            "FKG202", node.function.span, f"`{word}` is not a function over members", advice
         )
         return None
     op: Reduction = next(known for known in REDUCTIONS if known == word)

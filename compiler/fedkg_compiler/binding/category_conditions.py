@@ -172,7 +172,7 @@ def _category_atom(
                 "FKG209",
                 subject.span,
                 message,
-                "compare it with a number, or take unit and span out of its declaration",
+                "compare it with a number, or remove the unit and the span from its declaration",
             )
             return None
         column = category(entry.source, entry.name, scope)

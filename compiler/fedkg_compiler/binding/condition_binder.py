@@ -282,6 +282,5 @@ def _ask_about_gauges(values: Sequence[Value], unit: Unit | None, scope: Scope) 
                 "FKG219",
                 value.span,
                 f"`{plain.text}` beside `{gauge.text}` is taken as an absolute pressure",
-                f"write {gauge.text} if it is above the surroundings; `{absolute}` says that it is"
-                " absolute",
+                f"write {gauge.text} if it is a gauge pressure, or {absolute} if it is absolute",
             )

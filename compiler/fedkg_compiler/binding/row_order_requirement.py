@@ -18,5 +18,5 @@ def in_time(span: Span, scope: Scope) -> None:
             "FKG260",
             span,
             "no timeline is declared: the table is read as one trace, in the order of its rows",
-            'to say otherwise write: timeline step 5 min time column "..." trace column "..."',
+            'to change this, write: timeline step 5 min time column "..." trace column "..."',
         )

@@ -46,7 +46,7 @@ def sheet_environment(
             "FKG170",
             path.span,
             unreadable(table, folder / path.text, path.text),
-            _help(folder, path.text),
+            sheet_advice(folder, path.text),
         )
         return None
     headers = {word.text: _header(word, table, path, sources.problems) for word in variables}
@@ -91,7 +91,13 @@ def unreadable(error: FedkgError, path: Path, short: str, what: str = "sheet") -
     )
 
 
-def _help(folder: Path, name: str) -> str:
+def sheet_advice(folder: Path, name: str) -> str:
+    """What to do about a sheet that cannot be read.
+
+    Args:
+        folder: the folder of the rule file.
+        name: the path of the sheet as the rule file has it.
+    """
     try:
         if (folder / name).exists():
             return "a sheet is a CSV, TSV, Parquet or xlsx file with its headers in the first row"

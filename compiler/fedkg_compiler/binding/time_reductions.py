@@ -70,10 +70,10 @@ def _complain_of_word(node: OverTime, is_value: bool, scope: Scope) -> None:
         advice = (
             f"write a condition in parentheses: {word} of (x > 5) over last 1 h"
             if is_value
-            else "of a condition take the share of time, the count, the duration or the starts"
+            else "for a condition, use `share of`, `count of`, `duration of` or `starts of`"
         )
     else:
-        message = f"`{word}` makes no number of several steps"
+        message = f"`{word}` is not a function over time"
         words = ", ".join(known)
         advice = (
             f"did you mean `{ELSEWHERE[word]}`?"

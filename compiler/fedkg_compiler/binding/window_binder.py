@@ -272,7 +272,7 @@ def _timed(node: Expression, value: Fixed, unit: Unit, scope: Scope) -> _End | N
             scope.problems.error(
                 "FKG250",
                 node.span,
-                f"nothing says how many rows {much} are",
+                f"the number of rows in {much} is unknown",
                 "write the time from one row to the next: timeline step 5 min; bare numbers count"
                 " rows",
             )

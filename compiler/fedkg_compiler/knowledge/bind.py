@@ -254,12 +254,12 @@ def _bound(
         if (held is not None and reads_output(held)) or (
             said is not None and any(map(_both_sides, _compared(said)))
         ):
-            message = "a clause of knowledge reads what the model says"
+            message = "a condition of knowledge reads an output of the model"
             at.sources.problems.error(
                 "FKG373",
                 place,
                 message,
-                "say it in signals; knowledge is there before any answer is",
+                "write it with signals only: knowledge is applied before the model predicts",
             )
             continue
         kept = replace(part, formula=held if held is not None else always(part.rows))

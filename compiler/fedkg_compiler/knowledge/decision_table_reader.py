@@ -26,7 +26,7 @@ from fedkg.units import Unit, parse_unit
 from fedkg.units.header import split_header
 from fedkg.units.unit import same_dimension
 from fedkg_compiler.binding.sheet_cache import Sheets
-from fedkg_compiler.binding.sheet_quantifiers import unreadable
+from fedkg_compiler.binding.sheet_quantifiers import sheet_advice, unreadable
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Span
@@ -84,13 +84,11 @@ def table_clauses(
 ) -> list[tuple[Condition, Choice | Expression]]:
     """The rows of a decision table as clauses; [] with problems where it is wrong."""
     place = source.path.span
-    path = sources.names.folders[place.file] / source.path.text
-    table = sheets.read(path)
+    folder = sources.names.folders[place.file]
+    table = sheets.read(folder / source.path.text)
     if isinstance(table, FedkgError):
-        message = unreadable(table, path, source.path.text, "decision table")
-        sources.problems.error(
-            "FKG170", place, message, table.help or "name a CSV, Parquet or xlsx file"
-        )
+        message = unreadable(table, folder / source.path.text, source.path.text, "decision table")
+        sources.problems.error("FKG170", place, message, sheet_advice(folder, source.path.text))
         return []
     sheet = _Sheet(table=table, decimal=_decimal(table), place=place, sources=sources)
     columns = _columns(sheet, answer, sources.names)
@@ -182,7 +180,8 @@ def _columns(
             sheet.sources.problems.error(
                 "FKG376",
                 sheet.place,
-                f"{sheet.table.name}: `{header}` is neither a signal nor `{answer.name.text}`",
+                f"{sheet.table.name}: `{header}` is neither a signal, a label nor"
+                f" `{answer.name.text}`",
                 advice,
             )
             return None

@@ -53,7 +53,7 @@ def bind_network(
             "FKG377",
             place,
             f"cannot read the model {source.path.text}: {error.strerror or error}",
-            "check the path and its spelling",
+            "check the spelling; the path is relative to the rule file",
         )
         return {}
     except Unreadable as error:

@@ -51,7 +51,8 @@ def linked(
                     point(document.name, node.line, node.column),
                     f"no loaded node set has the node {node.written} of <{node.space}>"
                     + (f", nor {more} others" if more > 0 else ""),
-                    help="correct the NodeId, or load the node set that defines it",
+                    help="correct the NodeId, or give the node set that defines it as a graph file"
+                    " too",
                     severity="warning",
                 )
             )

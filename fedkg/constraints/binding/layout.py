@@ -88,20 +88,20 @@ def columns(
 ) -> InputLayout:
     """The layout of a feature tensor [..., F], standardised as ``(value - mean) / std``.
 
-    Also says what the outputs of a regression model are: ``y=columns(["density"], mean=[2.1],
+    It also describes the outputs of a regression model: ``y=columns(["density"], mean=[2.1],
     std=[0.4])``.
 
     Args:
         names: F names of signals, or headers of the table's columns.
         mean: F numbers (a list, an array, a tensor) or one number for all, in the units of the
-            columns; nothing, without `std`: the tensor is in source units.
-        std: likewise, positive.
-        sure: take batches as they come, even those that look standardised though they should not
-            be, or the other way round.
+            columns. Without `mean` and `std`, the tensor is in source units.
+        std: F numbers or one number for all, positive.
+        sure: do not check whether batches look standardised although they should not be, or vice
+            versa.
 
     Raises:
-        LayoutError: when only one of `mean` and `std` is given, the lengths differ, a name occurs
-            twice, or a number is not finite or a `std` not positive.
+        LayoutError: only one of `mean` and `std` is given, the lengths differ, a name occurs twice,
+            a number is not finite, or a `std` is not positive.
 
     Example:
         >>> columns(["torque", "wear"], mean=[40.0, 110.0], std=[10.0, 60.0]).names

@@ -67,9 +67,13 @@ def _each_step(name: str, given: Any, count: int, steps: int) -> Any:
         ]
         if len(rows) == count and all(len(row) == steps for row in rows):
             return [text for row in rows for text in row]
-        received = f"{len(rows)} entries"
+        if len(rows) == count:
+            wrong = next(i for i, row in enumerate(rows) if len(row) != steps)
+            received = f"a list of {len(rows[wrong])} for the {steps} steps of window {wrong}"
+        else:
+            received = f"a list of {len(rows)} for {count} windows"
     raise LayoutError(
-        f"key `{name}` must have one text or code per window, or per step of each",
+        f"key `{name}` must have one text or code for each window, or for each step of each window",
         expected=f"[{count}] or [{count}, {steps}]",
         received=received,
     )

@@ -98,7 +98,7 @@ class Specialised:
 
     @property
     def inactive(self) -> Mapping[str, str]:
-        """Rules with constraints that cannot be evaluated on what was given, and why."""
+        """Rules with constraints that cannot be evaluated with the given arguments, and why."""
         return self._base.inactive
 
     @property

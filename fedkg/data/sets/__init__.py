@@ -100,10 +100,11 @@ def data_set(
     """Load a data set by name from `path`, or generate data of its form.
 
     Args:
-        name: in `DATA_SETS`.
+        name: of a data set, such as ``"cmapss"``; the reference of models and data sets lists
+            them.
         path: file or folder, as the loader of the data set expects; None: generate.
         seed: of the generator, or of the choice of samples from a file.
-        size: in the unit `Source.size`.
+        size: amount of data, in the unit of the data set: rows, images, hours, engines.
 
     Raises:
         JobError: an unknown name, or a size below 1.

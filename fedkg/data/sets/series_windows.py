@@ -123,10 +123,15 @@ def forecast_windows(
         horizon: P.
         stride: steps between the starts of two windows.
         targets: names of the features to forecast; none: all of them.
-        gaps, longest, before: see `series`.
+        gaps: ``unknown`` leaves unknown inputs NaN; ``interpolate`` draws a straight line between
+            the known neighbours; ``error`` rejects unknown inputs.
+        longest: with ``interpolate``, longer runs of unknown cells stay unknown. None: any length.
+        before: with ``interpolate``, a time for each client: later values do not affect earlier
+            cells across it.
 
     Raises:
-        JobError: no window is left, a target is not a feature, or see `series`.
+        JobError: no window is left, a target is not a feature, the rows have no time, or, with
+            ``error``, an input is unknown.
     """
     named = tuple(targets) or data.features
     columns = [_position(data, name) for name in named]
@@ -187,11 +192,17 @@ def _cut(
     target: Target,
     task: Task,
 ) -> DataSet:
-    if min(history, stride) < 1 or horizon < (task == "forecast"):
+    sizes = {"history": history, "stride": stride}
+    if task == "forecast":
+        sizes["horizon"] = horizon
+    small = [name for name, number in sizes.items() if number < 1]
+    if small:
         raise JobError(
-            "windows need a history, a stride and a horizon of at least 1",
-            received=f"{history}, {stride}, {horizon}",
-            help="data.window: {history: 24, horizon: 12, stride: 12}",
+            f"the {' and the '.join(small)} of windows must be at least 1",
+            received=", ".join(f"{name} {number}" for name, number in sizes.items()),
+            help="in a job file: data.window: {"
+            + ", ".join(f"{name}: {max(number, 1)}" for name, number in sizes.items())
+            + "}",
         )
     parts: list[tuple[F64, F64, list[str], F64, NDArray[np.int64], NDArray[np.bool_]]] = []
     for one in every:

@@ -22,10 +22,9 @@ class ConstraintPenalty:
     """``weight`` times the violation of the rules by a client's model on its minibatch
     (`ConstraintReport.penalty`).
 
-    The model is judged as it will be used: without dropout. Rules that compare a row with the one
-    before it, and rules over time, do not
-    apply to a minibatch of rows, which is in no order; they do to a minibatch of windows. Rules
-    that select rows by category read
+    The model is evaluated as it will be used, without dropout. Rules that compare a row with the
+    one before it, and rules over time, do not apply to a minibatch of rows, because its rows have
+    no order; they apply to a minibatch of windows. Rules that select rows by category read
     `Clients.keys`.
 
     Args:

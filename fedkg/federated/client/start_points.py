@@ -154,15 +154,14 @@ class OwnModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestModel:
-    """Everybody begins at that of the server's models which has the least loss on its own samples
-    (IFCA).
+    """Each client starts from the server's model with the least loss on its own samples (IFCA).
 
     Ghosh et al., "An efficient framework for clustered federated learning", 2020, algorithm 1, with
-    averaged models. All G models are
-    sent to each client. Of equal ones the first is taken, and where all losses are NaN.
+    averaged models. The server sends all G models to each client. If losses are equal, or all are
+    NaN, the client takes the first model.
 
     Args:
-        models: G, at least 1; they begin at random, each differently.
+        models: G, at least 1; each model starts with different random parameters.
     """
 
     models: int

@@ -38,17 +38,17 @@ class Projected:
     """A model with outputs projected onto the linear rules of each row
     (`ConstraintModule.project`).
 
-    The projection is part of the model: the gradient goes through it, rules and losses see what
-    comes out of it. Where it moves an answer
-    to a bound, that answer's loss has no gradient.
+    The projection is part of the model: the gradient goes through it, and rules and losses read its
+    result. If it moves an answer to a bound, the loss of that answer has no gradient.
 
     Args:
-        model: any. rules: the pack over the layout of the rows and of the model's raw outputs.
-        keys: categories that rules read and the layout of the rows does not have: their codes are
-            the last columns of every row.
+        model: any model.
+        rules: the pack over the layout of the rows and of the model's raw outputs.
+        keys: categories that rules read but the layout of the rows lacks; their codes are the last
+            columns of every row.
 
     Raises:
-        JobError: when rules read another category that the layout does not have.
+        JobError: rules read another category that the layout lacks.
     """
 
     model: Model
@@ -99,23 +99,21 @@ class Informed:
     """A model with knowledge built into its answers (Fan et al. 2022, definition 5.1), as
     `fedkg.inject` builds it into a module.
 
-    The outputs are the logarithms of the answer's probabilities, so that `CrossEntropy` is that of
-    the answer; a class that is ruled out
-    has probability 0 whatever the parameters. A label that is ruled out costs 10,000 and teaches
-    nothing. Of knowledge that contradicts
-    itself on a row, nothing is used there: a range without a class, a prediction outside of the
-    range.
+    The outputs are the logarithms of the answer's probabilities, so `CrossEntropy` is the cross
+    entropy of the answer. An excluded class has probability 0 for all parameters. An excluded label
+    has a loss of 10,000 and no gradient. Knowledge that contradicts itself on a row (a range
+    without a class, a prediction outside the range) is not used for this row.
 
     Args:
-        model: with one logit for each of K classes.
-        range: which classes are allowed, bool [B, K] from rows [B, F]; None: all. prediction: which
-            is predicted, int64 [B], -1 for none;
-            None: never any. Both must give an answer for a row of zeros too, by which short batches
-                are filled up.
-        trust: how far a prediction is followed, 0 .. 1.
+        model: a model with one logit for each of K classes.
+        range: a function from rows [B, F] to the allowed classes, bool [B, K]; None: all classes.
+            It must accept a row of zeros, because zeros fill up short batches.
+        prediction: a function from rows [B, F] to the predicted class, int64 [B], -1 for no
+            prediction; None: no predictions. It must accept a row of zeros too.
+        trust: weight of predictions, 0 .. 1.
 
     Raises:
-        KnowledgeError: a trust outside of 0 .. 1, or neither kind of knowledge.
+        KnowledgeError: a trust outside 0 .. 1, or neither kind of knowledge.
     """
 
     model: Model

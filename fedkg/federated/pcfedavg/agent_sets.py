@@ -92,7 +92,8 @@ class AgentSets:
         entry for a parameter without a set.
 
         Args:
-            params: each [C, ...]. agents: int64 [C], positions of the agents.
+            params: each [C, ...].
+            agents: int64 [C], positions of the agents.
         """
         found: Params = {}
         places = tuple(agents.tolist())
@@ -133,8 +134,8 @@ def kept_sets(
     it has none.
 
     Args:
-        agents: names or nodes, in their order. given: values of the numbers that the rules leave
-            open.
+        agents: names or nodes, in their order.
+        given: values of the numbers that the rules leave open.
 
     Raises:
         SetError: a set has no numbers for an agent, an open number has no value, or `given` has a

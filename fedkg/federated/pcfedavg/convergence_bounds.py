@@ -57,11 +57,13 @@ def doubts(step: float, smoothness: float, local_steps: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measured:
-    """What is seen of the agents' models x_1 .. x_m.
+    """Measurements of the agents' models x_1 .. x_m.
 
     Attributes:
-        distance2: float64 [m], ``dist^2(x_i, X_i)``. total: their sum, a^2.
-        spread: ``mean |x_i - mean x|^2``. sparsity: the share of numbers below 1e-4 in size.
+        distance2: float64 [m], ``dist^2(x_i, X_i)``.
+        total: their sum, a^2.
+        spread: ``mean |x_i - mean x|^2``.
+        sparsity: the share of numbers below 1e-4 in size.
         regularised: ``mean lambda_i / 2 |x_i - mean x|^2``, what the objective adds to the mean
             loss at the average.
     """
@@ -78,7 +80,13 @@ class Measured:
 
 
 def measured(models: Params, sets: AgentSets, strengths: Sequence[float]) -> Measured:
-    """Measure models, each [m, ...], with the local regularisation of each agent."""
+    """Measure how far the models of m agents are from their sets and from each other.
+
+    Args:
+        models: parameters of the agents' models, each [m, ...].
+        sets: the feasible set of each agent.
+        strengths: lambda_i of each agent, the weight of its local regularisation.
+    """
     flat = torch.cat([value.flatten(1) for value in models.values()], 1).to(torch.float64)
     apart = (flat - flat.mean(0)).square().sum(1)
     return Measured(
@@ -100,8 +108,9 @@ class Certificate:
     value at the solution.
 
     Attributes:
-        upper: ``f - f* <= upper``. infeasibility: ``sqrt(sum_i dist^2) <= infeasibility``. lower:
-            ``f - f* >= lower``.
+        upper: ``f - f* <= upper``.
+        infeasibility: ``sqrt(sum_i dist^2) <= infeasibility``.
+        lower: ``f - f* >= lower``.
     """
 
     upper: float

@@ -49,7 +49,8 @@ class SetPenalty(OfClients):
     (section 5, the penalised baselines).
 
     Args:
-        sets: the sets of the clients. schedule: the weights rho_r; its `first` is required.
+        sets: the sets of the clients.
+        schedule: the weights rho_r; its `first` is required.
     """
 
     sets: AgentSets

@@ -90,8 +90,8 @@ def protected(
     All other steps of the round stay as they are, such as the server's use of the updates.
 
     Args:
-        samples: n_k of each client, which are assumed to be public. settings: the settings of the
-            training.
+        samples: n_k of each client, which are assumed to be public.
+        settings: the settings of the training.
 
     Raises:
         JobError: a term couples samples, an aggregate has no bound for one client's share, or no

@@ -48,16 +48,17 @@ class AdaptiveStep:
     - adagrad: ``v + d^2``
 
     With beta1 = 0, beta2 = 1, tau = 1/2 and rate 1, adam and yogi add d itself; so does adagrad in
-    the limit of a large tau and
-    rate = 2 tau.
+    the limit of a large tau and rate = 2 tau.
 
     Args:
-        memory: how v is kept. rate: of the server, above 0. beta1: at least 0 and below 1. beta2: 0
-            .. 1. tau: above 0; how adaptive the
-            step is: the smaller, the more.
+        memory: the rule for v: ``adam``, ``yogi`` or ``adagrad``.
+        rate: learning rate of the server, above 0.
+        beta1: at least 0 and below 1.
+        beta2: 0 .. 1.
+        tau: above 0; a smaller value makes the step more adaptive.
 
     Raises:
-        JobError: naming the option that is out of its range.
+        JobError: an option is out of its range; the message names it.
     """
 
     memory: Memory

@@ -30,12 +30,11 @@ clients.
 
 
 class PackScorer:
-    """Scores stacked models by a pack's rules on probe rows that the server holds (never a client's
-    data); see `Scorer`.
+    """Scores stacked models by a pack's rules on probe rows of the server (never on data of a
+    client); see `Scorer`.
 
-    Only constraints that touch an output are scored: rules over inputs alone are checks of data and
-    would dilute the score. Rules over time
-    are not evaluated, because a probe row is not a step of a trace.
+    Only constraints on outputs are scored: rules over inputs alone check data, and would dilute the
+    score. Rules over time are not evaluated, because a probe row is not a step of a trace.
 
     Args:
         model: the model of the scored parameters. Its raw outputs match the layout of the rules:

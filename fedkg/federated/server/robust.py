@@ -95,17 +95,15 @@ class _Together(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimmedMean(_Together):
-    """In each coordinate the mean of what is left when the largest and the smallest values are
-    taken away.
+    """The coordinate-wise mean without the largest and the smallest values.
 
-    Yin et al., "Byzantine-robust distributed learning", 2018, definitions 1 and 2. Where K updates
-    are at hand, ``floor(trim K)`` are taken
-    away at either end, but at least one value is left, of an even number two: a trim of 1/2 is the
-    coordinate-wise median. With a trim of
-    0 and equally many samples it is FedAvg's mean, to the bit if all clients are in one stack.
+    Yin et al., "Byzantine-robust distributed learning", 2018, definitions 1 and 2. Of K updates,
+    ``floor(trim K)`` values are removed at each end, but at least one value remains (two if K is
+    even), so a trim of 1/2 is the coordinate-wise median. With a trim of 0 and equal numbers of
+    samples, it is FedAvg's mean, bit for bit if all clients are in one stack.
 
     Args:
-        trim: the share that is taken away at either end, 0 .. 1/2.
+        trim: the share of values to remove at each end, 0 .. 1/2.
     """
 
     trim: float
@@ -139,11 +137,10 @@ class TrimmedMean(_Together):
 class Krum(_Together):
     """The mean of the updates that lie closest to their neighbours.
 
-    Blanchard et al., "Machine learning with adversaries", 2017, section 4: an update's score is the
-    sum of its squared distances to the
-    ``K - attackers - 2`` others nearest to it (at least one); those with the least scores are
-    averaged. Of equal scores the first
-    client's counts as the least, as in the paper. Proven for at least ``2 attackers + 3`` clients.
+    Blanchard et al., "Machine learning with adversaries", 2017, section 4. An update's score is the
+    sum of its squared distances to the ``K - attackers - 2`` nearest other updates (at least one).
+    The server averages the updates with the least scores. If scores are equal, the first client's
+    counts as the least, as in the paper. Proven for at least ``2 attackers + 3`` clients.
 
     Args:
         attackers: f, how many of the clients in a round may be corrupt.
@@ -200,13 +197,12 @@ class Trusted:
 
 @dataclass(frozen=True, slots=True)
 class TrustedMean:
-    """The mean of updates of one length, weighted by how far they point where the server's own
-    update does (FLTrust).
+    """The mean of updates of equal length, weighted by their cosine similarity with the server's
+    own update (FLTrust).
 
-    Cao et al., "FLTrust", 2021, equations 2 to 4: ``sum_k t_k (|r| / |u_k|) u_k / sum_k t_k`` with
-    r the update that the server makes on
-    labelled rows, and the trust ``t_k = max(0, cos(u_k, r))``. Where nobody is trusted, the model
-    stays as it is.
+    Cao et al., "FLTrust", 2021, equations 2 to 4: ``sum_k t_k (|r| / |u_k|) u_k / sum_k t_k``, with
+    the server's update r on its labelled rows and the trust ``t_k = max(0, cos(u_k, r))``. If no
+    update is trusted, the model stays unchanged.
     """
 
     @property

@@ -91,12 +91,12 @@ class ScoreOptions:
 
     Attributes:
         combine: ``mean`` over all constraints (the paper's), or per family first and then
-            ``product`` or ``min`` over the families: a
-            client that violates one rule of thousands retains nearly all its weight under the mean.
+            ``product`` or ``min`` over the families: a client that violates one rule of thousands
+            retains nearly all its weight under the mean.
         beta: the score is raised to this power, at least 1; 1 is the paper's.
-        graded: the weight of an update counts each constraint by its satisfied share instead of as
-            kept or broken; off in the paper. The reported validity, violation rates and zone do not
-            depend on it.
+        graded: the weight of an update counts each constraint by its satisfied share, instead of
+            only as satisfied or violated; off in the paper. The reported validity, violation rates
+            and zone do not depend on it.
         hard_tolerance, soft_tolerance: violation rate up to which a hard or a soft rule counts as
             satisfied.
     """

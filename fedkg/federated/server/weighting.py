@@ -57,13 +57,13 @@ class ByValidity:
     def __post_init__(self) -> None:
         if self.on_all_invalid not in ("skip", "fedavg", "error"):
             raise JobError(
-                "unknown on_all_invalid",
+                "`on_all_invalid` has an unknown value",
                 expected="skip, fedavg or error",
                 received=repr(self.on_all_invalid),
             )
         if self.options.combine not in ("mean", "product", "min"):
             raise JobError(
-                "unknown way to score",
+                "`combine` has an unknown value",
                 expected="mean, product or min",
                 received=repr(self.options.combine),
             )

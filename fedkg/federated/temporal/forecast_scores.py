@@ -74,8 +74,9 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
     """Score the forecasts of a training's clients on their test samples.
 
     Args:
-        work, state: the training. inferred: the mined properties. test: the same clients with test
-            samples.
+        work, state: the training.
+        inferred: the mined properties.
+        test: the same clients with test samples.
 
     Raises:
         JobError: if the targets are not traces.

@@ -331,8 +331,9 @@ def mined(
             )
     if any(one.ndim != 3 or one.shape[1:] != traces[0].shape[1:] for one in traces):
         raise LayoutError(
-            "the clients' traces differ in their steps or channels",
-            received=str([list(one.shape) for one in traces[:5]]),
+            "the traces of all clients must have the same steps and channels",
+            expected="[traces, steps, channels] for each client",
+            received=", ".join(str(list(one.shape)) for one in traces[:5]),
         )
     most = max(len(one) for one in traces)
     together = torch.stack(

@@ -69,7 +69,9 @@ def inferred(
         pick: selects the value of each property.
 
     Raises:
-        JobError: a share outside of 0 .. 1. KnowledgeError, LayoutError: see `mined`.
+        JobError: a share outside 0 .. 1.
+        KnowledgeError: the pack infers nothing for clients, or an inference has a number over time.
+        LayoutError: the targets do not fit the layout.
     """
     if not 0 < share <= 1:
         raise JobError(

@@ -7,7 +7,7 @@ import reprlib
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -309,7 +309,10 @@ def format_field_errors(errors: Sequence[ErrorDetails]) -> str:
             )
             return f"unknown field; {hint}"
         case "missing":
-            return "is missing"
+            info = fields_at(error["loc"][:-1]).get(str(error["loc"][-1]))
+            listed = info is not None and get_origin(info.annotation) is Literal
+            values = get_args(info.annotation) if info is not None and listed else ()
+            return "is missing" + (f"; give {' or '.join(map(repr, values))}" if values else "")
         case "value_error":
             return str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
         case "string_pattern_mismatch":

@@ -163,7 +163,7 @@ def test_a_decision_table_predicts_numbers(tmp_path: Path) -> None:
         ("ash,grade\n> 3,E\n", "line 2, column `grade`: `E` is not a class"),
         ("ash,grade\nmuch >,A\n", "line 2, column `ash`"),
         ("ash,grade\n,A\n", "it would hold always"),
-        ("ashes,grade\n> 3,A\n", "`ashes` is neither a signal nor `grade`"),
+        ("ashes,grade\n> 3,A\n", "`ashes` is neither a signal, a label nor `grade`"),
         ("ash,klass\n> 3,A\n", "`klass` is neither"),
         ("ash\n> 3\n", "no column `grade`"),
     ],
@@ -176,6 +176,13 @@ def test_wrong_cells_and_columns_of_a_decision_table_are_named(
     assert found.pack is None
     assert any(words in item.message for item in found.diagnostics), [
         item.message for item in found.diagnostics
+    ]
+
+
+def test_a_missing_decision_table_says_where_its_path_starts(tmp_path: Path) -> None:
+    found = compile_rules([_file(tmp_path, 'predict knowledge t of grade in table "no.csv"\n')])
+    assert [item.help for item in found.diagnostics if item.code == "FKG170"] == [
+        "the path is relative to the folder of the rule file"
     ]
 
 

@@ -350,8 +350,10 @@ def test_keys_of_windows_and_of_their_steps(keys: dict[str, object]) -> None:
     report = module(x, keys=keys)
     assert report.applicable[:, 0].tolist() == [False, True]
     assert report.at_steps.robustness[1, :, 0].tolist() == [-4.0, -4.0, 4.0]
-    with pytest.raises(LayoutError, match="per window"):
+    with pytest.raises(LayoutError, match=r"for each window(.|\n)*a list of 1 for 2 windows"):
         module(x, keys={"run": ["a"]})
+    with pytest.raises(LayoutError, match="a list of 2 for the 3 steps of window 1"):
+        module(x, keys={"run": [["a"] * 3, ["b"] * 2]})
 
 
 def test_members_keep_memory_bounded() -> None:

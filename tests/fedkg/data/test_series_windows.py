@@ -150,8 +150,10 @@ def test_windows_that_cannot_be_are_rejected() -> None:
     empty = rows({"p": [float("nan")] * 6})
     with pytest.raises(JobError, match=r"every window is empty(.|\n)*without a value"):
         forecast_windows(empty, history=3, horizon=1)
-    with pytest.raises(JobError, match="at least 1"):
+    with pytest.raises(JobError, match="the horizon of windows must be at least 1"):
         forecast_windows(data, history=1, horizon=0)
+    with pytest.raises(JobError, match=r"the history and the stride(.|\n)*history 0, stride 0\n"):
+        labelled_windows(data, history=0, stride=0)
     with pytest.raises(JobError, match="no feature c"):
         forecast_windows(data, history=1, horizon=1, targets=["c"])
     with pytest.raises(JobError, match="unknown, interpolate or error"):

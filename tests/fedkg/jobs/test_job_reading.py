@@ -224,6 +224,11 @@ def test_numbers_written_with_an_exponent():
     )
 
 
+def test_a_missing_field_lists_its_values():
+    with pytest.raises(JobError, match=r"`privacy.unit`: is missing; give 'example' or 'client'"):
+        parse_job({"privacy": {"epsilon": 1}}, name="job.yaml", base=Path())
+
+
 def test_an_algorithm_in_place_of_its_name_is_named_as_it_stands_in_the_file():
     with pytest.raises(
         JobError,

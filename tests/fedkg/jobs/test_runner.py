@@ -48,8 +48,9 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
         "no update has any weight under the rules: the model is unchanged",
         (
             "an update without weight violates every rule of a kind: capacity, "
-            "temporal; put a penalty into the training, loosen the rules or their "
-            "tolerance, or set on_all_invalid to fedavg"
+            "temporal; put a penalty into the training, loosen the rules, raise "
+            "hard_tolerance or soft_tolerance, or set on_all_invalid to fedavg "
+            "(in a job file: in the section `scoring`)"
         ),
     ]
     assert len(run.results) == 4

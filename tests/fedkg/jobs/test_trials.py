@@ -80,6 +80,7 @@ def test_a_named_algorithm_carries_its_own_scoring():
     [
         ({"algorithm": "fedprx"}, "algorithm: unknown algorithm"),
         ({"compare": {"data.alfa": [1]}}, "`data.alfa` is not a field of a job"),
+        ({"compare": {"alpha": [1]}}, "did you mean `data.alpha`?"),
         ({"compare": {"data.rows": [1]}}, "`data.rows` is the same in all trials"),
         ({"compare": {"data.alpha": ["wide"]}}, "compare: `data.alpha`"),
         ({"compare": {"data.alpha": [1, 1]}}, "two trials would be called"),

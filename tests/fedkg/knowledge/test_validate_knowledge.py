@@ -74,7 +74,7 @@ def changed(pack: Pack, name: str, change: Change) -> Pack:
         ("s", field(otherwise=Clause(bank=0)), "gives no answer"),
         ("s", clause(value=Slot(index=9, role="input")), "reads what its condition does not have"),
         ("s", clause(value=Param(index=99)), "reads what its condition does not have"),
-        ("s", clause(value=Slot(index=0, role="output")), "reads what the model says"),
+        ("s", clause(value=Slot(index=0, role="output")), "reads an output of the model"),
         (
             "s",
             clause(value=Reduce(op="sum", members=0, arg=Param(index=0), skip=False)),

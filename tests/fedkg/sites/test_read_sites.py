@@ -426,6 +426,7 @@ def test_a_wrong_description_is_named_with_file_line_and_remedy(
 
 WRONG_FILES = [
     ("sites: {a: {url: a.csv, dialekt: {}}}", "`sites.a.dialekt`: unknown field; did you mean"),
+    ("sites: {a: {path: a.csv}}", "`sites.a.path`: unknown field; did you mean `url`?"),
     ("sites: {a: {}}", "`url` is missing"),
     ("sites: {a: {url: b.csv}}", "the table of site a does not exist"),
     ("sites: {a: {url: https://example.org/a.csv}}", "is an address"),

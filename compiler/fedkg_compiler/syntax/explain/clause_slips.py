@@ -29,6 +29,7 @@ class Slip:
 
 _KNOWLEDGE = ("range", "predict")
 _RANGE, _PREDICT, _SET, _INFER = ("range",), ("predict",), ("set",), ("infer",)
+_ONE_END = "write both ends of the interval, such as the end of the span: allow 3 .. 100 %"
 SLIPS = (
     Slip(
         _RANGE,
@@ -63,13 +64,7 @@ SLIPS = (
         "otherwise",
     ),
     Slip(_RANGE, "otherwise", r"or\b", "`or` separates classes", "write a comma: allow A, B", ","),
-    Slip(
-        _RANGE,
-        "any",
-        r"(?:<=|>=|<|>|≤|≥)",
-        "`{0}` cannot follow `allow`",
-        "write both ends, say those of the span: allow 3 .. 100 %",
-    ),
+    Slip(_RANGE, "any", r"(?:<=|>=|<|>|≤|≥)", "`{0}` cannot follow `allow`", _ONE_END),
     Slip(
         _RANGE,
         "..",
@@ -190,7 +185,7 @@ SLIPS = (
         "in",
         r"(?:from|such\s+that|with|where|so\s+that)\b",
         "`{0}` is written `in` in an inference",
-        "write: find ?low in NAME(?low)",
+        "write `in` and a declared template: find ?low in TEMPLATE(?low)",
         "in",
     ),
 )
@@ -214,10 +209,19 @@ def clause(at: ParseFailure) -> Explanation | None:
 
 
 def _unnamed_set(at: ParseFailure) -> Explanation | None:
-    """``in [0, 100]``, ``in l1-ball(...)``, ``keep all parameters``, ``allow A, otherwise``."""
+    """``in [0, 100]``, ``in l1-ball(...)``, ``keep all parameters``, ``allow above 3 %``."""
     last = at.last
     if last is None:
         return None
+    if at.form == "range" and (
+        (str(last) in ("above", "below", "over", "under") and re.match(r"[-+.\d]", at.rest))
+        or (str(last) == "at" and at.bad in ("least", "most"))
+    ):
+        start, end = last.start_pos, at.start + (len(at.bad) if str(last) == "at" else 0)
+        words = " ".join(at.text[start:end].split())
+        return Explanation(
+            "FKG002", f"`{words}` cannot follow `allow`", _ONE_END, start, start + len(words)
+        )
     if at.form == "set" and last.type == "IN" and at.bad in ("[", "("):
         return Explanation(
             "FKG002", "a set has a name", "write: keep yield in box(low = 0, high = 100)"

@@ -71,7 +71,7 @@ def bare_set(at: ParseFailure) -> Explanation | None:
     if at.form != "set" or last is None or last.type != "NAME" or at.accepts != {"LPAR"}:
         return None
     start = last.start_pos
-    hint = f"write: {last}(), or with its numbers: l1_ball(radius = 3)"
+    hint = "write the numbers of the set in parentheses: nonnegative(), l1_ball(radius = 3)"
     return Explanation(
         "FKG003", f"the set `{last}` has no parentheses", hint, start, start + len(last)
     )

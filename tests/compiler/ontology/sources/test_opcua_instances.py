@@ -820,7 +820,7 @@ BAD = {
         7,
         "warning[FKG121]",
         "no loaded node set has the node ns=1;i=299 of <https://example.org/bottling>",
-        "correct the NodeId, or load the node set that defines it",
+        "correct the NodeId, or give the node set that defines it as a graph file too",
     ),
     "value": (
         replaced(value("71.5"), value("71,5")),
