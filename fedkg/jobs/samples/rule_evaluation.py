@@ -110,6 +110,10 @@ def evaluate_rows(
     met = [np.zeros(len(bank.rule), dtype=np.bool_) for bank in banks]
     across = frozenset[int]() if samples.ordered else rules.rows.plan.across_rows
     for one in deployed:
+        if not len(one.index):  # a site without test samples
+            found.violated.append(np.zeros(0, dtype=np.int64))
+            found.evaluations.append(np.zeros(0, dtype=np.int64))
+            continue
         part, order = _rows(pack, samples, frame, one.index)
         index = one.index[order]
         values = _values_with_answers(rules, samples, part, inputs, model, output, one, index)

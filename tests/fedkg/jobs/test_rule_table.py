@@ -116,3 +116,15 @@ def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fie
     examples = [line["example"] for line in rules_on(trial, Denying(), **sites) if line["example"]]
     assert examples
     assert all("site graz, row " in example for example in examples)
+
+
+def test_a_site_without_test_rows_has_no_cases(job_fields, pack):
+    trial = built(job_fields, pack)
+    nothing = Deployed(params={}, index=np.array([], dtype=np.int64), counted=np.zeros(0, bool))
+    found = evaluate_rows(
+        trial.rules, trial.samples, trial.frame, trial.inputs, Flat(), trial.output, [nothing]
+    )
+    assert [len(part) for part in (*found.violated, *found.evaluations)] == [0, 0]
+    rows = rule_rows(trial.rules, found, trial.samples, "trial")
+    assert rows
+    assert all(row["evaluations"] == 0 and row["rate"] is None for row in rows)
