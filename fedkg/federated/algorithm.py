@@ -56,9 +56,10 @@ class Algorithm:
         alike: if the server has several models, whether all start like the first one; otherwise
             each starts with different random parameters.
 
-    >>> from fedkg.federated.algorithms import scfa
-    >>> scfa().with_terms().name
-    'scfa'
+    Examples:
+        >>> from fedkg.federated.algorithms import scfa
+        >>> scfa().with_terms().name
+        'scfa'
     """
 
     name: str

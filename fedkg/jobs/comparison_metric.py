@@ -59,8 +59,9 @@ EVENTS = ("failure", "attack", "fault", "anomaly", "defect", "accident", "alarm"
 def event_of(label: str) -> str:
     """The noun for a row labelled 1 in a column of this header.
 
-    >>> event_of("Machine failure"), event_of("attack_P1"), event_of("y")
-    ('failure', 'attack', 'case of `y`')
+    Examples:
+        >>> event_of("Machine failure"), event_of("attack_P1"), event_of("y")
+        ('failure', 'attack', 'case of `y`')
     """
     return next((noun for noun in EVENTS if noun in label.lower()), f"case of `{label}`")
 
@@ -68,8 +69,9 @@ def event_of(label: str) -> str:
 def plural_event(event: str) -> str:
     """The plural of a noun that `event_of` returns.
 
-    >>> plural_event("failure"), plural_event("anomaly"), plural_event("case of `y`")
-    ('failures', 'anomalies', 'cases of `y`')
+    Examples:
+        >>> plural_event("failure"), plural_event("anomaly"), plural_event("case of `y`")
+        ('failures', 'anomalies', 'cases of `y`')
     """
     if event.startswith("case of "):
         return event.replace("case", "cases", 1)
@@ -81,7 +83,8 @@ def f1_of_constant_alarm(positives: int, rows: int) -> float:
 
     NaN without failures, where every F1 is 0.
 
-    >>> f1_of_constant_alarm(5, 100) == 2 * 0.05 / 1.05
-    True
+    Examples:
+        >>> f1_of_constant_alarm(5, 100) == 2 * 0.05 / 1.05
+        True
     """
     return 2 * positives / (rows + positives) if positives else math.nan

@@ -60,8 +60,9 @@ def choose_trust(
     Raises:
         KnowledgeError: no candidate, one outside 0 .. 1, or fewer than two folds.
 
-    >>> choose_trust([0.0, 0.3, 0.6], 2, lambda trust, fold: (trust - 0.4) ** 2).trust
-    0.3
+    Examples:
+        >>> choose_trust([0.0, 0.3, 0.6], 2, lambda trust, fold: (trust - 0.4) ** 2).trust
+        0.3
     """
     if not candidates or not all(0 <= one <= 1 for one in candidates):
         raise KnowledgeError(

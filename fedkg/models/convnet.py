@@ -178,8 +178,9 @@ def lenet5(image: tuple[int, int, int] = (1, 28, 28), outputs: int = 10) -> Conv
     Uses rectifiers and max pooling instead of the original's scaled tangent and trained means, as
     is usual today. Images of 28 x 28 get a padding of two zeros, images of 32 x 32 none.
 
-    >>> sum(p.numel() for p in lenet5().init(seed=0).values())
-    61706
+    Examples:
+        >>> sum(p.numel() for p in lenet5().init(seed=0).values())
+        61706
     """
     first = Convolution(channels=6, kernel=5, padding=max(0, (32 - image[1]) // 2), pool=2)
     return ConvNet(
@@ -199,8 +200,9 @@ def small_cnn(
     """Two 3 x 3 convolutions with 32 and 64 channels, one pooling, a dense layer of 128: common in
     federated benchmarks.
 
-    >>> sum(p.numel() for p in small_cnn().init(seed=0).values())
-    1626442
+    Examples:
+        >>> sum(p.numel() for p in small_cnn().init(seed=0).values())
+        1626442
     """
     layers = (Convolution(channels=32, kernel=3), Convolution(channels=64, kernel=3, pool=2))
     return ConvNet(

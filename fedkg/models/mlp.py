@@ -54,9 +54,10 @@ class MLP:
     Raises:
         JobError: for widths below 1 or a dropout outside 0 .. 1.
 
-    >>> model = MLP(inputs=3, hidden=(8,), outputs=1)
-    >>> [tuple(p.shape) for p in model.init(seed=0).values()]
-    [(8, 3), (8,), (1, 8), (1,)]
+    Examples:
+        >>> model = MLP(inputs=3, hidden=(8,), outputs=1)
+        >>> [tuple(p.shape) for p in model.init(seed=0).values()]
+        [(8, 3), (8,), (1, 8), (1,)]
     """
 
     inputs: int | tuple[int, ...]
@@ -203,7 +204,8 @@ def softmax_regression(inputs: int | tuple[int, ...], outputs: int, *, bias: boo
     """Softmax (multinomial logistic) regression: one dense layer from the sample's values to the
     class scores.
 
-    >>> [tuple(p.shape) for p in softmax_regression((1, 28, 28), 10).init(seed=0).values()]
-    [(10, 784), (10,)]
+    Examples:
+        >>> [tuple(p.shape) for p in softmax_regression((1, 28, 28), 10).init(seed=0).values()]
+        [(10, 784), (10,)]
     """
     return MLP(inputs=inputs, hidden=(), outputs=outputs, bias=bias)

@@ -145,8 +145,9 @@ def match_parameters(prefixes: Sequence[str], names: Iterable[str]) -> tuple[str
     Raises:
         JobError: no parameter has the prefix.
 
-    >>> match_parameters(("a",), ("a.weight", "a_b.weight"))
-    ('a.weight',)
+    Examples:
+        >>> match_parameters(("a",), ("a.weight", "a_b.weight"))
+        ('a.weight',)
     """
     names = tuple(names)
     for prefix in prefixes:

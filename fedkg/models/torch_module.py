@@ -52,9 +52,10 @@ class TorchModule:
             statistics, draws noise outside dropout layers, changes a buffer, does not return [B,
             H], or has no parameter in its head.
 
-    >>> model = TorchModule(build=lambda: torch.nn.Linear(3, 2), sample=(3,))
-    >>> [tuple(p.shape) for p in model.init(seed=0).values()]
-    [(2, 3), (2,)]
+    Examples:
+        >>> model = TorchModule(build=lambda: torch.nn.Linear(3, 2), sample=(3,))
+        >>> [tuple(p.shape) for p in model.init(seed=0).values()]
+        [(2, 3), (2,)]
     """
 
     build: Callable[[], nn.Module]

@@ -77,10 +77,11 @@ Entry = Gaussian | Spent
 class Ledger:
     """All releases about one unit. A ledger is immutable.
 
-    >>> ledger = Ledger(unit="a row of graz").plus(Spent(what="mined parameters", epsilon=0.5))
-    >>> ledger = ledger.plus(Gaussian(what="training", noise=20.0, rate=1.0, releases=1))
-    >>> ledger.epsilon(1e-5, "paper") < 0.75
-    True
+    Examples:
+        >>> ledger = Ledger(unit="a row of graz").plus(Spent(what="mined parameters", epsilon=0.5))
+        >>> ledger = ledger.plus(Gaussian(what="training", noise=20.0, rate=1.0, releases=1))
+        >>> ledger.epsilon(1e-5, "paper") < 0.75
+        True
     """
 
     unit: str

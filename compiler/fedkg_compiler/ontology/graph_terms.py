@@ -111,8 +111,9 @@ def local_name(iri: str) -> str:
     """Return the part after the last ``#``, ``/`` or ``:`` of an IRI, or the whole IRI if that is
     empty.
 
-    >>> local_name("https://example.org/plant#M07")
-    'M07'
+    Examples:
+        >>> local_name("https://example.org/plant#M07")
+        'M07'
     """
     return split_iri(iri)[1] or iri
 

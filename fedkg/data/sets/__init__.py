@@ -110,8 +110,9 @@ def data_set(
         JobError: an unknown name, or a size below 1.
         TableError: the files at `path` are missing or have another layout.
 
-    >>> data_set("cmapss", size=2).client_names
-    ('train 1', 'test 1')
+    Examples:
+        >>> data_set("cmapss", size=2).client_names
+        ('train 1', 'test 1')
     """
     if name not in DATA_SETS:
         near = nearest_name(name, DATA_SETS)

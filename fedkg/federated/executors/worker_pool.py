@@ -96,9 +96,10 @@ class WorkerPool:
     Args:
         size: how many; None: as many as there are processors.
 
-    >>> with WorkerPool(2) as crew:
-    ...     crew.size
-    2
+    Examples:
+        >>> with WorkerPool(2) as crew:
+        ...     crew.size
+        2
     """
 
     def __init__(self, size: int | None = None) -> None:

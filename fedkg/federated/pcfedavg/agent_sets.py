@@ -120,9 +120,10 @@ def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> Agent
     """Sets for all agents: one set for each agent, in their order, over the parameters with these
     names (without names: over all parameters).
 
-    >>> ball = sets_of([L1Ball(1.0), L1Ball(2.0)])
-    >>> ball.distance2({"w": torch.tensor([[3.0], [3.0]])}, torch.tensor([0, 1])).tolist()
-    [4.0, 1.0]
+    Examples:
+        >>> ball = sets_of([L1Ball(1.0), L1Ball(2.0)])
+        >>> ball.distance2({"w": torch.tensor([[3.0], [3.0]])}, torch.tensor([0, 1])).tolist()
+        [4.0, 1.0]
     """
     return AgentSets(parts=(SetPart(partial(_of_these, tuple(each)), names),))
 

@@ -78,10 +78,11 @@ class Problems:
 def is_absolute(text: str) -> bool:
     """Tell whether a text is an IRI with a scheme.
 
-    >>> is_absolute("https://example.org/plant#M07")
-    True
-    >>> is_absolute("plant#M07"), is_absolute("https://example.org/a b")
-    (False, False)
+    Examples:
+        >>> is_absolute("https://example.org/plant#M07")
+        True
+        >>> is_absolute("plant#M07"), is_absolute("https://example.org/a b")
+        (False, False)
     """
     if BROKEN_IRI.search(text) or not _SCHEME.match(text):
         return False
@@ -99,10 +100,11 @@ def resolved(iri: str, base: str) -> str:
     it. OWL tools write names so (the base is an ontology's namespace, taken off the front), and by
     the letter of the RFC the name would lose the last step of the path.
 
-    >>> resolved("Lathe", "https://example.org/plant#")
-    'https://example.org/plant#Lathe'
-    >>> resolved("#Lathe", "https://example.org/plant")
-    'https://example.org/plant#Lathe'
+    Examples:
+        >>> resolved("Lathe", "https://example.org/plant#")
+        'https://example.org/plant#Lathe'
+        >>> resolved("#Lathe", "https://example.org/plant")
+        'https://example.org/plant#Lathe'
     """
     if not base or _SCHEME.match(iri):
         return iri

@@ -467,8 +467,9 @@ def space_of(namespace: str) -> str:
     """Return the namespace of the IRIs for one of OPC UA: with a `#` behind it, a `/` where it has
     a `#`, unless it ends in one of them.
 
-    >>> space_of("http://example.org/plant"), space_of("http://opcfoundation.org/UA/")
-    ('http://example.org/plant#', 'http://opcfoundation.org/UA/')
+    Examples:
+        >>> space_of("http://example.org/plant"), space_of("http://opcfoundation.org/UA/")
+        ('http://example.org/plant#', 'http://opcfoundation.org/UA/')
     """
     if namespace.endswith(("#", "/")):
         return namespace

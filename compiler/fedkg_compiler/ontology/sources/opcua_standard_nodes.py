@@ -162,7 +162,8 @@ def unit_code(unit_id: int) -> str:
 
     The bytes of the number are the characters of the code.
 
-    >>> unit_code(4408652)
-    'CEL'
+    Examples:
+        >>> unit_code(4408652)
+        'CEL'
     """
     return unit_id.to_bytes(4, "big").lstrip(b"\0").decode("latin-1")
