@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Compiled kernels are cached here (`fedkg._internal.kernel_compilation`): tests have empty home
+# Compiled kernels are cached here (`fedkg.kernels.kernel_compilation`): tests have empty home
 # folders.
 os.environ.setdefault(
     "NUMBA_CACHE_DIR",

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.batch_shape_cache import BatchStructure, bank_loops
 from fedkg.constraints.engine.bank_tensors import CHUNK, BankTensors, largest_number
@@ -29,6 +28,7 @@ from fedkg.constraints.engine.trace_alignment import Lined, Traces, again, line_
 from fedkg.constraints.engine.window_hoisting import Extreme, with_extremes
 from fedkg.constraints.row_sample_pairs import Pairs, Selection, Selector, runs
 from fedkg.constraints.traced_temporal_rules import SinglePass
+from fedkg.kernels.compiled_loops import can_compile_loops
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
 

@@ -209,7 +209,7 @@ def _is_settled(plan: Plan, condition: Condition) -> bool:
 
 
 def _features(plan: Plan, dtype: torch.dtype) -> Reader:
-    from fedkg.constraints.fused.gather_numbers import RAISED, ROUNDED, SCALED
+    from fedkg.kernels.formulas.gather_numbers import RAISED, ROUNDED, SCALED
 
     ways, scales = [], []
     whole = whole_features(plan)
@@ -228,7 +228,7 @@ def _features(plan: Plan, dtype: torch.dtype) -> Reader:
 
 
 def _answers(plan: Plan, dtype: torch.dtype) -> Reader | None:
-    from fedkg.constraints.fused.gather_numbers import SCALED
+    from fedkg.kernels.formulas.gather_numbers import SCALED
 
     entries = plan.y.entries
     if any(entry.kind == "logit" for entry in entries):

@@ -1,5 +1,5 @@
 """Passes through time: NumPy operations step by step, or the compiled loops of
-`fedkg.granger.kernels`.
+`fedkg.kernels.granger_scans`.
 
 Letters: T steps, S states of all clients at all lags, P states of the client, D measurements of the
 client.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.compiled_loops import can_compile_loops
+from fedkg.kernels.compiled_loops import can_compile_loops
 
 F64 = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ F64 = NDArray[np.float64]
 def affine_scan(step: F64, pushes: F64) -> F64:
     """x^t = step x^{t-1} + pushes^t from zero: [T, P]."""
     if can_compile_loops():
-        from fedkg.granger import kernels
+        from fedkg.kernels import granger_scans as kernels
 
         return kernels.affine_scan(step, pushes)
     found = pushes.copy()
@@ -32,7 +32,7 @@ def filled_scan(y: F64, emission: F64, transition: F64, gain: F64) -> F64:
     filled in place. See `kernels.filled_scan`.
     """
     if can_compile_loops():
-        from fedkg.granger import kernels
+        from fedkg.kernels import granger_scans as kernels
 
         return kernels.filled_scan(y, emission, transition, gain)
     found = np.zeros((len(y), len(transition)))
@@ -67,7 +67,7 @@ def epoch(
         The step at which a number was no longer finite, else 0.
     """
     if can_compile_loops():
-        from fedkg.granger import kernels
+        from fedkg.kernels import granger_scans as kernels
 
         return kernels.epoch(
             y, h, lags, aligned, surprise, transition, square, theta, row, allowed, sizes, rates,

@@ -14,7 +14,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FedkgError, JobError
 from fedkg.jobs.checksum_log import state_of
@@ -42,6 +41,7 @@ from fedkg.jobs.schema.job_differences import list_differences
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials, trial_title
+from fedkg.kernels.compiled_loops import can_compile_loops
 from fedkg.pack import pack_bytes, read_pack
 
 LIBRARIES = ("torch", "numpy", "pydantic", "safetensors")

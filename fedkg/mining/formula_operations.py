@@ -1,4 +1,4 @@
-"""Operations of the programs that `fedkg.mining.formula_kernel` runs."""
+"""Operations of the programs that `fedkg.kernels.formula_kernel` runs."""
 
 from __future__ import annotations
 

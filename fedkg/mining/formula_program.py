@@ -1,4 +1,4 @@
-"""Translation of a formula to a program of `fedkg.mining.formula_kernel`, as an alternative to
+"""Translation of a formula to a program of `fedkg.kernels.formula_kernel`, as an alternative to
 `first_step`.
 
 Programs exist for comparisons of sums and products of signals and parameters, connectives and

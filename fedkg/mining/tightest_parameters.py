@@ -21,13 +21,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg._internal.threads import library_threads
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.evaluation import reported
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import Reach, reach
 from fedkg.errors import KnowledgeError
+from fedkg.kernels.compiled_loops import can_compile_loops
 from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
 from fedkg.mining.formula_operations import Numbers
 from fedkg.mining.formula_program import Lowering, NoProgram
@@ -677,7 +677,7 @@ class _Search:
         self, slots: Numbers, told: Sequence[Steps], which: NDArray[np.int64], target: int | None
     ) -> Numbers:
         """The formula at the first step by the compiled kernel, [N]. Raises NoProgram, NoLevel."""
-        from fedkg.mining.formula_kernel import first_numbers
+        from fedkg.kernels.formula_kernel import first_numbers
 
         skeleton, samples = self.given.formula, self.given.shape[1]
         filled = self._filled().numpy()

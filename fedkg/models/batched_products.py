@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedkg._internal.compiled_loops import can_compile_loops
+from fedkg.kernels.compiled_loops import can_compile_loops
 from fedkg.models.layers import dense
 
 
@@ -30,7 +30,7 @@ def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """
     if not has_compiled_loops(left):
         return torch.bmm(left.transpose(1, 2), right), left.sum(1)
-    from fedkg.models.loops.cell_runs import outer_sums as loop
+    from fedkg.models.cell_runs import outer_sums as loop
 
     return loop(left, right)
 
@@ -41,6 +41,6 @@ def affine(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
     """
     if not has_compiled_loops(x):
         return dense(weight, bias, x)
-    from fedkg.models.loops.cell_runs import affine as loop
+    from fedkg.models.cell_runs import affine as loop
 
     return loop(weight, bias, x)

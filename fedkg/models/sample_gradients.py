@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedkg.kernels.training.sample_norms import FLOOR
 from fedkg.models.batched_products import has_compiled_loops, outer_sums
-from fedkg.models.loops.sample_norms import FLOOR
 from fedkg.models.model_protocols import Gradient, OuterProduct
 
 
@@ -76,7 +76,7 @@ class StepwiseSampleGradients:
         gradients see `sample_norms.measure_steps`.
         """
         if has_compiled_loops(self.left):
-            from fedkg.models.loops.cell_runs import step_squares
+            from fedkg.models.cell_runs import step_squares
 
             return step_squares(self.left, self.right, bias=self.bias is not None)
         left, right = (

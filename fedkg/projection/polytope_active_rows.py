@@ -11,8 +11,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fedkg._internal.compiled_loops import can_compile_loops
-from fedkg.projection.polytope_sparsity import Shared, shared_rows
+from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.polytopes.polytope_sparsity import Shared, shared_rows
 
 RIDGE = 1e-12
 """Added to the Gram matrix of rows of length 1, because rows may depend on each other."""

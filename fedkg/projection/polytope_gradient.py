@@ -14,9 +14,9 @@ from typing_extensions import override
 
 from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.errors import SetError
+from fedkg.kernels.polytopes.polytope_sparsity import Shared
 from fedkg.projection.polytope_active_rows import Rows, UnitRows, solve_taken_rows, unit_rows
 from fedkg.projection.polytope_nearest import nearest_in_polytope
-from fedkg.projection.polytope_sparsity import Shared
 
 
 def nearest_points(
@@ -214,7 +214,7 @@ class _Along(torch.autograd.Function):
 
 
 def _side_by_side(shared: Shared, slope: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    from fedkg.projection.polytope_tangents import tangent_directions
+    from fedkg.kernels.polytopes.polytope_tangents import tangent_directions
 
     along, pull = tangent_directions(
         shared, slope.contiguous().numpy(), chosen.contiguous().numpy()

@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from fedkg.kernels.polytopes.polytope_sparsity import Shared
 from fedkg.projection.polytope_active_rows import Rows, UnitRows, product, unit_rows
 from fedkg.projection.polytope_solver import (
     FAR,
@@ -19,7 +20,6 @@ from fedkg.projection.polytope_solver import (
     point_scale,
     solve,
 )
-from fedkg.projection.polytope_sparsity import Shared
 
 PROXIMAL_STEPS = 3
 """Steps from a nearly feasible point to the least squares violations: each repeats the projection
@@ -90,7 +90,7 @@ def _side_by_side(
     exact: bool,
 ) -> tuple[NearestPoints, Tensor]:
     """Solve by compiled loops; also return the points that they leave to the other solvers."""
-    from fedkg.projection.polytope_batch_kernel import nearest_points_batched
+    from fedkg.kernels.polytopes.polytope_batch_kernel import nearest_points_batched
 
     x, least, most = (part.to(torch.float64).contiguous().numpy() for part in (point, lower, upper))
     begin = None if start is None else start.contiguous().numpy()

@@ -16,16 +16,16 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from fedkg._internal.loop_library import Library
 from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.engine.evaluation import HAIR, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.penalty import UNREACHABLE
 from fedkg.constraints.engine.unknown import between, strict_step
-from fedkg.constraints.fused.bank_execution import ENTRIES
 from fedkg.constraints.fused.program import Program, Window
 from fedkg.constraints.fused.robustness_program import robustness_program
 from fedkg.constraints.fused.violation_program import missing_program
+from fedkg.kernels.formulas.bank_execution import ENTRIES
+from fedkg.kernels.loop_library import Library
 from fedkg.pack.terms import Term
 
 Floats = NDArray[np.floating]

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.constraints.specialised.bit_programs import WORD, Programs, Writer, laid
 from fedkg.constraints.specialised.client_sets import Clients, within
+from fedkg.kernels.compiled_loops import can_compile_loops
 
 CHUNK = 1 << 24
 """Verdicts that are held at once on devices without words of bits."""
@@ -83,7 +83,7 @@ class Counter:
             for target in self._targets:
                 counts[:, target.place] = counted(target, values, self._shape).T
             return counts
-        from fedkg.constraints.specialised import bit_kernels
+        from fedkg.kernels.scoring import bit_kernels
 
         counts = self._constant.new_empty((values.shape[1], self._constant.shape[0]))
         bit_kernels.count(self.programs, values.numpy(), self._constant.numpy(), counts.numpy())

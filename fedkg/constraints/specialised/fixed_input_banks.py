@@ -269,7 +269,7 @@ class SpecialBanks:
             return self._counter.count(
                 answers.reshape(1, clients, -1)
             ), None  # they lie as they are to lie
-        from fedkg.constraints.specialised import bit_kernels
+        from fedkg.kernels.scoring import bit_kernels
 
         values = answers.new_empty(
             (count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places)

@@ -39,17 +39,17 @@ from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.federated.round_steps import Setting
+from fedkg.kernels.training import batch_losses
+from fedkg.kernels.training.local_steps import descend, room_for
+from fedkg.kernels.training.primitives import VECTOR
 from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.convnet import ConvNet
-from fedkg.models.loops import batch_losses
-from fedkg.models.loops.local_steps import descend, room_for
-from fedkg.models.loops.model_layout import layout_of
-from fedkg.models.loops.primitives import VECTOR
+from fedkg.models.loop_layout import layout_of
 from fedkg.models.mlp import MLP
 from fedkg.models.model_protocols import Params
 
 if TYPE_CHECKING:
-    from fedkg._internal.loop_library import Library
+    from fedkg.kernels.loop_library import Library
 
 LOSSES = {
     CrossEntropy: batch_losses.CLASSES,
@@ -284,7 +284,7 @@ def _check_classes(classes: Tensor, outputs: int) -> None:
 @cache
 def loops(dtype: torch.dtype) -> Library:
     """The loop in float32 or float64; compiled when this machine has never had it."""
-    from fedkg._internal.loop_library import Library
+    from fedkg.kernels.loop_library import Library
 
     return Library((descend,), single=dtype == torch.float32)
 

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from fedkg.errors import JobError
 from fedkg.federated.round_steps import KnownTerm, OutputTerm, SlopedTerm, Step, Term
-from fedkg.models.loops.random_normal_kernels import SITE
+from fedkg.kernels.training.random_normal_kernels import SITE
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, SampleDifferentiatedModel
 from fedkg.models.random_streams import Noise, fold, normal
 

@@ -25,8 +25,8 @@ from fedkg.constraints import ConstraintModule, batch_evaluation
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.fused import batch as fused_batch
 from fedkg.constraints.fused.bank_program import Fused
-from fedkg.constraints.fused.scratch import KEPT, scratch_space
 from fedkg.errors import LayoutError
+from fedkg.kernels.scratch import KEPT, scratch_space
 from fedkg.pack import And, Bank, Formula, Implies, Or, Product, Sum
 
 GUARDED = Implies(antecedent=le(DATA, LIMIT), consequent=le(Product(args=(OUT, OTHER)), LIMIT))

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from tries import tries
 
-from fedkg.constraints.specialised import bit_kernels, bit_programs
+from fedkg.constraints.specialised import bit_programs
 from fedkg.constraints.specialised.client_set_counts import Counter, Target, counted
 from fedkg.constraints.specialised.client_sets import Clients, Fixed, Reach, joined
+from fedkg.kernels.scoring import bit_kernels
 
 CORES = 3
 LEVELS = torch.tensor([-torch.inf, -1.0, -0.0, 0.0, 0.5, 3.0])

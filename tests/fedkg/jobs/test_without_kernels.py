@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.errors import UsageError
+from fedkg.kernels.compiled_loops import can_compile_loops
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import trace_values
-from fedkg.mining import formula_kernel
+from fedkg.kernels import formula_kernel
 from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
 from fedkg.mining.formula_program import Lowering, NoProgram
 from fedkg.mining.parameter_levels import (

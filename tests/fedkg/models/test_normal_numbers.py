@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedkg._internal.loop_language import Floats, loop
-from fedkg._internal.loop_library import Library
-from fedkg.models.loops.random_normal_kernels import logarithm
+from fedkg.kernels.loop_language import Floats, loop
+from fedkg.kernels.loop_library import Library
+from fedkg.kernels.training.random_normal_kernels import logarithm
 from fedkg.models.random_streams import _logarithm, above_zero, fold, normal, root
 
 KEYS = fold(root(11), torch.arange(4))

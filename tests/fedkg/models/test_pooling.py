@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg._internal.loop_language import Floats, loop, to_float
-from fedkg._internal.loop_library import Library
-from fedkg.models.loops.pooling import pool, unpool
-from fedkg.models.loops.transposes import transpose
+from fedkg.kernels.loop_language import Floats, loop, to_float
+from fedkg.kernels.loop_library import Library
+from fedkg.kernels.training.pooling import pool, unpool
+from fedkg.kernels.training.transposes import transpose
 
 
 @loop

@@ -8,6 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedkg.kernels.polytopes.polytope_batch_kernel import nearest_points_batched
+from fedkg.kernels.polytopes.polytope_sparsity import pattern
+from fedkg.kernels.polytopes.polytope_tangents import tangent_directions
 from fedkg.projection.polytope_active_rows import (
     Rows,
     UnitRows,
@@ -15,11 +18,8 @@ from fedkg.projection.polytope_active_rows import (
     solve_taken_rows,
     unit_rows,
 )
-from fedkg.projection.polytope_batch_kernel import nearest_points_batched
 from fedkg.projection.polytope_nearest import nearest_in_polytope, scale_ends, tighten_ends
 from fedkg.projection.polytope_solver import FAR, SLACK, _pivoted, solve
-from fedkg.projection.polytope_sparsity import pattern
-from fedkg.projection.polytope_tangents import tangent_directions
 
 DOUBLE = torch.float64
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg.teacher.cheapest_path import cheapest_letters
+from fedkg.kernels.cheapest_path import cheapest_letters
 from fedkg.teacher.trace_decision_diagram import Edge, Layer, diagram_edges
 
 LETTERS = 3

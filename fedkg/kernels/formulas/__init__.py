@@ -1,0 +1,1 @@
+"""Loops that evaluate formulas on batches, with penalties and gradients."""

@@ -1,0 +1,1 @@
+"""Kernels for the nearest points of many small polytopes."""

@@ -1,0 +1,1 @@
+"""Kernels that count the rules which clients' answers satisfy, in sets of one bit per client."""
