@@ -77,7 +77,7 @@ class Placement(Node):
 
     Attributes:
         source: name of the file without folders.
-        part: the part: a constraint component of a shape, or a query.
+        part: the constraint component of the shape, or the query.
         where: ``rows`` (bound constraints, checked on data), ``graph`` (decided on static facts
             when compiled), ``off`` (deactivated), ``refused`` (neither is possible).
         rule: name of the rule that the part became; "" for none.

@@ -40,7 +40,7 @@ class TableFormat:
     Attributes:
         kind: type of the file, such as ``csv``.
         separator: separator of the cells of a text table; "" for other files.
-        decimal: decimal mark of a text table; "." for other files.
+        decimal: decimal mark of numbers in text cells.
         encoding: encoding of a text table; "" for other files.
         header_line: line (CSV) or sheet row (xlsx) of the header, from 1; None when the columns
             have no names.
