@@ -50,8 +50,9 @@ class AlgorithmChoices:
         full_participation: whether all clients take part in each round.
         equal_steps: whether all clients make the same number of steps.
         clients_per_round: number of participants, if known.
-        attackers, trim: of Krum and the trimmed mean. Krum with 0 attackers has no proof of
-            robustness and accepts any number of clients.
+        attackers: number of attackers in a round that Krum is to withstand. With 0, Krum has no
+            proof of robustness and accepts any number of clients.
+        trim: share of the values that the trimmed mean removes at each end.
     """
 
     exchange: Exchange = "models"

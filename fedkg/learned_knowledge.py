@@ -146,7 +146,8 @@ class CausalEdge(Node):
     """A causal edge between two clients, as a run identified it.
 
     Attributes:
-        driver, driven: clients.
+        driver: name of the driving client.
+        driven: name of the driven client.
         strength: the norm of the learned block.
         lag: in steps of the series.
         p_value: of the strength under independence; None if it was not tested.

@@ -48,12 +48,16 @@ class ForkedWorker:
     def ask(self, question: Any, what: str, *, name: str = "query") -> Any:
         """The answer to a question. `Any`: whatever `answer` takes and gives.
 
+        Exceptions of `answer` are raised here, too.
+
         Args:
-            what: names the question in messages. name: of the limit on processor time.
+            question: the argument of `answer`.
+            what: names the question in messages.
+            name: the limit on processor time, by its name.
 
         Raises:
-            LimitError: it takes too much time or memory. Crashed: it ended the copy.
-            Other exceptions are those of `answer`.
+            LimitError: the answer takes too much time or memory.
+            Crashed: the question ended the copy.
         """
         if sys.platform != "linux":
             return self._answer(question)

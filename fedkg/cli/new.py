@@ -124,13 +124,16 @@ def new(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drafted:
-    """What a draft of rules is made from.
+    """The inputs of a draft of rules.
 
     Attributes:
-        sheet, limits: the sheet of limits and its table, if any.
-        table: the data. name: of the data, for messages.
-        data: the table's file, without a sites file.
-        sites_text: the sites file to write; "" for none. sites: number of its sites.
+        sheet: the file with the sheet of limits; None without one.
+        limits: the table in `sheet`; None without one.
+        table: the data; of several sites together if there is a sites file.
+        name: name of the data, for messages.
+        data: the file of `table`; None if there is a sites file.
+        sites_text: text of the sites file to write; "" to write none.
+        sites: number of sites in the sites file; 0 without one.
     """
 
     sheet: Path | None

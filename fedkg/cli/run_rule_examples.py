@@ -88,7 +88,8 @@ class SiteVerdicts:
     """Whether the table of a site decides a rule.
 
     Attributes:
-        decided, evaluations: number of evaluations with a verdict, and of all.
+        decided: number of evaluations with a verdict.
+        evaluations: number of all evaluations.
         problem: why the rule has no verdict; "" if it has one, or if no row is about it.
     """
 

@@ -80,8 +80,8 @@ class Plant:
         machines: in the order of their lines.
         tanks: names, each with its area.
         lines: names, each with its area.
-        sites: names.
         areas: names, each with its site.
+        sites: names.
     """
 
     machines: tuple[Machine, ...]

@@ -20,7 +20,9 @@ class Scaling:
 
     Attributes:
         names: F feature names.
-        mean, std: float64 [F], in source units; std is 1 for a constant feature.
+        mean: float64 [F], the mean of each feature in source units.
+        std: float64 [F], the standard deviation of each feature in source units; 1 for a constant
+            feature.
     """
 
     names: tuple[str, ...]

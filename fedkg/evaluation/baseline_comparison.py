@@ -20,14 +20,17 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What became of one rule.
+    """The change of one rule between two evaluations.
 
     Attributes:
-        state: ``worse`` (by more than allowed), ``better``, ``same`` (or worse within what is
-            allowed), ``new`` and ``removed`` rules, ``untold`` where one of the two evaluations has
-            no verdict.
-        before, after: violation rates, None without a verdict. severity: of a violation of the
-            rule.
+        rule: name of the rule.
+        state: ``worse`` if the violation rate rose by more than is allowed, ``better`` if it fell,
+            ``same`` if it stayed or rose by no more than is allowed. ``new`` if only the new
+            evaluation has the rule, ``removed`` if only the older one has it. ``untold`` if only
+            one of the two evaluations has a verdict.
+        before: violation rate in the older evaluation; None without a verdict or without the rule.
+        after: violation rate in the new evaluation; None without a verdict or without the rule.
+        severity: severity of a violation of the rule.
     """
 
     rule: str

@@ -42,9 +42,10 @@ class EntityTally:
     """Counts by rule and entity, filled bank by bank.
 
     Attributes:
-        pairs: int64 [P], ``rule * entities + entity``, rising. entities: how many entities the pack
-            has.
-        counts: int64 [3, P], satisfied, violated and unknown; `add` writes into it.
+        pairs: int64 [P], ``rule * entities + entity`` for each pair, in ascending order.
+        entities: number of entities in the pack.
+        counts: int64 [3, P], number of satisfied, violated and unknown evaluations of each pair;
+            `add` writes into it.
     """
 
     pairs: NDArray[np.int64]

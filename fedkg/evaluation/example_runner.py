@@ -30,16 +30,18 @@ Verdict = Literal["holds", "fails", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleResult:
-    """What came out of one example.
+    """The result of one example.
 
     Attributes:
-        expected, got: ``holds`` when the rule is satisfied at every step, ``fails`` when it is
-            violated at one, else ``unknown``.
+        expected: the verdict that the author expects, ``holds`` or ``fails``.
+        got: the verdict of the rule: ``fails`` if a step violates it, ``unknown`` if it is unknown
+            at a step or says nothing about any, else ``holds``.
         step: the step (from 1) that decides: the first violated one, else the first unknown one,
-            else the one that is nearest to violation; 0 for an example without steps.
-        reason: why the verdict is unknown, "" where it is not.
-        robustness: there; NaN where unknown, infinite where no number decides. unit: of it, "" for
-            none.
+            else the one that is nearest to violation; 0 if no step decides.
+        robustness: robustness of the rule at this step; NaN if unknown, infinite if no number
+            decides.
+        unit: unit of the robustness; "" for none.
+        reason: why the verdict is unknown; "" for other verdicts.
     """
 
     rule: str

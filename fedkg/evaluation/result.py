@@ -15,14 +15,17 @@ class Worst:
     """Where a rule is nearest to, or farthest into, violation.
 
     Attributes:
-        robustness: in `unit`; negative where violated; infinite where no number says by how much.
-            unit: "" for none.
-        entity: what the bound row is about, None for nothing in particular.
-        row: data row, from 1 below the header. time: the text of the time column there.
-        read: the values read, if the robustness is missing or not meaningful to users (an ``if ...
-            then`` with an `if` compares numbers, or of comparisons in several units); else "".
-        fault: for a rule over time, the data row in its window that breaks it, where that is
-            another row; else None. `read` is of it.
+        robustness: distance to violation in `unit`; negative if the rule is violated, infinite if
+            no number measures the distance.
+        unit: unit of the robustness; "" for none.
+        entity: the entity that the bound row is about; None for none.
+        row: the data row, counted from 1 below the header.
+        time: text of the time column in this row; None without one.
+        read: the values that the rule read, if the robustness is infinite or means little to users
+            (an ``if ... then`` with an ``if`` that compares numbers, or comparisons in several
+            units); else "".
+        fault: for a rule over time, the data row in its window that violates it, if that is
+            another row than `row`; else None. `read` has the values of that row.
     """
 
     robustness: float
@@ -42,17 +45,26 @@ class RuleResult:
     one of them is, else unknown when one is.
 
     Attributes:
-        rule, title, kind: as the author wrote them. output: whether it touches a prediction.
-            severity: of a violation.
-        bound_rows: how many constraints the rule became. bound_to: how many things it is bound to,
-            where those of one focus node count once; None: as many.
-        fired: evaluations where the rule says something: the antecedent of an `if ... then` holds
-            (or it has none).
-        worst: None when no verdict is known.
-        needs_model: it compares predictions for changed inputs, so that a table cannot answer it.
-        missing: headers that it needs and the table lacks.
-        by_entity: the entities with violations, most violations first. no_rows: sentences about
-            keys that no table row has.
+        rule: name of the rule, as the author wrote it.
+        title: the sentence that the author gave it; "" for none.
+        kind: its SCFA family.
+        output: whether the rule touches a prediction.
+        bound_rows: number of constraints that the rule became.
+        satisfied: number of evaluations that satisfy the rule.
+        violated: number of evaluations that violate it.
+        unknown: number of evaluations without a verdict.
+        fired: number of evaluations in which the antecedent of an ``if ... then`` holds; for other
+            rules, all evaluations.
+        worst: where the rule is nearest to, or farthest into, violation; None without a verdict.
+        severity: severity of a violation.
+        needs_model: whether the rule compares predictions for changed inputs, so that a table
+            cannot answer it.
+        bound_to: number of things that the rule is bound to, where the bound rows of one focus node
+            count once; None if it equals `bound_rows`.
+        missing: headers that the rule needs and the table lacks.
+        notes: remarks about the rule, as sentences.
+        by_entity: the entities with violations, most violations first.
+        no_rows: sentences about keys that no table row has.
     """
 
     rule: str
@@ -123,8 +135,11 @@ class Evaluation:
     """All rules over a table.
 
     Attributes:
-        table: the file. rows: its data rows. found: what was found out about it, in one line.
-        rules: in the pack's order. knowledge: its knowledge models, each against the others and the
+        table: name of the table's file.
+        rows: number of its data rows.
+        found: the format of the file, in one line.
+        rules: the result of each rule, in the pack's order.
+        knowledge: how far each knowledge model of the pack agrees with the others and with the
             answers in the table.
         notes: sentences about columns, and about keys that no row has.
     """

@@ -49,8 +49,11 @@ def example(pack: Pack, bank: Bank, row: int, values: Values, place: str) -> str
     rule wanted and why.
 
     Args:
-        bank, row: the constraint. values: the table row. place: what to call the table row, such as
-            ``row 812``.
+        pack: the rules.
+        bank: the bank with the constraint.
+        row: the row of the constraint in the bank.
+        values: the values of the table row.
+        place: what to call the table row, such as ``row 812``.
     """
     bound = _Bound(pack, bank, row, values)
     keys = [

@@ -39,8 +39,13 @@ class Tally:
     """Counts by rule.
 
     Attributes:
-        satisfied, violated, unknown, fired: int64 [N].
-        worst: for each rule where it is worst, None as long as nothing is known.
+        satisfied: int64 [N], number of evaluations that satisfy each rule.
+        violated: int64 [N], number of evaluations that violate each rule.
+        unknown: int64 [N], number of evaluations without a verdict.
+        fired: int64 [N], number of evaluations in which the antecedent of an ``if ... then`` holds;
+            for other rules, all evaluations.
+        worst: for each rule, where it is nearest to, or farthest into, violation; None as long as
+            there is no verdict.
     """
 
     satisfied: NDArray[np.int64]

@@ -67,13 +67,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Filtered:
-    """The sites' own filters.
+    """The filters of the sites.
 
     Attributes:
-        records: of the sites that have states. clients: their filters, with the measurements of all
-            their steps, filled.
-        states: [T, P_m] of each, over its own steps. start, stop: of the steps that are learnt
-            from. notes: what people should know.
+        records: the measurements of each site that has states.
+        clients: the filter of each of these sites, with the measurements of all its steps; the
+            filter's expectation fills gaps.
+        states: the estimated states of each of these sites, [T, P_m] over its own steps, with P_m
+            its number of states.
+        start: first step of the common clock that is used for learning.
+        stop: the step after the last one that is used for learning.
+        notes: remarks for the user about sites with few states or none.
     """
 
     records: tuple[Record, ...]
@@ -196,12 +200,15 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
 def states_of(
     found: Filtered, series: Series, learnt: Learnt | None, states: int, reads: Reads
 ) -> dict[str, F64]:
-    """The channels of each site that has states, [T, C] over its own steps; NaN for states that it
-    does not have.
+    """The channels of each site that has states, [T, C] over its own steps with C channels; NaN for
+    states that it does not have.
 
     Args:
-        series, learnt: the causal discovery; None: the filter of each site alone.
-        states: P; sites with fewer states are filled up with NaN.
+        found: the filters of the sites.
+        series: the steps that the causes were learnt from.
+        learnt: the causes and augmentations that were learnt from `series`; None: use the filter of
+            each site alone.
+        states: P; the channels of missing states are NaN at sites with fewer states.
         reads: the selected channels, in the order of `channels`.
     """
     lags, made = series.lags, {}

@@ -29,8 +29,10 @@ def centralised(
     NaN on the diagonal.
 
     Args:
-        measurements: [T, D_m] of each client. allowed: bool [M, M]; pairs that are not stay NaN,
-            though all measurements are regressors.
+        measurements: [T, D_m] of each client, with D_m its number of measurements.
+        lags: L.
+        allowed: bool [M, M], the pairs to test; None: all. The p-values of other pairs are NaN, but
+            the measurements of all clients are regressors.
 
     Raises:
         UsageError: too few steps for the coefficients, or measurements that repeat each other.

@@ -36,11 +36,16 @@ class _Stacked:
     """All clients side by side on a device, float64.
 
     Attributes:
-        seen: y, [M, T, D]. aligned: [M, T, P]. surprise: [M, T]. own: A_mm, [M, P, P]. square: [M,
-            P, P]. before: h, [T, N].
-        learnt: [M, N], 1 where a column is. sizes: [1 or M, T, N or 1], what the server's steps are
-            divided by. shift: G rates of theta,
-        [M, T]: 1, or one over epsilon and |y|^2.
+        seen: y, the measurements, [M, T, D].
+        aligned: as in `fedkg.granger.learn.Products`, [M, T, P].
+        surprise: as in `fedkg.granger.learn.Products`, [M, T].
+        own: A_mm, [M, P, P].
+        square: as in `fedkg.granger.learn.Products`, [M, P, P].
+        before: h, the regressors, [T, N].
+        learnt: [M, N], 1 for each column of the regressors that may drive the client, else 0.
+        sizes: divisors of the server's steps, [1 or M, T, N or 1]; 1 without normalised steps.
+        shift: factors of the steps of theta, [M, T]: 1 / (epsilon + |y|^2) with normalised steps,
+            else 1.
     """
 
     seen: torch.Tensor
@@ -64,17 +69,22 @@ def learn_in_chunks(
     device: torch.device | str = "cpu",
     chunk: int = STEPS,
 ) -> Learnt:
-    """What `fedkg.granger.learn.learn` learns one sample at a time, to rounding, on any device that
-    has float64.
+    """Learn what `fedkg.granger.learn.learn` learns one sample at a time, up to rounding errors, on
+    any device with float64.
 
     Args:
-        epochs: most passes over the steps. tolerance: ends before when an epoch changes the
-            parameters by no more than this share of their
-            size, as `learn` does. start: what to go on from; None: zeros. chunk: G.
+        series: the states of all clients.
+        rates: the learning rates; None: the default `Rates`.
+        epochs: maximum number of passes over the steps.
+        tolerance: stop once an epoch changes the parameters by no more than this share of their
+            size, as `learn` does.
+        start: initial parameters; None: zeros.
+        device: the device to compute on.
+        chunk: G.
 
     Raises:
-        FedkgError: the steps are too large, and the learning diverges: at which client, and which
-            rate it can have.
+        FedkgError: the learning diverges because the rates are too large; the message names the
+            client and a possible rate.
     """
     chosen = Rates() if rates is None else rates
     known = _stacked(series, chosen, products_of(series), torch.device(device))

@@ -44,11 +44,14 @@ class Cover:
     Attributes:
         measurement: B_y, to which the measurements of each step are clipped (L2 norm).
         response: B_R, which the response of a client's filter must not exceed, see `response`.
-        augmentation: B_theta, to which theta is projected. gradient: C_g, to which the server's
-            messages are clipped.
-        filtered, augmented, returned: epsilon of each of the three messages of a step, below 1,
-            where the formula holds.
-        delta: of each of them.
+        augmentation: B_theta, the bound on the spectral norm of theta, which is projected to it.
+        gradient: C_g, the norm to which the server's messages are clipped.
+        filtered: epsilon of a client's message h_c in a step, the state of its filter; between 0
+            and 1, where the formula holds.
+        augmented: epsilon of a client's message h_a in a step, the augmented state; between 0
+            and 1.
+        returned: epsilon of the server's message in a step, a gradient; between 0 and 1.
+        delta: delta of each of these messages.
     """
 
     measurement: float
@@ -110,8 +113,10 @@ def response(transition: F64, emission: F64, gain: F64, steps: int) -> float:
     for k = 0 .. steps - 1.
 
     Args:
-        transition: A, [P, P]. emission: C, [D, P]. gain: K, [P, D]; F = (I - K C) A. steps: of the
-            record.
+        transition: A, [P, P], with P states; F = (I - K C) A.
+        emission: C, [D, P], with D measurements.
+        gain: K, [P, D].
+        steps: number of steps of the record.
     """
     step = transition - gain @ emission @ transition
     total, moved = 0.0, gain

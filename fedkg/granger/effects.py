@@ -50,9 +50,11 @@ class Reached:
     """A client that a disturbance reaches.
 
     Attributes:
-        first: after how many steps more than `share` of the largest effect there has come. peak:
-            after how many it is largest.
-        size: that effect, as a share of the disturbance.
+        client: name of the client.
+        first: number of steps after which the effect on the client first reaches the share of its
+            largest value that the caller asks for.
+        peak: number of steps after which the effect is largest.
+        size: the largest effect, as a share of the disturbance.
     """
 
     client: str

@@ -38,8 +38,10 @@ def limit(transition: F64, covariance: F64, sizes: tuple[int, ...], m: int) -> F
     client's own columns.
 
     Args:
-        transition: A, [S, S]. covariance: of the states in the long run, [S, S]. sizes: P of each
-            client.
+        transition: A, [S, S].
+        covariance: covariance of the states in the long run, [S, S].
+        sizes: P of each client.
+        m: position of the client.
     """
     own = np.zeros(len(transition), dtype=np.bool_)
     own[places_of(sizes)[m]] = True
@@ -57,7 +59,8 @@ class Reading:
     """How much of an edge the learning can see.
 
     Attributes:
-        driver, driven: names.
+        driver: name of the driving client.
+        driven: name of the driven client.
         kept: the share of the driver's influence that is expected to be learnt, between 0 and 1.
         read: the share of the driver's states that can be read in those of the driven client: the
             mean squared canonical correlation.

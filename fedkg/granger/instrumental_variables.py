@@ -94,12 +94,15 @@ def _behind(states: F64, lags: range, first: int) -> F64:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Fit:
-    """Two-stage least squares of one client: K regressors; the instruments read a part of them.
+    """Two-stage least squares of one client with K regressors.
 
     Attributes:
-        square: of the regressors, [K, K]. read: of what the instruments read of them, [K, K].
-            weights: [P, K]. covariance: of `weights`
-            row by row, [P K, P K]. steps, instruments: how many.
+        square: sums of products of the regressors, [K, K].
+        read: sums of products of the part of the regressors that the instruments explain, [K, K].
+        weights: coefficients of the regressors for each state, [P, K].
+        covariance: covariance of `weights` row by row, [P K, P K].
+        steps: number of steps of the regression.
+        instruments: Z.
     """
 
     square: F64

@@ -21,11 +21,13 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Client:
-    """A client of the learning, with all that stays with it.
+    """A client of the learning: its filter and its measurements.
 
     Attributes:
-        name: for people. transition: A_mm, [P, P], which the server knows too. emission: C_mm, [D,
-            P]. gain: K, [P, D].
+        name: name of the client, for messages.
+        transition: A_mm, [P, P], which the server knows too.
+        emission: C_mm, [D, P].
+        gain: K, [P, D].
         measurements: y, [T, D], without unknown values.
     """
 
@@ -70,12 +72,14 @@ def steady_gain(transition: F64, emission: F64, process: F64, noise: F64) -> F64
     """The gain K [P, D] that a Kalman filter settles at.
 
     Args:
-        transition: [P, P]. emission: [D, P]. process, noise: covariances [P, P] and [D, D] of what
-            moves states and disturbs measurements.
+        transition: transition of the states, [P, P].
+        emission: measurements from states, [D, P].
+        process: covariance of the noise that moves the states, [P, P].
+        noise: covariance of the noise of the measurements, [D, D].
 
     Raises:
-        UsageError: no gain stabilises the filter: a state that grows is not seen in any
-            measurement.
+        UsageError: no gain stabilises the filter, for example because no measurement depends on a
+            state that grows.
     """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_discrete_are
 

@@ -62,16 +62,16 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Learnt:
-    """What was learnt.
+    """The result of causal learning.
 
     Attributes:
-        causes: the blocks A_mn, [S, L S], lag after lag; the blocks of a client on itself, those
-            that the prior
-            rules out and those of more lags than the driven client has are 0.
-        augmentations: theta of each client, [P, D]. client_loss: mean of (L_m)_a, [E, M].
-            server_loss: mean of L_s, [E].
-        moved: by how much of their size the last epoch changed all parameters; 0 at the point of
-            rest.
+        causes: the blocks A_mn, [S, L S], lag after lag. The blocks of a client on itself, those
+            that the prior rules out, and those of more lags than the driven client has are 0.
+        augmentations: theta of each client, [P, D].
+        client_loss: mean of each client's loss (L_m)_a over the steps, [E, M].
+        server_loss: mean of the server's loss L_s over the steps, [E].
+        moved: change of all parameters in the last epoch as a share of their size; 0 at the fixed
+            point.
     """
 
     causes: F64
@@ -186,13 +186,18 @@ def course_of(found: Learnt, mode: Mode, tolerance: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Products:
-    """What steps of one sample read of the data and no step changes.
+    """Products of the data that the steps of one sample read and never change.
+
+    B = C A is the product of a client's emission and transition, r_c its surprise (see `surprises`
+    in `fedkg.granger.moments`).
 
     Attributes:
-        aligned: B^T r_c of each client, [T, P]. surprise: |r_c|^2, [T]. square: B^T B, [P, P].
-            regressors: [T, L S].
-        sizes: [T, L S], the squared norm of the driver's states that each column of `regressors`
-            belongs to.
+        aligned: B^T r_c of each client, [T, P].
+        surprise: |r_c|^2 of each client, [T].
+        square: B^T B of each client, [P, P].
+        regressors: the states of all clients at all lags, [T, L S].
+        sizes: [T, L S], for each column of `regressors` the squared norm of the states of its
+            driver.
     """
 
     aligned: tuple[F64, ...]

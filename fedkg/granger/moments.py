@@ -90,12 +90,19 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moments:
-    """Averages over t = L + 1 .. T for one client.
+    """Averages over t = L + 1 .. T for one client, written ``<...>``.
+
+    y are its measurements at t - 1, and h the states at t - 1 and earlier lags that may drive it; O
+    counts these alone. r_c is its surprise at t (see `surprises`).
 
     Attributes:
-        transition: A, [P, P]. lift: B = C A, [D, P]. measured: G = <y y^T>, [D, D]. driving: <h
-            h^T> of the others' states, [O, O].
-        joint: Q = <y h^T>, [D, O]. surprise: <B^T r_c y^T>, [P, D]. loss: <|r_c|^2>.
+        transition: A, [P, P].
+        lift: B = C A, [D, P].
+        measured: G = ``<y y^T>``, [D, D].
+        driving: ``<h h^T>``, [O, O].
+        joint: Q = ``<y h^T>``, [D, O].
+        surprise: ``<B^T r_c y^T>``, [P, D].
+        loss: ``<|r_c|^2>``.
     """
 
     transition: F64

@@ -26,11 +26,11 @@ from fedkg.granger.moments import Series, surprises
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bent:
-    """What was learnt with networks.
+    """The result of causal learning with networks.
 
     Attributes:
-        learnt: the causes and losses as from `learn`, without augmentations. networks: phi of each
-            client, [.., D] to [.., P].
+        learnt: the causes and losses as from `learn`; `augmentations` is empty.
+        networks: phi of each client, from [..., D] to [..., P].
     """
 
     learnt: Learnt
@@ -47,11 +47,16 @@ def learn_bent(
     decay: float = 1e-4,
     seed: int = 0,
 ) -> Bent:
-    """Who drives whom, with networks in the clients.
+    """Learn which clients drive which, with a network in each client.
 
     Args:
-        width: W. epochs: steps of Adam. rate: of them. weight: eta_2 / eta_1, how much the server's
-            gradient counts. decay: weight decay.
+        series: the states of all clients.
+        width: W.
+        epochs: number of steps of Adam.
+        rate: learning rate of Adam.
+        weight: eta_2 / eta_1, the weight of the server's gradient.
+        decay: weight decay of Adam.
+        seed: seed of the networks' initial weights.
 
     Raises:
         UsageError: a width or number of epochs below 1.

@@ -26,8 +26,9 @@ class System:
 
     Attributes:
         transition: A, [S, S]; the block of rows of m and columns of n is what n does to m.
-        emissions: C_mm, [D, P] of each client. process: covariance of w, [S, S]. noise: variance of
-            every entry of v.
+        emissions: C_mm of each client, [D, P].
+        process: covariance of w, [S, S].
+        noise: variance of every entry of v.
     """
 
     transition: F64
@@ -131,8 +132,11 @@ def two_clients(
     two states each.
 
     Args:
-        slow, fast: A_11 and A_22 as multiples of the identity.
-        drive, back: every entry of A_21 and A_12.
+        seed: seed of the emissions.
+        slow: A_11 as a multiple of the identity.
+        fast: A_22 as a multiple of the identity.
+        drive: every entry of A_21, the effect of client 1 on client 2.
+        back: every entry of A_12, the effect of client 2 on client 1.
         measurements: D.
         quiet: the variance of the excitation of client 2; that of client 1 is 1.
     """

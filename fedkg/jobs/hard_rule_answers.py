@@ -52,8 +52,9 @@ class HardRules:
         probability 0, unless every class does.
 
         Args:
-            x: [N, F]. answers: raw outputs [N, H].
-            keys: codes [N] of the categories that rules read.
+            x: inputs of the model, [N, F].
+            answers: raw outputs of the model, [N, H].
+            keys: codes [N] of each category that the rules read.
         """
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConstraintWarning)

@@ -41,8 +41,7 @@ def build_model(
 
     Raises:
         JobError: the model does not accept this sample shape, sizes do not fit, or the module
-            cannot
-            be imported.
+            cannot be imported.
     """
     kind, flat = section.kind, outputs * max(horizon, 1)
     shape = tuple(sample)

@@ -125,8 +125,8 @@ def regression_control(
 
     Args:
         y: targets [N] in the scale of the outputs.
-        mean: [N], of the training targets at each row's site, in that scale. scale: its unit in
-            source units.
+        mean: mean of the training targets at each row's site, [N], in the scale of the outputs.
+        scale: number of source units in one unit of this scale.
     """
     start = mean.double()[:, None]
     with torch.no_grad(), warnings.catch_warnings():
@@ -145,7 +145,9 @@ def forecast_control(
     rules which a teacher can enforce; if those contradict each other, the hard ones.
 
     Args:
-        x: windows [N, history, F]. figure: of forecasts [N, T * V].
+        rules: the rules about forecasts.
+        x: windows [N, history, F], with F features.
+        figure: computes the measure of the run from forecasts [N, T * V].
     """
     pack, layout = rules.module.pack, rules.module.plan.x
     readable, _ = expert_rules(pack, layout, rules.steps)
@@ -179,7 +181,10 @@ def describe_rules_alone(
     """The first sentence of the comparison: rules alone, learning alone, learning with rules.
 
     Args:
-        configs: the trials of the run. results: rows of the comparison; `Any`: JSON.
+        control: the result of rules alone.
+        configs: the trials of the run.
+        results: rows of the comparison; `Any`: JSON.
+        measure: the measure of the run.
         hard: whether hard rules change the answers of every trial.
     """
     with_rules = {config.algorithm for config in configs if hard or uses_rules(config)}

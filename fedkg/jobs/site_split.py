@@ -55,11 +55,15 @@ def draw_split(
 
 
 def assign_by_class(test: Labels, train: Sequence[Labels], seed: int) -> NDArray[np.int64]:
-    """A site for each test row: of each class in proportion to the sites' numbers of training rows
-    with it; -1 for a class that no site has.
+    """Assign each test row to a site; -1 for the rows of a class that no site has.
+
+    The test rows of a class are shared in proportion to the sites' numbers of training rows of this
+    class.
 
     Args:
-        test: labels of the test rows. train: labels of the training rows of each site.
+        test: labels of the test rows.
+        train: labels of the training rows of each site.
+        seed: seed of the trial.
     """
     stream = trial_stream(seed, _TEST_STREAM)
     found = np.full(len(test), -1, dtype=np.int64)

@@ -128,7 +128,9 @@ def count_on_tables(
     """Counts and the worst example of some rules as `fedkg eval` evaluates them, in float64.
 
     Args:
-        tables: each with the name of a row by its position from 0. rules: names.
+        pack: the pack with the rules.
+        tables: each table with a function that names a row by its position from 0.
+        rules: names of the rules to count.
     """
     found = {name: TableCounts() for name in rules}
     for table, name in tables:

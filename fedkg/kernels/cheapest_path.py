@@ -32,11 +32,13 @@ def cheapest_letters(
     """The letters of each trace's cheapest path, int64 [B, T]; the first of equally cheap ones.
 
     Args:
+        edges: the edges of the diagram.
         cells: int64 [G, L], the cell of each group in each letter.
-        low, high: the cells' ends, [G, C, K].
+        low: lower ends of the cells, [G, C, K].
+        high: upper ends of the cells, [G, C, K].
         sizes: [G], change of a group's value at cost 1.
         values: the groups' values, [B, T, G].
-        client: int64 [B].
+        client: int64 [B], position of each trace's client.
     """
     rows, steps = values.shape[:2]
     found = np.empty((rows, steps), np.int64)

@@ -49,21 +49,25 @@ def epoch(
     equations, in place.
 
     Args:
-        y: measurements [T, D]. h: the regressors [T, S]. lags: how many steps they reach back.
-            aligned: B^T r_c, [T, P]
-            with B = C A. surprise: |r_c|^2, [T].
-        transition: A, [P, P]. square: B^T B, [P, P]. theta: [P, D] and row: [P, S], changed.
-            allowed: 1 where a
-            column is learnt, of as many as this client's own lags have, the first ones; the others
-            stay 0 and are not gone through.
-        sizes: [T, S], the squared norm of the driver's states that each column belongs to; read
-            where steps are normalised.
-        rates: eta_1, eta_2, gamma, ridge, epsilon of normalised steps or -1, and 1 where the server
-            divides by all drivers together,
-            else 0. losses: [2], to which |r_a|^2 and |e|^2 are added.
+        y: measurements, [T, D].
+        h: regressors, [T, S].
+        lags: number of steps that the regressors reach back.
+        aligned: B^T r_c with B = C A, [T, P].
+        surprise: |r_c|^2, [T].
+        transition: A, [P, P].
+        square: B^T B, [P, P].
+        theta: the augmentation, [P, D], updated in place.
+        row: the causes of this client, [P, S], updated in place.
+        allowed: 1 for each column of `row` that is learnt, else 0, for the first columns only: as
+            many as there are states at the client's own lags. The other columns stay 0.
+        sizes: for each column the squared norm of the states of its driver, [T, S]; read only if
+            steps are normalised for each driver separately.
+        rates: six numbers: eta_1, eta_2, gamma, ridge, epsilon of normalised steps (-1 for other
+            steps), and 1 if the server divides by the norm of all drivers together, else 0.
+        losses: [2], to which the sums of |r_a|^2 and |e|^2 over the steps are added.
 
     Returns:
-        The step at which a number was no longer finite, else 0.
+        The first step at which a loss is not finite; 0 if there is none.
     """
     steps, seen = y.shape
     states, total = len(row), len(allowed)

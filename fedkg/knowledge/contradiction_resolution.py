@@ -54,8 +54,9 @@ class Reconciled:
     Attributes:
         knowledge: about all N samples, without an empty range or a prediction outside its range.
         kept: bool [N], the samples to train on.
-        empty, outside, wrong: number of samples with an empty range, with a prediction outside its
-            range, and with a label that was ruled out.
+        empty: number of samples with an empty range.
+        outside: number of samples with a prediction outside its range.
+        wrong: number of samples with a label that their knowledge rules out.
     """
 
     knowledge: SampleKnowledge

@@ -72,8 +72,11 @@ def injected_log_probability(
     before training.
 
     Args:
-        logits, allowed, predicted, trust: as in `injected_probabilities`.
-        label: int64 [...].
+        logits: floating [..., K].
+        allowed: bool [..., K], some true in each row.
+        predicted: int64 [...], `NOTHING` without a prediction.
+        trust: in 0 .. 1, [...] or one number.
+        label: int64 [...], the class to return the log probability of.
     """
     logits = _full_precision(logits)
     weight = _trust(logits, predicted, trust)

@@ -45,11 +45,12 @@ class Steps:
 
     Attributes:
         count: T.
-        numbers: the formula's parameters, for those that are bounds of windows. A window ends with
-            its trace.
-        param, number: the value of a window with this parameter as bound is this number; None:
-            there is no such parameter.
-        device: of the traces.
+        numbers: values of the formula's parameters, of which those are read that are bounds of
+            windows. A window ends with its trace.
+        param: position of a parameter; every subformula with this parameter as a bound of its
+            window has the value `number`. None: all subformulas are evaluated.
+        number: this value; under a negation it changes its sign.
+        device: the device of the traces.
     """
 
     count: int

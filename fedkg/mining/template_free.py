@@ -180,11 +180,11 @@ def mine_properties(
             `enumerate_inferences`; others are tried as they are.
         x: as in `fedkg.mining.mine`.
         layout: as in `fedkg.mining.mine`.
-        inside: as in `fedkg.mining.mine`.
-        pick: as in `fedkg.mining.mine`, but not private: the properties are compared on the data.
         windows: the grid, [first, last] in steps. A window with one fixed end takes those with that
             end.
         generator: of the orders; seed it for reproducible results.
+        inside: as in `fedkg.mining.mine`.
+        pick: as in `fedkg.mining.mine`, but not private: the properties are compared on the data.
         best: largest number of properties of each client.
         bits: smallest information of a property. Values are the tightest of S traces, so about 1 in
             S of other traces violates each by chance: with few traces, little is informative by

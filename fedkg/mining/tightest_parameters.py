@@ -192,9 +192,13 @@ def satisfied_traces(
     or not determined.
 
     Args:
+        pack: compiled rules.
+        inference: one of ``pack.manifest.inferences``.
         values: float64 [C, P], in the order of ``inference.parameters``: those of `mine`, for other
             traces of the clients.
-        x, layout, inside: as in `mine`.
+        x: traces [C, S, T, F], or [S, T, F] of one client.
+        layout: names and scaling of the features, as in `mine`.
+        inside: bool [C, S], the existing traces; None: all.
 
     Raises:
         LayoutError, HorizonError: as `mine`.

@@ -55,9 +55,13 @@ def tightness(
     the values.
 
     Args:
+        pack: compiled rules.
+        inference: one of ``pack.manifest.inferences``.
         values: float64 [C, P], in the order of ``inference.parameters``; window bounds among them
             are rounded.
-        x, layout, inside: as in `fedkg.mining.mine`.
+        x: traces [C, S, T, F], or [S, T, F] of one client, with F features.
+        layout: names and scaling of the features, as in `fedkg.mining.mine`.
+        inside: bool [C, S], the existing traces; None: all.
 
     Raises:
         LayoutError: the traces do not fit the layout.

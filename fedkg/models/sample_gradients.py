@@ -22,7 +22,8 @@ class AffineSampleGradients:
     vectors.
 
     Attributes:
-        weight, bias: names of the parameters; None without a bias.
+        weight: name of the layer's weight.
+        bias: name of the layer's bias; None without a bias.
         left: [C, B, O], the derivative by the layer's output.
         right: [C, B, I], the layer's input.
     """
@@ -56,9 +57,10 @@ class StepwiseSampleGradients:
     * right[c, n, b, i]``.
 
     Attributes:
-        weight, bias: names of the parameters; None without a bias.
+        weight: name of the layer's weight.
+        bias: name of the layer's bias; None without a bias.
         left: [C, N, B, O], the derivative by the layer's output at each step.
-        right: [C, N, B, I], its input.
+        right: [C, N, B, I], the layer's input at each step.
     """
 
     weight: str

@@ -50,11 +50,12 @@ class Transformer:
         horizon: P, at most T.
         outputs: O.
         width: D, even and a multiple of `heads`.
-        encoders, decoders: numbers of layers.
+        encoders: number of encoder layers.
+        decoders: number of decoder layers.
         heads: A.
         feed: width inside the dense blocks.
-        dropout: share zeroed in training inside the layers.
-        position_dropout: the same after positions are added.
+        dropout: share of values that are zeroed in training inside the layers.
+        position_dropout: share of values that are zeroed in training after positions are added.
 
     Raises:
         JobError: for widths below 1 or that do not divide, a horizon beyond the history, a dropout

@@ -28,13 +28,15 @@ def skeleton_hash(skeleton: Formula) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MemberTable:
-    """Sets of members, one for each owner, with what the terms over them read.
+    """Sets of members, one for each owner, with the columns and numbers that terms over them read.
 
     Attributes:
-        parent: the member table (position in `Bank.members`, before this one) with the M members
-            that own these sets; -1: the bank's R rows do.
+        parent: the member table (position in `Bank.members`, before this one) with the P members
+            that own these sets; -1 if the bank's R rows own them.
         offsets: int64 [P + 1]; the members of owner i are ``offsets[i]:offsets[i + 1]``.
-        slots, views: int32 [M, s]. params: float64 [M, p]; as in a bank.
+        slots: int32 [M, s], the column behind each slot of a member, as in a bank.
+        views: int32 [M, s], the view in which that column is read, as in a bank.
+        params: float64 [M, p], the numbers of each member, as in a bank.
     """
 
     parent: int

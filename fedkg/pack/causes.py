@@ -23,13 +23,16 @@ class Drive(Node):
 
 
 class CauseRecord(Node):
-    """What one `cause` statement allows.
+    """The causes that one `cause` statement allows.
 
     Attributes:
+        name: name of the statement.
         drives: pairs of different clients, each once, sorted.
-        lag: seconds until the effect, None where the statement gives none. steps: the same in steps
-            of the timeline, rounded up.
-        text, file, line: as in `RuleRecord`.
+        lag: seconds until the effect; None if the statement gives none.
+        steps: the lag in steps of the timeline, rounded up; None without a lag.
+        text: the statement as written.
+        file: name of the statement's file without folders.
+        line: line of the statement in `file`.
     """
 
     name: str

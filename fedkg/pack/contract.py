@@ -67,8 +67,9 @@ class DataContract(Node):
     Attributes:
         kind: ``table`` (rows without order), ``trace`` (one time series) or ``panel`` (traces told
             apart by `trace`).
-        time: header of the time column. step: seconds between two rows. trace: header of the column
-            that tells traces apart.
+        time: header of the time column; None without one.
+        step: seconds between two rows; None if the rules do not declare it.
+        trace: header of the column that tells traces apart; None without one.
         end: what a window that reaches beyond its trace meets there: unknown steps (``strict``), or
             nothing (``clip``).
         columns: the value columns, in the order of bank slots.

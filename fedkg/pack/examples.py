@@ -21,14 +21,19 @@ class RuleExample:
     """One example, ready to be run.
 
     Attributes:
-        rule: its name. holds: what the author expects. text, file, line, column: the statement and
-            its location.
+        rule: name of the rule.
+        holds: whether the author expects the rule to hold.
+        text: the statement as written.
+        file: file of the statement.
+        line: line of the statement.
+        column: column at which the statement begins in this line.
         bank: the one row of the rule that the example is run on; without keys, since every step is
             about it.
-        contract: of that row alone; windows end with the trace.
-        base: float64 [T, C], the values in the columns' units, NaN where unknown;
-            `RuleExample.given` says which columns have any.
-        unit: of the robustness. entity: what the row is about.
+        contract: the contract of that row alone; windows end with the trace.
+        base: float64 [T, C], the values in the columns' units; NaN if unknown.
+        given: names of the columns for which the example has values.
+        unit: unit of the robustness; "" for none.
+        entity: the entity that the row is about; "" for none.
     """
 
     rule: str

@@ -37,8 +37,9 @@ class ClientSet(Node):
     """The numbers of one client.
 
     Attributes:
-        client: its name; "" for every client. iri: its node in the graph, or "".
-        numbers: one for each of the set's `arguments`; None for what the job gives.
+        client: name of the client; "" for every client.
+        iri: node of the client in the graph; "" for none.
+        numbers: one number for each of the set's `arguments`; None for a number that the job gives.
     """
 
     client: str = ""
@@ -65,10 +66,11 @@ class KeptSet(Node):
             label, or "" for all.
         arguments: the names of the numbers: ``c1``, ``c2``, ... of a halfspace or an affine set
             first.
-        unit: of the numbers; "" where they have none. Numbers of a set of parameters never have
-            one.
+        unit: unit of the numbers; "" for none. Numbers of a set of parameters never have one.
         clients: one entry for each client, or a single one for all.
-        text, file, line: as in `RuleRecord`.
+        text: the statement as written.
+        file: name of the statement's file without folders.
+        line: line of the statement in `file`.
     """
 
     name: str

@@ -38,8 +38,12 @@ class Names:
     """The texts for the open places of a skeleton; without `Names`, placeholders are printed.
 
     Attributes:
-        members: the same for each member table. counts: how many members the row has in each.
-        step: seconds between two steps.
+        slots: text of each slot.
+        params: text of each parameter.
+        categories: for each slot the texts of its codes; () for a slot with numbers.
+        members: the texts for the open places of each member table.
+        counts: number of members of the row in each member table.
+        step: seconds between two steps; None if unknown.
     """
 
     slots: Sequence[str] = ()

@@ -365,9 +365,12 @@ class Temporal(_Windowed):
     `once`) of a window.
 
     Attributes:
-        low, high: parameters with the window's first and last step, counted from now: forwards for
-            `always` and `eventually`, backwards for the other two; whole numbers, ``0 <= low <=
-            high``, or ``high = -1`` for no end.
+        op: the operator. Steps of the window are counted from now, forwards for `always` and
+            `eventually`, backwards for the other two.
+        low: the parameter with the nearest step of the window, a whole number of at least 0.
+        high: the parameter with the farthest step of the window, a whole number of at least the
+            nearest one, or -1 for no end.
+        arg: the argument.
     """
 
     kind: Literal["temporal"] = "temporal"

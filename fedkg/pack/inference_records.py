@@ -37,15 +37,18 @@ class MinedParameter(Node):
 
 
 class Inference(Node):
-    """What is found where.
+    """A template with the parameters to estimate, and the traces to estimate them from.
 
     Attributes:
-        per: the traces that it is estimated from: those of each ``client``, of all members of each
-            ``cluster``, of the whole ``run``.
-        template: name of the template. text: the call as written. condition: position in the pack's
-            conditions; that bank has one row.
-        parameters: in the order in which they are found, others being held at their loosest value
-            until it is their turn.
+        name: name of the inference.
+        per: the traces that the parameters are estimated from: those of each ``client``, of all
+            members of each ``cluster``, of the whole ``run``.
+        template: name of the template.
+        text: the call of the template as written.
+        condition: position of the template's formula in the pack's conditions; that bank has one
+            row.
+        parameters: the parameters in the order in which they are estimated; each has its loosest
+            value until then.
     """
 
     name: str

@@ -16,18 +16,23 @@ from fedkg.pack.terms import Term
 
 
 class Clause(Node):
-    """What holds of the output where a condition holds.
+    """A statement about the output of the samples for which a condition holds.
 
     Attributes:
         bank: position of the condition among the pack's condition banks; each of its rows is a
             separate condition.
-        classes: the classes that are allowed, by position among the model's; None where the clause
-            is not about classes.
-        low, high: the ends of the interval that is allowed, over the bank's slots and parameters,
-            in the model's unit; None: no end.
-        predicted: the class that is predicted; value: the number that is.
-        anything: the clause allows everything; then all other fields are None.
-        file, line: the location of the statement.
+        classes: the allowed classes, by position among the model's; None if the clause does not
+            allow classes.
+        low: lower end of the allowed interval, over the bank's slots and parameters, in the model's
+            unit; None for no end.
+        high: upper end of the allowed interval, likewise; None for no end.
+        predicted: the predicted class, by position among the model's; None if the clause does not
+            predict a class.
+        value: the predicted number, over the bank's slots and parameters, in the model's unit; None
+            if the clause does not predict a number.
+        anything: whether the clause allows everything; then the five fields before are None.
+        file: file of the statement.
+        line: line of the statement.
     """
 
     bank: int
@@ -55,7 +60,9 @@ class Network(Node):
     Attributes:
         bank: position of a condition bank of one row, with slots for the first layer's inputs, in
             order.
-        mean, std: what was subtracted from each input, and what it was then divided by.
+        mean: for each input the number that is subtracted from it.
+        std: for each input the number that the difference is divided by.
+        layers: the dense layers, in order.
         decision: how the last layer's outputs become an answer: the largest is the class, one is a
             probability or its logit (two classes), or one is the number itself, times `scale` plus
             `offset`.
@@ -74,9 +81,10 @@ class KnowledgeModel(Node):
     """A range or prediction model of one output.
 
     Attributes:
-        output: the name of a label or an output. column: the header under which tables have its
-            true values.
-        classes: a label's classes, in order; () for a number. unit: of the number.
+        output: name of a label or an output.
+        column: the header under which tables have the true values of the output.
+        classes: the classes of a label, in order; () for a number.
+        unit: unit of the number; "" for none.
         span: smallest and largest value of the number, in `unit`.
         clauses: in order. Ranges that hold at once intersect; of predictions the first that holds
             wins.

@@ -35,12 +35,15 @@ class RuleRecord(Node):
     """What is known of one rule besides its rows.
 
     Attributes:
-        name: as the author wrote it. title: the sentence the author gave it, or "".
-        kind: its SCFA family. text: the statement's source. file, line: its location (file name
-            without folders).
+        name: name of the rule, as the author wrote it.
+        title: the sentence that the author gave it; "" for none.
+        kind: its SCFA family.
         output: whether it touches an output: then it constrains the model and counts in scores;
             else it is a check of the data.
-        severity: of a violation, as a shape gives it.
+        severity: severity of a violation, as a shape gives it.
+        text: the statement as written.
+        file: name of the statement's file without folders.
+        line: line of the statement in `file`.
     """
 
     name: str
@@ -70,15 +73,16 @@ class Source(Node):
 
 
 class Placement(Node):
-    """Where one part of a shape or query went: none is dropped without a word.
+    """The treatment of one part of a shape or query; every part has a record.
 
     Attributes:
-        source: the file's name without folders. part: what it is about: a constraint component of a
-            shape, or a query.
+        source: name of the file without folders.
+        part: the constraint component of the shape, or the query.
         where: ``rows`` (bound constraints, checked on data), ``graph`` (decided on static facts
-            when compiled), ``off`` (deactivated), ``refused`` (neither is possible). rule: the rule
-            it became, or "". reason: one sentence, or "".
-        conforms: what the graph says of it, where `where` is ``graph``.
+            when compiled), ``off`` (deactivated), ``refused`` (neither is possible).
+        rule: name of the rule that the part became; "" for none.
+        reason: why the part is treated so, in one sentence; "" for none.
+        conforms: whether the graph conforms to the part; None if the graph does not decide it.
     """
 
     source: str

@@ -47,8 +47,9 @@ class Spent:
 
     Attributes:
         what: description of the released data.
-        epsilon, delta: the guarantee of each release.
-        releases: their number.
+        epsilon: epsilon of each release.
+        delta: delta of each release.
+        releases: number of releases.
     """
 
     what: str

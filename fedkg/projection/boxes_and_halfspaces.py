@@ -21,7 +21,8 @@ class Box(ProjectionSet):
     """``low <= v <= high``, entry by entry.
 
     Args:
-        low, high: numbers or tensors that broadcast to the points; infinite for no bound.
+        low: lower bounds, a number or a tensor that broadcasts to the points; -inf for no bound.
+        high: upper bounds, a number or a tensor that broadcasts to the points; inf for no bound.
 
     Raises:
         SetError: a lower bound above its upper bound.

@@ -92,7 +92,8 @@ class Rows:
     Attributes:
         matrix: float64 [m, n], or [B, m, n] for rows of each point.
         gram: [m, m] of shared rows, else None.
-        lower, upper: [B, m], infinite for no bound.
+        lower: [B, m], lower ends; -inf for no bound.
+        upper: [B, m], upper ends; inf for no bound.
         equal: bool [B, m], which rows are equations.
         slack: [B, 1], tolerated violation of a row.
     """

@@ -37,8 +37,10 @@ def nearest_points(
     ends.
 
     Args:
-        matrix: [m, n] or [B, m, n].
-        lower, upper: [B, m], or [1, m] for all points, infinite for no bound.
+        point: points, [B, n].
+        matrix: rows of the polytopes, [m, n] or [B, m, n].
+        lower: lower ends of the rows, [B, m], or [1, m] for all points; -inf for no bound.
+        upper: upper ends of the rows, [B, m], or [1, m] for all points; inf for no bound.
         start: multipliers [B, m] of nearby points.
         inward: share by which the ends move inwards, of the magnitude of the row's terms
             (`polytope_nearest.tighten_ends`).

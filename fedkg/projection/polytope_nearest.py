@@ -130,8 +130,9 @@ def prove_empty(
     0 and of ends that is negative (Farkas) if no point satisfies the rows.
 
     Args:
-        matrix: [m, n] or [B, m, n].
-        lower, upper: [B, m].
+        matrix: rows, [m, n] or [B, m, n].
+        lower: lower ends of the rows, [B, m].
+        upper: upper ends of the rows, [B, m].
         near: points [B, n] that nearly satisfy the rows.
 
     Returns:

@@ -249,11 +249,11 @@ class RunRecords:
         sentences: the comparison in words.
         splits: for each split its title, and per site `rows` and `positives` (labels of 1).
         split_note: a description of the split.
+        rule_texts: the rules as written, by name.
+        target: the target of the measure; NaN for none.
         theory: the content of `theory.json`; empty if the job does not ask for it.
         failed: failed runs of a sweep with their reasons.
         open_runs: number of unfinished runs of a sweep.
-        rule_texts: the rules as written, by name.
-        target: the target of the measure; NaN for none.
     """
 
     folder: Path

@@ -554,7 +554,9 @@ class _ColumnCells:
     """The cells of one column, before their format is applied.
 
     Attributes:
-        texts: N texts. typed: float64 [N] of a typed file (NaN for texts), or None.
+        texts: N texts.
+        typed: float64 [N], the numbers of a file with typed cells (NaN for texts); None for files
+            without types.
     """
 
     source: _Source

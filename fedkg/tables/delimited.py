@@ -125,7 +125,8 @@ def table_of_rows(
     Columns without header and content are left out.
 
     Args:
-        rows, lines: the cells, and the line of the file in which each row begins.
+        rows: the cells of each row.
+        lines: the line of the file in which each row begins.
         name: the file, for messages.
         found: what is known of the file already.
         dialect: the stated form, if any.

@@ -43,7 +43,8 @@ class Layout:
     Attributes:
         header: position of the header row, or None when the first row is data.
         units: whether the row below the header names units.
-        first, end: the data rows are `first` <= i < `end`.
+        first: the first data row.
+        end: the row after the last data row.
         width: number of columns.
     """
 

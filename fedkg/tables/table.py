@@ -35,11 +35,13 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFormat:
-    """What was found out about a file.
+    """The detected format of a file.
 
     Attributes:
-        kind: the file's form. separator, decimal, encoding: of a text table, else "" (decimal:
-            ".").
+        kind: type of the file, such as ``csv``.
+        separator: separator of the cells of a text table; "" for other files.
+        decimal: decimal mark of numbers in text cells.
+        encoding: encoding of a text table; "" for other files.
         header_line: line (CSV) or sheet row (xlsx) of the header, from 1; None when the columns
             have no names.
         duplicates: headers that occur more than once; the later ones are called ``NAME (2)`` and so

@@ -99,13 +99,15 @@ def looks_like_time(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoWays:
-    """A column with dates such as ``03/04/2024``, where that makes a difference.
-
-    The positions of cells, None where there is no such cell.
+    """Cells that show in which order a column writes day and month, as in ``03/04/2024``.
 
     Attributes:
-        day, month: the first cell that is a date day first alone, month first alone. either: the
-            first that is two different dates.
+        day: position of the first cell that is a date only if the day comes first; None without
+            one.
+        month: position of the first cell that is a date only if the month comes first; None without
+            one.
+        either: position of the first cell that is a different date in either order; None without
+            one.
         same: whether the steps from cell to cell are the same in both orders, as they are within
             one day.
     """

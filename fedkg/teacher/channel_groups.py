@@ -22,10 +22,11 @@ class ChannelGroup:
 
     Attributes:
         form: the combination.
-        literals: those on it, by number.
-        clients: their positions among all clients, int64 [C].
-        low, high: the cells' ends for each client, float64 [C, K].
-        true: the literals that are true in each cell.
+        literals: the literals about the combination, by number.
+        clients: positions of the C clients among all clients, int64 [C].
+        low: lower ends of the cells for each client, float64 [C, K].
+        high: upper ends of the cells for each client, float64 [C, K].
+        true: numbers of the literals that are true in each cell.
         size: magnitude of the numbers in its comparisons, [C]; None if they are computed without
             rounding.
     """

@@ -40,7 +40,8 @@ class Literal:
         size: magnitude of the numbers in its comparison besides channels, in the form's units,
             float64 [C], for the rounding error. None for the comparison of one channel with one
             number, which is exact.
-        atom, positive: the comparison, or its negation, that it belongs to.
+        atom: the comparison that the literal belongs to.
+        positive: whether the literal belongs to the comparison itself, not to its negation.
         params: the formula's parameters.
     """
 

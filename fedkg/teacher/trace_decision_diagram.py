@@ -121,11 +121,13 @@ class Edges:
 
     Attributes:
         of_step: int64 [T + 1], first edge of each step.
-        source, choice, target: int64 [E]; a choice is a set of letters.
+        source: int64 [E], state at the step of each edge.
+        choice: int64 [E], set of letters by which each edge leads on.
+        target: int64 [E], state after the step of each edge.
         sets_of_step: int64 [T + 1], first set of each step.
         of_set: int64 [Q + 1], first letter of each set.
-        letters: of the sets.
-        states: the most states at a step.
+        letters: the letters of all sets, one set after the other.
+        states: the largest number of states at a step.
     """
 
     of_step: NDArray[np.int64]

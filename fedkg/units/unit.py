@@ -32,10 +32,11 @@ class Unit:
     """A unit of measurement.
 
     Attributes:
-        text: as the author wrote it.
-        factor, turns: one of it is ``factor * pi**turns`` base units.
-        dimension: what it measures.
-        zero: where its zero lies, in base units: 273.15 for degC, 101325 for barg.
+        text: the unit as the author wrote it.
+        factor: rational part of the size of the unit, which is ``factor * pi**turns`` base units.
+        turns: exponent of pi in the size of the unit.
+        dimension: the exponents of base dimensions.
+        zero: position of its zero in base units: 273.15 for degC, 101325 for barg.
         step_text: the unit of a difference where `zero` is not 0: ``K`` for degC, ``degR`` for
             degF, ``bar`` for barg.
         difference: it is known to measure a difference of temperatures or of pressures, not a point

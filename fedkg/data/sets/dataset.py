@@ -31,9 +31,10 @@ class DataSet:
             Unknown targets are NaN.
         features: F names (channels of an image).
         units: of the features as in rule files, "" if a feature has none or it is unknown.
-        targets: names of the O forecast features; the columns of y cycle through them step by step.
         task: the kind of y.
         classes: their names, for classes.
+        targets: names of the O forecast features; the columns of y cycle through them step by step.
+        label: for detection, the noun or the column header for y = 1.
         clients: text [N], the site, station, unit or run of a sample; None if the source has none.
         time: float64 [N], order of the samples of a client, in `step_unit`; None if samples have no
             order.
@@ -43,7 +44,6 @@ class DataSet:
         step_unit: ``h``, ``s``, ``cycle``.
         since_1970: whether `time` counts from the beginning of 1970, so that it gives moments.
         utc: whether these moments are in UTC; otherwise they have no zone, as in the source.
-        label: for detection, the noun or the column header for y = 1.
         test: bool [N], the test samples of the source; None if it defines none.
         notes: remarks for users: subsets, lost precision, gaps.
 

@@ -27,8 +27,10 @@ def time_range_of(
 
     Args:
         index: positions of the samples, of N; None for all.
-        before, after: steps that a sample covers besides its time, such as the history and the
-            forecast of a window.
+        before: number of steps before its time that a sample covers, such as the history of a
+            window.
+        after: number of steps after its time that a sample covers, such as the forecast of a
+            window.
     """
     if data.time is None:
         return None

@@ -113,9 +113,11 @@ class Experiment:
     """What all trials of a run share; each part is built once.
 
     Attributes:
-        job: of the run. pack: its rules. samples: its data.
+        job: the job of the run.
+        pack: the rules of the job.
+        samples: the data of the job.
         output: the output or label that models predict.
-        site_splits: by the key of a split.
+        site_splits: the division of the samples among sites, by `TrialConfig.split_key`.
     """
 
     job: Job

@@ -31,7 +31,9 @@ class ModelInputs:
         row_of: int64 [N], the row of each sample.
         zero_rows: the rows of zeros.
         shape: shape of a sample with knowledge columns, before flattening and codes.
-        scaled, told, codes: what the rows are made of, see `build_inputs`.
+        scaled: the standardised data set that the rows are built from.
+        told: knowledge columns [N, E] after the features; None without knowledge.
+        codes: C columns [N] of codes after all other columns.
     """
 
     rows: Tensor

@@ -77,8 +77,11 @@ class Evaluated:
     """Counts of verdicts on the test samples.
 
     Attributes:
-        rules: by position of the rule.
-        violated, evaluations: by deployed model and position of the sample in its index: int64.
+        rules: counts of each rule, by the position of the rule.
+        violated: one int64 array for each deployed model, with the number of violated evaluations
+            of each sample in the model's index.
+        evaluations: one int64 array for each deployed model, with the number of evaluations of each
+            sample in the model's index.
     """
 
     rules: dict[int, _Counts] = field(default_factory=dict)

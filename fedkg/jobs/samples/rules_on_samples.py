@@ -67,9 +67,9 @@ class SampleRules:
 
     Attributes:
         pack: with these rules alone.
+        hard: the hard rules about rows that every answer satisfies.
         codes: codes of the categories that rules read, int64 [N] for all samples. Rules about a
             category that the table lacks are not evaluated.
-        hard: the hard rules about rows that every answer satisfies.
     """
 
     pack: Pack

@@ -73,9 +73,9 @@ class Samples:
         scaled: the samples as models read them.
         use: int8 [N]: `TRAIN`, `TEST`, `SERVER` or `UNUSED`.
         ordered: whether the test follows the training in time, so that its rows are consecutive.
-        files: path and SHA-256 of every file that was read.
         uncut_rows: the data before windows are cut; rules about the data are checked on it, and
             trials read states of its series.
+        files: path and SHA-256 of every file that was read.
         frame: the table of the samples with all columns that the rules read; None for data sets.
         own_sites: whether the data says to which site a sample belongs.
         machines_of_split: the column of machines if training rows get them from their site; else

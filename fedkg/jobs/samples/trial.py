@@ -46,9 +46,14 @@ class Trial:
     """One training of a run, ready to start.
 
     Attributes:
-        config: of the trial. samples: that it reads. rules: about its outputs.
-        problem, algorithm, settings: of the federation; the settings have the seed of the trial.
-        notes: remarks for the user, shown with the first round.
+        config: the configuration of the trial.
+        samples: the samples that the trial reads.
+        pack: the rules of the job.
+        output: the output or label that the model predicts.
+        problem: the model, loss and clients of the federation.
+        algorithm: the federated algorithm.
+        settings: the settings of the federated training, with the seed of the trial.
+        rules: the rules about the model's outputs.
         inputs: model inputs of all samples of the run.
         owner: the site that each test sample belongs to; -1 for none.
         time_ranges: first and last time of each site's samples; None without times.
@@ -57,8 +62,8 @@ class Trial:
         frame: the table of the samples; None for data sets.
         inferred: properties mined from the sites' series.
         sets: parameter sets of the sites.
-        pack: the rules of the job. output: the output that the model predicts.
         edges: the discovered causal edges, if models read augmented states.
+        notes: remarks for the user, shown with the first round.
     """
 
     config: TrialConfig

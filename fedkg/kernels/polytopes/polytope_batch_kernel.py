@@ -354,7 +354,10 @@ def nearest_points_batched(
     bool [B].
 
     Args:
-        lower, upper: [B, m], or [1, m] for all points, of the original rows.
+        shared: the rows, scaled to length 1.
+        point: points, [B, n].
+        lower: lower ends of the original rows, [B, m], or [1, m] for all points.
+        upper: upper ends of the original rows, [B, m], or [1, m] for all points.
         start: initial multipliers [B, m], or zeros.
         inward: share by which the ends move inwards (`polytope_nearest.tighten_ends`).
         share: tolerated violation of rows, as a share of a point's largest number.

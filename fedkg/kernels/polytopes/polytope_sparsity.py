@@ -43,9 +43,12 @@ class Pattern(NamedTuple):
     Attributes:
         order: [m], the elimination order: the row with the fewest remaining neighbours first. All
             other attributes use this order.
-        row, column: [E] of the entries, column by column from the diagonal on.
-        pairs: for each entry, the entries that are multiplied for it.
-        before, after: for each row, the entries of L and their rows, in its row and in its column.
+        row: [E], the row of each entry of the factor L; entries are in the order of columns, and in
+            a column from the diagonal down.
+        column: [E], the column of each entry.
+        pairs: for each entry, the pairs of entries in earlier columns that are multiplied for it.
+        before: for each row, its entries of L left of the diagonal, and their columns.
+        after: for each column, its entries of L below the diagonal, and their rows.
     """
 
     order: Places

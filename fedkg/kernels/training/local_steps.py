@@ -64,21 +64,29 @@ def descend(
     objective over the steps.
 
     Args:
-        form, numbers: see `dense_layers`.
-        images: see `convolutions`; its first number is 0 without convolutions.
-        params: layer by layer the weight [O, I, ...] and the bias [O], convolutions first.
-        x: [S, F].
-        classes: [S], or targets: [S, H], depending on the loss.
-        index: [C, K, B], rows of the samples.
-        counts: [C, K], number of valid rows.
-        steps: [C].
-        keys: [C], of dropout and noise.
-        rates: [C].
-        strength: [P], anchor: [C or 1, P]: ``strength (w - anchor)`` is added to the gradient;
-            drift [C, P] is added unchanged.
-        shares, noises: [C], used with clipping: weight of a sample in the sum of a minibatch, and
-            standard deviation of the noise on that sum.
-        totals: [C], the sums of the objective.
+        first: position of the first client.
+        last: position after the last client.
+        form: whole numbers and flags of the model and its training, see `dense_layers`.
+        numbers: other numbers of the training, see `dense_layers`.
+        images: the convolutions, see `convolutions`; its first number is 0 without convolutions.
+        params: layer by layer the weight [O, I, ...] and the bias [O], convolutions first, with O
+            outputs and I inputs of a layer.
+        x: samples, [S, F].
+        classes: class of each sample, [S]; read if the loss is that of classes.
+        targets: targets of each sample, [S, H]; read if the loss is another one.
+        index: rows of the samples in each minibatch, [C, K, B].
+        counts: number of valid rows in each minibatch, [C, K].
+        steps: number of steps of each client, [C].
+        keys: random keys of dropout and noise, [C].
+        rates: learning rates, [C].
+        strength: [P], weights of the pull to `anchor`: ``strength (w - anchor)`` is added to the
+            gradient at the parameters w.
+        anchor: [C or 1, P], parameters to which those of a client are pulled.
+        drift: [C, P], added to the gradient unchanged.
+        shares: [C], weight of a sample in the gradient of a minibatch; used with clipping.
+        noises: [C], standard deviation of the noise on the gradient of a minibatch; used with
+            clipping.
+        totals: [C], overwritten with the sums of the objective.
         room: workspace of `room_for` numbers, plus that of the convolutions, plus P with clipping.
     """
     size, most, batch, whole, seen = form[SIZE], form[STEPS], form[BATCH], form[ALL], form[SEEN]

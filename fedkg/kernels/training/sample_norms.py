@@ -166,10 +166,10 @@ def measure_steps(
     inequality at most ``(N + 1) eps |left[:, b]| |right[:, b]|``.
 
     Args:
-        left: [C, N, B, O].
-        right: [C, N, B, I].
         bias: 1 or 0.
         eps: machine epsilon of the dtype.
+        left: [C, N, B, O].
+        right: [C, N, B, I].
         room: for I O + 2 O + I + RUN numbers.
     """
     lefts = room[inputs * outputs :]

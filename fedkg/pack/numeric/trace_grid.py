@@ -22,8 +22,8 @@ class Grid:
         inside: bool [N, L], the step belongs to the trace.
         end: what a window beyond the trace meets: unknown steps (``strict``), or nothing
             (``clip``).
-        rows, cells: int64 [n]: the table rows in this grid, and for each its step, counted along
-            the flattened grid.
+        rows: int64 [n], the n table rows in this grid.
+        cells: int64 [n], the position of each of these rows in the flattened grid.
     """
 
     at: NDArray[np.int64]

@@ -69,8 +69,11 @@ def since_event(op: str, values: Float, holds: Truth, fails: Truth) -> Float:
     step.
 
     Args:
+        op: ``sum``, ``mean``, ``min`` or ``max``.
         values: float64 [N, L, M]; NaN where unknown and beyond the trace.
-        holds, fails: bool [N, L, M], the event; unknown where both are False.
+        holds: bool [N, L, M], whether the event holds at each step.
+        fails: bool [N, L, M], whether the event does not hold at each step; it is unknown where
+            both are False.
     """
     total = _segmented(COMBINE[op], np.where(holds | fails, values, np.nan), holds)
     if op != "mean":
