@@ -104,14 +104,14 @@ def compile_rules(
 
     Args:
         paths: rule files, SPARQL queries, and graphs: RDF files, stores on disk, addresses of
-            endpoints. The same file twice counts once;
-            their order does not matter for the pack, nor does it whether a graph is in a file, a
-            store or an endpoint.
-        text: rules without a file. graphs: further graphs.
+            endpoints. The same file twice counts once. The pack depends neither on their order nor
+            on whether a graph is in a file, a store or an endpoint.
+        text: rules without a file.
+        graphs: further graphs.
         client: name or IRI of the client of a private pack; "" for the public pack.
-        check_only: find every problem, and make no pack: then `pack` is None.
-        reason: say what the rules mean together: conflicts, rules that never apply or never fail,
-            rules that others imply.
+        check_only: find every problem, but make no pack: `pack` is None.
+        reason: also report what the rules mean together: conflicts, rules that never apply or never
+            fail, and rules that others imply.
 
     What cannot be read or understood is a diagnostic.
 

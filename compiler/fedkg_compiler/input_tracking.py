@@ -40,11 +40,13 @@ class Inputs:
     """What was read.
 
     Attributes:
-        files: sha256 of each file, by its absolute path; `ABSENT` where there was none.
-        listings: the files that a pattern found, by (absolute folder, pattern). remote: endpoints
-            that were asked: nobody says when what
-            they hold changes. held: what these held, as (address, number of triples, their
-                checksum), whenever they were asked.
+        files: sha256 of each file, by its absolute path; `ABSENT` if the file did not exist or
+            could not be read.
+        listings: the files that a pattern found, by (absolute folder, pattern).
+        remote: the endpoints that were queried; `unchanged` cannot tell whether their contents have
+            changed.
+        held: the contents that were read from endpoints, as (address, number of triples, their
+            checksum); one entry for each distinct content.
     """
 
     files: dict[str, str] = field(default_factory=dict)

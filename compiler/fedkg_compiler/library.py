@@ -39,8 +39,12 @@ class LibraryFile:
     """A file of the library as read: its rules renamed, its examples left out.
 
     Attributes:
-        name: ``rules/isa95/capacity.fkg``, also the file in its spans. asked: the word after `use
-            rules` that asks for it.
+        tree: the statements of the file.
+        name: the path inside the library, such as ``rules/isa95/capacity.fkg``; the spans of the
+            file name it too.
+        sha256: checksum of the file.
+        folder: the folder of the file.
+        asked: the word after `use rules` that asks for the file.
     """
 
     tree: RuleFile

@@ -66,8 +66,8 @@ class Waivers:
         """A warning for each `allow` that suppresses nothing.
 
         Args:
-            complete: whether all rules were compiled. reasoned: whether the rules were analysed
-                together (FKG5xx).
+            complete: whether all rules were compiled.
+            reasoned: whether the rules were analysed together (FKG5xx).
         """
         return [
             Diagnostic(

@@ -27,8 +27,9 @@ def draft_rules(
     Args:
         limits: a sheet of limits (tag, low, high), or None to draft from the data's own ranges.
         table: the data.
-        limits_name: how the rule file is to call the sheet: its path as seen from the rule file.
-            table_name: the table's, for comments.
+        limits_name: the path of the sheet as the rule file writes it, relative to the rule file;
+            default: the file name of `limits`.
+        table_name: the name of the table in comments; default: its file name.
 
     Raises:
         TableError: when the sheet has no column of tags or of limits, or a limit is not a number.

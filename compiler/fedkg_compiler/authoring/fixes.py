@@ -25,9 +25,10 @@ class FixedFiles:
     """The result of fixing some rule files; nothing has been written yet.
 
     Attributes:
-        texts: the new text of each changed file, by its path as given. before: the bytes of each
-            changed file. fixed: the fixed problems, in the order of the fixes. diagnostics: the
-            remaining diagnostics of all files.
+        texts: the new text of each changed file, by its path as given.
+        before: the old bytes of each changed file, by the same path.
+        fixed: the diagnostics of the problems that are fixed, in the order of the fixes.
+        diagnostics: the remaining diagnostics of all files.
     """
 
     texts: dict[Path, str]

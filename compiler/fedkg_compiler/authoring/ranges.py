@@ -21,8 +21,13 @@ class Finding:
     """Describe a column: a trend, a range, or a remark that explains why there is neither.
 
     Attributes:
-        low, high: the drafted range, as numbers of the rule language. seen: the smallest and
-            largest value, in words.
+        trend: `falls` for a column that never falls, `rises` for one that never rises; None for a
+            column with a range or a remark.
+        low: the lower end of the drafted range as the rule language writes it, or "".
+        high: the upper end of the drafted range as the rule language writes it, or "".
+        seen: the smallest and largest value of the column as text, such as ``1 .. 5``; "" if there
+            is a remark.
+        remark: why the column has neither a trend nor a range, or "".
     """
 
     trend: Literal["falls", "rises"] | None = None

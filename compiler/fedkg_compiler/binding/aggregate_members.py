@@ -39,10 +39,12 @@ class Solved:
     """The solutions behind `over`.
 
     Attributes:
-        own: the member's variable first, then the others of the pattern that the body reads.
-            joined: variables of the rule in the pattern.
-        rows: the cells of `own`, one tuple for each solution. by_owner: positions in `rows` by what
-            the joined variables are.
+        own: the variable of the member first, then the other variables of the pattern that the body
+            reads.
+        joined: the variables of the rule that the pattern uses too.
+        rows: one tuple of cells for each solution, in the order of `own`.
+        by_owner: the positions in `rows` of the solutions that belong to the same values of
+            `joined`, by these values (`_join_key`).
     """
 
     own: tuple[str, ...]
@@ -56,9 +58,12 @@ class Members:
     """The sets of members of R rows.
 
     Attributes:
-        environment: M rows; it has the values of the members' variables and, repeated for each
-            member, of the rule's.
-        owners: int64 [M], the row that each member belongs to. offsets: int64 [R + 1].
+        solved: the solutions that the members are taken from.
+        environment: M rows, one for each member: the values of its own variables and, repeated for
+            each member, those of the rule's variables.
+        owners: int64 [M], the row of the rule that each member belongs to.
+        offsets: int64 [R + 1]; the members of row i are those from `offsets[i]` to
+            `offsets[i + 1]`, the end not included.
     """
 
     solved: Solved

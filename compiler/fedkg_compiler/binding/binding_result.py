@@ -25,14 +25,16 @@ class Outcome:
         rows: the constraints, in the order of their rules.
         conditions: formulas other than constraints; the n-th becomes the pack's n-th condition
             bank, row for row.
-        inferences: what is found in data, each with the position of its condition.
-        knowledge: range and prediction models, each with the positions of its conditions. arrays:
-            weights of earlier models, by name.
-        sets: where parameters and predictions are kept. causes: which client may drive which.
+        inferences: the templates with parameters to be found in data, each with the position of its
+            condition.
+        knowledge: range and prediction models, each with the positions of its conditions.
+        arrays: the weights of earlier models, by name.
+        sets: the sets that keep parameters and predictions.
+        causes: the statements about which client may drive which.
         placements: where each part of a shape or query went.
-        examples: of rules, in source order.
+        examples: the examples of rules, in source order.
         sources: files that went into the pack besides rule files, ontologies and sheets.
-        places: of rules that are not in a rule file, by name.
+        places: the locations of rules that are not in a rule file, by name.
     """
 
     rows: list[BoundRows] = field(default_factory=list)

@@ -244,7 +244,10 @@ def _predicted(
     negation.
 
     Args:
-        columns: for each written class its text in every row, [R]. words: their places.
+        columns: for each class in the condition, its text in every row, [R].
+        negated: whether the condition is ``is not`` or ``not in``.
+        label: the label that is predicted.
+        words: the place of each class in the source, in the order of `columns`.
     """
     for texts, word in zip(columns, words, strict=True):
         if not all(_is_class_of(text, word, label, scope) for text in dict.fromkeys(texts)):

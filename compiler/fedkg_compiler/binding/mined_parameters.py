@@ -19,11 +19,15 @@ class Mined:
     """One variable after `find`.
 
     Attributes:
+        name: the variable, without ``?``.
         column: id of an entry of the book that no table has; it gets the unit of what the parameter
             is compared with.
-        rows: of the formula it belongs to. param: its place there, NaN in the bank.
-        values, windows: where it is used as a value, and as the end of a window. first, last:
-            whether it is such an end.
+        rows: the rows of the formula that the parameter belongs to.
+        param: the parameter in `rows`; its value in the bank is NaN.
+        values: the places where the variable is used as a value.
+        windows: the places where the variable is used as the end of a window.
+        first: whether the variable is the first end of a window.
+        last: whether the variable is the last end of a window.
     """
 
     name: str

@@ -17,11 +17,13 @@ class Cell:
 
     Attributes:
         text: the text in the sheet or graph, or the label of the entity.
-        number: the value where it is one. unit: its unit as text, "" where it is bare.
-        iri: the entity, where it is one.
+        number: the value if it is a number, else None.
+        unit: the unit of the number as text, "" for a bare number.
+        iri: the IRI of the entity, "" if the value is not an entity.
         row: whether it is the table row itself (`rows are CLASS`).
         category: its text in a category column: the key value of an entity, else its name.
-        key: header and text of the table rows that are about the entity, where the graph says so.
+        key: header and text of the table rows that are about the entity; None if the graph does not
+            state them.
     """
 
     text: str

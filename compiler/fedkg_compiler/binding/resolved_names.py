@@ -25,9 +25,10 @@ class Place:
 
     Attributes:
         column: id in the book; -1 if there is none (a diagnostic has been reported).
-        stored: the unit of the values in the table. rule_unit: the unit that the
-            rule uses for them; None if no unit is known.
-        key: what selects the table rows, or None for all.
+        role: whether the column holds data (`input`) or a prediction of the model (`output`).
+        stored: the unit of the values in the table; None if no unit is known.
+        rule_unit: the unit that the rule uses for them; None if no unit is known.
+        key: header and text that select the table rows, or None for all rows.
         shared: the column is that of a property, not of one entity: the rule's other entities
             select the table rows.
     """

@@ -32,12 +32,17 @@ class Sources:
     """What names are looked up in; the graph is None where nothing asks for one.
 
     Attributes:
-        texts: of the rule files, to find the prefix that a problem of the graph refers to.
-        members: results of the patterns after `over`. clients: the owner of each entity by IRI;
-            filled by `binding.clients`.
-        firsts: each bound rule with the row that its examples are run on.
-        headers: the signal that reads each table header, the name of its column and the graph's
-            unit; filled by `declared_place`.
+        names: the declarations of the rule files.
+        graph: the ontologies and graphs; None if no file asks for one.
+        book: the registry of table columns.
+        problems: collects the diagnostics.
+        texts: the texts of the rule files, by file name.
+        members: the solutions of the patterns after `over`.
+        clients: the names of the clients that each entity belongs to, by IRI; filled by
+            `fedkg_compiler.binding.private_pack_scope`.
+        firsts: for each bound rule, the row that its examples run on.
+        headers: for each table header, the signal that reads it, the name of its column and the
+            unit that the graph states; filled by `declared_place`.
     """
 
     names: Names

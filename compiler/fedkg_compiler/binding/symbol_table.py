@@ -66,9 +66,13 @@ class Timing:
     tells traces apart.
 
     Attributes:
-        end: what a window that reaches beyond its trace meets.
-        declared: whether there is a timeline at all. step_broken: its step is wrong, which has been
-            said.
+        step: seconds between two rows; None if it is not declared.
+        time: header of the time column, or None.
+        trace: header of the column that tells traces apart, or None.
+        end: how a window is read beyond its trace: as unknown steps (`strict`), or as no steps
+            (`clip`).
+        declared: whether there is a `timeline` statement.
+        step_broken: the declared step is wrong; a diagnostic has been reported.
         ordered: a rule is about time, so the rows have an order even if no timeline is declared.
     """
 
@@ -94,15 +98,16 @@ class Names:
     """Everything that rules may refer to.
 
     Attributes:
+        library: the words after `use rules` that ask for each file of the rule library, by the
+            file's name in diagnostics.
+        client: the client of a private pack, "" for the public pack.
+        left_out: names of the statements that belong to the other kind of pack: those with the
+            scope `client` in a public pack, all others in a private pack.
+        rows_class: IRI of the class of the table rows, from `rows are`.
         broken: names with an invalid declaration: their uses are not reported.
         graph_broken: an ontology or graph failed to load: terms that it may define are not
             reported.
-        rows_class: IRI of the class of the table rows, from `rows are`.
-        folders: where each rule file lies, for the sheets it names.
-        library: the words after `use rules` that ask for each file of the rule library, by the
-            file's name in diagnostics.
-        client: the client of a private pack, "" for the public pack. left_out: statements of the
-            other scope.
+        folders: the folder of each rule file, where the sheets that it names are looked up.
     """
 
     signals: dict[str, DeclaredSignal] = field(default_factory=dict)

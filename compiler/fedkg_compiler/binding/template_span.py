@@ -19,7 +19,8 @@ class TemplateSpan(Span):
     of the use as a second one.
 
     Attributes:
-        used: the call. template: the template's name.
+        used: the place of the statement that uses the template.
+        template: the name of the template.
     """
 
     used: Span

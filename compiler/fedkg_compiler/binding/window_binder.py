@@ -39,9 +39,11 @@ class _End:
     """One end of a window.
 
     Attributes:
-        steps: float64 [R], exact, infinite for no end; None where it is found in data. param: of an
-            end that is found, its place.
-        unit: of a duration; None for a bare number.
+        span: the place of the end in the rule.
+        steps: float64 [R], the exact number of steps in each of the R rows, infinite if the window
+            has no end; None if the number is found in data.
+        param: the index of the parameter that holds a number found in data; -1 if `steps` is given.
+        unit: the unit of a duration; None for a bare number.
     """
 
     span: Span

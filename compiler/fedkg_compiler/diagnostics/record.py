@@ -57,8 +57,13 @@ class Diagnostic:
     """One problem, reported once.
 
     Attributes:
-        code: stable, a key of `CODES`. message: one sentence. help: how to correct it, one
-            sentence, or "". fix: the same as edits, if it is certain.
+        code: the stable code, a key of `CODES`.
+        severity: how serious the problem is; an error prevents the pack.
+        span: the place in the source.
+        message: one sentence that says what is wrong.
+        help: one sentence that says how to correct it, or "".
+        related: further places that the message refers to.
+        fix: the correction that `help` describes, as edits; None if it is not certain.
     """
 
     code: str

@@ -28,7 +28,11 @@ class Questions:
     """Whether clauses can hold at once.
 
     Args:
-        rows: of the conditions that must hold. earlier: of those that must fail.
+        table: the bound rows that the numbers refer to.
+        rows: numbers of the rows of the conditions that must hold.
+        earlier: numbers of the rows of the conditions that must fail.
+        keys: the columns and codes that select the table rows.
+        budget: the effort that the solver may spend.
     """
 
     def __init__(

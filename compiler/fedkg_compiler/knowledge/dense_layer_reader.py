@@ -55,9 +55,11 @@ class Read:
     """A model file.
 
     Attributes:
-        layers: with the names of their arrays. arrays: float64, weights [out, in], biases [out].
-        metadata: what the file says of itself. decision: how its last layer is read, where the file
-            says so.
+        layers: the dense layers in order, with the names of their arrays.
+        arrays: float64 arrays by name: weights [out, in] and biases [out], where ``in`` and ``out``
+            are the numbers of inputs and outputs of the layer.
+        metadata: the metadata of the file, as text.
+        decision: how the output of the last layer is read; None if the file does not state it.
     """
 
     layers: tuple[Layer, ...]

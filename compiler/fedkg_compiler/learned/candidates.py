@@ -52,9 +52,12 @@ def proposed(
     """Propose candidate rules from the findings of runs.
 
     Args:
-        client: for which client; "" for all. least: confidence that a property must have.
-        alpha: the p-value that an edge has at most, corrected for the number of pairs where that is
-            known.
+        found: the findings, one entry for each run.
+        client: keep only the properties of this client and those that belong to no client; "" keeps
+            the properties of all clients.
+        least: the smallest confidence with which a property becomes a rule, from 0 to 1.
+        alpha: the largest p-value of an edge, corrected for the number of pairs if the correction
+            is known; an edge without a p-value is kept.
     """
     properties = [
         one for run in found for one in run.properties if one.client in ("", client) or not client

@@ -29,7 +29,8 @@ def read(triples: Sequence[ox.Quad], name: str) -> tuple[LearnedKnowledge, ...]:
     """The findings of each run of a graph, by the runs' IRIs.
 
     Args:
-        triples: the graph's. name: of the file, for messages.
+        triples: the triples of the graph.
+        name: the name of the file in messages.
 
     Raises:
         FedkgError: a finding lacks something, or has something of another kind: which one, and

@@ -40,9 +40,11 @@ def lower(
     """The banks of all bound rows.
 
     Args:
-        bound: in the order of the rules. conditions: bound formulas other than constraints; each
-            becomes a separate bank.
-        rules: position of each rule, by name.
+        bound: the bound constraints, in the order of the rules.
+        conditions: bound formulas other than constraints; each becomes a separate bank.
+        rules: the position of each rule, by name.
+        book: the registry of table columns.
+        timing: the timeline of the table rows.
     """
     everything = [*bound, *conditions]
     keys = _key_columns(everything, book)

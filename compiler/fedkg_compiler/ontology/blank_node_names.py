@@ -40,8 +40,9 @@ class _Arcs:
     """The edges of each blank node.
 
     Attributes:
-        plain: what joins a node to named nodes and literals. below, above: the blank nodes that it
-            leads to, and that lead to it.
+        plain: for each blank node, the edges that join it to named nodes and literals, as text.
+        below: for each blank node, the blank nodes that are objects of its triples.
+        above: for each blank node, the blank nodes that have it as an object.
     """
 
     def __init__(self, quads: Iterable[ox.Quad]) -> None:

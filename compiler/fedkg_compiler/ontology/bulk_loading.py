@@ -36,7 +36,8 @@ class LaterTriples(Sequence[ox.Quad]):
     """Triples in a store, converted to objects on demand.
 
     Args:
-        store: holds them all, and nothing else. read: makes them, in the order of the text.
+        store: a store with all the triples and nothing else.
+        read: makes the triples, in the order of the text.
     """
 
     def __init__(self, store: ox.Store, read: Callable[[], Sequence[ox.Quad]]) -> None:
@@ -76,8 +77,10 @@ class AtOnce:
     """The contents of a text.
 
     Attributes:
-        prefixes: as it declares them. imports: the IRIs that it imports, sorted, each once. plain:
-            without blank nodes.
+        store: the triples.
+        prefixes: the prefixes that the text declares, with their namespaces.
+        imports: the IRIs that it imports, sorted, each once.
+        plain: whether there are no blank nodes.
     """
 
     store: ox.Store
@@ -93,7 +96,10 @@ def read_at_once(text: str, body: bytes, format: ox.RdfFormat, base: str) -> AtO
     blank nodes twice (here, and again with the objects) would cost more than the store saves.
 
     Args:
-        body: the bytes that the text was decoded from. base: what relative IRIs are relative to.
+        text: the content, decoded.
+        body: the bytes that the text was decoded from.
+        format: N-Triples; anything else is read as Turtle.
+        base: the IRI that relative IRIs are resolved against.
     """
     lines = format == ox.RdfFormat.N_TRIPLES
     prefixes: dict[str, str] | None = {} if lines else _prefixes(text, base)

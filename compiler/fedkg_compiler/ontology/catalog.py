@@ -22,9 +22,9 @@ class Official(_Record):
     """The source of an original ontology.
 
     Attributes:
-        source: the address of the file. sha256: its checksum, "" if the publisher changes the
-            file in place.
-        licence: as its publisher states it.
+        source: the address of the file.
+        sha256: the checksum of the file, "" if the publisher changes the file in place.
+        licence: the licence as the publisher states it.
     """
 
     source: str
@@ -36,15 +36,20 @@ class Entry(_Record):
     """One ontology that rule files can `use`.
 
     Attributes:
-        name: the word after `use`. title, version: of the original. iri: what the ontology calls
-            itself.
-        prefix, namespace: brought by `use`. prefixes: further ones.
-        official: where the original comes from; None if there is none but ours.
-        module, parts: our files that replace the original. additions: our files that are loaded
-            with either of them.
+        name: the word after `use`.
+        title: the title of the original.
+        iri: the IRI by which the ontology names itself.
+        version: the version of the original.
+        prefix: the prefix that `use` brings.
+        namespace: the namespace of that prefix.
+        prefixes: further prefixes that `use` brings, with their namespaces.
+        official: the source of the original; None if there is only our module.
+        module: our file that replaces the original.
+        parts: further files of ours that belong to `module`.
+        additions: our files that are loaded with our module and with a file that the user added.
         always: loaded for every rule file, whether it says `use` or not.
-        partial: our module has a part of the original's terms, so that a name it lacks may be
-            right.
+        partial: our module has only a part of the original's terms, so a name that it lacks may be
+            correct.
     """
 
     name: str = Field(pattern=r"^[A-Za-z_]\w*$")
@@ -82,10 +87,15 @@ class Added(_Record):
     """A file that the user put in place of our module, or under a new name.
 
     Attributes:
-        name: the word after `use`. file: the file's name inside the shelf's folder. sha256: of its
-            bytes when it was added.
-        source: where the user took it from, as given. prefix, namespace, iri, title: read from the
-            file, or the catalogue's.
+        name: the word after `use`.
+        file: the name of the file inside the folder of the user's files.
+        sha256: the checksum of the file when it was added.
+        source: where the user took the file from, as given.
+        prefix: the prefix of its terms, read from the file or taken from the catalogue.
+        namespace: the namespace of its terms, read from the file or taken from the catalogue.
+        iri: the IRI of the ontology, read from the file or taken from the catalogue; "" if there is
+            none.
+        title: the title, read from the file or taken from the catalogue; "" if there is none.
     """
 
     name: str
@@ -102,8 +112,11 @@ class Catalog(_Record):
     """Every ontology known by name: ours and their replacements.
 
     Attributes:
-        folder: where `module`, `additions` and alignment files are. shelf: where the user's files
-            are.
+        folder: the folder of the module, addition and alignment files.
+        shelf: the folder of the files that the user added.
+        entries: the ontologies that ship with fedkg, by name.
+        alignments: the alignment files that ship with fedkg.
+        added: the files that the user added, by name.
     """
 
     folder: Path

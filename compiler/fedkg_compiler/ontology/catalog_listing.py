@@ -30,13 +30,19 @@ class EntryInfo(BaseModel):
     """One ontology: what it is, which file is in use, where the official one comes from.
 
     Attributes:
-        prefix, namespace: of its terms; `prefixes` has all that it comes with. in_use: ``module``
-            (ours), or ``added`` (the user's file in its place, or under a new name).
-        file: the file in use. additions: our files loaded with it. loaded_from: in words, where the
-            file in use comes from.
-        official_source, official_sha256, licence: of the original; "" if there is none or the
-            catalogue does not know.
-        terms: filled by `show_entry` alone.
+        prefix: the prefix of its terms.
+        namespace: the namespace of its terms.
+        prefixes: all prefixes that `use` brings, with their namespaces.
+        official_source: the address of the original; "" if there is no original or the catalogue
+            does not know it.
+        official_sha256: the checksum of the original; "" if the catalogue has none.
+        licence: the licence of the original; "" if the catalogue has none.
+        loaded_from: text that says where the file in use comes from.
+        in_use: ``module`` (our module), or ``added`` (a file that the user added in place of our
+            module or under a new name).
+        file: the path of the file in use.
+        additions: our files that are loaded with it.
+        terms: the terms; only `show_entry` fills them.
     """
 
     model_config = ConfigDict(frozen=True)

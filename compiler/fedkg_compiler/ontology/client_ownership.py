@@ -90,8 +90,8 @@ class Ownership:
     """The clients of a graph and the nodes of one client.
 
     Attributes:
-        clients: the names and node IRIs of all clients. own: the nodes that belong to the client,
-            by IRI, blank ones as ``_:label``.
+        clients: the names and node IRIs of all clients.
+        own: the nodes that belong to the client, by IRI; blank nodes as ``_:label``.
     """
 
     clients: frozenset[str]
@@ -103,8 +103,11 @@ class _Owners:
     """The nodes by what is known of their owners, while it is found out.
 
     Attributes:
-        own: the client's. foreign: other clients' alone, or withheld with them.
-        parents: the parents of each node, by `UP` and `DOWN`. children: the inverse.
+        own: the nodes that belong to the client.
+        foreign: the nodes that belong only to other clients, or that are withheld together with
+            such nodes.
+        parents: the parents of each node, by `UP`, `DOWN` and `owl:sameAs`.
+        children: the inverse of `parents`.
     """
 
     own: set[Node] = field(default_factory=set)
@@ -119,8 +122,9 @@ def cut(
     """Return the triples without those of other clients, and what belongs to the client.
 
     Args:
-        triples: as read. closed: a store of the same triples with all that follows from them.
-            client: name or node IRI.
+        triples: the triples as they were read.
+        closed: a store with the same triples and everything that follows from them.
+        client: the name or the node IRI of the client.
 
     A node with `fkg:client` belongs to the clients it names, and a client's node to that client. A
     node without it belongs to the owners of its nearest parents (`UP`, `DOWN`, `owl:sameAs`).

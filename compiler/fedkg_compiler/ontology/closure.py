@@ -46,7 +46,8 @@ class Closure:
     """A closure, in numbers.
 
     Attributes:
-        facts: all facts. told: the asserted ones, in parts.
+        facts: the asserted and inferred facts.
+        told: the asserted facts, in one or more mappings that together hold all of them.
     """
 
     facts: Facts
@@ -78,10 +79,12 @@ def closure(
     """Return the closure of triples.
 
     Args:
-        triples: without those of `base`. base: triples that many closures share, like the
-            ontologies; `key` identifies them. Their closure is computed once and cached; the
-            triples are then added to it, at a cost that is proportional to their number.
-        all_rules: include rules that only restate definitions of terms (`table.TERMINOLOGY`).
+        triples: the triples that are not in `base`.
+        base: triples that many closures share, like those of the ontologies. Their closure is
+            computed once and cached; adding `triples` to it costs time in proportion to their
+            number.
+        key: identifies `base` in the cache; "" caches nothing.
+        all_rules: include rules that only restate definitions of terms (`rule_table.TERMINOLOGY`).
 
     Raises:
         TooLarge: that is more than fits in memory.

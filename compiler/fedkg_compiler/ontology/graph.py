@@ -46,9 +46,10 @@ class Graph:
     """Everything that is known, with its closure; nothing changes it after it was loaded.
 
     Args:
-        store: the triples, closed. vocabulary: the names that rule files may use. defined: the
-            definitions of names in ontologies and graphs.
-        ownership: the owners of nodes, for a private pack; triples of other clients are then
+        store: the triples of the closure.
+        vocabulary: the names that rule files may use.
+        defined: the definitions of names in ontologies and graphs, by IRI.
+        ownership: the owners of nodes, for a private pack; the triples of other clients have been
             removed. None for a public pack.
         told: the asserted triples before the closure, to explain why something holds; None if
             explanations are not needed.
@@ -89,8 +90,8 @@ class Graph:
         """Return the distinct solutions of a SPARQL group graph pattern.
 
         Args:
-            where: the text between the braces. variables: without ``?``, in the order of the
-                columns of the rows.
+            where: the text between the braces.
+            variables: the names without ``?``, in the order of the columns of the rows.
             span: the span of `where`.
 
         Returns:
@@ -110,8 +111,9 @@ class Graph:
         Problems at their places in the file.
 
         Args:
-            text: the query. file: how to name it. variables: without ``?``, each with the place
-                where it is asked for.
+            text: the query.
+            file: the name of the file in diagnostics.
+            variables: the names without ``?``, each with the place where it is asked for.
         """
         with query_at(file):
             return query_file.select_file(

@@ -75,10 +75,11 @@ class ColumnFact:
     """The table column with the observations of a property.
 
     Attributes:
-        column: the table header. unit: the unit of that column as rule files write it, its IRI, or
-            None.
+        column: the table header.
+        unit: the unit of that column as rule files write it, else its IRI; None if there is no
+            unit.
         entity: the entity of the sensor; None if the property has one column for all entities.
-        sensor: the sensor that says so, or None.
+        sensor: the sensor that states the column, or None.
     """
 
     column: str
@@ -95,8 +96,12 @@ class KnownTerm:
     """A class, property or individual that a loaded ontology or graph defines.
 
     Attributes:
-        short: its prefixed name where a prefix is known, else ``<IRI>``. ontology: the name of the
-            ontology or file that defines it.
+        iri: the IRI of the term.
+        short: its prefixed name if a prefix is known, else ``<IRI>``.
+        kind: class, property or individual.
+        label: its label, or "".
+        comment: its description, or "".
+        ontology: the name of the ontology or file that defines it.
     """
 
     iri: str

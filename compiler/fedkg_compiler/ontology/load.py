@@ -107,16 +107,17 @@ def load_graph(
     """Return the closed graph of everything named, what is wrong with it, and which files went in.
 
     Args:
-        uses: the words after `use`, with their places: names of the catalogue, else of files beside
-            the rule file.
-        prefixes: as the rule file declares them: prefix to (IRI, place); they go before those that
-            `use` brings.
-        files: the user's graphs: files, stores on disk, and addresses of endpoints. text_graphs:
-            further ones as (name, Turtle).
+        uses: the words after `use`, with their places: names of the catalogue, else of files in the
+            folder of the rule file.
+        prefixes: the prefixes that the rule file declares, as prefix to (IRI, place); they take
+            precedence over those that `use` brings.
+        files: the user's graphs: files, stores on disk, and addresses of endpoints.
+        beside: the folder of each rule file, by its name in places.
+        catalog: the catalogue of ontologies; default: the one that ships with fedkg, with the
+            user's additions.
+        text_graphs: further graphs as (name, Turtle).
         client: the client of the private pack: the triples of other clients are removed before the
             closure. "" for a public pack.
-        beside: the folder of each rule file, by its name in places. catalog: default: the one that
-            ships, with the user's additions.
 
     The order of files and uses changes nothing but the order of diagnostics.
     """

@@ -70,12 +70,12 @@ def add_entry(
     From then on `use name` loads it in place of our module.
 
     Args:
-        name: a name of the catalogue, or a new one. source: a path (a folder: its XML schemas), or
-            an http(s) address; only then is anything fetched.
-        sha256: the expected checksum of the file; default: that of the catalogue, if it has one and
-            the
-            file is not a user's own. For several files: that of the sorted lines
-            ``<sha256>  <name>``, as `sha256sum` writes them.
+        name: a name of the catalogue, or a new name.
+        source: a path (of a folder, its XML schemas are read) or an http(s) address; fedkg fetches
+            only addresses.
+        sha256: the expected checksum of the file. Default: that of the original of `name`, if the
+            catalogue has one; else the checksum is not compared. For several files: that of the
+            sorted lines ``<sha256>  <name>``, as `sha256sum` writes them.
         home: as for `shelf_folder`.
 
     Returns:

@@ -22,9 +22,11 @@ class Taken:
     """The bytes of a source, not yet understood.
 
     Attributes:
-        source: as the user named it. files: by their names; one, or all of an XML schema.
-            is_folder: they are kept as a folder.
-        sha256: of the bytes of the one file; for several, of the sorted lines ``<sha256>  <name>``.
+        source: the source as the user named it.
+        files: the bytes of each file, by name: one file, or all files of an XML schema.
+        is_folder: whether the source is a folder, so that the files are kept as a folder.
+        sha256: the checksum of the one file; for several, that of the sorted lines
+            ``<sha256>  <name>``.
     """
 
     source: str

@@ -75,8 +75,8 @@ class Figures(BaseModel):
     """The counts of one ontology, or of all; the module defines them.
 
     Attributes:
-        in_use: ``module`` (ours) or ``added`` (the user's file). concepts: the sum of the three
-            after it.
+        in_use: ``module`` (our module) or ``added`` (the user's file).
+        concepts: the sum of `classes`, `properties` and `individuals`.
     """
 
     model_config = ConfigDict(frozen=True)

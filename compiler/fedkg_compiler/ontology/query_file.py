@@ -46,8 +46,12 @@ def select_file(
     """Return the distinct rows of `variables` that a SELECT gives, sorted.
 
     Args:
-        text: the query; the prefixes of `vocabulary` hold in it too, its own PREFIX first. file:
-            how to name it in problems.
+        process: runs the query.
+        values: converts the nodes of the answer.
+        vocabulary: its prefixes are available in the query; those that the query declares itself
+            take precedence.
+        text: the query.
+        file: the name of the file in diagnostics.
         variables: the names that are wanted, each with the place where it is asked for.
 
     After an error the rows are empty, after warnings alone they are complete.

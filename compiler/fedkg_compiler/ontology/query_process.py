@@ -29,7 +29,8 @@ class Solutions(NamedTuple):
     """The solutions of a SELECT; equal nodes are one object.
 
     Attributes:
-        names: the variables, without ``?``. rows: a node, or None, for each of them.
+        names: the variables, without ``?``.
+        rows: the solutions: for each variable a node, or None if it is unbound.
     """
 
     names: list[str]
@@ -47,7 +48,8 @@ class QueryProcess:
     """Answers SELECT queries over a store within the limits `query` and `memory`.
 
     Args:
-        store: does not change any more. functions: those of queries that are not SPARQL's own.
+        store: the triples; they must not change any more.
+        functions: functions that queries may call besides those of SPARQL, by IRI; None for none.
     """
 
     def __init__(self, store: ox.Store, functions: Functions | None) -> None:
@@ -63,7 +65,9 @@ class QueryProcess:
         """The solutions of a SELECT.
 
         Args:
-            prefixes: those that the query does not declare. given: what some variables stand for.
+            query: the text of the SELECT.
+            prefixes: prefixes that the query may use without declaring them, with their namespaces.
+            given: values for some variables of the query, by name.
 
         Raises:
             LimitError: it takes too long, or too much memory.

@@ -46,16 +46,20 @@ class Document:
     """The triples and declarations of one file, store or endpoint.
 
     Attributes:
-        name: the file as the user named it. sha256: of its bytes.
-        triples: in the order of the file, blank nodes named after the content alone
-            (`blank_names`).
-        prefixes: as the file declares them. imports: the IRIs that it imports. text: the content,
-            for finding places.
-        plain: without blank nodes. content: the checksum of the triples (`graph_checksum.checksum`)
-            if already known, else "".
+        name: the file, store or endpoint as messages name it.
+        sha256: the checksum of its bytes; for several files, of the sorted lines
+            ``<sha256>  <name>``; for a store or an endpoint, of its triples.
+        triples: in the order of the file; blank nodes are named after the content alone
+            (`blank_node_names`).
+        prefixes: the prefixes that the file declares, with their namespaces.
+        imports: the IRIs that it imports.
+        text: the content, to find places; "" for a store or an endpoint.
+        plain: whether there are certainly no blank nodes.
+        content: the checksum of the triples (`graph_checksum.checksum`) if it is already known,
+            else "".
         marks: the words of `stores/iri_prefix_scan.py` that occur in it, if its text is not
             available.
-        nodes: the names of nodes, of an OPC UA node set.
+        nodes: the names of the nodes of an OPC UA node set; None for anything else.
     """
 
     name: str
@@ -78,8 +82,9 @@ def read_file(
     None if nothing at all could be read.
 
     Args:
-        path: the file, or a folder of XML schemas. shown: how messages name it; default: as given.
-            at_once: as for `read_rdf`.
+        path: the file, or a folder of XML schemas.
+        shown: the name of the file in messages; default: `path`.
+        at_once: as for `read_rdf`.
     """
     name = str(path) if shown is None else shown
     try:
@@ -114,9 +119,11 @@ def read_rdf(
     folder.
 
     Args:
-        body: the bytes. file: how messages name them. folder: where XML schemas that it includes
-            are; None: none is looked for.
-        at_once: a store of the triples is wanted too; of a large text they are then
+        body: the bytes of the file.
+        file: the name of the file in messages.
+        folder: the folder with the files that an XML schema includes; None if there is no such
+            folder, so that included files are not read.
+        at_once: also build a store of the triples; the triples of a large text are then
             `bulk_loading.LaterTriples`.
     """
     text, problem = decode(body, file)
@@ -255,7 +262,7 @@ def _from_source(
 
 def list_digest(parts: Iterable[tuple[str, str]]) -> str:
     """Return the sha256 of several files, given by name and sha256: that of the sorted lines
-    ``<sha256> <name>``.
+    ``<sha256>  <name>``.
     """
     return hashlib.sha256(
         "".join(sorted(f"{digest}  {name}\n" for name, digest in parts)).encode()
@@ -392,8 +399,10 @@ def _own(
     And tell whether there are none.
 
     Args:
-        drop_broken: leave out what has a broken IRI. places: where blank nodes may be, in triples
-            of the default graph; None: anywhere.
+        quads: the triples as they were parsed; if `places` is given, the list is changed in place.
+        drop_broken: leave out triples with a broken IRI.
+        places: the positions of the triples that may have blank nodes; all triples are then taken
+            to be in the default graph already. None: any triple may have blank nodes.
     """
     if places is not None:
         some, plain = _own([quads[place] for place in places], drop_broken=False)

@@ -45,10 +45,12 @@ class Reasoned(BaseModel):
     """Inferred facts about the terms and things of the files that the files do not state.
 
     Attributes:
-        below: subclasses and subproperties. types: of things. same: things that are found to be
-            one. others: how many further triples,
-        by property. unsatisfiable: classes that can have no member. reasoner: ``OWL 2 RL``, or with
-            HermiT added.
+        reasoner: ``OWL 2 RL``, or ``OWL 2 RL and HermiT``.
+        below: the inferred subclasses and subproperties.
+        types: the inferred classes of individuals.
+        same: the individuals that are found to be equal.
+        others: the number of further inferred triples, by property.
+        unsatisfiable: the classes that cannot have a member.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -67,8 +69,10 @@ def reason(
     """Return what follows from ontologies and graphs, and what contradicts itself in them.
 
     Args:
-        asked: files, and names of the catalogue. dl: whether HermiT is asked too, for at most
-            `limit` seconds.
+        asked: files, and names of the catalogue.
+        dl: whether HermiT reasons too.
+        limit: the time limit of HermiT in seconds.
+        home: the user's folder; default: as for `load_catalog`.
     """
     names = [
         one for one in asked if one in load_catalog(home=home).names() and not Path(one).exists()

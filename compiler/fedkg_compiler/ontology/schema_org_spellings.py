@@ -30,8 +30,9 @@ def one_of_two_names(
     and a note for each such graph.
 
     Args:
-        ontologies: what is loaded beside the graphs. namespaces: those of the rule files' own
-            prefixes.
+        graphs: the user's graphs.
+        ontologies: the ontologies that are loaded with the graphs.
+        namespaces: the namespaces of the prefixes that the rule files declare.
 
     Nothing is returned where nobody uses the newer spelling.
     """

@@ -59,10 +59,16 @@ class About(BaseModel):
     """The description of a term. Names have prefixes if a prefix is known.
 
     Attributes:
-        defined_in: the file, with the line where it is first written. parents, children: the next
-            ones up and down. types: of an individual. members: how many individuals a class has,
-            those of its subclasses included.
-        domain, range: of a property. properties: those that have this class as domain.
+        defined_in: the file, with the line on which the term is first written.
+        parents: the classes or properties directly above it.
+        children: the classes or properties directly below it.
+        types: the classes of an individual; empty for a class or property.
+        members: the number of individuals of a class, those of its subclasses included; 0 for
+            anything else.
+        domain: the domains of a property; empty for anything else.
+        range: the ranges of a property; empty for anything else.
+        inverse: the inverses of a property; empty for anything else.
+        properties: the properties that have this class as domain; empty for anything else.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -39,7 +39,8 @@ class Told:
     """The inputs of a closure, to answer questions about it later.
 
     Attributes:
-        documents: the user's own first. triples: all of them, read when they are asked for.
+        documents: the documents that were read, the user's graphs first.
+        triples: returns all asserted triples; called only when they are needed.
     """
 
     documents: tuple[Document, ...]

@@ -43,7 +43,8 @@ def described_again(nodes: Set[Node], graphs: Iterable[ox.Quad]) -> set[Node]:
     part of the user's data.
 
     Args:
-        nodes: the nodes of vocabularies. graphs: what the user's graphs state.
+        nodes: the nodes of vocabularies.
+        graphs: the triples of the user's graphs.
     """
     return {quad.subject for quad in graphs if quad.subject in nodes and not _is_axiom(quad)}
 

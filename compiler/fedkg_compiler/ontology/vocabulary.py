@@ -22,15 +22,17 @@ class Vocabulary:
     """Prefixes and terms, gathered while the graph was loaded.
 
     Attributes:
-        prefixes: prefix to namespace, as rule files see them. closed: namespaces of loaded
-            ontologies, with the ontology's name; a name there that the ontology lacks is an error.
-            terms: namespace to the local names that ontologies and graphs define in it.
-        partial: closed namespaces that our module contains only in part.
-        unused: prefixes of catalogue ontologies that are not loaded, with the word to `use`.
+        prefixes: prefix to namespace, as rule files see them.
+        closed: the namespaces of loaded ontologies, each with the name of its ontology; a name in
+            such a namespace that the ontology lacks is an error.
+        terms: namespace to the local names that ontologies and graphs define in it.
+        unused: prefixes of catalogue ontologies that are not loaded, each with the word for `use`.
         declared: prefixes that graph files declare for themselves: prefix to (namespace, file).
-        store: the triples, to look up what else is mentioned. told: the triples with names that
-            messages may show; None: all. A private pack is made from them alone, and its messages
-            reveal no other client's names.
+        partial: closed namespaces that our module contains only in part.
+        store: the triples, to look up names that are mentioned but not defined.
+        told: the triples with the names that messages may show; None: all. For a private pack it
+            holds only the triples that the pack is made from, so that messages reveal no name of
+            another client.
     """
 
     prefixes: Mapping[str, str]

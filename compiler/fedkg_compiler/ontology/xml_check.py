@@ -49,9 +49,10 @@ class Entities:
     """Looks at each entity that an XML file declares, and at what their uses add up to.
 
     Args:
-        text: the content of the file. file: how messages name it.
-        refuse: called with code, message and help for one that grows, or that points outside the
-            file; it must raise.
+        text: the content of the file.
+        file: the name of the file in messages.
+        refuse: called with code, message and help for an entity that grows too large or points
+            outside the file, and for an attribute with a default value; it must raise.
     """
 
     def __init__(self, text: bytes, file: str, refuse: Callable[[str, str, str], None]) -> None:

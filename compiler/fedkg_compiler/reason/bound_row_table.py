@@ -39,9 +39,14 @@ class RowTable:
     """Bound rows, numbered through all banks.
 
     Attributes:
-        starts: the number of each bank's first row. rule, entity, bank, keyset: int64 [N].
-        keysets: the distinct selections of table rows; `keyset` are positions in it.
-        readers: for each bank those of its rows and of its member tables, by table (-1: the rows).
+        starts: int64, the number of the first row of each bank, and N at the end.
+        rule: int64 [N], the position of each row's rule in the pack.
+        entity: int64 [N], the position of each row's entity in the pack.
+        bank: int64 [N], the position of each row's bank.
+        keysets: the distinct selections of table rows.
+        keyset: int64 [N], the position of each row's selection in `keysets`.
+        readers: for each bank, what its rows and the members of its tables read, by number of the
+            member table (-1: the rows).
     """
 
     def __init__(

@@ -34,9 +34,11 @@ class Ends:
     A lower bound is kept as the upper bound of the negative: ``sign * x <= value``.
 
     Attributes:
-        row: numbers of the rows that ask for it. variable: which it bounds. sign: +1 for an upper
-            bound, -1 for a lower one.
-        value: float64 [E]. strict: bool [E], whether the value itself is excluded.
+        row: int64 [E], the number of the row that states each bound.
+        variable: int64 [E], the number of the variable that is bounded.
+        sign: int64 [E], +1 for an upper bound, -1 for a lower bound.
+        value: float64 [E], the upper bound of ``sign * x``.
+        strict: bool [E], whether the value itself is excluded.
     """
 
     row: Int
@@ -73,10 +75,11 @@ class Bounds:
     """What rules ask of single columns.
 
     Attributes:
-        ends: all of them. plain: bool [N], the rows that ask for nothing else. dead: bool [N], rows
-            with a number that is missing.
-        linear: bool [N], rows that are conjunctions of comparisons linear in what they read, plain
-            ones among them.
+        ends: all bounds on single variables.
+        plain: bool [N], the rows that state nothing but such bounds.
+        dead: bool [N], the rows with a parameter that is not a finite number.
+        linear: bool [N], the rows that are conjunctions of linear comparisons, those of `plain`
+            included.
     """
 
     ends: Ends

@@ -58,8 +58,10 @@ class Narrowed:
     """Boxes while they are made smaller.
 
     Attributes:
-        sides: their ends, which change in place. dead: bool [m], nothing is left. inside: those of
-            member tables, and the owners' offsets.
+        sides: the lower and upper ends of the boxes, which change in place.
+        dead: bool [m], whether no value is left in a box.
+        inside: for each member table, by number, the boxes of its members and the offsets of their
+            owners, int64 [m + 1].
     """
 
     sides: Sides

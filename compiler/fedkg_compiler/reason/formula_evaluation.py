@@ -29,8 +29,10 @@ class Scope:
     """What formulas are evaluated on.
 
     Attributes:
-        slots: float64 [s, P, M]. params: float64 [p, M]. inside: by number, each member table's
-            scope and its owners' offsets [M + 1].
+        slots: float64 [s, P, M], the values that the slots read.
+        params: float64 [p, M], the parameters of the rows.
+        inside: for each member table, by number, the scope of its members and the offsets of their
+            owners, int64 [M + 1].
     """
 
     slots: Float
@@ -52,7 +54,7 @@ class Scope:
         return self.inside[table][0]
 
     def offsets(self, table: int) -> NDArray[np.int64]:
-        """The owner of each member in a member table."""
+        """The offsets of each owner's members in a member table: int64 [M + 1]."""
         return self.inside[table][1]
 
     def atom(self, margin: Float, *, strict: bool) -> Verdict:

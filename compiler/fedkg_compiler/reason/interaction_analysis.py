@@ -47,8 +47,12 @@ class Finding:
     """One finding at one place.
 
     Attributes:
-        rows: row numbers; that of the rule which the finding is about first.
-        keeps, spans, detail: as in `Verdict`. method: its `decided_by`.
+        kind: as in `Verdict`.
+        rows: numbers of the rows; the row of the rule that the finding is about comes first.
+        keeps: as in `Verdict`.
+        spans: as in `Verdict`.
+        detail: as in `Verdict`.
+        method: as `decided_by` in `Verdict`.
     """
 
     kind: Kind
@@ -64,11 +68,14 @@ class Findings:
     """All findings at one place.
 
     Attributes:
-        torn: rows that are part of a conflict. empty: rows that never apply or never fail.
-        alarms: rows that apply only where soft rules are violated. implied: for each row that
-            others imply, which.
-        by_numbers: those of them that say the same as another but for their numbers. open: how many
-            questions were not decided.
+        found: the findings, in the order in which they were made.
+        torn: numbers of the rows that are part of a conflict.
+        empty: numbers of the rows that never apply or never fail.
+        alarms: numbers of the rows that apply only where soft rules are violated.
+        implied: for each row that others imply, the numbers of these others.
+        by_numbers: the rows of `implied` that follow from one row of the same form by their numbers
+            alone.
+        open: the number of questions that were not decided.
     """
 
     found: list[Finding] = field(default_factory=list)

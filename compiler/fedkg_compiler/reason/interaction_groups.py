@@ -34,10 +34,14 @@ class Place:
     """Rows that meet.
 
     Attributes:
-        keys: the table rows they are about. rows: their numbers, in the order of the rules.
-        names: what all places that are equal to this one are about. alike: how many those are.
-        cut: what this place and those equal to it were cut from, where there are more rows than
-            `WIDEST`: keys and rows. linear: there are more, and all are linear.
+        keys: the columns and codes that select the table rows of the place.
+        rows: numbers of the rows, in the order of the rules.
+        names: the name of each place that is equal to this one, this one included.
+        alike: the `rows` of each of these places, in the order of `names`.
+        cut: the places that this place and those equal to it are parts of, as (keys, rows), if such
+            a place has more than `WIDEST` rows; else empty.
+        linear: whether the place has more than `WIDEST` rows and is not cut because all of them are
+            linear.
     """
 
     keys: Keys

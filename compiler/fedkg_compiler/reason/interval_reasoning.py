@@ -21,8 +21,8 @@ class Boxes:
     """Bounds of single columns, with the declared spans.
 
     Attributes:
-        alone: bool [N], rows that no value inside the spans satisfies. never_fails: bool [N], rows
-            that no value inside the spans violates.
+        alone: bool [N], the rows that no value inside the spans satisfies.
+        never_fails: bool [N], the rows that no value inside the spans violates.
     """
 
     def __init__(self, table: RowTable, bounds: Bounds) -> None:
@@ -75,7 +75,8 @@ class Boxes:
         imply each.
 
         Args:
-            allowed: bool [N], the rows that may imply. targets: bool [N], the rows to look at.
+            allowed: bool [N], the rows that may imply others.
+            targets: bool [N], the rows that may be implied.
         """
         ends = self.bounds.ends
         rules = self.table.rule

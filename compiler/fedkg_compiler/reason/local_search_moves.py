@@ -27,10 +27,10 @@ class Job:
     """Candidates that are wanted.
 
     Attributes:
-        start: values of the place's variables, as in `RowLayout.columns`. row: the row that selects
-            the variables to move, as a position on the board.
-        repair: the row is violated there and should be satisfied; otherwise it should be violated
-            or apply.
+        start: float64, the values of the place's variables, in the order of `RowLayout.columns`.
+        row: the row that selects the variables to move, as a position among the rows of the layout.
+        repair: True if the row is violated at `start` and should be satisfied; False if it should
+            be violated, or an implication of it should apply.
     """
 
     start: Float

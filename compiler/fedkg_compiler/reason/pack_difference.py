@@ -36,16 +36,22 @@ class RuleDifference:
     """What became of one rule.
 
     Attributes:
-        name: in the new pack, or in the old one where it was removed. was: its old name, where it
-            was renamed, else "".
-        change: of its meaning. entities: for how many of its entities the meaning changed, `of` how
-            many.
-        entity: one of those. before, after: what was and is asked for there. witness: what only one
-            of the two accepts.
-        accepted_by: which one that is. settings: changes of weight and the like, ``weight 1 -> 2``.
-            text: whether the text changed.
-        because: what changed the meaning where no limit did: ``timeline ends strict -> clip``,
-            ``window 0 .. 20 -> 0 .. 30 steps``.
+        name: the name of the rule in the new pack; in the old pack if the rule was removed.
+        change: how the meaning of the rule changed.
+        was: the old name of a renamed rule, else "".
+        entities: the number of entities of the rule whose meaning changed.
+        of: the number of entities of the rule.
+        entity: the name of an entity whose meaning changed, or "".
+        before: the old requirement, as text: that for `entity`, or for the first entity if `entity`
+            is ""; "" if there is nothing to show.
+        after: the new requirement, likewise.
+        witness: values that only one of the two packs accepts, as text.
+        accepted_by: the pack that accepts `witness`, or "".
+        values: the same values as numbers; None if there is no witness.
+        settings: the changed settings, such as ``weight 1 -> 2``.
+        text: whether the text of the rule changed.
+        because: the changes other than limits that changed the meaning:
+            ``timeline ends strict -> clip``, ``window 0 .. 20 -> 0 .. 30 steps``.
     """
 
     name: str

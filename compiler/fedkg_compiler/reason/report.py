@@ -30,9 +30,11 @@ def reason_about(
     """Warnings and notes on what the rules mean together, and on what they leave out.
 
     Args:
-        files: shapes, to name the source file of rules without a rule file. others: the locations
-            of rules
-        from queries, by name.
+        pack: the compiled rules.
+        names: the declarations of the rule files.
+        sources: the graph and the columns that the rules refer to.
+        files: the files with shapes, to name the file of a rule that is not in a rule file.
+        others: the locations of rules from queries, by name.
         waivers: the warnings that rules allow.
     """
     places = dict(others) | {entry.rule.name.text: entry.rule.name.span for entry in names.rules}

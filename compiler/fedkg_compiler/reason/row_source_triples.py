@@ -35,10 +35,11 @@ class Fact:
     """One triple behind a row.
 
     Attributes:
-        triple: in readable form; for a shape, its constraint. place: ``file:line`` of its
-            statement, or the store or endpoint; "" where it is not found.
-        rule: the OWL 2 RL rule that inferred it, "" if it is asserted. premises: what it follows
-            from.
+        triple: the triple in readable form; for a shape, its constraint.
+        place: ``file:line`` of the statement, or the name of the store or endpoint; "" if the
+            triple is inferred or not found.
+        rule: the OWL 2 RL rule that inferred the triple, "" if it is asserted.
+        premises: the facts that it follows from.
     """
 
     triple: str
@@ -52,8 +53,10 @@ class Origin:
     """What put the rows of one entity into a rule's bank.
 
     Attributes:
-        rule: its name. entity, label: the entity's IRI, and its name in the pack. facts: the
-            triples.
+        rule: the name of the rule.
+        entity: the IRI of the entity.
+        label: the name of the entity in the pack.
+        facts: the triples that explain the rows.
     """
 
     rule: str
@@ -77,8 +80,9 @@ def origins(paths: Sequence[Path | str], rules: Sequence[str], entity: str) -> l
     files, shapes and violation queries.
 
     Args:
-        paths: what was compiled. rules: their names. entity: an IRI, a prefixed name, a local name
-            or a label.
+        paths: the files and endpoints that were compiled.
+        rules: the names of the rules.
+        entity: an IRI, a prefixed name, a local name or a label.
     """
     sources, graphs = look_up(paths)
     graph = sources.graph

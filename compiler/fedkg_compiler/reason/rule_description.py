@@ -50,10 +50,17 @@ class Description:
     """What one rule asks for.
 
     Attributes:
-        words: a sentence, for `entity`, one of `entities`. formula: the compiled constraint. rows:
-            how many there are.
-        numbers: where the numbers come from, sentences. keeps, breaks: examples; None where none
-            was found.
+        rule: the name of the rule.
+        title: the title of the rule.
+        words: a sentence that says what the rule requires of `entity`.
+        formula: the compiled constraint for `entity`, as text.
+        entity: the name of the entity that the description is about.
+        entities: the names of all entities of the rule.
+        rows: the number of bound rows of the rule.
+        about: whether the rule is about the data or about the predictions of the model, as text.
+        numbers: sentences that say where the numbers of the rule come from.
+        keeps: values that satisfy the rule; None if none were found.
+        breaks: values that violate the rule; None if none were found.
     """
 
     rule: str

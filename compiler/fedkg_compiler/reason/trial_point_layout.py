@@ -23,10 +23,13 @@ class Reads:
     """What rows of a bank, or their members, read on the board.
 
     Attributes:
-        columns: int64 [M, s], which of the N variables. shifts: float64 [M, s]. params: float64 [M,
-            p].
-        offsets: int64 [owners + 1]; of rows none. parent: the table of the owners. used: the slots
-            that the formula reads.
+        columns: int64 [M, s], which of the N variables each slot of the M rows or members reads.
+        shifts: float64 [M, s], the number that is added to the variable.
+        params: float64 [M, p], the p parameters of each row or member.
+        offsets: int64 [owners + 1], the members of each owner in a member table; empty for the rows
+            of a bank.
+        parent: the number of the table of the owners.
+        used: the slots that the formula reads.
     """
 
     columns: Int
@@ -41,14 +44,25 @@ class RowLayout:
     """Rows at places, with the variables that they read there.
 
     Attributes:
-        row, place: int64 [M]. of: which of the M belong to each place; `starts` the first of each.
-            banks: which of the M each bank has.
-        plain: bool [M], rows that bound single columns. still: what is evaluated, by bank.
-        fixed: which of the N the keys of places set; fixed_to: to what. variable: int64 [N], its
-            number in the table.
-        whole: bool [N], the variable counts. span, reach, box: float64 [2, N], the declared
-        span; the same with ends where it has none; and the same as far as rows that bound single
-            columns leave it. middle: that of the box.
+        table: the bound rows.
+        still: for each bank, the formula without time that is evaluated; None if there is no such
+            formula.
+        row: int64 [M], the number of each row in `table`.
+        place: int64 [M], the position of the place of each row.
+        starts: int64, the position of the first row of each place.
+        of: for each place, the slice of its rows.
+        banks: for each bank, the positions of its rows.
+        plain: bool [M], the rows that state nothing but bounds on single variables.
+        variable: int64 [N], the number of each variable in `table`.
+        fixed: int64, the positions of the variables that the keys of places determine.
+        fixed_to: float64, the values of these variables.
+        whole: bool [N], the variables that take only whole numbers (categories and booleans).
+        span: float64 [2, N], the declared lower and upper end of each variable, infinite if none is
+            declared.
+        reach: float64 [2, N], as `span`, with a finite end in place of each infinite one.
+        box: float64 [2, N], as `reach`, for the part of the span that the rows with bounds on
+            single variables leave.
+        middle: float64 [N], the middle of `box`.
     """
 
     def __init__(

@@ -21,10 +21,13 @@ class Variable:
     """One unknown.
 
     Attributes:
-        name: for people: ``torque``, ``previous torque``. unit: of its values.
-        span: declared smallest and largest value; infinite where none is.
-        codes: how many texts a category knows (others are -1). readings: (view, column, shift): the
-            value read there is this plus shift.
+        name: the name in messages: ``torque``, ``previous torque``.
+        type: the type of the values.
+        span: the smallest and largest declared value; infinite if none is declared.
+        unit: the unit of the values.
+        codes: the number of texts that a category knows; other texts have the code -1.
+        readings: (view, column, shift) of each reading of the variable: the value read there is
+            that of the variable plus the shift.
     """
 
     name: str

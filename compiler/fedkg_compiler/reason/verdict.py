@@ -85,18 +85,23 @@ class Verdict:
     """One finding about a set of rules.
 
     Attributes:
-        rules: names; the rule that the verdict is about first, else in the order of the pack.
-        rows: the bound rows of one place where it is so, in the order of `rules` (a rule may have
-            several).
-        entities: what the places are about, each once; "" left out. places: how many there are. of:
-            how many there could be.
+        kind: what was found; see `Kind`.
+        rules: names of the rules; the rule that the verdict is about comes first, the others follow
+            in the order of the pack.
+        rows: the bound rows of one place with this finding, in the order of `rules` (a rule may
+            have several).
+        entities: the names of the places with this finding, each once, cut to the first few; "" is
+            left out.
+        places: the number of places with this finding; for undecided questions, the number of rules
+            or places that they concern.
+        of: the number of places that could have it.
         decided_by: interval arithmetic over single columns, linear programming, or the solver.
-        keeps: for each of `rows` an assignment that keeps all the others: the set is minimal; in
-            `conditional` and `never_applies` the antecedent of the first rule holds there too. None
-            where nothing was to be shown.
+        keeps: for each of `rows`, an assignment that satisfies all the others, which shows that the
+            set is minimal; in `conditional` and `never_applies` the antecedent of the first rule
+            holds there too. None if there is nothing to show.
         spans: whether the declared spans are part of the proof.
-        detail: what a person should know besides, or "": `UNKNOWN`; of what is undecided, what was
-            too much.
+        detail: a further remark, or "": `UNKNOWN`; for undecided questions, the exceeded limit
+            (``time``, ``size`` or ``places``).
     """
 
     kind: Kind

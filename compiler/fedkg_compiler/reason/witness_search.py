@@ -36,13 +36,17 @@ class Shown:
     """What values showed of a place.
 
     Attributes:
-        together: some value keeps all rows. fails: rows that some value violates. alone: those that
-            one violates which keeps all rows of other rules. applies: (row, number) of an
-            implication at the top of a row, with an antecedent that holds where all rows are
-            satisfied.
-        best: the values nearest to keeping all rows. bad: the rows that they violate. near: values
-            that violate a row, or at which an implication of it applies, and what few other rows
-            are violated there.
+        together: some values satisfy all rows of the place.
+        fails: numbers of the rows that some values violate.
+        alone: numbers of the rows that some values violate while they satisfy all rows of other
+            rules.
+        applies: (row, number) of each implication at the top of a row whose antecedent holds for
+            values that satisfy all rows.
+        best: the values that satisfy the most rows so far; None before any values were tried.
+        bad: numbers of the rows that `best` does not satisfy.
+        near: values from which the search continues, by the row that they violate, or by the (row,
+            number) of the implication that applies; with the numbers of the other rows that they do
+            not satisfy.
     """
 
     together: bool = False

@@ -60,15 +60,17 @@ class Translator:
     """Turns rows into formulas, and keeps the variables that they read.
 
     Attributes:
-        copies: the solver's variable for each variable and step. weakened: whether any formula had
-            to be.
-        parts: how many parts of formulas were written down so far.
-        lenient: by how many parts in a billion comparisons are met sooner; negative: later.
-        bounded: windows of many steps are narrowed to their first, and the trace ends there.
-            narrowed: whether any was.
-        timelines: the keysets of rows with windows; somewhere: that of each anchor above 0.
-        clip: whether windows end with the trace. inside: the condition that a step lies inside its
-            trace, of those that may not.
+        copies: the solver's variable for each variable and step.
+        weakened: whether any formula was weakened, so that only the answer "no" can be relied on.
+        parts: the number of parts of formulas that were written so far.
+        lenient: what is added to the tolerance of each comparison, in parts per billion of the
+            largest number in its row; negative to make comparisons stricter.
+        bounded: windows of many steps are narrowed to their first steps, and the trace ends there.
+        narrowed: whether any window was narrowed.
+        timelines: the keysets of rows with windows.
+        somewhere: the keyset of each anchor above 0, by anchor.
+        clip: whether windows end with the trace.
+        inside: for each step that may lie outside its trace, the condition that it lies inside.
     """
 
     def __init__(

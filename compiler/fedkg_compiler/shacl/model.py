@@ -60,9 +60,9 @@ class Target:
 
     Attributes:
         kind: ``class``, ``node``, ``subjects`` (of a property), ``objects``, ``sparql`` (a SELECT
-            for ``?this``), or ``unknown``: a target of a kind that nothing here understands.
-        value: the class, node or property; for the others the target's own node. select: the query,
-            prefixes in front.
+            for ``?this``), or ``unknown``: a kind of target that fedkg does not support.
+        value: the class, node or property; for ``sparql`` and ``unknown`` the node of the target.
+        select: the text of the query with its prefixes, "" for other kinds.
     """
 
     kind: Literal["class", "node", "subjects", "objects", "sparql", "unknown"]
@@ -75,15 +75,17 @@ class Constraint:
     """One constraint component of a shape.
 
     Attributes:
-        name: local name of its parameter: ``minInclusive``, ``or``, ``property``; of a custom
-            component its class's local name.
+        name: local name of its parameter: ``minInclusive``, ``or``, ``property``; for a custom
+            component, the local name of its class.
         predicate: IRI of that parameter.
-        values: what it says: a literal, the members of a list, or shapes (nodes of the shapes
-            graph).
-        node: the node of the value in the shapes graph (a list's head).
-        count: of ``qualifiedMinCount`` and ``qualifiedMaxCount``. flags: of ``pattern``.
-        disjoint: of qualified shapes. custom: it comes from a `sh:ConstraintComponent`.
-        message, deactivated: of ``sparql``; these constraints state them directly.
+        values: its values: a literal, the members of a list, or shapes (nodes of the shapes graph).
+        node: the node of the value in the shapes graph (the head of a list).
+        count: the number of ``qualifiedMinCount`` or ``qualifiedMaxCount``; 0 for other components.
+        flags: the flags of ``pattern``, or "".
+        disjoint: whether `sh:qualifiedValueShapesDisjoint` is true.
+        custom: whether it comes from a `sh:ConstraintComponent`.
+        message: the message that a ``sparql`` constraint states itself, or "".
+        deactivated: whether a ``sparql`` constraint states that it is deactivated.
     """
 
     name: str
@@ -118,11 +120,19 @@ class Shape:
     """A node shape (`path` None) or property shape.
 
     Attributes:
-        name: the local name of its IRI, or of that of the shape around it; else its label or
+        node: the node of the shape in the shapes graph.
+        name: the local name of its IRI, or of the IRI of the shape around it; else its label or
             `sh:name`, else "".
-        message, title: `sh:message` and `sh:name`, or "".
-        kind, weight: `fkg:kind` and `fkg:weight`, which the pack contains. line: its line in the
-            file, 1 if it is not found.
+        path: the path of a property shape, None for a node shape.
+        constraints: its constraint components.
+        targets: the sources of its focus nodes.
+        deactivated: whether `sh:deactivated` is true.
+        severity: the severity of its violations.
+        message: `sh:message`, or "".
+        title: `sh:name`, or "".
+        kind: `fkg:kind`, which the pack contains.
+        weight: `fkg:weight`, which the pack contains.
+        line: its line in the file, 1 if it is not found.
     """
 
     node: Node
@@ -147,8 +157,10 @@ class ShapesFile:
     """All shapes of one file.
 
     Attributes:
-        name: the file as it was named. shapes: by node, in the order of the file. graph: the
-            triples.
+        name: the file as the user named it.
+        sha256: the checksum of the file.
+        shapes: the shapes by node, in the order of the file.
+        graph: the triples of the file.
         problems: shapes that are not well formed: node, SHACL property with the mistake, message.
     """
 

@@ -129,10 +129,13 @@ def decide(
     """The violations in the graph.
 
     Args:
-        left_out: the components that are decided elsewhere. skipped: targeted shapes without
-            remaining components; their targets are dropped.
-        narrowed: the focus nodes of shapes with targets that would find nodes of vocabularies too.
-        prefixes: those of queries that do not say them.
+        shapes: the shapes of one file.
+        left_out: the components that are decided elsewhere.
+        skipped: targeted shapes without remaining components; their targets are dropped.
+        narrowed: the focus nodes of each shape whose own targets would also find nodes of
+            vocabularies.
+        data: the graph that is validated.
+        prefixes: prefixes for queries that do not declare them, with their namespaces.
 
     Raises:
         NotDecided: pySHACL refuses the shapes.

@@ -66,8 +66,10 @@ class Asked:
     """The query of a SPARQL constraint or a custom component, as written in the file.
 
     Attributes:
-        node: what has it in the shapes graph. form: a SELECT finds violations; an ASK is true of
-            values that conform.
+        node: the node of the shapes graph that has the query as `sh:select` or `sh:ask`.
+        form: a SELECT finds violations; an ASK is true for values that conform.
+        text: the text of the query.
+        prefixes: the prefixes that the shapes graph declares for the query, with their namespaces.
         parameters: the values of the component's parameters at the shape, by the names of their
             variables.
     """

@@ -117,8 +117,10 @@ def read_subjects(
     None, with the reason, where the file cannot be read.
 
     Args:
-        datatypes: the datatype that most values of a property are expected to have. others: find
-            out who has any other property, too.
+        path: the RDF file.
+        properties: IRIs of the properties whose values are read.
+        datatypes: the datatype that most values of a property are expected to have.
+        others: also collect the subjects of every other property.
     """
     found = Subjects({}, {}, {}, {one: _Values() for one in properties}, {} if others else None)
     for one, values in found.values.items():

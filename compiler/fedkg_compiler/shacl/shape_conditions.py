@@ -25,12 +25,13 @@ class Observed:
     """A value node with values in the table.
 
     Attributes:
-        property: its IRI, for messages. place: the location of its number (of a text: its category
-            column).
-        kind: ``number`` or ``text``. datatype: the datatype that every value has, where the graph
-            says so.
-        datatypes: the category column with the datatype of each value, where they differ: then the
-            number may be missing though there is a value, which compares with nothing.
+        property: the IRI of the property, for messages.
+        place: the location of the number; for a text, its category column.
+        kind: ``number`` or ``text``.
+        datatype: the datatype of all values, "" if the graph does not state it.
+        datatypes: the category column with the datatype of each value, if the datatypes differ; the
+            number may then be missing although there is a value, and such a value compares with
+            nothing. Else None.
     """
 
     property: str

@@ -87,12 +87,19 @@ class Frame:
     """The N rows of one branch.
 
     Attributes:
-        owner: [N], the row of `parent` that contains each row. query: [N], its query.
-        columns: static variables and calculated sub-expressions. exprs: the name of the column of
-            each sub-expression.
-        text: a sub-select that gives the static variables to inner groups. inside: frames of EXISTS
-            and aggregates.
-        without: entities that were left out because the table has nothing of them.
+        branch: the branch that the rows belong to.
+        batch: the queries that the graph answers together.
+        parent: the frame of the outer group; None for the outermost group.
+        owner: int64 [N], the row of `parent` that contains each row.
+        query: int64 [N], the query of the batch that each row belongs to.
+        columns: for each static variable and calculated sub-expression, its value in each row, [N].
+        exprs: the name of the column of each calculated sub-expression.
+        names: the static variables among the columns.
+        text: a sub-select with the values of the static variables, for the queries of inner groups.
+        inline: whether the rows are those of `parent`, so that the graph is not queried.
+        readings: what each observed variable reads in each row.
+        inside: the frames of EXISTS and aggregates, by the identity of their branch.
+        without: IRIs of the entities that were left out because the table has no values for them.
     """
 
     branch: Branch

@@ -44,10 +44,12 @@ class Found:
     """The result of one query.
 
     Attributes:
-        rows: bound constraints. violations: its solutions that depend on nothing observed.
-        reads: whether any branch of it reads the table. bare: numbers without unit beside values in
-            units.
-        never: what keeps solutions from ever being there, with the reason.
+        rows: the bound constraints.
+        violations: the solutions that the graph alone decides, because they depend on nothing
+            observed.
+        reads: whether any branch of the query reads the table.
+        bare: numbers without a unit that are compared or calculated with values in units.
+        never: the places that keep a solution from ever existing, with the reason.
     """
 
     rows: list[BoundRows] = field(default_factory=list)

@@ -73,8 +73,10 @@ class Reduced(Resolved):
     """An aggregate over solutions, for each group; `op` ``any`` tells whether there is one.
 
     Attributes:
-        keys: the variables by which solutions are grouped. distinct: values that are alike count
-            once; they are those of the graph.
+        over: the alternatives of the solutions.
+        keys: the variables by which solutions are grouped.
+        op: the aggregate: ``count``, ``sum`` and so on, or ``any``.
+        distinct: whether equal values count once; only for values of the graph.
         total: whether one group exists even without solutions, because the query has no GROUP BY.
     """
 
@@ -102,9 +104,12 @@ class Branch:
     """One alternative of a group.
 
     Attributes:
-        static: parts that the graph answers. observed: what is read. conditions: expressions that
-            must be true.
-        defined: variables for expressions over observed values. focus: variables for the table row.
+        static: the parts that the graph answers.
+        observed: the values that are read from the table.
+        conditions: the expressions that must be true.
+        defined: the variables that BIND gives an expression over observed values, each with the
+            expression.
+        focus: the variables that stand for the table row.
     """
 
     static: tuple[Part, ...] = ()

@@ -25,8 +25,11 @@ def enumerated(
     (OPTIONAL, MINUS, BIND, FILTER) finds it.
 
     Args:
-        iri: the IRI of a constant property. fixed: variables that need no values. among: those that
-            may need some; None for all.
+        branch: the branch.
+        observations: the observed properties and the entities that have them.
+        iri: returns the IRI of a constant property.
+        fixed: the variables that already have values.
+        among: the only variables that get values; None for all.
     """
     static = branch.static
     for item in branch.observed:

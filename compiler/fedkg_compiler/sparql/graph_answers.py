@@ -49,9 +49,12 @@ def make_frame(
     same for all inner groups.
 
     Args:
-        extra: expressions besides its conditions: the arguments of aggregates. wanted: static
-            variables that are wanted in any case.
-        each: a solution that is found several times is several rows.
+        branch: the branch.
+        batch: the queries that the graph answers together.
+        parent: the frame of the outer group; None for the outermost group.
+        extra: expressions in addition to the conditions of the branch: the arguments of aggregates.
+        wanted: static variables that are always asked for.
+        each: whether a solution that is found several times makes several rows.
     """
     exprs = [*branch.conditions, *extra]
     inline = (

@@ -119,8 +119,10 @@ class _Groups:
     """The groups of a query.
 
     Attributes:
-        branches: the alternatives of its pattern; `keys` are facts of each. counted: aggregates
-            that the graph itself can give.
+        branches: the alternatives of the pattern; each of them gives every variable of `keys` a
+            value from the graph.
+        keys: the variables by which solutions are grouped.
+        counted: the aggregates that the graph alone decides, each with the variable for its value.
     """
 
     query: Query

@@ -27,10 +27,15 @@ class Number:
     """A numeric value: a term, or with `values` [N] one that is known when rules are compiled.
 
     Attributes:
-        unit: its unit, None for a bare number. columns: [N], the columns of a plain value without a
-            unit.
-        stated: it is a bare number that the query or the graph says, or an aggregate of such.
-            written: the query itself says it.
+        at: the place of the expression.
+        term: the term, if the number depends on the table; else None.
+        values: float64 [N], the number in each of the N rows, if it is known when rules are
+            compiled; else None.
+        unit: the unit, None for a bare number.
+        columns: int64 [N], the columns of a plain value without a unit; else None.
+        stated: whether it is a bare number that the query or the graph states, or an aggregate of
+            such numbers.
+        written: whether the query itself states it.
         others: further units of the members of an aggregate, as texts.
     """
 

@@ -33,8 +33,8 @@ class Design:
     """Rejects variables that an OPTIONAL or BIND in braces sees in rows, but not in SPARQL.
 
     Attributes:
-        static: whether the store answers a part unchanged. fixed: variables that have their values
-            everywhere.
+        static: returns whether the store answers a part unchanged.
+        fixed: the variables that have their values everywhere.
     """
 
     static: Callable[[Node], bool]

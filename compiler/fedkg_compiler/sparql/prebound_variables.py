@@ -141,8 +141,12 @@ def facts_of_bound(
     first variable.
 
     Args:
-        bound: as there, of the first variable that value alone. node: the same, as the graph has
-            it.
+        text: as for `bind_query`.
+        where: as for `bind_query`.
+        sources: as for `bind_query`.
+        bound: as for `bind_query`, but with only one value for the first variable.
+        node: that value as a node of the graph.
+        prefixes: as for `bind_query`.
 
     Raises:
         SparqlProblem: as there.

@@ -38,7 +38,11 @@ class Const(Node):
     `text`.
 
     Attributes:
-        kind: what the token is. open: whether its value may differ between queries of one batch.
+        token: the number of the token in the query; -1 for a constant with a `text`.
+        kind: the kind of the constant.
+        sign: the sign before the token, or "".
+        text: the text of a constant that is not a token of the query.
+        open: whether its value may differ between the queries of one batch.
     """
 
     token: int
@@ -197,9 +201,16 @@ class Query(Node):
     """A whole query, or a sub-select.
 
     Attributes:
-        projection: None for ``*`` and for ASK. limit, offset: numbers of tokens. dataset: the place
-            of FROM.
-        orders: expressions after ORDER BY; `desc` of one that falls.
+        form: SELECT or ASK.
+        distinct: whether the query says DISTINCT.
+        projection: the selected variables; None for ``*`` and for ASK.
+        where: the group graph pattern.
+        group_by: the expressions of GROUP BY; None without it.
+        having: the conditions of HAVING.
+        orders: the expressions of ORDER BY; a descending one is inside the operator `desc`.
+        limit: the number of the token after LIMIT, or None.
+        offset: the number of the token after OFFSET, or None.
+        dataset: the place of FROM, or None.
     """
 
     form: Literal["select", "ask"]

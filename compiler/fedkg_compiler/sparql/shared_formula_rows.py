@@ -27,10 +27,17 @@ class Part:
     """P rows of a frame that share a formula.
 
     Attributes:
-        at: [P], their positions in the frame. owner: [P], the row of `outer` that contains each
-            row. table: number of the members' table.
-        members: tables that have been made for frames inside: each a part, with its number.
-        gathered: the headers and texts that select the table rows of all members of a row, by row.
+        frame: the frame that the rows belong to.
+        at: int64 [P], the positions of the rows in the frame.
+        rows: the rows of the formula.
+        outer: the part that contains the rows, if they are members of a set; else None.
+        owner: int64 [P], the row of `outer` that contains each row; None without `outer`.
+        table: the number of the member table that the rows belong to; -1 for the rows of the bank.
+        members: the member tables that were made for the frames of inner groups, by the identity of
+            their branch.
+        inline: the parts that were made for inner groups with the same rows, by the identity of
+            their branch.
+        gathered: for each row, the headers and texts that select the table rows of all its members.
     """
 
     frame: Frame

@@ -36,9 +36,12 @@ class Bare:
     """A number of the query, or of the graph, beside a value in a unit.
 
     Attributes:
-        values: it, by query; the largest where there are several, NaN for an aggregate. written:
-            the query itself says it.
-        others: units of further members of an aggregate.
+        at: the place of the expression.
+        values: the number, by query; the largest if there are several, NaN for an aggregate.
+        written: whether the query itself states the number.
+        unit: the unit of the other value.
+        column: the name of a column of the other value.
+        others: the units of further members of an aggregate.
     """
 
     at: Place

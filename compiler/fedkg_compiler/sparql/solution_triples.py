@@ -46,8 +46,9 @@ def facts_of_pattern(graph: Graph, query: str, given: Values) -> list[TermTriple
     """Return the triples that a query's pattern met, once each, for its first `MOST` solutions.
 
     Args:
-        query: a whole SELECT that reads nothing from the table. given: the values of some of its
-            variables.
+        graph: the ontologies and graphs.
+        query: a whole SELECT that reads nothing from the table.
+        given: the values of some of its variables.
 
     Parts behind OPTIONAL and UNION count where they are met; what must not be there (NOT EXISTS,
     MINUS) leaves no triple.
@@ -82,8 +83,11 @@ def facts_of_query(
     met, and what names its columns.
 
     Args:
-        tree: of the query. given: the values of some of its variables. fixed: variables that have
-            their values before it begins.
+        query: the text of the query.
+        tree: the tree of the query.
+        observations: the observed properties and the entities that have them.
+        given: the values of some of its variables.
+        fixed: the variables that have values before the query begins.
         is_meant: whether an IRI is an entity that the solutions name or that the query reads.
 
     Raises:

@@ -21,7 +21,10 @@ class SparqlProblem(
     """Something in a query that cannot be read or split.
 
     Attributes:
-        at: its place. code, message, help: of the diagnostic.
+        code: the code of the diagnostic.
+        at: the place of the problem in the query.
+        message: the message of the diagnostic.
+        help: the help of the diagnostic, or "".
     """
 
     def __init__(self, code: str, at: Place, message: str, help: str = "") -> None:
@@ -66,9 +69,10 @@ class Form:
     """The words behind a prologue, without the constants among them.
 
     Attributes:
-        shape: the words as one text, a hole for each constant. kinds, texts: of each word
-            (constants are those of some query).
-        holes: for each word that is a constant, which of them it is.
+        shape: the words as one text, with a placeholder for each constant.
+        kinds: the kind of each word.
+        texts: the text of each word; for constants, that of one of the queries with this shape.
+        holes: for the position of each constant among the words, its number among the constants.
     """
 
     shape: str
@@ -82,10 +86,19 @@ class QueryText:
     """A query file, read into words.
 
     Attributes:
-        file: as it is shown. name: of the rule it becomes. title, kind, weight, hard: from its
-            leading comments.
-        form, constants: its words behind the prologue, which ends before `text[body]`.
-        place: the place of the whole query if it is part of another file.
+        file: the name of the file in messages.
+        text: the text of the query.
+        prologue: its declarations.
+        form: its words after the prologue, without the constants.
+        constants: the constants among these words.
+        body: the offset in `text` at which the prologue ends.
+        name: the name of the rule that the query becomes.
+        title: the title, from the leading comments.
+        kind: the kind of the rule, from the leading comments.
+        weight: the weight of the rule, from the leading comments.
+        hard: whether the rule is hard, from the leading comments.
+        sha256: the checksum of the file, or "".
+        place: the place of the whole query if it is part of another file; else None.
     """
 
     file: str

@@ -55,10 +55,13 @@ class _Component:
     """Parts of a pattern that share variables.
 
     Attributes:
-        at: the place of its first part. subjects: the variables in subject position, in order of
-            appearance.
-        literals: those of them that a path without steps can bind to a literal.
-        named: the variables that VALUES gives nodes. tied: whether it is tied already.
+        names: the variables of the component.
+        at: the place of its first part.
+        subjects: the variables in subject position, in order of appearance.
+        literals: those of `subjects` that a path without steps can bind to a literal.
+        named: the variables that VALUES binds to nodes.
+        tied: whether the component needs no filter, because it has a node of the user's data or an
+            observed value, or is a sub-select.
     """
 
     names: set[str]

@@ -23,9 +23,10 @@ class Reading:
     """How far a statement was read.
 
     Attributes:
-        tree: the whole of it, None where it does not parse. tokens: those that could be read.
-            stopped: where the next one begins; None
-        where all characters were read, and the statement ends too early.
+        tree: the tree of the whole statement; None if it does not parse.
+        tokens: the tokens that could be read.
+        stopped: the offset of the first text that the grammar does not accept; None if all
+            characters were read.
     """
 
     tree: Branch | None

@@ -26,11 +26,13 @@ class Production:
     """A rule of the grammar.
 
     Attributes:
-        origin: what it is a form of. name: of the branch it makes. size: of how many parts it is
-            made.
+        origin: the rule of the grammar that this is an alternative of.
+        name: the name of the branch that it makes in the tree.
+        size: the number of its parts.
         kept: the positions of the parts that stay in the tree; ~i if the children of part i replace
             it.
-        single: a single remaining part replaces the branch. passes: its only part replaces it.
+        single: whether a branch with a single remaining part is replaced by that part.
+        passes: whether its only part always replaces the branch.
     """
 
     origin: str
@@ -50,9 +52,12 @@ class Table:
     Attributes:
         states: for each state the actions by the name of a terminal or rule: the next state, or ~i
             to reduce by production i.
-        patterns: of each terminal except keywords, in the order in which they are tried.
-        words: the terminals of the words of the language, by the word. signs: its signs, by their
-            terminals.
+        end: the state that a whole statement leads to.
+        productions: the alternatives of the grammar's rules.
+        patterns: the regular expression of each terminal except keywords, in the order in which
+            they are tried.
+        words: the terminal of each keyword, by the keyword.
+        signs: the sign of each terminal that matches a fixed sign, by the terminal.
         ignored: the terminals that separate others.
     """
 

@@ -9,7 +9,9 @@ class Token(str):
     """A piece of the text, and which terminal of the grammar it is.
 
     Attributes:
-        type: the terminal's name. start_pos, end_pos: where it begins and ends in the statement.
+        type: the name of the terminal.
+        start_pos: the offset in the statement at which the token begins.
+        end_pos: the offset in the statement at which the token ends.
     """
 
     __slots__ = ("end_pos", "start_pos", "type")

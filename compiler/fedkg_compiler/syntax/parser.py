@@ -29,8 +29,8 @@ def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
     are left out and named in ``lost``.
 
     Args:
-        text: the file's text, with any line ends, with or without byte order mark. file: its name,
-            as places shall show it.
+        text: the text of the file, with any line ends, with or without byte order mark.
+        file: the name of the file in places.
 
     There are at most `MAX_PROBLEMS` errors, and then one that says how many more there are.
     """

@@ -25,7 +25,9 @@ class Chunk:
     after it.
 
     Attributes:
-        file: as given to `parse`. line: the line of the file (from 1) on which the text begins.
+        file: the name of the file, as given to `parse`.
+        line: the line of the file (from 1) on which the text begins.
+        text: the text of the statement.
     """
 
     file: str

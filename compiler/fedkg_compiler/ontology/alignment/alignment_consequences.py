@@ -24,10 +24,11 @@ class Entailed(BaseModel):
     """The number of triples that mappings state and entail.
 
     Attributes:
-        mappings: how many there are, by their predicates. said: the subclasses and subproperties
-            among them.
-        follows: subclasses, subproperties and types of named terms that hold only with the mappings
-            and are not stated.
+        mappings: the number of mappings, by predicate.
+        said: the subclass, subproperty and type triples of named terms that the mappings state and
+            the ontologies do not entail.
+        follows: the subclass, subproperty and type triples of named terms that nobody states and
+            that follow only with the mappings.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,8 +45,9 @@ def entailed(
     every compilation applies.
 
     Args:
-        documents: of the ontologies. aligned: the alignments between them. catalog: for the
-            prefixes of names.
+        documents: the files of the ontologies.
+        aligned: the alignment files between these ontologies.
+        catalog: the catalogue of ontologies, for the prefixes of names.
     """
     alone = [quad for document in documents for quad in document.triples]
     mapped = [quad for document in aligned for quad in document.triples]

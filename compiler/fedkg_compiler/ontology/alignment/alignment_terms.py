@@ -35,10 +35,13 @@ class Term:
     """A class or property as it is compared.
 
     Attributes:
-        iri: its name. is_class: else it is a property. labels: its labels and the local name of its
-            IRI. comment: its description.
-        above: the named classes or properties directly above. domains, ranges: of a property, the
-            named classes.
+        iri: the IRI of the term.
+        is_class: True for a class, False for a property.
+        labels: its English labels, sorted, then the local name of its IRI.
+        comment: its English descriptions, joined.
+        above: IRIs of the named classes or properties directly above it.
+        domains: IRIs of the named domains of a property; empty for a class.
+        ranges: IRIs of the named ranges of a property; empty for a class.
     """
 
     iri: str
@@ -55,7 +58,9 @@ class Side:
     """One of the two ontologies.
 
     Attributes:
-        name: as the user named it. terms: sorted by IRI. prefixes: to write its names with.
+        name: the ontology as the user named it.
+        terms: its classes and properties, sorted by IRI.
+        prefixes: prefix to namespace, to write its names.
     """
 
     name: str

@@ -22,9 +22,10 @@ class Proposed:
     """The output of `fedkg ontology align`.
 
     Attributes:
-        proposals: the surest first. reviewed: how many mappings between the two were reviewed
-            already.
-        prefixes: those of both, to write names with. problems: what is wrong with the files.
+        proposals: the proposed mappings, the one with the highest confidence first.
+        reviewed: the number of pairs of terms that the alignments of the catalogue map already.
+        prefixes: the prefixes of both ontologies, to write names.
+        problems: the diagnostics of the files.
     """
 
     proposals: tuple[Proposal, ...]

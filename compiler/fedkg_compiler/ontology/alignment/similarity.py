@@ -44,11 +44,13 @@ class Likeness:
     """The similarity of each pair, by kind of evidence.
 
     Attributes:
-        names, definitions, structure: [A, B], each from 0 to 1; structure counts for pairs that
-            have something else in common alone.
-        confidence: [A, B], all three together, from 0 to 1; 0 between a class and a property.
-        steps: by what leads there (`above`, `below`, `domains`, `ranges`), the positions of the
-            neighbours of each term of either side.
+        names: [A, B], the similarity of labels and local names, from 0 to 1.
+        definitions: [A, B], the similarity of the descriptions, from 0 to 1.
+        structure: [A, B], the similarity of the neighbours, from 0 to 1; 0 for pairs whose names
+            and definitions have nothing in common.
+        confidence: [A, B], the combined similarity, from 0 to 1; 0 for a class and a property.
+        steps: for each kind of neighbour (`above`, `below`, `domains`, `ranges`), the positions of
+            the neighbours of each term of the first and of the second ontology.
     """
 
     names: Matrix

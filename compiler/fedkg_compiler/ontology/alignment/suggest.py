@@ -22,8 +22,11 @@ class Proposal:
     """A mapping that somebody should look at.
 
     Attributes:
-        source, predicate, target: IRIs; the predicate is one of SKOS. confidence: from 0 to 1.
-        reasons: short sentences, the weightiest first.
+        source: IRI of the term of the first ontology.
+        predicate: IRI of the SKOS property that maps it.
+        target: IRI of the term of the second ontology.
+        confidence: a number from 0 to 1.
+        reasons: short sentences, the strongest reason first.
     """
 
     source: str

@@ -41,7 +41,9 @@ def kept_closure(
     """Return the closure of triples, which the caller may extend, and its asserted pairs.
 
     Args:
-        key: what tells the triples from any others; "" keeps nothing. all_rules: as for `close`.
+        triples: the asserted triples.
+        key: identifies the triples in the cache; "" caches nothing.
+        all_rules: as for `close`.
 
     Raises:
         TooLarge: that is more than fits in memory.

@@ -20,8 +20,9 @@ class Clash:
     """One contradiction.
 
     Attributes:
-        rule: that says so. values: of the rule's variables. more: how many others come of the same
-            statements about terms.
+        rule: the rule that finds the contradiction.
+        values: the number of the node that each variable of the rule stands for.
+        more: the number of further contradictions that the same statements about terms cause.
     """
 
     rule: Rule

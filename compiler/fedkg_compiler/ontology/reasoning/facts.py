@@ -50,7 +50,8 @@ class TooLarge(Exception):
     """More than `fedkg_compiler.ontology.binary_relations.most()` triples follow.
 
     Attributes:
-        property: the property with too many pairs. most: the number of triples that may follow.
+        property: the property with too many pairs.
+        most: the number of triples that may follow.
     """
 
     def __init__(self, property: ox.NamedNode) -> None:
@@ -78,10 +79,14 @@ class Facts:
     """All that is known so far.
 
     Attributes:
-        nodes, numbers: by number, and the other way round. kinds: [n] IRI, blank node, or neither.
-        pairs: by the number of the property; nodes that are equal to another have its number.
-        one: [n] the number of a node: its own, or that of the first node that is equal to it.
-        concluded: how many inferred pairs were added.
+        nodes: the node of each number.
+        numbers: the number of each node.
+        kinds: int8 [n], whether each node is an IRI, a blank node, or neither.
+        pairs: the pairs of each property, by its number; equal nodes share one number in them.
+        one: int64 [n], for each node its number in `pairs`: its own, or that of the first node that
+            is equal to it.
+        merged: whether any nodes were found to be equal.
+        concluded: the number of inferred pairs that were added.
     """
 
     nodes: list[Node] = field(default_factory=lambda: [*WORDS])

@@ -35,9 +35,11 @@ class Described:
     """The conclusions of a DL reasoner.
 
     Attributes:
-        below: pairs of a class and a superclass. types: pairs of a thing and its class. Both
-            include asserted pairs, without those that follow from other pairs. unsatisfiable:
-            classes that cannot have a member.
+        below: pairs of a class and one of its superclasses, asserted pairs included; a pair that
+            follows from other pairs is left out.
+        types: pairs of an individual and its class, asserted pairs included; a pair that follows
+            from other pairs is left out.
+        unsatisfiable: the classes that cannot have a member.
         inconsistent: the triples contradict each other; the other fields are then empty.
     """
 
@@ -55,7 +57,9 @@ def describe(
     None with an error if Java is missing, HermiT fails, or it times out.
 
     Args:
-        file: what messages name. limit: seconds.
+        triples: the asserted triples.
+        file: the name of the file in diagnostics.
+        limit: the time limit in seconds.
     """
     if shutil.which("java") is None:
         advice = (

@@ -65,8 +65,9 @@ class Step:
     """A triple with what it follows from.
 
     Attributes:
-        triple: subject, property, object. rule: its name at W3C; "" if the triple is asserted.
-            premises: the facts that it follows from.
+        triple: subject, property, object.
+        rule: the name that the W3C gives the rule; "" if the triple is asserted.
+        premises: the facts that the triple follows from.
     """
 
     triple: tuple[Node, Node, Node]
@@ -97,8 +98,8 @@ class Reasons:
     """Answers why something holds.
 
     Args:
-        triples: all asserted triples. closed: their closure with the asserted pairs, if already
-            computed.
+        triples: all asserted triples.
+        closed: the closure with the asserted pairs; None if it has not been computed yet.
     """
 
     def __init__(
@@ -144,8 +145,9 @@ class Reasons:
         variables; None without a proof.
 
         Args:
-            rule: one without a conclusion. values: of its variables, where it applies; equal nodes
-                are one there.
+            rule: a rule without a conclusion.
+            values: the number of the node that each variable of the rule stands for; equal nodes
+                share one number.
         """
 
         def clash(proofs: Proofs) -> Reason | None:

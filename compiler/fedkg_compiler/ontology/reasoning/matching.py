@@ -35,8 +35,11 @@ def matches(
     """All joint bindings of the variables of a rule, None without bindings.
 
     Args:
-        start, source: the premise to begin with, and the facts for it; default: all facts, with the
-            premise that has the fewest.
+        rule: the rule.
+        facts: all facts.
+        start: the position of the premise to begin with; default: the premise with the fewest
+            pairs.
+        source: the pairs for that premise, by property; default: all facts.
 
     Raises:
         TooManyPairs: there is more than fits in memory.

@@ -45,9 +45,11 @@ class Terms:
     """Properties of nodes that the rules need beside their numbers.
 
     Attributes:
-        literal: whether one is a literal. apart: whether one is never made equal to another.
-            unlike: whether two literals have different
-        values. counts: the words for the number that a literal is: zero, one.
+        literal: whether a node is a literal.
+        apart: whether a node is a unit of QUDT, which is never made equal to another node.
+        unlike: whether two literals have different values.
+        counts: the words (zero, one) for the number that a literal states; empty for any other
+            literal.
     """
 
     literal: Callable[[int], bool]

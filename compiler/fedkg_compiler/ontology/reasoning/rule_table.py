@@ -37,7 +37,10 @@ class Rule:
     """One rule; without a conclusion it is a contradiction.
 
     Attributes:
-        name: W3C's. unequal: pairs of variables that must be bound to different nodes.
+        name: the name that the W3C gives the rule.
+        body: the premises.
+        heads: the conclusions; empty for a contradiction.
+        unequal: pairs of variables that must stand for different nodes.
     """
 
     name: str

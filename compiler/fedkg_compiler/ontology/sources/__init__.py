@@ -25,9 +25,11 @@ def read_source(syntax: str, text: str, file: str, folder: Path | None) -> Read:
     """Return what a file of one of `READERS` says.
 
     Args:
-        text: its content. file: how messages name it.
-        folder: where the files are that it includes; None if there is none (the file came from
-            an address): then none is looked for.
+        syntax: a key of `READERS`.
+        text: the content of the file.
+        file: the name of the file in messages.
+        folder: the folder with the files that it includes; None if there is no such folder (the
+            file came from an address), so that included files are not read.
     """
     read: Read = import_module(f"{__name__}.{READERS[syntax]}").read(text, file, folder)
     return read

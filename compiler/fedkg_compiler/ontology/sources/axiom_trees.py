@@ -26,8 +26,10 @@ class Tree:
     """One construct of the OWL 2 structural specification (W3C 2012), under its name there.
 
     Attributes:
-        name: such as ``SubClassOf``. parts: the contents of its parentheses, in order. line,
-            column: where it begins.
+        name: the construct, such as ``SubClassOf``.
+        parts: the contents of its parentheses, in order.
+        line: the line on which it begins.
+        column: the column in which it begins.
     """
 
     name: str

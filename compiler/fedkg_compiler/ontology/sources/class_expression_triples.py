@@ -67,7 +67,8 @@ class Expressions:
         problems: makes the diagnostics.
 
     Attributes:
-        triples: the triples so far. place: line and column of the current axiom.
+        triples: the triples so far.
+        place: line and column of the current axiom.
     """
 
     def __init__(self, problems: Problems) -> None:

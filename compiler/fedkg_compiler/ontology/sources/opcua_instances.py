@@ -56,10 +56,11 @@ class Plant:
     """The objects and variables of a node set that belong to no type.
 
     Attributes:
-        nodes: in the order of the file. declared: parts of types.
-        wholes: for each node the nodes that it is a component or property of. groups: the nodes
-            with another link to it (Organizes).
-        types: the type definitions that the file states, with line and column.
+        nodes: the objects and variables that belong to no type, in the order of the file.
+        declared: the types, the nodes that only design tools use, and all nodes below these.
+        wholes: for each node, the nodes that it is a component or property of.
+        groups: for each node, the nodes that group it in another way (Organizes).
+        types: the type definitions that the file states for nodes, each with line and column.
     """
 
     nodes: dict[NodeId, UaNode] = field(default_factory=dict)

@@ -56,12 +56,19 @@ class UaNode:
     """One node.
 
     Attributes:
-        sort: ``ObjectType``, ``Variable`` and so on. space, name: of its browse name. parent: of
-            the attribute ParentNodeId.
-        texts: of the elements below it that hold text.
+        sort: the kind of node: ``ObjectType``, ``Variable`` and so on.
+        id: its NodeId.
+        space: the namespace of its browse name.
+        name: its browse name.
+        line: the line on which its element begins.
+        column: the column in which its element begins.
+        data_type: the attribute DataType, or None.
+        parent: the attribute ParentNodeId, or None.
+        is_model: whether only design tools use it (DesignToolOnly); no server has it.
+        texts: the texts of the elements `DisplayName`, `Description` and `InverseName` below it, by
+            element.
         value: the names of the elements below ``Value`` with the texts in them, in the order of the
             file.
-        is_model: it serves design tools alone (DesignToolOnly); no server has it.
     """
 
     sort: str
@@ -91,8 +98,9 @@ class NodeSet:
     it.
 
     Attributes:
-        spaces: the namespaces by their index in the file. written: node ids of other files as this
-            one writes them.
+        spaces: the namespaces by their index in the file.
+        written: the NodeId of each node that the file refers to, as the file first writes it, with
+            its alias replaced.
     """
 
     file: str

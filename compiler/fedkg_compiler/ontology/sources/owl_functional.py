@@ -43,8 +43,10 @@ class _Open:
     """A construct before its closing parenthesis.
 
     Attributes:
-        failure: what is wrong inside it, the first thing. pending: a text that a language or a
-            datatype may follow.
+        failure: the first mistake inside the construct, or None.
+        pending: the last word inside a `Prefix` construct, the prefix that its IRI belongs to; None
+            outside.
+        typed: whether ``^^`` was read, so that a datatype follows the last part.
     """
 
     name: str

@@ -38,7 +38,8 @@ class _Open:
     """An element before its end tag.
 
     Attributes:
-        failure: what is wrong inside it, the first thing. base: of the relative IRIs in it.
+        base: the IRI that relative IRIs in the element are resolved against.
+        failure: the first mistake inside the element, or None.
     """
 
     name: str

@@ -15,8 +15,10 @@ class Awaited(NamedTuple):
     """A node of another OPC UA node set that this one refers to.
 
     Attributes:
-        space: its namespace. line, column: of the first reference. written: its NodeId as the file
-            writes it.
+        space: the namespace of the node.
+        line: the line of the first reference.
+        column: the column of the first reference.
+        written: the NodeId as the file writes it.
     """
 
     space: str
@@ -30,10 +32,11 @@ class NodeNames:
     """The names of the nodes of an OPC UA node set.
 
     Attributes:
-        named: the IRI of each of its nodes, by the one with its number that other files use.
-            awaited: nodes of other files by that IRI.
-        places: line and column of the node of an IRI, which the text does not spell. spaces: the
-            namespaces of its nodes.
+        named: the IRI of each of its nodes, by the IRI with the node's number, which other files
+            use.
+        awaited: the nodes of other files that it refers to, by their IRI.
+        places: line and column of each node, by IRI; the text does not contain these IRIs.
+        spaces: the namespaces of its nodes.
     """
 
     named: Mapping[str, str]
@@ -47,11 +50,13 @@ class Read:
     """The triples and diagnostics of one source.
 
     Attributes:
-        triples: in the order of the source; blank nodes have labels of this source's own. prefixes:
-            as it declares them.
-        problems: what is wrong with it. usable: False if it yields no triples.
-        parts: sha256 of the files that it includes, by their names; empty if it includes none.
-            nodes: of a node set; else None.
+        triples: in the order of the source; the labels of blank nodes are valid in this source
+            only.
+        prefixes: the prefixes that the source declares, with their namespaces.
+        problems: the diagnostics of the source.
+        usable: False if the source yields no triples.
+        parts: name and sha256 of each file that the source includes.
+        nodes: the names of the nodes of an OPC UA node set; None for anything else.
     """
 
     triples: list[ox.Quad]

@@ -39,9 +39,11 @@ def walk(
 
     Args:
         text: the content, decoded; its encoding declaration is ignored.
-        begin: given the place, returns what to call with a start tag (name as ``NAMESPACE LOCAL``,
-            attributes likewise), with an end tag, and with text. prefixes: takes the declared
-            prefixes with their namespaces; the first declaration of each applies.
+        file: the name of the file in messages.
+        begin: receives the place and returns three callbacks: one for start tags (name as
+            ``NAMESPACE LOCAL``, attributes likewise), one for end tags, and one for text.
+        prefixes: receives the declared prefixes with their namespaces; the first declaration of a
+            prefix applies.
     """
     parser = expat.ParserCreate(encoding="utf-8", namespace_separator=" ")
     parser.buffer_text = True

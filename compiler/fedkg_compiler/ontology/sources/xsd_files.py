@@ -26,8 +26,10 @@ class Element:
     """One element of the schema language.
 
     Attributes:
-        name: its local name, such as ``complexType``. text: of ``documentation``. line, column:
-            where it begins.
+        name: its local name, such as ``complexType``.
+        line: the line on which it begins.
+        column: the column in which it begins.
+        text: the texts of a ``documentation`` element.
     """
 
     name: str
@@ -47,8 +49,9 @@ class Schema:
     """One file.
 
     Attributes:
-        file: as messages name it. namespace: what it defines names in; "" for none. prefixes: as it
-            declares them, for type names.
+        file: the name of the file in messages.
+        namespace: the namespace that the schema defines names in; "" for none.
+        prefixes: the prefixes that the schema declares, with their namespaces, to read type names.
     """
 
     file: str

@@ -41,8 +41,9 @@ class Closed:
     """A graph and what follows from it.
 
     Attributes:
-        store: read-only. defined: the names that documents define. problems: the diagnostics of the
-            graphs from the closure.
+        store: the triples of the closure, read-only.
+        defined: the definitions of the names that the documents define, by IRI.
+        problems: the diagnostics about the graphs that need the closure.
         described: the IRIs of vocabulary nodes that the graphs describe too.
     """
 
@@ -62,8 +63,11 @@ def entry_for(
     """Return where the closure of these documents is kept, or would be.
 
     Args:
-        folder: of the store. equal: triples that are added to those of the documents. settings:
-            other inputs of the diagnostics, as JSON values.
+        folder: the folder of the store.
+        graphs: the user's graphs.
+        ontologies: the ontologies, each with its name.
+        equal: triples that are added to those of the documents.
+        settings: other inputs of the diagnostics, as JSON values.
     """
     given = sorted((document.name, document.content or document.sha256) for document in graphs)
     named = sorted((name, document.sha256) for name, document in ontologies)

@@ -53,9 +53,11 @@ class Patience:
     """Time limits for an endpoint.
 
     Attributes:
-        step_s: seconds without a byte. answer_s: seconds for one whole answer. tries: for each
-            query. first_wait_s: before the second try; it doubles with every further one. wait:
-            what waits.
+        step_s: seconds to wait for the next byte.
+        answer_s: seconds for one whole answer.
+        tries: the number of attempts for each query.
+        first_wait_s: seconds before the second attempt; the time doubles with each further attempt.
+        wait: the function that waits, given seconds.
     """
 
     step_s: float = 60.0

@@ -56,9 +56,10 @@ def read_endpoint(
     """Return what the default graph of an endpoint says, or None with the reason.
 
     Args:
-        address: of the query service; ``?default-graph-uri=IRI`` in it chooses a named graph
-            (SPARQL 1.1 Protocol, section 2.1.4).
-        patience: how long to wait. page: the most triples that are asked for at once.
+        address: the address of the query service; ``?default-graph-uri=IRI`` in it chooses a named
+            graph (SPARQL 1.1 Protocol, section 2.1.4).
+        patience: the time limits; default: those of `Patience`.
+        page: the largest number of triples in one request.
     """
     name = shown(address)
     note_remote(name)

@@ -43,10 +43,14 @@ class Part(_Record):
     """The triples of one file.
 
     Attributes:
-        name: the file, as it was named. path: where it lay. read: sha256 of the bytes that were
-            read. content: of the part's own lines.
-        size: bytes of the part. triples: how many. plain: no blank
-            nodes. marks: as in `Document`.
+        name: the last part of the file's path or of the endpoint's address.
+        path: the absolute path of the file, or the address of the endpoint.
+        read: sha256 of the bytes that were read.
+        content: sha256 of the part's own lines.
+        size: the bytes of the part.
+        triples: the number of triples.
+        plain: whether there are no blank nodes.
+        marks: as in `Document`.
     """
 
     name: str
@@ -63,8 +67,8 @@ class State(_Record):
     """The contents of a store.
 
     Attributes:
-        content: checksum of all triples (`graph_checksum.checksum`). triples: how many there are,
-            each counted once.
+        content: the checksum of all triples (`graph_checksum.checksum`).
+        triples: the number of triples, each counted once.
     """
 
     format: Literal[1] = 1

@@ -15,8 +15,8 @@ def open_graph(
     """Return what a graph says, and what is wrong with it; None if nothing at all could be read.
 
     Args:
-        path: a file, a store, or the address of an endpoint. at_once: as for
-            `fedkg_compiler.ontology.rdf_reader.read_rdf`.
+        path: a file, a store, or the address of an endpoint.
+        at_once: as for `fedkg_compiler.ontology.rdf_reader.read_rdf`.
     """
     if is_endpoint(path):
         from fedkg_compiler.ontology.stores.endpoint_graph import read_endpoint

@@ -10,10 +10,11 @@ class StoreProblem(Exception):
     """A store or an endpoint does not give its graph.
 
     Attributes:
-        code: FKG140 (cannot be reached or asked), FKG141 (answers something else), FKG142
-            (credentials), FKG143 (a store folder).
-        help: what to do. passing: it may be gone at the next try. wait_s: how long the server asks
-            to wait before that, or None.
+        code: FKG140 (cannot be reached or queried), FKG141 (an answer that cannot be used), FKG142
+            (credentials), FKG143 (a store folder that cannot be used).
+        help: how to correct it, or "".
+        passing: whether another attempt may succeed.
+        wait_s: the seconds that the server asks to wait before another attempt, or None.
     """
 
     def __init__(

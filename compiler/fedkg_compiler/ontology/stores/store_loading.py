@@ -36,9 +36,11 @@ class Loaded:
     """The result of a load.
 
     Attributes:
-        state: of the store now. added, replaced, known: names of files that are new, that took the
-            place of what they said before, and that were in the store already. recovered: whether
-            an earlier load had been broken off.
+        state: the contents of the store after the load.
+        added: the names of the files that are new.
+        replaced: the names of the files whose earlier contents were replaced.
+        known: the names of the files that were in the store already, with the same contents.
+        recovered: whether an earlier load had been interrupted.
     """
 
     state: State

@@ -28,8 +28,14 @@ class Explanation:
     """The explanation of a recognised mistake.
 
     Attributes:
-        start, end: offsets of the mistake in the statement; None if it is at the failure.
-        fix: edits (start, end, new text) that certainly correct it.
+        code: the code of the diagnostic.
+        message: the message of the diagnostic.
+        help: the help of the diagnostic, or "".
+        start: the offset in the statement at which the mistake begins; None if it is where parsing
+            failed.
+        end: the offset in the statement at which the mistake ends; None if it is where parsing
+            failed.
+        fix: edits (start, end, new text) that certainly correct the mistake.
     """
 
     code: str

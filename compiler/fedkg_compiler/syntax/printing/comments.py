@@ -32,8 +32,9 @@ def remarks(text: str, clauses: Sequence[tuple[int, int] | None]) -> list[Remark
     Returns None if a comment is inside a clause or cannot be assigned.
 
     Args:
-        text: the statement. clauses: where each clause begins and ends in it, in the order in which
-            they are printed.
+        text: the statement.
+        clauses: the offsets at which each clause begins and ends in the statement, in the order in
+            which the clauses are printed; None for a clause without a known place.
     """
     found: list[Remark] = []
     for start, comment in inner(text):
