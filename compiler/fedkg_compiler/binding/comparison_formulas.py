@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkg.pack import CategoryIs, Compare, Slot, Term
 from fedkg.pack.contract import TRUTHS
 from fedkg_compiler.binding.column_registry import Book
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 
 Operator = Literal["le", "lt", "eq", "ne"]
 _OPERATORS: dict[str, tuple[Operator, bool]] = {

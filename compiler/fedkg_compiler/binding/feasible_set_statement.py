@@ -27,7 +27,7 @@ from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 from fedkg_compiler.syntax.tree import Expression, KeepSet, Reference, Variable, Word
 
 ELSEWHERE = {

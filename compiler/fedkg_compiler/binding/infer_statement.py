@@ -24,7 +24,7 @@ from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.template_span import TemplateSpan
 from fedkg_compiler.binding.templates import call_template
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 from fedkg_compiler.passes.intervals import Declared, interval
 from fedkg_compiler.passes.relaxation_direction import direction, slope
 from fedkg_compiler.passes.scales import set_scales

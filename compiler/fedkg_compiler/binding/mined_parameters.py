@@ -11,7 +11,7 @@ from fedkg_compiler.binding.bound_values import Moving
 from fedkg_compiler.binding.column_registry import Book, BookColumn
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 
 
 @dataclass(slots=True, kw_only=True)

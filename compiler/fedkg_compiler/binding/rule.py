@@ -28,7 +28,7 @@ from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.binding.templates import expand
 from fedkg_compiler.binding.temporal import without_top_always
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 from fedkg_compiler.passes.hard_rule_projection import bent_comparisons, without_extremes
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.syntax import KINDS

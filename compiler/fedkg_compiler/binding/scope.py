@@ -17,7 +17,7 @@ from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Environment
 from fedkg_compiler.binding.resolved_names import Readings
 from fedkg_compiler.binding.symbol_table import Names
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 
 if TYPE_CHECKING:
     from fedkg_compiler.binding.mined_parameters import Mined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedkg.pack import Compare
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 
 
 def always(rows: Rows) -> Compare:

@@ -21,12 +21,12 @@ from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ir import Rows
 from fedkg_compiler.knowledge.always_true_formula import always
 from fedkg_compiler.knowledge.decision_table_reader import table_clauses
 from fedkg_compiler.knowledge.earlier_model import bind_network
 from fedkg_compiler.knowledge.knowledge_output import Answer, Statement, answer_of, class_position
 from fedkg_compiler.knowledge.otherwise_conflicts import conflicting_rows
-from fedkg_compiler.lowering.bank_row_builder import Rows
 from fedkg_compiler.syntax.tree import (
     Choice,
     Comparison,

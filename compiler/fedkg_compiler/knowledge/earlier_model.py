@@ -26,10 +26,10 @@ from fedkg_compiler.binding.binding_result import Outcome
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources, header_place, plain_place
 from fedkg_compiler.input_tracking import read_bytes
+from fedkg_compiler.ir import Rows
 from fedkg_compiler.knowledge.always_true_formula import always
 from fedkg_compiler.knowledge.dense_layer_reader import Unreadable, read_onnx, read_safetensors
 from fedkg_compiler.knowledge.knowledge_output import Answer, Statement
-from fedkg_compiler.lowering.bank_row_builder import Rows
 from fedkg_compiler.syntax.tree import EarlierModel
 
 _SYNTAX = 'its metadata needs a list: {"features": "[\\"ash\\", \\"sulphur\\"]"}'

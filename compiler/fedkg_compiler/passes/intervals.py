@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedkg.pack import Term
 from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg_compiler.binding.column_registry import Book
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedkg.pack import Call, Choose, Coalesce, Known, Quotient, Reduce, Slot, Term
 from fedkg.units.unit import Unit, same_dimension, same_scale
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 from fedkg_compiler.sparql import condition_formulas, exists_members
 from fedkg_compiler.sparql.answer_frames import Answer, Frame, Ids, column_of
 from fedkg_compiler.sparql.branch_tree import Reduced

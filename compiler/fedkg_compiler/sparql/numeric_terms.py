@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedkg.pack import Negate, Quotient, Sum, Term
 from fedkg.units.unit import Unit, conversion, same_dimension, same_scale
 from fedkg_compiler.binding.arithmetic import join_product, join_sum
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 from fedkg_compiler.sparql.query_tree import Place
 from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 

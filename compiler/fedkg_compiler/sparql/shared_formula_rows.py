@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedkg_compiler.binding.resolved_names import Place
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity
 from fedkg_compiler.sparql.answer_frames import Answer, Frame, Ids, Reading, column_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from fedkg.pack import Formula
 from fedkg.pack.walk import ROWS, Renumbering, renumbered
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 
 
 @dataclass(slots=True)

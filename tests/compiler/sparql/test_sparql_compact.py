@@ -13,7 +13,7 @@ from strategies import formulas
 
 from fedkg.pack import Formula
 from fedkg.pack.walk import ROWS, Renumbering, indices, renumbered
-from fedkg_compiler.lowering.bank_row_builder import Rows
+from fedkg_compiler.ir import Rows
 from fedkg_compiler.sparql.slot_numbering import compact
 
 
