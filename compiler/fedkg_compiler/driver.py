@@ -15,7 +15,6 @@ from fedkg.errors import LimitError
 from fedkg.limits import limit, require_within_limit, time_limit
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
-from fedkg_compiler.binding.binding_result import Outcome
 from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
 from fedkg_compiler.binding.name_lookup import Over, names_in
@@ -40,6 +39,7 @@ from fedkg_compiler.input_tracking import (
     is_store,
     read_bytes,
 )
+from fedkg_compiler.ir import Outcome
 from fedkg_compiler.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.statement_binder import bind_statements

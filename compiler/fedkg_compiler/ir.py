@@ -1,4 +1,5 @@
-"""The columns of one rule's bank rows while its formula is built.
+"""The intermediate representation: typed formulas over rows, as every frontend gives them to the
+passes and to the banks.
 
 Letter: R rows.
 """
@@ -6,12 +7,18 @@ Letter: R rows.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Param, Role, Slot
+from fedkg.pack import Formula, Param, Placement, Role, RuleRecord, Slot, Source
+from fedkg.pack.causes import CauseRecord
+from fedkg.pack.examples import RuleExample
+from fedkg.pack.feasible_sets import KeptSet
+from fedkg.pack.inference_records import Inference
+from fedkg.pack.knowledge_models import KnowledgeModel
+from fedkg_compiler.diagnostics.record import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,3 +114,55 @@ class Rows:
     def slots_read(self) -> list[SlotColumn]:
         """All slots, those of members included."""
         return [*self.slots, *(slot for table in self.members for slot in table.rows.slots)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundRows:
+    """Rows of one rule that share a formula.
+
+    Attributes:
+        rule: what the pack will say of it; `output` is found out when all rows are bound.
+        keys: for each of R rows, the headers and texts that select its table rows.
+        entities: [R], what each row is about, for people.
+        unit: of the robustness; "" where comparisons in several units meet.
+    """
+
+    rule: RuleRecord
+    formula: Formula
+    rows: Rows
+    keys: tuple[tuple[tuple[str, str], ...], ...]
+    entities: tuple[str, ...]
+    unit: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """The bound statements of a compilation, which grow while statements are bound.
+
+    Attributes:
+        rows: the constraints, in the order of their rules.
+        conditions: formulas other than constraints; the n-th becomes the pack's n-th condition
+            bank, row for row.
+        inferences: the templates with parameters to be found in data, each with the position of its
+            condition.
+        knowledge: range and prediction models, each with the positions of its conditions.
+        arrays: the weights of earlier models, by name.
+        sets: the sets that keep parameters and predictions.
+        causes: the statements about which client may drive which.
+        placements: where each part of a shape or query went.
+        examples: the examples of rules, in source order.
+        sources: files that went into the pack besides rule files, ontologies and sheets.
+        places: the locations of rules that are not in a rule file, by name.
+    """
+
+    rows: list[BoundRows] = field(default_factory=list)
+    conditions: list[BoundRows] = field(default_factory=list)
+    inferences: list[Inference] = field(default_factory=list)
+    knowledge: list[KnowledgeModel] = field(default_factory=list)
+    arrays: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    sets: list[KeptSet] = field(default_factory=list)
+    causes: list[CauseRecord] = field(default_factory=list)
+    placements: list[Placement] = field(default_factory=list)
+    examples: list[RuleExample] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+    places: dict[str, Span] = field(default_factory=dict)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedkg_compiler.binding.binding_result import Outcome
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
+from fedkg_compiler.ir import Outcome
 from fedkg_compiler.syntax import RuleFile
 
 

@@ -7,12 +7,12 @@ Letter: R bank rows.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from fedkg.pack import Formula, RuleRecord
+from fedkg.pack import RuleRecord
 from fedkg.pack.walk import is_temporal, reads_output
 from fedkg_compiler.binding.condition_binder import condition
 from fedkg_compiler.binding.missing_value_pruning import prune
@@ -24,44 +24,15 @@ from fedkg_compiler.binding.quantifiers import note_unused, quantify
 from fedkg_compiler.binding.resolved_names import Place, Readings
 from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.binding.sheet_cache import Sheets
-from fedkg_compiler.binding.signal_columns import Sources
+from fedkg_compiler.binding.signal_columns import First, Sources
 from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.binding.templates import expand
 from fedkg_compiler.binding.temporal import without_top_always
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import BoundRows, Rows
 from fedkg_compiler.passes.hard_rule_projection import bent_comparisons, without_extremes
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.syntax import KINDS
 from fedkg_compiler.syntax.tree import Apply, Condition, IsClass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BoundRows:
-    """Rows of one rule that share a formula.
-
-    Attributes:
-        rule: what the pack will say of it; `output` is found out when all rows are bound.
-        keys: for each of R rows, the headers and texts that select its table rows.
-        entities: [R], what each row is about, for people.
-        unit: of the robustness; "" where comparisons in several units meet.
-    """
-
-    rule: RuleRecord
-    formula: Formula
-    rows: Rows
-    keys: tuple[tuple[tuple[str, str], ...], ...]
-    entities: tuple[str, ...]
-    unit: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class First:
-    """A rule as it is bound, with its templates written out, and the one row of its quantifier that
-    its examples are run on.
-    """
-
-    rule: FileRule
-    environment: Environment
 
 
 def bind_rule(

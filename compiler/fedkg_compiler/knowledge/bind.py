@@ -14,14 +14,13 @@ from pathlib import Path
 
 from fedkg.pack import And, Compare, Formula, Implies, RuleRecord, Term, reads_output
 from fedkg.pack.knowledge_models import Clause, KnowledgeModel
-from fedkg_compiler.binding.binding_result import Outcome
 from fedkg_compiler.binding.private_pack_scope import scope_of
-from fedkg_compiler.binding.rule import BoundRows, bind_rule
+from fedkg_compiler.binding.rule import bind_rule
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import BoundRows, Outcome, Rows
 from fedkg_compiler.knowledge.always_true_formula import always
 from fedkg_compiler.knowledge.decision_table_reader import table_clauses
 from fedkg_compiler.knowledge.earlier_model import bind_network

@@ -22,11 +22,9 @@ from numpy.typing import NDArray
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import RuleRecord, Source
 from fedkg.pack.knowledge_models import Network
-from fedkg_compiler.binding.binding_result import Outcome
-from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources, header_place, plain_place
 from fedkg_compiler.input_tracking import read_bytes
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import BoundRows, Outcome, Rows
 from fedkg_compiler.knowledge.always_true_formula import always
 from fedkg_compiler.knowledge.dense_layer_reader import Unreadable, read_onnx, read_safetensors
 from fedkg_compiler.knowledge.knowledge_output import Answer, Statement

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from fedkg_compiler.binding.rule import BoundRows
-from fedkg_compiler.ir import Codes, Rows
+from fedkg_compiler.ir import BoundRows, Codes, Rows
 
 Keys = tuple[tuple[str, str], ...]
 

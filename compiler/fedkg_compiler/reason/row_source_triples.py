@@ -192,7 +192,7 @@ def _of_shapes(
         return
     from rdflib import URIRef
 
-    from fedkg_compiler.binding.binding_result import Outcome
+    from fedkg_compiler.ir import Outcome
     from fedkg_compiler.shacl import bind_shapes, quiet
     from fedkg_compiler.shacl.supporting_triples import facts_of_part, statements
 

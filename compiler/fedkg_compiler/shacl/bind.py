@@ -12,10 +12,9 @@ from rdflib import BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.pack import Placement, RuleRecord, Source
-from fedkg_compiler.binding.binding_result import Outcome
-from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ir import BoundRows, Outcome
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.shacl.data_graph import Data
 from fedkg_compiler.shacl.disjunction import either

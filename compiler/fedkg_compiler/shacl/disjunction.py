@@ -11,8 +11,7 @@ import numpy as np
 
 from fedkg.pack import Formula, Or, RuleRecord
 from fedkg.pack.walk import ROWS, Renumbering, renumbered
-from fedkg_compiler.binding.rule import BoundRows
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import BoundRows, Rows
 from fedkg_compiler.shacl.shape_conditions import Refused
 from fedkg_compiler.sparql.branch_rows import take_rows
 from fedkg_compiler.sparql.slot_numbering import compact

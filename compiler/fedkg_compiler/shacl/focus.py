@@ -11,8 +11,8 @@ from rdflib import URIRef
 from rdflib.term import Node
 
 from fedkg.pack import RuleRecord
-from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ir import BoundRows
 from fedkg_compiler.shacl.data_graph import Data
 from fedkg_compiler.shacl.focus_node_columns import ROW, Observer, Row, Value
 from fedkg_compiler.shacl.model import Shape, Target

@@ -33,10 +33,9 @@ from fedkg.pack.contract import TRUTHS
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.binding.comparison_formulas import MIRRORED, truth_wanted
-from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import BoundRows, Rows
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.shacl.presence_guards import NumberKnown

@@ -18,9 +18,9 @@ from rdflib.term import Node
 
 from fedkg.pack import Known, Not, Or, RuleRecord
 from fedkg_compiler.binding.column_triples import TermTriple
-from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ir import BoundRows
 from fedkg_compiler.ontology.graph import Resource
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.sparql_pattern_tokens import Token, tokens

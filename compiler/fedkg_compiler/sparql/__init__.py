@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedkg.pack import Source
-from fedkg_compiler.binding.binding_result import Outcome
 from fedkg_compiler.binding.signal_columns import Sources
+from fedkg_compiler.ir import Outcome
 from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.syntax.tree import Load, Word
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from fedkg.pack import Formula, RuleRecord
 from fedkg.units.unit import Unit
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.binding.rule import BoundRows
-from fedkg_compiler.ir import Codes, Rows, SlotColumn
+from fedkg_compiler.ir import BoundRows, Codes, Rows, SlotColumn
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, local_name
 from fedkg_compiler.passes.hard_rule_projection import bent_comparisons

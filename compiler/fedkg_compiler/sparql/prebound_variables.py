@@ -8,9 +8,9 @@ from typing import Any
 
 from fedkg.pack import RuleRecord
 from fedkg_compiler.binding.column_triples import TermTriple
-from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ir import BoundRows
 from fedkg_compiler.ontology.graph import Resource
 from fedkg_compiler.ontology.graph_terms import Iri, Literal
 from fedkg_compiler.ontology.standard_vocabularies import RDF

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg.pack import Placement, RuleRecord
-from fedkg_compiler.binding.binding_result import Outcome
+from fedkg_compiler.ir import Outcome
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.query_process import query_at
 from fedkg_compiler.ontology.spans import point
