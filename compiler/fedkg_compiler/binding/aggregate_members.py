@@ -22,7 +22,7 @@ from fedkg_compiler.binding.name_lookup import (
     pattern_variables,
     variables_in,
 )
-from fedkg_compiler.binding.quantifier_values import Cell, Environment, unknown
+from fedkg_compiler.binding.quantifier_values import Cell, Environment, Row, Solved, unknown
 from fedkg_compiler.binding.quantifiers import entity_cell, fresh, in_one_unit, term_cell
 from fedkg_compiler.binding.resolved_names import Reading, Readings
 from fedkg_compiler.binding.scope import Scope, View
@@ -30,27 +30,6 @@ from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import RdfTerm
 from fedkg_compiler.syntax.tree import Apply, InClass, Pattern, Variable
-
-Row = tuple[Cell | None, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Solved:
-    """The solutions behind `over`.
-
-    Attributes:
-        own: the variable of the member first, then the other variables of the pattern that the body
-            reads.
-        joined: the variables of the rule that the pattern uses too.
-        rows: one tuple of cells for each solution, in the order of `own`.
-        by_owner: the positions in `rows` of the solutions that belong to the same values of
-            `joined`, by these values (`_join_key`).
-    """
-
-    own: tuple[str, ...]
-    joined: tuple[str, ...]
-    rows: list[Row]
-    by_owner: dict[Hashable, list[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

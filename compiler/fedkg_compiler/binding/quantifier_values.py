@@ -121,6 +121,29 @@ class Environment:
         )
 
 
+Row = tuple[Cell | None, ...]
+"""One solution: a cell for each variable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Solved:
+    """The solutions behind `over`.
+
+    Attributes:
+        own: the variable of the member first, then the other variables of the pattern that the body
+            reads.
+        joined: the variables of the rule that the pattern uses too.
+        rows: one tuple of cells for each solution, in the order of `own`.
+        by_owner: the positions in `rows` of the solutions that belong to the same values of
+            `joined`, by these values (`_join_key`).
+    """
+
+    own: tuple[str, ...]
+    joined: tuple[str, ...]
+    rows: list[Row]
+    by_owner: dict[Hashable, list[int]]
+
+
 def unknown(variables: Sequence[str], span: Span) -> Environment:
     """Return the environment of a failed quantifier: one unknown row.
 
