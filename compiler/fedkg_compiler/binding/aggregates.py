@@ -6,7 +6,6 @@ Letters: R rows that own sets of members, M members of all sets together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
@@ -41,14 +40,8 @@ ELSEWHERE = {
 _OF_NOTHING = {"sum": "their sum is 0", "count": "their count is 0"}
 
 
-def aggregate(
-    node: Aggregate, scope: Scope, bind: Callable[[Expression, Scope], Value | None]
-) -> Value | None:
-    """The value of a reduction; None where something in it is wrong, which has been said.
-
-    Args:
-        bind: how the body is bound.
-    """
+def aggregate(node: Aggregate, scope: Scope) -> Value | None:
+    """The value of a reduction; None where something in it is wrong, which has been said."""
     word = node.function.text
     if word not in REDUCTIONS:
         advice = (
@@ -67,7 +60,7 @@ def aggregate(
     if op == "count" and isinstance(node.body, Variable) and node.body.name == node.variable.text:
         return Fixed(values=members.sizes.astype(np.float64), unit=NUMBER, span=node.span)
     inner = member_scope(members, node, scope)
-    value = None if inner is None else bind(node.body, inner)
+    value = None if inner is None else scope.bind_value(node.body, inner)
     if inner is None or value is None:
         return None
     if op == "sum" and value.unit is not None and value.unit.affine:
@@ -102,14 +95,9 @@ def aggregate(
     )
 
 
-def over_members(
-    node: OverMembers, scope: Scope, condition: Callable[[Condition, Scope], Formula | None]
-) -> Formula | None:
+def over_members(node: OverMembers, scope: Scope) -> Formula | None:
     """The formula of ``all of``, ``any of`` and ``at least k of``; None where something in it is
     wrong, which has been said.
-
-    Args:
-        condition: how the body is bound.
     """
     members = members_of(node, scope)
     if members is None:
@@ -127,7 +115,7 @@ def over_members(
     wanted = _wanted(node, members, left_out, scope)
     for part, body in parts:
         inner = member_scope(part, node, scope)
-        formula = None if inner is None else condition(body, inner)
+        formula = None if inner is None else scope.bind_condition(body, inner)
         if inner is None or formula is None:
             return None
         count = None if wanted is None else scope.rows.param(wanted).index

@@ -59,7 +59,7 @@ def condition(node: Condition, scope: Scope) -> Formula | None:
         case Membership():
             return membership(node, scope)
         case OverMembers():
-            return over_members(node, scope, condition)
+            return over_members(node, scope)
         case Monotone():
             return monotone(node, scope)
         case Negation():
@@ -80,16 +80,16 @@ def condition(node: Condition, scope: Scope) -> Formula | None:
                 else Implies(antecedent=antecedent, consequent=consequent)
             )
         case Temporal():
-            return temporal(node, scope, condition)
+            return temporal(node, scope)
         case Until():
-            return until(node, scope, condition)
+            return until(node, scope)
         case Lasting():
-            return lasting(node, scope, condition)
+            return lasting(node, scope)
         case Becomes():
             arg = condition(node.arg, scope)
             return None if arg is None else becomes(arg, node.span, scope)
         case OnlyAfter():
-            return only_after(node, scope, condition)
+            return only_after(node, scope)
         case Follows():
             return None  # its template could not be written out, which has been said
         case _:

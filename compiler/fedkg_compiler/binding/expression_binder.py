@@ -13,7 +13,6 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack.terms import Lag
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import ANGLE, NUMBER
-from fedkg_compiler.binding import window_binder
 from fedkg_compiler.binding.aggregates import aggregate
 from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
@@ -21,7 +20,7 @@ from fedkg_compiler.binding.category_conditions import probability
 from fedkg_compiler.binding.declarations import unit_of
 from fedkg_compiler.binding.functions import FUNCTIONS, call
 from fedkg_compiler.binding.member_unit_conversion import harmonised, in_several_units
-from fedkg_compiler.binding.mined_parameters import mined_value
+from fedkg_compiler.binding.mined_parameters import Mined
 from fedkg_compiler.binding.name_lookup import is_probability, names_in, variables_of
 from fedkg_compiler.binding.past_values import history, past
 from fedkg_compiler.binding.quantifier_values import Cell
@@ -29,6 +28,7 @@ from fedkg_compiler.binding.resolved_names import Reading
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.time_reductions import over_time
 from fedkg_compiler.binding.unknown_units import strange_unit
+from fedkg_compiler.binding.window_binder import steps_back
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.syntax.tree import (
@@ -70,9 +70,9 @@ def bind(node: Expression, scope: Scope) -> Value | None:
             base = bind(node.base, scope)
             return None if base is None else raise_to(base, node.exponent, node.span, scope)
         case Aggregate():
-            return aggregate(node, scope, bind)
+            return aggregate(node, scope)
         case OverTime():
-            return over_time(node, scope, bind)
+            return over_time(node, scope)
         case Operator():
             return BINDERS[type(node)](node, scope)
         case _:
@@ -85,12 +85,12 @@ def _negative(node: Negative, scope: Scope) -> Value | None:
 
 
 def _past(node: Past, scope: Scope) -> Value | None:
-    return past(node, scope, bind)
+    return past(node, scope)
 
 
 def _ago(node: Ago, scope: Scope) -> Value | None:
     """The value some steps earlier; a number is the same at every step, and has none."""
-    value, steps = bind(node.arg, scope), window_binder.steps_back(node, scope)
+    value, steps = bind(node.arg, scope), steps_back(node, scope)
     if isinstance(value, Fixed):
         scope.problems.error(
             "FKG262",
@@ -216,7 +216,7 @@ def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> 
 def variable(name: str, span: Span, scope: Scope) -> Value | None:
     """The numbers of a quantifier's variable; texts and entities are refused."""
     if name in scope.mined:
-        return mined_value(scope.mined[name], span, scope)
+        return _mined_value(scope.mined[name], span, scope)
     environment = scope.environment
     if name not in environment.cells:
         otherwise = (
@@ -271,6 +271,23 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
         )
         return None
     return Fixed(values=values, unit=unit, span=span)
+
+
+def _mined_value(found: Mined, span: Span, scope: Scope) -> Moving | None:
+    """The parameter as a value: in the unit that it has by now, or bare until it meets one."""
+    if scope.rows is not found.rows:
+        message = (
+            f"?{found.name} is found for the whole formula and cannot be used inside a set of"
+            " members"
+        )
+        scope.problems.error("FKG274", span, message, "compare the sum or count with it, outside")
+        return None
+    found.values.append(span)
+    columns = np.array([found.column], dtype=np.int64)
+    unit, told = scope.book.compared_unit(found.column), scope.book.told_at(found.column)
+    return Moving(
+        term=found.param, unit=unit, span=span, told=told, bare=() if unit else (columns,)
+    )
 
 
 def _triple(cell: Cell | None, row: int, scope: Scope) -> str:

@@ -16,6 +16,7 @@ from fedkg.pack.feasible_sets import ARGUMENTS, ClientSet, KeptSet, Shape
 from fedkg.units.unit import NUMBER, Unit, same_dimension
 from fedkg_compiler.binding.arithmetic import in_unit
 from fedkg_compiler.binding.bound_values import Fixed
+from fedkg_compiler.binding.condition_binder import condition
 from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.name_lookup import names_in, variables_in
 from fedkg_compiler.binding.private_pack_scope import client_of, scope_of
@@ -265,6 +266,8 @@ def _numbers(
         view=View(key="base", ids=np.zeros(part.rows, dtype=np.int64)),
         keys=((),) * part.rows,
         compared=[],
+        bind_value=bind,
+        bind_condition=condition,
         sources=sources,
     )
     bound = bind(value, scope)

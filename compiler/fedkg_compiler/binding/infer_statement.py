@@ -12,6 +12,7 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import Compare, Formula, Param, RuleRecord, atoms, subterms
 from fedkg.pack.inference_records import Direction, Inference, MinedParameter
 from fedkg_compiler.binding.condition_binder import condition
+from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.mined_parameters import Mined, mined
 from fedkg_compiler.binding.name_lookup import look_up, names_in
 from fedkg_compiler.binding.private_pack_scope import scope_of
@@ -57,6 +58,8 @@ def bind_infer(statement: Infer, sources: Sources, outcome: Outcome) -> None:
         view=View(key="base", ids=np.zeros(1, dtype=np.int64)),
         keys=((),),
         compared=[],
+        bind_value=bind,
+        bind_condition=condition,
         sources=sources,
         mined=found,
     )

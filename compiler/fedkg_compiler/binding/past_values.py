@@ -4,7 +4,6 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,17 +14,15 @@ from fedkg_compiler.binding.resolved_names import Reading
 from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.tree import Expression, Past
+from fedkg_compiler.syntax.tree import Past
 
 
-def past(
-    node: Past, scope: Scope, bind: Callable[[Expression, Scope], Value | None]
-) -> Value | None:
+def past(node: Past, scope: Scope) -> Value | None:
     """Return the value of an expression one step earlier; report and return None if impossible."""
     earlier = one_step_back(node.span, scope)
     if earlier is None:
         return None
-    value = bind(node.arg, earlier)
+    value = scope.bind_value(node.arg, earlier)
     if isinstance(value, Fixed):
         scope.problems.error(
             "FKG262",

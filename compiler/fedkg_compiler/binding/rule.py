@@ -15,6 +15,7 @@ import numpy as np
 from fedkg.pack import RuleRecord
 from fedkg.pack.walk import is_temporal, reads_output
 from fedkg_compiler.binding.condition_binder import condition
+from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.missing_value_pruning import prune
 from fedkg_compiler.binding.name_lookup import VALUE, look_up, names_in, variables_in
 from fedkg_compiler.binding.private_pack_scope import scope_of
@@ -213,6 +214,8 @@ def bind_part(
         view=View(key="base", ids=np.zeros(environment.rows, dtype=np.int64)),
         keys=_keys(rule, environment, readings, sources.problems),
         compared=[],
+        bind_value=bind,
+        bind_condition=condition,
         sources=sources,
         permits=permits,
     )

@@ -5,23 +5,26 @@ Letter: R bank rows of the rule (or of the part of its rows that share all units
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.pack import Formula
+from fedkg_compiler.binding.bound_values import Value
 from fedkg_compiler.binding.column_registry import Book
+from fedkg_compiler.binding.mined_parameters import Mined
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Environment
 from fedkg_compiler.binding.resolved_names import Readings
+from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.ir import Rows
+from fedkg_compiler.syntax.tree import Condition, Expression
 
 if TYPE_CHECKING:
-    from fedkg_compiler.binding.mined_parameters import Mined
-    from fedkg_compiler.binding.signal_columns import Sources
     from fedkg_compiler.ontology.graph import Graph
 
 
@@ -47,6 +50,9 @@ class Scope:
         keys: for each of R rows, the headers and texts that select its table rows.
         compared: gathers the units of what comparisons are missed by: K where they are made in
             degC.
+        bind_value: binds a value that another value or a condition contains; None where it is
+            wrong, which has been said.
+        bind_condition: binds a condition that a value or another condition contains, likewise.
         sources: what members are looked up in.
         mined: the variables with values mined from data, by name.
         permits: whether the condition loosens a rule (under `not`, after `if`) instead of being
@@ -63,6 +69,8 @@ class Scope:
     view: View
     keys: tuple[tuple[tuple[str, str], ...], ...]
     compared: list[str]
+    bind_value: Callable[[Expression, Scope], Value | None]
+    bind_condition: Callable[[Condition, Scope], Formula | None]
     sources: Sources | None = None
     mined: Mapping[str, Mined] = field(default_factory=dict)
     permits: bool = False

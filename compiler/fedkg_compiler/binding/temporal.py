@@ -4,7 +4,6 @@ since, only after.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
@@ -21,9 +20,6 @@ from fedkg_compiler.binding.templates import LARGEST
 from fedkg_compiler.binding.window_binder import NO_END, lasting_params, window_params
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import AllOf, Condition, Lasting, OnlyAfter, Temporal, Until, Window
-
-Bind = Callable[[Condition, Scope], Formula | None]
-"""What binds the conditions inside: `binding.conditions.condition`."""
 
 BEYOND = 1e30
 """A margin larger than that of any data, which a number of 32 bits still holds."""
@@ -42,13 +38,13 @@ def without_top_always(condition: Condition) -> Condition:
             return condition
 
 
-def temporal(node: Temporal, scope: Scope, bind: Bind) -> Formula | None:
+def temporal(node: Temporal, scope: Scope) -> Formula | None:
     """A prefix word with its body."""
     in_time(node.span, scope)
     if node.mode in ("next", "previous", "initially"):
-        return _one_step(node, scope, bind)
+        return _one_step(node, scope)
     ends = window_params(node.window, scope)
-    arg = bind(node.arg, scope)
+    arg = scope.bind_condition(node.arg, scope)
     if ends is None or arg is None:
         return None
     match node.mode:
@@ -58,9 +54,9 @@ def temporal(node: Temporal, scope: Scope, bind: Bind) -> Formula | None:
             raise AssertionError(node.mode)
 
 
-def _one_step(node: Temporal, scope: Scope, bind: Bind) -> Formula | None:
+def _one_step(node: Temporal, scope: Scope) -> Formula | None:
     """`next`, `previous` and `initially`, which have no window."""
-    arg = bind(node.arg, scope)
+    arg = scope.bind_condition(node.arg, scope)
     if node.window is not None:
         wider = "once" if node.mode == "previous" else "eventually"
         advice = (
@@ -88,12 +84,12 @@ def _at(step: float, op: str, arg: Formula, scope: Scope) -> Held:
     return Held(op="once" if op == "once" else "eventually", low=low, high=high, arg=arg)
 
 
-def until(node: Until, scope: Scope, bind: Bind) -> Formula | None:
+def until(node: Until, scope: Scope) -> Formula | None:
     """``a until b`` and ``a since b``."""
     in_time(node.span, scope)
-    left = bind(node.left, scope)
+    left = scope.bind_condition(node.left, scope)
     ends = window_params(node.window, scope)
-    right = bind(node.right, scope)
+    right = scope.bind_condition(node.right, scope)
     if left is None or right is None or ends is None:
         return None
     return Reached(
@@ -101,14 +97,14 @@ def until(node: Until, scope: Scope, bind: Bind) -> Formula | None:
     )
 
 
-def lasting(node: Lasting, scope: Scope, bind: Bind) -> Formula | None:
+def lasting(node: Lasting, scope: Scope) -> Formula | None:
     """``c for at least t``: c holds now and at every step back to t ago.
 
     Near the beginning of a trace nothing shows that it has held that long. The window reaches
     beyond the trace there, which makes it unknown; where windows end with the trace, it would be
     true, so that c must also have held at the step t ago.
     """
-    arg = bind(node.arg, scope)
+    arg = scope.bind_condition(node.arg, scope)
     ends = lasting_params(node.duration, node.span, scope)
     if arg is None or ends is None:
         return None
@@ -132,7 +128,7 @@ def becomes(arg: Formula, span: Span, scope: Scope) -> Formula | None:
     return And(args=(arg, _at(1.0, "once", Not(arg=arg), scope)))
 
 
-def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:
+def only_after(node: OnlyAfter, scope: Scope) -> Formula | None:
     """``effect only after cause within t``: where the effect begins, the cause holds or held at
     most t ago.
 
@@ -141,8 +137,8 @@ def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:
     """
     in_time(node.span, scope)
     effect, cause = (
-        bind(node.effect, replace(scope, permits=not scope.permits)),
-        bind(node.cause, scope),
+        scope.bind_condition(node.effect, replace(scope, permits=not scope.permits)),
+        scope.bind_condition(node.cause, scope),
     )
     window = (
         None if node.within is None else Window(span=node.within.span, low=None, high=node.within)

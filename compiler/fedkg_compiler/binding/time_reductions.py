@@ -29,9 +29,6 @@ from fedkg_compiler.binding.temporal import becomes
 from fedkg_compiler.binding.window_binder import reads_open_number, window_steps
 from fedkg_compiler.syntax.tree import Condition, Expression, OverTime
 
-Bind = Callable[[Expression, Scope], Value | None]
-"""What binds the values inside: `expression_binder.bind`."""
-
 Op = Literal["sum", "mean", "min", "max"]
 OF_VALUES: dict[str, Op | None] = {
     "sum": "sum",
@@ -48,7 +45,7 @@ OF_CONDITIONS: dict[str, Op] = {"count": "sum", "share": "mean", "duration": "su
 UNITS_OF_TIME = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
-def over_time(node: OverTime, scope: Scope, bind: Bind) -> Value | None:
+def over_time(node: OverTime, scope: Scope) -> Value | None:
     """The value of a number over time; report and return None if it has none."""
     word = node.function.text
     is_value = isinstance(node.body, Expression)
@@ -58,7 +55,7 @@ def over_time(node: OverTime, scope: Scope, bind: Bind) -> Value | None:
     if reads_open_number(node, "a number over time", scope):
         return None
     if isinstance(node.body, Expression):
-        return _of_value(node, node.body, scope, bind)
+        return _of_value(node, node.body, scope)
     return _of_condition(node, node.body, scope)
 
 
@@ -83,8 +80,8 @@ def _complain_of_word(node: OverTime, is_value: bool, scope: Scope) -> None:
     scope.problems.error("FKG202", node.function.span, message, advice)
 
 
-def _of_value(node: OverTime, body: Expression, scope: Scope, bind: Bind) -> Value | None:
-    value = bind(body, scope)
+def _of_value(node: OverTime, body: Expression, scope: Scope) -> Value | None:
+    value = scope.bind_value(body, scope)
     if value is None:
         return None
     if isinstance(value, Fixed):
@@ -94,7 +91,7 @@ def _of_value(node: OverTime, body: Expression, scope: Scope, bind: Bind) -> Val
         return None
     op = OF_VALUES[node.function.text]
     if op is None:
-        return _rate(node, value, scope, bind)
+        return _rate(node, value, scope)
     window = _window(node, scope)
     if window is None:
         return None
@@ -107,7 +104,7 @@ def _of_value(node: OverTime, body: Expression, scope: Scope, bind: Bind) -> Val
     return replace(value, term=window(op, value.term), span=node.span, plain=plain)
 
 
-def _rate(node: OverTime, value: Moving, scope: Scope, bind: Bind) -> Value | None:
+def _rate(node: OverTime, value: Moving, scope: Scope) -> Value | None:
     """The difference between the two ends of the window, divided by its duration."""
     if node.lasting is None or node.direction != "last":
         message = "a rate compares the value with the one a duration ago"
@@ -115,7 +112,7 @@ def _rate(node: OverTime, value: Moving, scope: Scope, bind: Bind) -> Value | No
         scope.problems.error("FKG202", node.function.span, message, advice)
         return None
     steps = window_steps(node.lasting, node.span, scope)
-    duration = bind(node.lasting, scope)
+    duration = scope.bind_value(node.lasting, scope)
     if steps is None or not isinstance(duration, Fixed):
         return None
     if duration.unit is None:  # a number of steps
@@ -171,10 +168,7 @@ def _since(event: Formula) -> Callable[[Op, Term], WindowReduce]:
 
 def _condition(node: Condition, scope: Scope) -> Formula | None:
     """The formula of a condition inside a value; its margins are not those of the rule."""
-    # Values are bound by conditions, which bind values.
-    from fedkg_compiler.binding.condition_binder import condition
-
-    return condition(node, replace(scope, compared=[]))
+    return scope.bind_condition(node, replace(scope, compared=[]))
 
 
 def _step_length(node: OverTime, scope: Scope) -> tuple[float, Unit] | None:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
-from fedkg_compiler.binding import expression_binder
 from fedkg_compiler.binding.bound_values import Fixed, Moving
 from fedkg_compiler.binding.name_lookup import names_in
 from fedkg_compiler.binding.row_order_requirement import in_time
@@ -192,7 +191,7 @@ def _end(node: Expression, scope: Scope, *, lag: bool = False) -> _End | None:
         hint = f"write a unit of time: {node.value:g} min, {node.value:g} h"
         scope.problems.error("FKG251", node.unit.span, f"`{node.unit.text}` is not a time", hint)
         return None
-    value = expression_binder.bind(node, scope)
+    value = scope.bind_value(node, scope)
     if value is None:
         return None
     if isinstance(value, Moving):
