@@ -15,18 +15,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from fedkg.pack_bytes import EncodedPack, PackCounts
+from fedkg_compiler.cache_location import cache_folder, compiler_stamp
 from fedkg_compiler.compilation_result import Compilation
-from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span
+from fedkg_compiler.diagnostics.record import diagnostic_from
 from fedkg_compiler.input_tracking import Inputs, recording
 
 WORTH = 0.5
@@ -62,16 +60,6 @@ def compile_cached(
     return result
 
 
-def cache_folder() -> Path:
-    """Where compilations are kept: `$XDG_CACHE_HOME/fedkg/packs`, by default
-    `~/.cache/fedkg/packs`.
-
-    Raises RuntimeError without a home.
-    """
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "fedkg" / "packs"
-
-
 def _entry(paths: Sequence[Path | str], graphs: Sequence[Path | str], client: str) -> Path | None:
     """The entry of a call, without its suffix: named by the compiler, the folder, the names of the
     files and the client.
@@ -94,35 +82,6 @@ def _entry(paths: Sequence[Path | str], graphs: Sequence[Path | str], client: st
         return None
 
 
-def compiler_stamp() -> str:
-    """What tells this compiler from any other: size and time of every one of its source files, and
-    when a library was last installed.
-    """
-    found = find_spec("fedkg"), find_spec("pydantic")
-    runtime, library = (
-        Path(spec.origin).resolve().parent
-        for spec in found
-        if spec is not None and spec.origin is not None
-    )
-    states = sorted(
-        state for root in (Path(__file__).resolve().parent, runtime) for state in _states(str(root))
-    )
-    return hashlib.sha256(
-        json.dumps([library.parent.stat().st_mtime_ns, sys.version, states]).encode()
-    ).hexdigest()
-
-
-def _states(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Path, size and time of every source file below a folder."""
-    with os.scandir(folder) as found:
-        for item in found:
-            if item.name.endswith((".py", ".lark")):
-                state = item.stat()
-                yield item.path, state.st_size, state.st_mtime_ns
-            elif item.is_dir() and item.name != "__pycache__":
-                yield from _states(item.path)
-
-
 def _read_entry(entry: Path) -> Compilation | None:
     """Return the contents of an entry if it is still valid."""
     try:
@@ -142,25 +101,6 @@ def _read_entry(entry: Path) -> Compilation | None:
     made = EncodedPack(body=body, counts=PackCounts(**said["counts"]))
     return Compilation(
         made=made, diagnostics=tuple(diagnostic_from(one) for one in said["diagnostics"])
-    )
-
-
-def diagnostic_from(said: dict[str, Any]) -> Diagnostic:
-    """A diagnostic from what `asdict` made of it. `Any`: JSON."""
-    related = tuple(
-        Related(span=Span(**one["span"]), message=one["message"]) for one in said["related"]
-    )
-    edits = tuple(
-        Edit(**edit | {"span": Span(**edit["span"])})
-        for edit in (said["fix"] or {}).get("edits", ())
-    )
-    return Diagnostic(
-        **said
-        | {
-            "span": Span(**said["span"]),
-            "related": related,
-            "fix": Fix(edits=edits) if said["fix"] else None,
-        }
     )
 
 

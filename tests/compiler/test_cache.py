@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from fedkg_compiler import cache
-from fedkg_compiler.cache import cache_folder, compile_cached, diagnostic_from
-from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span
+from fedkg_compiler.cache import compile_cached
+from fedkg_compiler.cache_location import cache_folder
+from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span, diagnostic_from
 from fedkg_compiler.driver import compile_rules
 
 RULES = """

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from oxigraph_server import needs_oxigraph, put, serving
 
 from fedkg_compiler import cache
-from fedkg_compiler.cache import cache_folder, compile_cached
+from fedkg_compiler.cache import compile_cached
+from fedkg_compiler.cache_location import cache_folder
 from fedkg_compiler.driver import compile_rules
 from fedkg_compiler.ontology.stores.store_loading import load_files
 

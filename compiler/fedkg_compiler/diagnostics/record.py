@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Severity = Literal["error", "warning", "info"]
 MOST_ERRORS = 1_000
@@ -73,3 +73,22 @@ class Diagnostic:
     help: str = ""
     related: tuple[Related, ...] = ()
     fix: Fix | None = None
+
+
+def diagnostic_from(said: dict[str, Any]) -> Diagnostic:
+    """A diagnostic from what `asdict` made of it. `Any`: JSON."""
+    related = tuple(
+        Related(span=Span(**one["span"]), message=one["message"]) for one in said["related"]
+    )
+    edits = tuple(
+        Edit(**edit | {"span": Span(**edit["span"])})
+        for edit in (said["fix"] or {}).get("edits", ())
+    )
+    return Diagnostic(
+        **said
+        | {
+            "span": Span(**said["span"]),
+            "related": related,
+            "fix": Fix(edits=edits) if said["fix"] else None,
+        }
+    )

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyoxigraph as ox
 
-from fedkg_compiler.cache import cache_folder, compiler_stamp
+from fedkg_compiler.cache_location import cache_folder, compiler_stamp
 from fedkg_compiler.ontology.binary_relations import Pairs
 from fedkg_compiler.ontology.reasoning.facts import Facts, Relations
 from fedkg_compiler.ontology.reasoning.fixpoint import close

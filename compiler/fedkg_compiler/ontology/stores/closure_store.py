@@ -23,8 +23,8 @@ from typing import Any
 
 import pyoxigraph as ox
 
-from fedkg_compiler.cache import compiler_stamp, diagnostic_from
-from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.cache_location import compiler_stamp
+from fedkg_compiler.diagnostics.record import Diagnostic, diagnostic_from
 from fedkg_compiler.ontology.definitions import Definition
 from fedkg_compiler.ontology.graph_checksum import lines_of
 from fedkg_compiler.ontology.rdf_reader import Document
