@@ -45,7 +45,7 @@ from fedkg_compiler.syntax.tree import (
     Tree,
     Variable,
 )
-from fedkg_compiler.syntax.tree.expressions import Ago, Operator
+from fedkg_compiler.syntax.tree.conditions import Ago, Operator
 
 
 def bind(node: Expression, scope: Scope) -> Value | None:

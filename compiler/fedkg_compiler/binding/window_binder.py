@@ -23,7 +23,7 @@ from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Expression, OverTime, Quantity, Variable, Window
-from fedkg_compiler.syntax.tree.expressions import Ago
+from fedkg_compiler.syntax.tree.conditions import Ago
 
 Array = NDArray[np.float64]
 

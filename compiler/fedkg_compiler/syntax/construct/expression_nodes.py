@@ -22,7 +22,7 @@ from fedkg_compiler.syntax.tree import (
     Variable,
     Word,
 )
-from fedkg_compiler.syntax.tree.expressions import OPERATORS
+from fedkg_compiler.syntax.tree.conditions import OPERATORS
 
 _DIGITS_BEFORE = re.compile(r"(?<![\w.])[0-9]+\Z")
 _DIGITS = re.compile(r"[0-9]+(?![\w.])")

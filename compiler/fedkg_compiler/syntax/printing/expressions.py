@@ -15,7 +15,7 @@ from fedkg_compiler.syntax.tree import (
     Reference,
     Variable,
 )
-from fedkg_compiler.syntax.tree.expressions import OPERAND, POWER, PRODUCT, SUM, Operator
+from fedkg_compiler.syntax.tree.conditions import OPERAND, POWER, PRODUCT, SUM, Operator
 
 _LEVELS = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT}
 

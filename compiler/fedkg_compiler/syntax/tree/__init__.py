@@ -7,11 +7,15 @@ Every node carries its `Span`. Nodes are frozen; the unions `Expression`, `Condi
 from __future__ import annotations
 
 from fedkg_compiler.syntax.tree.conditions import (
+    Aggregate,
     AllOf,
     AnyOf,
+    Apply,
+    Arithmetic,
     Becomes,
     Comparison,
     Condition,
+    Expression,
     Follows,
     IfThen,
     IsClass,
@@ -19,24 +23,18 @@ from fedkg_compiler.syntax.tree.conditions import (
     Membership,
     Monotone,
     Negation,
+    Negative,
     OnlyAfter,
     OverMembers,
-    Temporal,
-    Until,
-    Window,
-)
-from fedkg_compiler.syntax.tree.expressions import (
-    Aggregate,
-    Apply,
-    Arithmetic,
-    Expression,
-    Negative,
     OverTime,
     Past,
     Quantity,
     Raised,
     Reference,
+    Temporal,
+    Until,
     Variable,
+    Window,
 )
 from fedkg_compiler.syntax.tree.node import Head, Number, TermName, Tree, Word
 from fedkg_compiler.syntax.tree.quantifiers import InClass, InQuery, InTable, Pattern, Quantifier

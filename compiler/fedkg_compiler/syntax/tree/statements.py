@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedkg_compiler.syntax.tree.conditions import Condition
-from fedkg_compiler.syntax.tree.expressions import Apply, Expression, Quantity
+from fedkg_compiler.syntax.tree.conditions import Apply, Condition, Expression, Quantity
 from fedkg_compiler.syntax.tree.node import Head, TermName, Tree, Word
 from fedkg_compiler.syntax.tree.quantifiers import Quantifier
 
