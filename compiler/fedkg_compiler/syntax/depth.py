@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedkg_compiler.syntax.construct.expression_nodes import SIGNS
+from fedkg_compiler.syntax.construct.condition_nodes import SIGNS
 from fedkg_compiler.syntax.parse_tree_nodes import Branch, Token
 
 MAX_NESTING = 60

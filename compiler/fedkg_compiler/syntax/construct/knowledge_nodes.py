@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from fedkg_compiler.syntax.construct import statement_clauses
-from fedkg_compiler.syntax.construct.condition_nodes import condition
-from fedkg_compiler.syntax.construct.expression_nodes import call, expression
+from fedkg_compiler.syntax.construct.condition_nodes import call, condition, expression
 from fedkg_compiler.syntax.construct.literal_nodes import head, plain, signed, string
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
 from fedkg_compiler.syntax.parse_tree_nodes import Branch, Token

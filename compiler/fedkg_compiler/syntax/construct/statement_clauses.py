@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.syntax.construct.expression_nodes import group_text
 from fedkg_compiler.syntax.construct.literal_nodes import (
     number,
     plain,
@@ -15,7 +14,13 @@ from fedkg_compiler.syntax.construct.literal_nodes import (
     string,
     term_name,
 )
-from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
+from fedkg_compiler.syntax.construct.statement_context import (
+    Statement,
+    branches,
+    group_text,
+    token,
+    tokens,
+)
 from fedkg_compiler.syntax.parse_tree_nodes import Branch
 from fedkg_compiler.syntax.tree import (
     InClass,

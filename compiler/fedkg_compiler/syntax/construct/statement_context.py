@@ -79,3 +79,9 @@ def branches(branch: Branch, *names: str) -> list[Branch]:
         for child in branch.children
         if not isinstance(child, Token) and (not names or child.data in names)
     ]
+
+
+def group_text(at: Statement, group: Branch) -> tuple[Span, str]:
+    """Return the text between the braces of a graph pattern, unchanged, with its span."""
+    start, end = group.start_pos + 1, group.end_pos - 1
+    return at.chunk.span(start, end), at.chunk.text[start:end]

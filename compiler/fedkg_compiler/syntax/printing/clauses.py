@@ -9,8 +9,14 @@ from typing import assert_never
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.printing import literals
-from fedkg_compiler.syntax.printing.conditions import WIDTH, broken, condition, fits
-from fedkg_compiler.syntax.printing.expressions import apply, expression
+from fedkg_compiler.syntax.printing.conditions import (
+    WIDTH,
+    apply,
+    broken,
+    condition,
+    expression,
+    fits,
+)
 from fedkg_compiler.syntax.printing.patterns import quantifier
 from fedkg_compiler.syntax.tree import (
     Cause,
