@@ -1,6 +1,4 @@
-"""Conditions and the values in them: from the parser's branches to the nodes of `tree.Condition` and
-`tree.Expression`.
-"""
+"""Conditions and the values in them: from the parser's branches to the nodes of the tree."""
 
 from __future__ import annotations
 

@@ -49,11 +49,11 @@ def expression(node: Expression) -> str:
 
 def _at(node: Expression, level: int) -> str:
     """Return a value, in parentheses if its operator binds less tightly than the level."""
-    own, written = _written(node)
+    own, written = _write_value(node)
     return f"({written})" if own < level else written
 
 
-def _written(node: Expression) -> tuple[int, str]:
+def _write_value(node: Expression) -> tuple[int, str]:
     match node:
         case Quantity():
             return OPERAND, quantity(node)
