@@ -58,6 +58,11 @@ from fedkg_compiler.reason.negation_normal_form import looks_for_gaps
 
 Z3 = Any
 """z3 has no types."""
+Step = tuple[int, int]
+NOW: Step = (0, 0)
+LONGEST, LONGER, LARGEST = 8, 400, 4000
+"""Windows of more steps are weakened, or (`bounded`) narrowed; formulas with more parts are not
+looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,13 +303,6 @@ def _reduce(term: Reduce, members: list[Value], place: _Place) -> Value:
     return Value(
         best, [*facts, z3.Or(*(z3.And(best == member.number, *member.known) for member in members))]
     )
-
-
-Step = tuple[int, int]
-NOW: Step = (0, 0)
-LONGEST, LONGER, LARGEST = 8, 400, 4000
-"""Windows of more steps are weakened, or (`bounded`) narrowed; formulas with more parts are not
-looked at."""
 
 
 class TooLarge(Exception):
