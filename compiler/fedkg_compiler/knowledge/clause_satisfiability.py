@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import z3
 
+from fedkg_compiler.knowledge.clause_rows import ClauseRow, Verdict
 from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.z3_formulas import NOW, TooLarge, number_of
@@ -15,7 +16,6 @@ from fedkg_compiler.reason.z3_solver import Solver
 
 if TYPE_CHECKING:
     from fedkg.pack import Term
-    from fedkg_compiler.knowledge.consistency_proof import Verdict, _Row
     from fedkg_compiler.reason.verdict import Reading
 
 Z3 = Any
@@ -79,25 +79,25 @@ class Questions:
             *(self.solver.translator.variable(number, NOW) != code for number, code in keys),
         )
 
-    def exceeds(self, low: _Row, high: _Row) -> Z3:
+    def exceeds(self, low: ClauseRow, high: ClauseRow) -> Z3:
         """The least that one clause allows is above the greatest that another does."""
         return self._compared(low, low.clause.low, high, high.clause.high, _above)
 
-    def misses(self, row: _Row, span: tuple[float, float]) -> Z3:
+    def misses(self, row: ClauseRow, span: tuple[float, float]) -> Z3:
         """The condition that a clause's range lies outside the output's span."""
         return z3.Or(
             self._bounded(row, row.clause.low, lambda value: value > number_of(span[1])),
             self._bounded(row, row.clause.high, lambda value: value < number_of(span[0])),
         )
 
-    def strays(self, said: _Row, span: tuple[float, float]) -> Z3:
+    def strays(self, said: ClauseRow, span: tuple[float, float]) -> Z3:
         """The condition that a clause's prediction lies outside the output's span."""
         return z3.Or(
             self._bounded(said, said.clause.value, lambda value: value > number_of(span[1])),
             self._bounded(said, said.clause.value, lambda value: value < number_of(span[0])),
         )
 
-    def leaves(self, said: _Row, allowed: _Row) -> Z3:
+    def leaves(self, said: ClauseRow, allowed: ClauseRow) -> Z3:
         """The condition that one clause's prediction lies outside the range of another."""
         return z3.Or(
             self._compared(allowed, allowed.clause.low, said, said.clause.value, _above),
@@ -106,9 +106,9 @@ class Questions:
 
     def _compared(
         self,
-        one: _Row,
+        one: ClauseRow,
         left: Term | None,
-        other: _Row,
+        other: ClauseRow,
         right: Term | None,
         relation: Callable[[Z3, Z3], Z3],
     ) -> Z3:
@@ -120,7 +120,7 @@ class Questions:
         )
         return z3.And(*first.known, *second.known, relation(first.number, second.number))
 
-    def _bounded(self, row: _Row, term: Term | None, relation: Callable[[Z3], Z3]) -> Z3:
+    def _bounded(self, row: ClauseRow, term: Term | None, relation: Callable[[Z3], Z3]) -> Z3:
         if term is None:
             return z3.BoolVal(False)
         value = self.solver.translator.term(row.number, term)

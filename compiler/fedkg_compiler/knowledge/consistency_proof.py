@@ -11,13 +11,14 @@ cannot decide, a diagnostic says so, and `fedkg eval` counts cases on data.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from fedkg.pack import Pack
-from fedkg.pack.knowledge_models import Clause, KnowledgeModel
+from fedkg.pack.knowledge_models import KnowledgeModel
 from fedkg.pack.walk import is_temporal
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
+from fedkg_compiler.knowledge.clause_rows import ClauseRow, Verdict
 from fedkg_compiler.knowledge.contradictions import contradictions
 from fedkg_compiler.reason import Budget
 from fedkg_compiler.reason.bound_row_table import RowTable
@@ -28,22 +29,6 @@ MOST_ROWS = 150
 """Models of more bound clauses, one or several together, are not looked at."""
 Z3 = Any
 """z3 has no types."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One bound clause: the model that it is of, its number among all conditions' rows, and those
-    before it in a list of predictions.
-    """
-
-    model: str
-    number: int
-    clause: Clause
-    earlier: tuple[int, ...] = ()
-
-
-Verdict = tuple[Literal["proven", "broken", "open"], str]
-"""The results, and for ``broken`` the values of a counterexample."""
 
 
 def prove(pack: Pack, places: Mapping[str, Span]) -> tuple[Pack, list[Diagnostic]]:
@@ -230,9 +215,9 @@ class _Prover:
             worst = verdict if verdict[0] == "open" else worst
         return worst
 
-    def _rows(self, model: KnowledgeModel) -> list[_Row]:
+    def _rows(self, model: KnowledgeModel) -> list[ClauseRow]:
         """The bound clauses of a model in order; `otherwise` last, behind all others."""
-        found: list[_Row] = []
+        found: list[ClauseRow] = []
         for clause in (*model.clauses, *(() if model.otherwise is None else (model.otherwise,))):
             start = int(self.table.starts[clause.bank])
             for number in range(start, start + self.pack.conditions[clause.bank].rows):
@@ -240,7 +225,7 @@ class _Prover:
                 earlier = (
                     tuple(row.number for row in found) if model.kind == "predict" or last else ()
                 )
-                found.append(_Row(model.name, number, clause, earlier))
+                found.append(ClauseRow(model.name, number, clause, earlier))
         return found
 
     def _empty(self, model: KnowledgeModel) -> Iterator[Verdict]:
@@ -260,8 +245,8 @@ class _Prover:
 
     @staticmethod
     def _contradictions(
-        rows: Sequence[_Row], model: KnowledgeModel
-    ) -> tuple[list[tuple[list[_Row], Any]], bool]:
+        rows: Sequence[ClauseRow], model: KnowledgeModel
+    ) -> tuple[list[tuple[list[ClauseRow], Any]], bool]:
         """The sets of clauses about a model's output that allow nothing together, where a further
         condition (`Any`, as of `_ask`) holds; and whether there may be larger ones.
         """
@@ -304,7 +289,7 @@ class _Prover:
                 elif allowed.clause.low is not None or allowed.clause.high is not None:
                     yield self._ask([said, allowed], lambda at, a=said, b=allowed: at.leaves(a, b))
 
-    def _ask(self, rows: Sequence[_Row], condition: Any = None) -> Verdict:
+    def _ask(self, rows: Sequence[ClauseRow], condition: Any = None) -> Verdict:
         """Whether these clauses can hold at once, under a further condition.
 
         `Any`: a function from questions to one of z3's.
