@@ -4,14 +4,18 @@ added to it.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from fedkg.errors import FedkgError
 from fedkg_compiler.input_tracking import read_bytes
 from fedkg_compiler.resources import data_folder
+
+ADDED_FILE = "added.json"
+"""The list of the files that the user added, in their folder."""
 
 
 class _Record(BaseModel):
@@ -161,6 +165,37 @@ class Catalog(_Record):
         return None
 
 
+_RECORDS = TypeAdapter(list[Added])
+
+
+def shelf_folder(home: Path | None = None) -> Path:
+    """Return the folder of added ontologies: below `home`, else `$FEDKG_HOME`, else
+    `~/.local/share/fedkg`.
+    """
+    if home is None:
+        named = os.environ.get("FEDKG_HOME", "")
+        home = Path(named) if named else Path.home() / ".local" / "share" / "fedkg"
+    return home / "ontologies"
+
+
+def read_shelf(shelf: Path) -> list[Added]:
+    """Return the ontologies that the user has added, sorted by name; [] without a local catalogue.
+
+    Raises:
+        FedkgError: where its list is damaged.
+    """
+    source = shelf / ADDED_FILE
+    try:
+        return sorted(_RECORDS.validate_json(read_bytes(source)), key=lambda item: item.name)
+    except FileNotFoundError:
+        return []
+    except (OSError, ValidationError) as error:
+        message = f"the list of added ontologies {source} cannot be read"
+        raise FedkgError(
+            message, received=str(error), help="remove the file and add the ontologies again"
+        ) from error
+
+
 def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Catalog:
     """Return the catalogue that ships with fedkg, with the user's additions.
 
@@ -171,8 +206,6 @@ def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Cat
     Raises:
         FedkgError: where the catalogue or the list of additions is not readable.
     """
-    from fedkg_compiler.ontology.local_catalog import read_shelf, shelf_folder
-
     place = data_folder("ontologies") if folder is None else folder
     source = place / "catalog.toml"
     try:

@@ -13,12 +13,17 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 
 import pyoxigraph as ox
-from pydantic import TypeAdapter, ValidationError
 
-from fedkg.errors import FedkgError, UsageError
+from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.input_tracking import read_bytes
-from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
+from fedkg_compiler.ontology.catalog import (
+    ADDED_FILE,
+    Added,
+    Catalog,
+    load_catalog,
+    read_shelf,
+    shelf_folder,
+)
 from fedkg_compiler.ontology.graph_terms import split_iri
 from fedkg_compiler.ontology.local_catalog_source import Taken, take
 from fedkg_compiler.ontology.rdf_reader import Document
@@ -26,40 +31,10 @@ from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, STANDARD_PREFIXES
 from fedkg_compiler.ontology.vocabulary import closest_name
 
-_LIST = "added.json"
 _NAMELESS = "#"
 """The namespace of a file that has no name for itself and none for what it describes."""
 _ONTOLOGY = ox.NamedNode(OWL + "Ontology")
-_RECORDS = TypeAdapter(list[Added])
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
-
-
-def shelf_folder(home: Path | None = None) -> Path:
-    """Return the folder of added ontologies: below `home`, else `$FEDKG_HOME`, else
-    `~/.local/share/fedkg`.
-    """
-    if home is None:
-        named = os.environ.get("FEDKG_HOME", "")
-        home = Path(named) if named else Path.home() / ".local" / "share" / "fedkg"
-    return home / "ontologies"
-
-
-def read_shelf(shelf: Path) -> list[Added]:
-    """Return the ontologies that the user has added, sorted by name; [] without a local catalogue.
-
-    Raises:
-        FedkgError: where its list is damaged.
-    """
-    source = shelf / _LIST
-    try:
-        return sorted(_RECORDS.validate_json(read_bytes(source)), key=lambda item: item.name)
-    except FileNotFoundError:
-        return []
-    except (OSError, ValidationError) as error:
-        message = f"the list of added ontologies {source} cannot be read"
-        raise FedkgError(
-            message, received=str(error), help="remove the file and add the ontologies again"
-        ) from error
 
 
 def add_entry(
@@ -251,7 +226,7 @@ def _main_namespace(document: Document, iri: str) -> str:
 
 def _write_list(shelf: Path, records: list[Added]) -> None:
     listed = [item.model_dump() for item in sorted(records, key=lambda item: item.name)]
-    _write(shelf / _LIST, json.dumps(listed, indent=2, ensure_ascii=False).encode())
+    _write(shelf / ADDED_FILE, json.dumps(listed, indent=2, ensure_ascii=False).encode())
 
 
 def _write(path: Path, body: bytes) -> None:
