@@ -8,17 +8,13 @@ then lark builds it in memory. It is plain JSON: numbers and texts, nothing that
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-GRAMMAR = Path(__file__).with_name("fkg.lark")
-FILE = Path(__file__).with_name("fkg.table.json")
-WORD_ENDS = r"\b"
+from fedkg_compiler.syntax.grammar import FILE, WORD_ENDS, fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,19 +84,6 @@ class Table:
                 "|".join(parts)
             )  # which keeps patterns: states that take the same share one
         return found
-
-
-def grammar_text() -> str:
-    """The text of the reference grammar."""
-    return GRAMMAR.read_text(encoding="utf-8")
-
-
-def fingerprint() -> str:
-    """What a table is made from: the grammar, and the code that makes it."""
-    made_by = Path(__file__).with_name("parse_table_generator.py").read_bytes()
-    return hashlib.sha256(
-        GRAMMAR.read_bytes().replace(b"\r\n", b"\n") + made_by.replace(b"\r\n", b"\n")
-    ).hexdigest()
 
 
 @cache

@@ -15,7 +15,7 @@ from lark import Lark
 from lark.lexer import PatternRE, TerminalDef
 from lark.parsers.lalr_analysis import Reduce
 
-from fedkg_compiler.syntax.parse_table import FILE, WORD_ENDS, fingerprint, grammar_text
+from fedkg_compiler.syntax.grammar import FILE, WORD_ENDS, fingerprint, grammar_text
 
 _WORD_PRIORITY = 1
 _START = "statement"

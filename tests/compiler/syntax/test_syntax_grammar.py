@@ -11,9 +11,10 @@ import sys
 import lark
 import pytest
 
+from fedkg_compiler.syntax.grammar import grammar_text
 from fedkg_compiler.syntax.keywords import STATEMENT_WORDS, keywords
 from fedkg_compiler.syntax.lalr import Automaton
-from fedkg_compiler.syntax.parse_table import grammar_text, table
+from fedkg_compiler.syntax.parse_table import table
 from fedkg_compiler.syntax.parse_table_generator import build_parser
 
 

@@ -18,6 +18,7 @@ import pytest
 from lark import Token as LarkToken
 from lark import UnexpectedInput, UnexpectedToken
 
+from fedkg_compiler.syntax import grammar
 from fedkg_compiler.syntax import parse_table as tables
 from fedkg_compiler.syntax import parse_table_generator as making
 from fedkg_compiler.syntax.lalr import Automaton, Reading, read
@@ -89,11 +90,11 @@ def test_a_table_that_is_not_that_of_the_grammar_is_made_anew(
 
 
 def test_a_changed_grammar_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = tables.fingerprint()
+    before = grammar.fingerprint()
     changed = tmp_path / "fkg.lark"
-    changed.write_text(tables.grammar_text() + "// more\n", encoding="utf-8")
-    monkeypatch.setattr(tables, "GRAMMAR", changed)
-    assert tables.fingerprint() != before
+    changed.write_text(grammar.grammar_text() + "// more\n", encoding="utf-8")
+    monkeypatch.setattr(grammar, "GRAMMAR", changed)
+    assert grammar.fingerprint() != before
 
 
 def test_the_table_does_not_depend_on_the_order_of_hashes() -> None:
