@@ -14,7 +14,7 @@ import numpy as np
 from fedkg.pack import Call, Choose, Coalesce, Known, Quotient, Reduce, Slot, Term
 from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg_compiler.ir import Rows
-from fedkg_compiler.sparql import condition_formulas, exists_members
+from fedkg_compiler.sparql import exists_members
 from fedkg_compiler.sparql.answer_frames import Answer, Frame, Ids, column_of
 from fedkg_compiler.sparql.branch_tree import Reduced
 from fedkg_compiler.sparql.formula_logic import (
@@ -23,6 +23,7 @@ from fedkg_compiler.sparql.formula_logic import (
     any_of,
     certainly,
     known_formula,
+    none,
     strict_slots,
     sufficient_slots,
 )
@@ -112,7 +113,7 @@ def _values(expr: Reduced, part: Part, state: Lowering) -> tuple[list[_Table], T
             truth = exists_members.conditions(inner, item.branch, state)
             counts = expr.op == "count"
             if counts and item.arg is not None and truth is not False:
-                truth = all_of([truth, condition_formulas.bound(item.arg, inner, state)])
+                truth = all_of([truth, state.bound(item.arg, inner, state)])
             if truth is False:
                 continue
             exists_members.same_rows(inner)
@@ -240,7 +241,7 @@ def _argument(
     number = (
         Number(at=(0, 0), values=np.ones(inner.at.shape[0]))
         if arg is None
-        else condition_formulas.number_term(arg, inner, state)
+        else state.number_term(arg, inner, state)
     )
     there = truth if isinstance(truth, bool) else certainly(truth)
     if number is None:
@@ -253,7 +254,7 @@ def _argument(
     if conditional:
         assert not isinstance(truth, bool)
         if not certain:
-            error = all_of([there, condition_formulas.none(has)])
+            error = all_of([there, none(has)])
         if not (isinstance(term, Slot) and truth == Known(slot=term.index)):
             term = Choose(condition=truth, then=term, otherwise=unknown_term(inner.rows))
     table = _Table(

@@ -18,14 +18,7 @@ from fedkg_compiler.ontology.graph_terms import Literal, local_name
 from fedkg_compiler.ontology.standard_vocabularies import XSD
 from fedkg_compiler.sparql import aggregates, exists_members
 from fedkg_compiler.sparql.branch_tree import Never, Reduced, Seen, Within, is_static
-from fedkg_compiler.sparql.formula_logic import (
-    Truth,
-    all_of,
-    any_of,
-    certainly,
-    known_formula,
-    opposite,
-)
+from fedkg_compiler.sparql.formula_logic import Truth, all_of, any_of, known_formula, none
 from fedkg_compiler.sparql.if_coalesce_lifting import TRUTHS
 from fedkg_compiler.sparql.numeric_terms import Number, arithmetic, in_one_unit, unknown_term
 from fedkg_compiler.sparql.query_tree import Aggregate, Const, Exists, Expr, Op, Var
@@ -132,12 +125,6 @@ def _connective(expr: Op, part: Part, state: Lowering, *, wanted: bool) -> Truth
                 ]
             )
             return any_of([first, second])
-
-
-def none(found: Truth) -> Truth:
-    """Negation of something that is never an error."""
-    certain = found if isinstance(found, bool) else certainly(found)
-    return not certain if isinstance(certain, bool) else opposite(certain)
 
 
 def _static_truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:

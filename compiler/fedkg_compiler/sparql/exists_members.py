@@ -10,7 +10,6 @@ import numpy as np
 
 from fedkg.pack import AtLeast, Formula, Known
 from fedkg_compiler.binding.comparison_formulas import compare
-from fedkg_compiler.sparql import condition_formulas
 from fedkg_compiler.sparql.answer_frames import Frame, Ids
 from fedkg_compiler.sparql.branch_tree import Branch, Seen, Within
 from fedkg_compiler.sparql.formula_logic import Truth, all_of, any_of, strict_slots
@@ -23,7 +22,7 @@ def conditions(part: Part, branch: Branch, state: Lowering) -> Truth:
     """What must hold in a row for its solution to be there: what is read has a value, and all
     conditions are true.
     """
-    truth = all_of(condition_formulas.holds(expr, part, state) for expr in branch.conditions)
+    truth = all_of(state.holds(expr, part, state) for expr in branch.conditions)
     if truth is False:
         return False
     strict = frozenset() if isinstance(truth, bool) else strict_slots(truth)

@@ -206,3 +206,9 @@ def known_formula(term: Term) -> Truth:
             )
         case _:
             raise AssertionError(f"queries make no {term.kind}")
+
+
+def none(found: Truth) -> Truth:
+    """Negation of something that is never an error."""
+    certain = found if isinstance(found, bool) else certainly(found)
+    return not certain if isinstance(certain, bool) else opposite(certain)

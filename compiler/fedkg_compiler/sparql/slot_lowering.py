@@ -5,7 +5,7 @@ Letter: P rows of a part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -63,6 +63,9 @@ class Lowering:
     """Facts that the lowering of one part collects.
 
     Attributes:
+        holds: the formula that is true where an expression is.
+        bound: whether an expression has a value.
+        number_term: the numeric value of an expression; None if it never has one.
         compared: texts of the units in which comparisons are made.
         lost: how often something can be neither true nor false.
         modes: whether each observed variable is read as a number or as a category.
@@ -76,6 +79,9 @@ class Lowering:
             any property.
     """
 
+    holds: Callable[[Expr, Part, Lowering], Truth]
+    bound: Callable[[Expr, Part, Lowering], Truth]
+    number_term: Callable[[Expr, Part, Lowering], Number | None]
     compared: set[str] = field(default_factory=set)
     lost: int = 0
     modes: dict[Read, str] = field(default_factory=dict)
