@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, assert_never
+from typing import Protocol, assert_never
 
 from fedkg_compiler.sparql.branch_tree import (
     Branch,
@@ -34,8 +34,24 @@ from fedkg_compiler.sparql.query_tree import (
 from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.sparql.variable_scope import variables
 
-if TYPE_CHECKING:
-    from fedkg_compiler.sparql.graph_table_split import Splitter
+
+class Splitter(Protocol):
+    """The split of patterns and expressions, `graph_table_split.Splitter`."""
+
+    def fresh(self) -> str:
+        """A name that nobody wrote."""
+
+    def group(self, node: Group, outer: tuple[Branch, ...]) -> list[Branch]:
+        """The branches of a group."""
+
+    def named(self, branch: Branch) -> Branch:
+        """The branch with values for the entities that nothing but a reading gives."""
+
+    def bound(self, branch: Branch, name: str, expr: Expr, outer: tuple[Branch, ...]) -> Branch:
+        """A branch with a variable for an expression."""
+
+    def resolve(self, expr: Expr, branch: Branch, outer: tuple[Branch, ...]) -> Expr:
+        """The expression with its variables told apart."""
 
 
 def grouped(query: Query, split: Splitter, *, top: bool) -> Branch:
