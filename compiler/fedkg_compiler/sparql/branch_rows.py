@@ -22,7 +22,7 @@ from fedkg_compiler.passes.hard_rule_projection import bent_comparisons
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.sparql.answer_frames import Answer, Batch, Frame, Ids, node_values
 from fedkg_compiler.sparql.branch_tree import Branch
-from fedkg_compiler.sparql.condition_formulas import bound, holds, number_term
+from fedkg_compiler.sparql.condition_formulas import start_lowering
 from fedkg_compiler.sparql.exists_members import conditions, keys_of
 from fedkg_compiler.sparql.formula_logic import opposite
 from fedkg_compiler.sparql.graph_answers import make_frame
@@ -87,11 +87,11 @@ class RowMaker:
         return found
 
     def _part(self, part: Part, wanted: list[str], found: list[Found]) -> None:
-        state = Lowering(holds=holds, bound=bound, number_term=number_term)
+        state = start_lowering()
         batch = part.frame.batch
         truth = conditions(part, part.frame.branch, state)
         if any(state.modes.get(read, mode) != mode for read, mode in state.presumed.items()):
-            state = Lowering(holds=holds, bound=bound, number_term=number_term, modes=state.modes)
+            state = start_lowering(state.modes)
             truth = conditions(part, part.frame.branch, state)
         if truth is False:
             for q in set(part.frame.query[part.at].tolist()):

@@ -25,6 +25,7 @@ from fedkg_compiler.sparql.query_tree import Aggregate, Const, Exists, Expr, Op,
 from fedkg_compiler.sparql.shared_formula_rows import Part
 from fedkg_compiler.sparql.slot_lowering import (
     Lowering,
+    Read,
     category,
     common_categories,
     fixed_number,
@@ -43,6 +44,11 @@ COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "sameterm"})
 _TURNED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "sameterm": "!="}
 _ROUND = {"abs": "abs", "ceil": "ceil", "floor": "floor"}
 _NUMERIC_CASTS = frozenset(XSD + name for name in ("double", "decimal", "float"))
+
+
+def start_lowering(modes: dict[Read, str] | None = None) -> Lowering:
+    """The facts of a part that is lowered; `modes` those of an earlier try."""
+    return Lowering(holds=holds, bound=bound, number_term=number_term, modes=modes or {})
 
 
 def holds(expr: Expr, part: Part, state: Lowering) -> Truth:
