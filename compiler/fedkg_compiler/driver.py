@@ -24,13 +24,13 @@ from fedkg_compiler.binding.private_pack_scope import (
     in_scope,
     without_private_checksums,
 )
-from fedkg_compiler.binding.problems import Problems, TooManyErrors
 from fedkg_compiler.binding.quantifiers import fresh
 from fedkg_compiler.binding.rule import bind_rule
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.compilation_result import Compilation
+from fedkg_compiler.diagnostics.problems import Problems, TooManyErrors
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.input_tracking import (
     GRAPH_SUFFIXES,

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from fedkg._internal.name_matching import Suggestion, did_you_mean
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.symbol_table import Names
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.input_tracking import find, read_bytes
 from fedkg_compiler.ir import Outcome

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkg.pack import Role
 from fedkg.units.header import header_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale
-from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
 
 ColumnType = Literal["real", "boolean", "category", "score"]

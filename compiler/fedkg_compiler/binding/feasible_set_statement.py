@@ -20,7 +20,6 @@ from fedkg_compiler.binding.condition_binder import condition
 from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.name_lookup import names_in, variables_in
 from fedkg_compiler.binding.private_pack_scope import client_of, scope_of
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Cell, Environment
 from fedkg_compiler.binding.quantifiers import note_unused, quantify
 from fedkg_compiler.binding.resolved_names import Readings
@@ -28,6 +27,7 @@ from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.ir import Rows
 from fedkg_compiler.syntax.tree import Expression, KeepSet, Reference, Variable, Word
 

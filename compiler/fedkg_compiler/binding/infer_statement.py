@@ -16,13 +16,13 @@ from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.mined_parameters import Mined, mined
 from fedkg_compiler.binding.name_lookup import look_up, names_in
 from fedkg_compiler.binding.private_pack_scope import scope_of
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Environment
 from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.binding.signal_columns import Sources
-from fedkg_compiler.binding.template_span import TemplateSpan
 from fedkg_compiler.binding.templates import call_template
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.diagnostics.template_span import TemplateSpan
 from fedkg_compiler.ir import BoundRows, Outcome, Rows
 from fedkg_compiler.passes.intervals import Declared, interval
 from fedkg_compiler.passes.relaxation_direction import direction, slope

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Literal, cast, get_args
 
 from fedkg.pack.manifest import Source
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Environment
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import FileRule, Names
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import Iri
 from fedkg_compiler.ontology.graph_terms import Literal as RdfLiteral

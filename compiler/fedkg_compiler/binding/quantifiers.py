@@ -12,10 +12,10 @@ from fedkg.pack import Source
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Dimension, Unit, conversion
 from fedkg_compiler.binding.private_pack_scope import owned
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Cell, Environment, unknown
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.input_tracking import read_bytes
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, RdfTerm, local_name

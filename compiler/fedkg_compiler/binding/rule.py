@@ -19,7 +19,6 @@ from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.missing_value_pruning import prune
 from fedkg_compiler.binding.name_lookup import VALUE, look_up, names_in, variables_in
 from fedkg_compiler.binding.private_pack_scope import scope_of
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Cell, Environment
 from fedkg_compiler.binding.quantifiers import note_unused, quantify
 from fedkg_compiler.binding.resolved_names import Place, Readings
@@ -29,6 +28,7 @@ from fedkg_compiler.binding.signal_columns import First, Sources
 from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.binding.templates import expand
 from fedkg_compiler.binding.temporal import without_top_always
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.ir import BoundRows, Rows
 from fedkg_compiler.passes.hard_rule_projection import bent_comparisons, without_extremes
 from fedkg_compiler.passes.scales import set_scales

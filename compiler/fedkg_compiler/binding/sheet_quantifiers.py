@@ -15,10 +15,10 @@ from fedkg.tables import Table
 from fedkg.tables.cell_words import is_unknown
 from fedkg.tables.numerals import DecimalMark, number
 from fedkg.units.header import split_header
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantifier_values import Cell, Environment
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.syntax.tree import Word
 
 _UNIT_HEADERS = ("unit", "units", "einheit", "uom", "engunits")

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.symbol_table import Names
-from fedkg_compiler.binding.template_span import TemplateSpan
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
+from fedkg_compiler.diagnostics.template_span import TemplateSpan
 from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS
 from fedkg_compiler.syntax.tree import (
     Apply,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.symbol_table import DeclaredLabel, DeclaredSignal, Names
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Related
 from fedkg_compiler.syntax.tree import PredictKnowledge, RangeKnowledge, Word
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.input_tracking import find, read_bytes
 from fedkg_compiler.ir import Outcome

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Formula, RuleRecord
 from fedkg.units.unit import Unit
-from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.ir import BoundRows, Codes, Rows, SlotColumn
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, local_name

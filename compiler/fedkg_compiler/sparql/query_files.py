@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.signal_columns import Sources
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.input_tracking import find, read_bytes
 from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.sparql.query_parameterisation import Reader

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.ontology.query import too_large
 from fedkg_compiler.sparql.having_aliases import without_aliases
 from fedkg_compiler.sparql.observed_columns import Observations

@@ -10,9 +10,9 @@ from sparql_cases import HEAD, PREFIX, sensors
 
 from fedkg.pack import RuleRecord
 from fedkg_compiler.binding.column_registry import Book
-from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
+from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.ontology import load_graph
 from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.sparql.prebound_variables import ROW, BoundQuery, bind_query
