@@ -15,7 +15,6 @@ from fedkg.errors import LimitError
 from fedkg.limits import limit, require_within_limit, time_limit
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
-from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
 from fedkg_compiler.binding.name_lookup import Over, names_in
 from fedkg_compiler.binding.private_pack_scope import (
@@ -29,6 +28,7 @@ from fedkg_compiler.binding.rule import bind_rule
 from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
+from fedkg_compiler.column_registry import Book
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.problems import Problems, TooManyErrors
 from fedkg_compiler.diagnostics.record import Diagnostic, Span

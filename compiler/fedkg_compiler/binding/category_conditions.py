@@ -16,12 +16,12 @@ from fedkg.tables import truth
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.binding.bound_values import Moving, Value
-from fedkg_compiler.binding.column_registry import BookColumn
 from fedkg_compiler.binding.comparison_formulas import is_truth
 from fedkg_compiler.binding.name_lookup import variables_of
 from fedkg_compiler.binding.resolved_names import Reading
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.symbol_table import DeclaredLabel
+from fedkg_compiler.column_registry import BookColumn
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Apply, Expression, IsClass, Membership, Reference, Word
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import CategoryIs, Compare, Slot, Term
 from fedkg.pack.contract import TRUTHS
-from fedkg_compiler.binding.column_registry import Book
+from fedkg_compiler.column_registry import Book
 from fedkg_compiler.ir import Rows
 
 Operator = Literal["le", "lt", "eq", "ne"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedkg.pack import Param
-from fedkg_compiler.binding.column_registry import Book, BookColumn
+from fedkg_compiler.column_registry import Book, BookColumn
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ir import Rows
 

@@ -11,10 +11,10 @@ import numpy as np
 from fedkg.pack import Formula, Slot, atoms, subterms
 from fedkg_compiler.binding.arithmetic import term_of
 from fedkg_compiler.binding.bound_values import Fixed
-from fedkg_compiler.binding.column_registry import BookView
 from fedkg_compiler.binding.comparison_formulas import compare
 from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.scope import Scope, View
+from fedkg_compiler.column_registry import BookView
 from fedkg_compiler.syntax.tree import Head, Monotone
 
 STEP = 1 / 20

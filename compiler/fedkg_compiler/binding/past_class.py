@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from fedkg.pack import Formula
 from fedkg_compiler.binding.category_conditions import is_class, membership
-from fedkg_compiler.binding.column_registry import BookColumn
 from fedkg_compiler.binding.past_values import one_step_back
 from fedkg_compiler.binding.resolved_names import Place, Reading, Readings
 from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.column_registry import BookColumn
 from fedkg_compiler.syntax.tree import IsClass, Membership, Past, Reference
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg_compiler.binding.bound_values import Fixed, Value
-from fedkg_compiler.binding.column_registry import Book, BookView
 from fedkg_compiler.binding.resolved_names import Reading
 from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope, View
+from fedkg_compiler.column_registry import Book, BookView
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Past
 

@@ -18,7 +18,6 @@ from fedkg.pack.examples import RuleExample
 from fedkg.tables import truth
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
-from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.declarations import unit_of
 from fedkg_compiler.binding.missing_value_pruning import prune
 from fedkg_compiler.binding.name_lookup import VALUE, look_up
@@ -27,6 +26,7 @@ from fedkg_compiler.binding.rule import bind_part
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import DeclaredSignal, FileRule
 from fedkg_compiler.binding.template_examples import example_of_template
+from fedkg_compiler.column_registry import Book
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.ir import BoundRows
 from fedkg_compiler.lowering.banks import lower

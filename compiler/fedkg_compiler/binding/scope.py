@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Formula
 from fedkg_compiler.binding.bound_values import Value
-from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.mined_parameters import Mined
 from fedkg_compiler.binding.quantifier_values import Environment
 from fedkg_compiler.binding.resolved_names import Readings
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
+from fedkg_compiler.column_registry import Book
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.ir import Rows
 from fedkg_compiler.syntax.tree import Condition, Expression

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
-from fedkg_compiler.binding.column_registry import Book, BookColumn, ColumnType
 from fedkg_compiler.binding.quantifier_values import Cell, Environment, Solved
 from fedkg_compiler.binding.resolved_names import NOWHERE, Place
 from fedkg_compiler.binding.symbol_table import DeclaredSignal, FileRule, Names
 from fedkg_compiler.binding.unknown_units import strange_unit
+from fedkg_compiler.column_registry import Book, BookColumn, ColumnType
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.ontology.graph_terms import ColumnFact, local_name

@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.declarations import unit_of
 from fedkg_compiler.binding.quantifier_values import Environment
 from fedkg_compiler.binding.signal_columns import First, Sources
 from fedkg_compiler.binding.symbol_table import DeclaredSignal, FileRule
 from fedkg_compiler.binding.templates import call_template
+from fedkg_compiler.column_registry import Book
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.tree import (
     Apply,

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale
-from fedkg_compiler.binding.column_registry import BookColumn, quoted
 from fedkg_compiler.binding.quantifier_values import Cell
 from fedkg_compiler.binding.resolved_names import NOWHERE, Key, Place
 from fedkg_compiler.binding.signal_columns import Sources, declared_place, header_place, plain_place
 from fedkg_compiler.binding.unknown_units import strange_unit
+from fedkg_compiler.column_registry import BookColumn, quoted
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import ColumnFact
 

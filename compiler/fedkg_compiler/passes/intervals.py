@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Term
 from fedkg.pack.numeric.intervals import Interval, Ranges
-from fedkg_compiler.binding.column_registry import Book
+from fedkg_compiler.column_registry import Book
 from fedkg_compiler.ir import Rows
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Compare, Formula, Param, Term
 from fedkg.pack.walk import ROWS, everywhere
-from fedkg_compiler.binding.column_registry import Book
+from fedkg_compiler.column_registry import Book
 from fedkg_compiler.ir import Rows
 from fedkg_compiler.passes.intervals import Declared, interval
 

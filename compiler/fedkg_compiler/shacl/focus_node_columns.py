@@ -12,12 +12,12 @@ from rdflib import OWL, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.units.text import UnitProblem, parse_unit
-from fedkg_compiler.binding.column_registry import BookColumn
 from fedkg_compiler.binding.observed_properties import observed_place, signal_of
 from fedkg_compiler.binding.quantifier_values import Cell
 from fedkg_compiler.binding.resolved_names import Place
 from fedkg_compiler.binding.signal_columns import Sources, plain_place
 from fedkg_compiler.binding.symbol_table import DeclaredSignal
+from fedkg_compiler.column_registry import BookColumn
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import local_name

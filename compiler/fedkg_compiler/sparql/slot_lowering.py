@@ -14,7 +14,7 @@ from fedkg.pack import CategoryIs, Not, Slot, Term
 from fedkg.pack.walk import ROWS, everywhere
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
-from fedkg_compiler.binding.column_registry import BookColumn
+from fedkg_compiler.column_registry import BookColumn
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.ontology.standard_vocabularies import XSD
 from fedkg_compiler.sparql.answer_frames import Answer, node_values

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.pack import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
-from fedkg_compiler.binding.column_registry import Book, BookColumn
+from fedkg_compiler.column_registry import Book, BookColumn
 from fedkg_compiler.ir import Rows
 from fedkg_compiler.passes.intervals import Declared, interval
 from fedkg_compiler.passes.scales import comparison_scale

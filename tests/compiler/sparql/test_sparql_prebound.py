@@ -9,9 +9,9 @@ import pytest
 from sparql_cases import HEAD, PREFIX, sensors
 
 from fedkg.pack import RuleRecord
-from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.binding.symbol_table import Names
+from fedkg_compiler.column_registry import Book
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.ontology import load_graph
 from fedkg_compiler.ontology.spans import point
