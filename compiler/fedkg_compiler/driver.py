@@ -16,6 +16,7 @@ from fedkg.limits import limit, require_within_limit, time_limit
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
+from fedkg_compiler.binding.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.binding.name_lookup import Over, names_in
 from fedkg_compiler.binding.private_pack_scope import (
     NOWHERE,
@@ -40,7 +41,6 @@ from fedkg_compiler.input_tracking import (
     read_bytes,
 )
 from fedkg_compiler.ir import Outcome
-from fedkg_compiler.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.statement_binder import bind_statements
 from fedkg_compiler.syntax import RuleFile, parse, parse_bytes, statement_count

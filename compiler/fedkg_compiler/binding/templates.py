@@ -343,7 +343,7 @@ def check_templates(names: Names, problems: Problems) -> None:
 def _complain_of_unknown(name: str, span: Span, names: Names, problems: Problems) -> None:
     if name not in names.broken_templates:
         from fedkg_compiler.binding.functions import FUNCTIONS
-        from fedkg_compiler.library import home_of
+        from fedkg_compiler.binding.library import home_of
 
         home = home_of(name, "template")
         near = (

@@ -14,7 +14,7 @@ from fedkg.authoring import run_examples
 from fedkg.evaluation import evaluate
 from fedkg.tables import read_table
 from fedkg_compiler import compile_rules
-from fedkg_compiler.library import library_names
+from fedkg_compiler.binding.library import library_names
 from fedkg_compiler.resources import data_folder
 from fedkg_compiler.syntax import parse
 from fedkg_compiler.syntax.printing import canonical

@@ -10,9 +10,9 @@ from fedkg.authoring import render
 from fedkg.evaluation import evaluate
 from fedkg.tables import read_table
 from fedkg_compiler import compile_rules
+from fedkg_compiler.binding.library import library_names
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.input_tracking import recording
-from fedkg_compiler.library import library_names
 from fedkg_compiler.resources import data_folder, library_path
 
 LIMITS = data_folder("rules") / "isa95" / "limits.ttl"
