@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.input_tracking import Inputs
     from fedkg_compiler.reason.pack_difference import RuleDifference
-    from fedkg_compiler.reason.row_source_triples import Origin
     from fedkg_compiler.reason.rule_description import Description
+    from fedkg_compiler.row_source_triples import Origin
 
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """First bytes of workbooks, Parquet files and archives."""
@@ -301,7 +301,7 @@ def find_origins(
     if not all(is_authored(path) for path in paths):
         return ()
     with needs_compiler("explaining rules"):
-        from fedkg_compiler.reason.row_source_triples import origins as found
+        from fedkg_compiler.row_source_triples import origins as found
 
         return tuple(found(paths, rules, entity))
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedkg_compiler.reason.row_source_triples import Fact, Origin
+    from fedkg_compiler.row_source_triples import Fact, Origin
 
 
 def origin_lines(origin: Origin | None) -> Iterator[str]:
