@@ -452,7 +452,7 @@ def compile_for_rdf(
         CompileError: the rules, the shapes or the data are wrong.
     """
     with needs_compiler("reading shapes"):
-        from fedkg_compiler.shacl.rdf_file_compilation import compile_for_rdf as compile_
+        from fedkg_compiler.rdf_file_compilation import compile_for_rdf as compile_
 
         found = compile_([require_file(path) for path in rules], require_file(data))
     if any(item.severity == "error" for item in found.diagnostics):
