@@ -14,16 +14,11 @@ from fedkg._internal.name_matching import Suggestion, distance, normalise_header
 from fedkg.units.header import header_unit
 from fedkg.units.text import UnitProblem, known_units, parse_unit
 from fedkg.units.unit import NUMBER, Unit, conversion, same_dimension
-from fedkg_compiler.binding.symbol_table import (
-    DeclaredLabel,
-    DeclaredSignal,
-    FileRule,
-    Names,
-    Timing,
-)
+from fedkg_compiler.binding.symbol_table import DeclaredLabel, DeclaredSignal, FileRule, Names
 from fedkg_compiler.binding.templates import check_templates
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
+from fedkg_compiler.ir import Timing
 from fedkg_compiler.syntax.tree import (
     Cause,
     Example,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from fedkg.pack import Role
 from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ir import Timing
 from fedkg_compiler.syntax.tree import (
     Cause,
     Example,
@@ -58,31 +58,6 @@ class DeclaredLabel:
     classes: tuple[str, ...]
     column: str
     place: Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """What `timeline` says: seconds between rows, headers of the time column and of the column that
-    tells traces apart.
-
-    Attributes:
-        step: seconds between two rows; None if it is not declared.
-        time: header of the time column, or None.
-        trace: header of the column that tells traces apart, or None.
-        end: how a window is read beyond its trace: as unknown steps (`strict`), or as no steps
-            (`clip`).
-        declared: whether there is a `timeline` statement.
-        step_broken: the declared step is wrong; a diagnostic has been reported.
-        ordered: a rule is about time, so the rows have an order even if no timeline is declared.
-    """
-
-    step: float | None = None
-    time: str | None = None
-    trace: str | None = None
-    end: Literal["strict", "clip"] = "strict"
-    declared: bool = False
-    step_broken: bool = False
-    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

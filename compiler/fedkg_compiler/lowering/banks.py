@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Bank, MemberTable, skeleton_hash
-from fedkg_compiler.binding.symbol_table import Timing
 from fedkg_compiler.column_registry import Book, BookColumn
-from fedkg_compiler.ir import BoundRows, Codes, MemberRows, Rows
+from fedkg_compiler.ir import BoundRows, Codes, MemberRows, Rows, Timing
 from fedkg_compiler.lowering.contract import Numbering, make_contract
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from fedkg.pack import Column, DataContract, View
 from fedkg.pack.contract import TRUTHS
-from fedkg_compiler.binding.symbol_table import Timing
 from fedkg_compiler.column_registry import Book, BookColumn
+from fedkg_compiler.ir import Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
