@@ -27,13 +27,12 @@ from fedkg_compiler.binding.sheet_cache import Sheets
 from fedkg_compiler.binding.signal_columns import First, Sources
 from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.binding.templates import expand
-from fedkg_compiler.binding.temporal import without_top_always
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.ir import BoundRows, Rows
 from fedkg_compiler.passes.hard_rule_projection import bent_comparisons, without_extremes
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.syntax import KINDS
-from fedkg_compiler.syntax.tree import Apply, Condition, IsClass
+from fedkg_compiler.syntax.tree import AllOf, Apply, Condition, IsClass, Temporal
 
 
 def bind_rule(
@@ -49,7 +48,7 @@ def bind_rule(
     formula = expand(rule.rule.formula, sources.names, problems)
     if formula is None:
         return []
-    rule = replace(rule, rule=replace(rule.rule, formula=without_top_always(formula)))
+    rule = replace(rule, rule=replace(rule.rule, formula=_without_top_always(formula)))
     tree = rule.rule
     environment = quantify(tree.quantifier, sources, sheets)
     if not any(
@@ -105,6 +104,21 @@ def bind_rule(
         )
         return []
     return bound
+
+
+def _without_top_always(condition: Condition) -> Condition:
+    """The condition without the `always` that every rule means anyway: one without a window at its
+    very top, alone or joined by `and`.
+    """
+    match condition:
+        case Temporal(mode="always", window=None):
+            return _without_top_always(condition.arg)
+        case AllOf():
+            return replace(
+                condition, args=tuple(_without_top_always(arg) for arg in condition.args)
+            )
+        case _:
+            return condition
 
 
 def record_of(rule: FileRule) -> RuleRecord:

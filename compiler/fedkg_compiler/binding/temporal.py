@@ -19,23 +19,10 @@ from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.templates import LARGEST
 from fedkg_compiler.binding.window_binder import NO_END, lasting_params, window_params
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.tree import AllOf, Condition, Lasting, OnlyAfter, Temporal, Until, Window
+from fedkg_compiler.syntax.tree import Lasting, OnlyAfter, Temporal, Until, Window
 
 BEYOND = 1e30
 """A margin larger than that of any data, which a number of 32 bits still holds."""
-
-
-def without_top_always(condition: Condition) -> Condition:
-    """The condition without the `always` that every rule means anyway: one without a window at its
-    very top, alone or joined by `and`.
-    """
-    match condition:
-        case Temporal(mode="always", window=None):
-            return without_top_always(condition.arg)
-        case AllOf():
-            return replace(condition, args=tuple(without_top_always(arg) for arg in condition.args))
-        case _:
-            return condition
 
 
 def temporal(node: Temporal, scope: Scope) -> Formula | None:

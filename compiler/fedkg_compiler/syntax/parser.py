@@ -7,8 +7,9 @@ from itertools import islice
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.syntax.broken_statement_names import find_lost_names
-from fedkg_compiler.syntax.construct import construct
+from fedkg_compiler.syntax.construct.knowledge_nodes import build_knowledge
 from fedkg_compiler.syntax.construct.statement_context import Statement as StatementAt
+from fedkg_compiler.syntax.construct.statements import build_declaration
 from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS, too_deep
 from fedkg_compiler.syntax.keywords import STATEMENT_WORDS
 from fedkg_compiler.syntax.lalr import read
@@ -143,7 +144,7 @@ class _Reading:
         at = StatementAt(chunk)
         deep = too_deep(tree)
         if deep is None:
-            self.statements.append(construct(at, tree))
+            self.statements.append(build_declaration(at, tree) or build_knowledge(at, tree))
             self.problems.extend(at.problems)
             return
         branch, what = deep
