@@ -18,7 +18,7 @@ from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.diagnostics.template_span import TemplateSpan
-from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS
+from fedkg_compiler.syntax.parser import MAX_NESTING, MAX_TERMS
 from fedkg_compiler.syntax.tree import (
     Apply,
     Condition,

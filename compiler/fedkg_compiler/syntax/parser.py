@@ -7,13 +7,13 @@ from itertools import islice
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.syntax.broken_statement_names import find_lost_names
+from fedkg_compiler.syntax.construct.condition_nodes import SIGNS
 from fedkg_compiler.syntax.construct.knowledge_nodes import build_knowledge
 from fedkg_compiler.syntax.construct.statement_context import Statement as StatementAt
 from fedkg_compiler.syntax.construct.statements import build_declaration
-from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS, too_deep
 from fedkg_compiler.syntax.keywords import STATEMENT_WORDS
 from fedkg_compiler.syntax.lalr import read
-from fedkg_compiler.syntax.parse_tree_nodes import Branch
+from fedkg_compiler.syntax.parse_tree_nodes import Branch, Token
 from fedkg_compiler.syntax.source_decoding import decode, not_text, plain_text
 from fedkg_compiler.syntax.split import Chunk, joined, split
 from fedkg_compiler.syntax.table_as_rule_file import is_table
@@ -23,6 +23,10 @@ MAX_PROBLEMS = 100
 MAX_STATEMENT = 200_000
 _MAX_RUN = 200
 _MAX_LOST = 1_000
+MAX_NESTING = 60
+MAX_TERMS = 200
+MAX_CHAIN = 5_000
+"""Sides of one chain of comparisons and their operators."""
 
 
 def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
@@ -219,3 +223,25 @@ def _too_long(chunk: Chunk) -> Diagnostic:
         message=message,
         help="put long lists into a sheet: in table FILE",
     )
+
+
+def too_deep(tree: Branch) -> tuple[Branch, str] | None:
+    """The first branch that is nested deeper than `MAX_NESTING`, or that joins more than
+    `MAX_TERMS` terms or `MAX_CHAIN` comparisons, and which of the two.
+    """
+    waiting: list[tuple[Branch, int, int]] = [(tree, 0, 0)]
+    while waiting:
+        branch, depth, terms = waiting.pop()
+        if depth > MAX_NESTING:
+            return branch, "nesting"
+        if terms > MAX_TERMS or (branch.data == "compare" and len(branch.children) > MAX_CHAIN):
+            return branch, "terms"
+        chained = branch.data in SIGNS
+        for position, child in enumerate(branch.children):
+            if isinstance(child, Token):
+                continue
+            if chained and position == 0 and child.data in SIGNS:
+                waiting.append((child, depth, terms + 1))
+            else:
+                waiting.append((child, depth + 1, 0))
+    return None

@@ -9,8 +9,7 @@ import pytest
 
 from fedkg_compiler.diagnostics import Diagnostic
 from fedkg_compiler.syntax import parse
-from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS
-from fedkg_compiler.syntax.parser import MAX_PROBLEMS, MAX_STATEMENT
+from fedkg_compiler.syntax.parser import MAX_NESTING, MAX_PROBLEMS, MAX_STATEMENT, MAX_TERMS
 
 
 def codes(text: str) -> list[str]:
