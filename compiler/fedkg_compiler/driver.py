@@ -42,7 +42,6 @@ from fedkg_compiler.input_tracking import (
 )
 from fedkg_compiler.ir import Outcome
 from fedkg_compiler.lowering.banks import lower
-from fedkg_compiler.statement_binder import bind_statements
 from fedkg_compiler.syntax import RuleFile, parse, parse_bytes, statement_count
 from fedkg_compiler.syntax.source_decoding import decode
 from fedkg_compiler.syntax.table_as_rule_file import is_table
@@ -347,7 +346,7 @@ def _compile(
     sheets = Sheets()
     try:
         outcome.rows += [part for rule in names.rules for part in bind_rule(rule, sources, sheets)]
-        bind_statements(names, files, graph_paths, sources, sheets, outcome)
+        _bind_statements(names, files, graph_paths, sources, sheets, outcome)
     finally:
         if sources.graph is not None:
             sources.graph.close()
@@ -568,3 +567,63 @@ def _version() -> str:
         return metadata.version("fedkg")
     except metadata.PackageNotFoundError:
         return "0"
+
+
+def _bind_statements(
+    names: Names,
+    files: Sequence[RuleFile],
+    graphs: Sequence[Path],
+    sources: Sources,
+    sheets: Sheets,
+    outcome: Outcome,
+) -> None:
+    """Enter the bound inferences, sets, causes, examples, knowledge models, shapes and queries; the
+    binder of each kind is imported on first use.
+
+    Args:
+        graphs: the graph files, among which those with shapes are found. A client's private pack
+            takes no shapes and no queries.
+    """
+    _bind_declarations(names, sources, sheets, outcome)
+    if names.knowledge:
+        from fedkg_compiler.knowledge import bind_knowledge
+
+        trees = {file.file: file for file in files}
+        for model in names.knowledge:
+            bind_knowledge(model, trees[model.span.file], sources, sheets, outcome)
+    if graphs and not names.client:
+        from fedkg_compiler.shacl import bind_shapes
+
+        bind_shapes(graphs, sources, outcome)
+    queries = [load for load in names.loads if load.what == "queries"]
+    if queries:
+        from fedkg_compiler.sparql import bind_queries
+
+        bind_queries(queries, sources, outcome)
+
+
+def _bind_declarations(names: Names, sources: Sources, sheets: Sheets, outcome: Outcome) -> None:
+    """Inferences, sets, causes and examples."""
+    if names.infers:
+        from fedkg_compiler.binding.infer_statement import bind_infer
+
+        for infer in names.infers:
+            bind_infer(infer, sources, outcome)
+    if names.sets:
+        from fedkg_compiler.binding.feasible_set_statement import bind_set
+
+        outcome.sets += [
+            kept for one in names.sets if (kept := bind_set(one, sources, sheets)) is not None
+        ]
+    if names.causes:
+        from fedkg_compiler.binding.causes import bind_cause
+
+        outcome.causes += [
+            cause for one in names.causes if (cause := bind_cause(one, sources, sheets)) is not None
+        ]
+    if names.examples:
+        from fedkg_compiler.binding.rule_examples import bind_example
+
+        outcome.examples += [
+            example for one in names.examples if (example := bind_example(one, sources)) is not None
+        ]
