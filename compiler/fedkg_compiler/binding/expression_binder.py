@@ -10,26 +10,35 @@ from typing import Any, assert_never
 import numpy as np
 
 from fedkg._internal.name_matching import did_you_mean
+from fedkg.pack import Term
 from fedkg.pack.terms import Lag
 from fedkg.units.text import UnitProblem, parse_unit
-from fedkg.units.unit import ANGLE, NUMBER
+from fedkg.units.unit import ANGLE, NUMBER, SAME, Unit, conversion, same_dimension
 from fedkg_compiler.binding.aggregates import aggregate
-from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
+from fedkg_compiler.binding.arithmetic import (
+    add,
+    divide,
+    in_unit,
+    join_product,
+    join_sum,
+    multiply,
+    negate,
+    raise_to,
+)
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.category_conditions import probability
 from fedkg_compiler.binding.declarations import unit_of
 from fedkg_compiler.binding.functions import FUNCTIONS, call
-from fedkg_compiler.binding.member_unit_conversion import harmonised, in_several_units
 from fedkg_compiler.binding.mined_parameters import Mined
 from fedkg_compiler.binding.name_lookup import is_probability, names_in, variables_of
 from fedkg_compiler.binding.past_values import history, past
 from fedkg_compiler.binding.quantifier_values import Cell
-from fedkg_compiler.binding.resolved_names import Reading
+from fedkg_compiler.binding.resolved_names import Place, Reading
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.time_reductions import over_time
 from fedkg_compiler.binding.unknown_units import strange_unit
 from fedkg_compiler.binding.window_binder import steps_back
-from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.syntax.tree import (
     Aggregate,
@@ -178,8 +187,8 @@ def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> 
     if scope.view.past:
         reading = history(reading, scope.book)
     columns = reading.columns
-    if in_several_units(reading):
-        return harmonised(
+    if _in_several_units(reading):
+        return _harmonised(
             reading,
             scope.rows.slot((*key, scope.view.key), columns, scope.view.ids, reading.role),
             span,
@@ -334,3 +343,66 @@ def _apply(node: Apply, scope: Scope) -> Value | None:
         return None
     reading = scope.readings.get(name, variables)
     return None if reading is None else moving(reading, (name, variables), node.span, scope)
+
+
+def _in_several_units(reading: Reading) -> bool:
+    """Whether the places of a reading are not all in one unit; those of an ordinary rule always
+    are.
+    """
+    first = reading.places[0] if reading.places else None
+    return first is not None and any(
+        (place.stored, place.rule_unit) != (first.stored, first.rule_unit)
+        for place in reading.places
+    )
+
+
+def _harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving | None:
+    """The reading in one unit: ``slot * factor + shift`` with the numbers of each member.
+
+    None where members measure different things.
+    """
+    places = reading.places
+    target = next(
+        (unit for place in places if (unit := place.rule_unit or place.stored) is not None), None
+    )
+    if target is None:
+        return Moving(term=slot, unit=None, span=span, plain=True, bare=(reading.columns,))
+    told = [_table_unit(place, target, span, scope) for place in places]
+    for i, unit in enumerate(told):
+        if not same_dimension(unit, target):
+            scope.problems.error(
+                "FKG278",
+                span,
+                f"`{reading.name}` is in `{target.text}` for some members and in `{unit.text}` for"
+                f" {scope.environment.name(i)}: members that are put together measure one thing",
+                "correct the units in the graph, or ask for members of one kind",
+                (
+                    (
+                        Related(
+                            span=scope.environment.span, message="the members are asked for here"
+                        ),
+                    )
+                    if scope.environment.span
+                    else ()
+                ),
+            )
+            return None
+    changes = [SAME if unit == target else conversion(unit, target) for unit in told]
+    term = slot
+    if any(change.factor != 1 or change.turns for change in changes):
+        term = join_product(term, scope.rows.param(np.array([change.scale for change in changes])))
+    if any(change.shift for change in changes):
+        term = join_sum(
+            term, scope.rows.param(np.array([float(change.shift) for change in changes]))
+        )
+    return Moving(term=term, unit=target, span=span, plain=True)
+
+
+def _table_unit(place: Place, target: Unit, span: Span, scope: Scope) -> Unit:
+    """Return the unit of the values in the table; a column without one has that of the others."""
+    if place.stored is not None:
+        return place.stored
+    known = scope.book.compared_unit(place.column)
+    if known is None:
+        scope.book.tell_unit((np.array([place.column]),), target, span, scope.problems)
+    return known or target
