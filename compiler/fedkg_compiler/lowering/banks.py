@@ -241,8 +241,9 @@ class Numbering:
 def _make_contract(
     book: Book, used: Iterable[int], used_views: Iterable[int], timing: Timing
 ) -> Numbering:
-    """The contract over the columns and views that bound rows read, in an order that does not depend
-    on that of the files.
+    """The contract over the columns and views that bound rows read.
+
+    Their order does not depend on that of the files.
     """
     views = sorted({0, *used_views})
     raised = {book.views[view].column for view in views}
