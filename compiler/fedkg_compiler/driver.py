@@ -15,6 +15,7 @@ from fedkg.errors import LimitError
 from fedkg.limits import limit, require_within_limit, time_limit
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
+from fedkg_compiler.banks import lower
 from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
 from fedkg_compiler.binding.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.binding.name_lookup import Over, names_in
@@ -41,7 +42,6 @@ from fedkg_compiler.input_tracking import (
     read_bytes,
 )
 from fedkg_compiler.ir import Outcome
-from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.syntax import RuleFile, parse, parse_bytes, statement_count
 from fedkg_compiler.syntax.source_decoding import decode
 from fedkg_compiler.syntax.table_as_rule_file import is_table

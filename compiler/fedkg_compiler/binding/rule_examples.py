@@ -18,6 +18,7 @@ from fedkg.pack.examples import RuleExample
 from fedkg.tables import truth
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
+from fedkg_compiler.banks import lower
 from fedkg_compiler.binding.declarations import unit_of
 from fedkg_compiler.binding.missing_value_pruning import prune
 from fedkg_compiler.binding.name_lookup import VALUE, look_up
@@ -29,7 +30,6 @@ from fedkg_compiler.binding.template_examples import example_of_template
 from fedkg_compiler.column_registry import Book
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.ir import BoundRows
-from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.syntax.tree import Example, Series
 
 FOREIGN = -2.0

@@ -1,1 +1,0 @@
-"""From bound rows to the pack's data contract and banks."""
