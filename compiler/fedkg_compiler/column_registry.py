@@ -62,7 +62,7 @@ BASE = BookView(kind="base")
 
 
 class Book:
-    """Grows while rules are bound; `lowering.contract` makes the data contract of it."""
+    """Grows while rules are bound; `banks` makes the data contract of it."""
 
     def __init__(self) -> None:
         self.columns: list[BookColumn] = []
