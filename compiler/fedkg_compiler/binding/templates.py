@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedkg._internal.name_matching import did_you_mean
+from fedkg_compiler.binding.functions import FUNCTIONS
+from fedkg_compiler.binding.library import home_of
 from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
@@ -342,9 +344,6 @@ def check_templates(names: Names, problems: Problems) -> None:
 
 def _complain_of_unknown(name: str, span: Span, names: Names, problems: Problems) -> None:
     if name not in names.broken_templates:
-        from fedkg_compiler.binding.functions import FUNCTIONS
-        from fedkg_compiler.binding.library import home_of
-
         home = home_of(name, "template")
         near = (
             did_you_mean(name, names.templates, f"declare it: template {name}(x) = ...")
