@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.structure.paths import measure
 
 LIMITS = {
-    "compile a rule with one comparison, text to bank": 65,
-    "SHACL shape to verdict": 138,
-    "job file to report": 292,
+    "compile a rule with one comparison, text to bank": 56,
+    "SHACL shape to verdict": 132,
+    "job file to report": 284,
     "one round: updates to the new global model": 47,
 }
 """The most source files that each action may run through."""
