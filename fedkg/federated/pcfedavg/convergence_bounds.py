@@ -133,8 +133,10 @@ def certificate(gap: float, slope: float, penalty: float, agents: int) -> Certif
     rho D / m))`` (after proposition 4.8).
 
     Args:
-        gap: D, a bound of ``F_rho(x) - F_rho(x*)``. slope: G, the length of the gradient of f at
-            the solution. penalty: rho, above 0.
+        gap: D, an upper bound of ``F_rho(x) - F_rho(x*)``.
+        slope: G, the length of the gradient of f at the solution.
+        penalty: rho, above 0.
+        agents: m.
     """
     away = agents / penalty * (slope + math.sqrt(slope * slope + 2 * penalty * gap / agents))
     return Certificate(upper=gap, infeasibility=away, lower=-slope * away)
