@@ -119,9 +119,9 @@ class Certificate:
 
 
 def gap(start_distance2: float, step: float, iterations: int) -> float:
-    """D for one local step a round and exact gradients, of the mean of iterates 1 ..
+    """D of the mean of iterates 1 to K, for one local step in each round and exact gradients.
 
-    K: ``|x^0 - x*|^2 / (2 step K)``, step <= 1 / L.
+    It is ``|x^0 - x*|^2 / (2 step K)`` for a step of at most 1 / L.
     """
     return start_distance2 / (2 * step * iterations)
 

@@ -78,9 +78,7 @@ class RoundNumbers:
         return replace(state, joints={**state.joints, "before": numbers})
 
     def _warn(self, settings: Settings, smooth: float, agents: int, local_steps: int) -> None:
-        """Return a StepWarning for the first round with too long a step, which may be after round
-        1.
-        """
+        """Issue a StepWarning for the first round with too long a step, if there is one."""
         for number in range(1, settings.rounds + 1):
             total = smoothness(
                 smooth, self.schedule.at(number, settings.rounds), self.strengths, agents
