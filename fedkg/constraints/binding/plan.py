@@ -131,10 +131,10 @@ class Plan:
 
     Attributes:
         runs: the contract views on which the model must run, base first.
+        raised_features: for each run the feature that it raises, or -1.
         features: for each contract column that inputs read or conditions ask for, its position
             among the F features; -1 for a category that comes as a key instead, and for an output
             without a feature that holds its past.
-        raised_features: for each run the feature that it raises, or -1.
         needs: per (column, -1) that may be missing, (-1, view of kind "previous") and (-1, STEPS),
             the rules (positions) with rows that need it to be at hand.
         groups: for each view of kind "previous" that is read, the headers of its group (none: the
