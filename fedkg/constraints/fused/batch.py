@@ -21,16 +21,23 @@ PART = 1 << 16
 
 
 class Places(NamedTuple):
-    """The samples of a batch by place, and which conditions they meet: all but its numbers, the
-    same for every batch of one kind.
+    """The places of a batch and the conditions that they meet: everything except the numbers, and
+    equal for all batches of one kind.
+
+    A place is a row of the batch or, for formulas over time, a step of a trace.
 
     Attributes:
-        met: bool [D, B]. starts: int64 [D, 2] and samples: int64, see `machine.listed`.
-        lined: the order of places; None: that of the batch.
-        lengths: int64 [traces], how many places of each are steps; None: all.
-        size: B. steps: T of each trace; 1 without.
-        told: the addresses of these arrays, in `layout`'s order, and 0 for the numbers to be filled
-            in.
+        met: bool [D, B], whether each place meets each condition.
+        starts: int64 [D, 2], for each condition the position of its first place in `samples` and
+            the number of places that meet it.
+        samples: int64, the places that meet each condition, one condition after the other, without
+            the conditions that all places meet.
+        lined: the order of the places; None: the order of the batch.
+        lengths: int64 [traces], how many places of each trace are steps; None: all.
+        size: B.
+        steps: the places of each trace; 1 without traces.
+        told: sizes and addresses of these arrays, in the order of `loop_argument_positions`, with 0
+            for the addresses of the numbers.
     """
 
     met: Tensor
@@ -57,8 +64,11 @@ class FusedBatch(NamedTuple):
     trace by trace.
 
     Attributes:
-        inputs: [N, B], outputs: [N', B]. known: the rest. at: the addresses of these arrays, in
-            `layout`'s order: told.
+        inputs: [N, B], the input numbers at each place.
+        outputs: [N', B], the output numbers at each place.
+        known: the places of the batch and the conditions that they meet.
+        at: the address of `told`.
+        told: sizes and addresses of all these arrays, in the order of `loop_argument_positions`.
     """
 
     inputs: Tensor

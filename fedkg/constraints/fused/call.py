@@ -243,11 +243,14 @@ def purse(batch: FusedBatch, inputs: bool, outputs: bool) -> Purse:
 
 
 def penalise(call: Call, form: PenaltyForm, weight: Tensor, share: Tensor, into: Purse) -> None:
-    """Adds the penalties of a bank in an exact form.
+    """Add the penalties of a bank in an exact form.
 
     Args:
-        weight: of the rows of the batch, [B]. share: [R, C], by what penalties in the C parts of
-            the batch are multiplied.
+        call: the rows of the bank and the batch.
+        form: the exact form.
+        weight: [B], the weight of each row of the batch.
+        share: [R, C], the factor of each bank row's penalties in each part of the batch.
+        into: the sums of penalties and gradients.
     """
     batch, dtype = call.batch, call.batch.inputs.dtype
     weights = _to_places(weight.detach().to(dtype)[None], batch)[0].contiguous()

@@ -30,13 +30,13 @@ class Target(NamedTuple):
 
 
 class Counter:
-    """Counts clients in sets: in words of bits on a CPU, else plainly.
+    """Counts clients in sets: with words of bits on a CPU, otherwise with tensor operations.
 
     Args:
-        targets: at least one. shape: B and T, at least one each; a window counts where some step of
-            it does.
-        dtype: of the cores.
-        constant: int64 [G], the counts at places that no target has; 0 at the others.
+        targets: the sets to count, at least one.
+        shape: (B, T), each at least 1. A window counts if one of its steps does.
+        dtype: the data type of the cores.
+        constant: int64 [G], the counts at places that no target has, and 0 at the others.
 
     Attributes:
         programs: the words of bits, on a CPU.

@@ -137,9 +137,11 @@ class Stack:
     """Parameters of all clients side by side.
 
     Attributes:
-        flat: [C, P]. views: its parts by name, each [C, ...]. origin: [1, P], where all begin at
-            one model and descend plainly: `flat` is
-            then filled, and becomes the change since the start, client by client around the loop.
+        flat: [C, P], the parameters of each client.
+        views: the parts of `flat` by parameter name, each [C, ...].
+        origin: [1, P], the start of all clients if they share one and use plain gradient descent;
+            otherwise None. With it, `flat` is uninitialised before the loop and contains the change
+            since the start afterwards.
     """
 
     flat: Tensor

@@ -34,13 +34,15 @@ MOST = 16
 def lay_out(
     answers: Numbers, rows: Ints, known: Flags, limit: float, steps: int, values: Numbers
 ) -> Flags:
-    """Store predictions in the order of the bits in the first of `values` [C, K, S]; 0 for numbers
-    out of the limit.
+    """Store the predicted numbers in the order of the bits.
 
     Args:
-        answers: in the rules' units, [K, V, P, H]. rows: int64 [N'], of V * H outputs the one that
-            each number is.
-        known: bool [N', P], which are known whatever a model answers. steps: T.
+        answers: [K, V, P, H], the answers of the models, in the rules' units.
+        rows: int64 [N'], the position of each predicted number among the V * H outputs.
+        known: bool [N', P], where each number is known if the model's answer is finite.
+        limit: the largest absolute value; a number above it is stored as 0.
+        steps: T.
+        values: [C, K, S], where the numbers are stored: in the first N' cores.
 
     Returns:
         Bool [K], the clients with numbers that are all within the limit, of those that can be
@@ -59,12 +61,13 @@ def lay_out(
 
 
 def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> None:
-    """Put how many samples (or windows) of each client are in the set of each row into `counts` [K,
-    G].
+    """Count the samples (or windows) of each client in the set of each row.
 
     Args:
-        values: of each core, all known, in the order of the bits: [C, K, S]. constant: [G], what is
-            added to these counts.
+        programs: the sets and the rows that count them.
+        values: [C, K, S], the numbers of each core, all known, in the order of the bits.
+        constant: int64 [G], which is added to the counts of each client.
+        counts: int64 [K, G], where the counts are stored.
     """
     clients, samples = values.shape[1:]
     tables = (
