@@ -95,7 +95,7 @@ class Store:
         lasting: whether the files are part of a saved state and outlive the store.
 
     Attributes:
-        model_count: the version of the rows to which the last checkpoint refers; None before the
+        checkpointed: the version of the rows to which the last checkpoint refers; None before the
             first checkpoint.
     """
 
@@ -110,7 +110,7 @@ class Store:
         lasting: bool,
     ) -> None:
         self.folder, self.row, self.dtype, self.lasting = folder, row, dtype, lasting
-        self.model_count: StoredRows | None = None
+        self.checkpointed: StoredRows | None = None
         self._versions: weakref.WeakSet[StoredRows] = weakref.WeakSet()
         self._bytes = max(1, math.prod(row)) * dtype.itemsize
         self._per_file = max(1, min(population, SEGMENT // self._bytes))
@@ -339,8 +339,8 @@ def opened(
             received=f"sha256 {found}",
             help=RESTORE,
         )
-    store.model_count = store.version(places)
-    return store.model_count
+    store.checkpointed = store.version(places)
+    return store.checkpointed
 
 
 def hold(rows: Mapping[str, ClientRows]) -> None:
@@ -349,7 +349,7 @@ def hold(rows: Mapping[str, ClientRows]) -> None:
     """
     for value in rows.values():
         if isinstance(value, StoredRows):
-            value.store.model_count = value
+            value.store.checkpointed = value
 
 
 def folder_of(name: str) -> str:
