@@ -28,6 +28,7 @@ from fedkg.constraints.binding.rule_input_values import output_numbers, percent,
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.engine.trace_alignment import Traces
 from fedkg.constraints.kernel_tensor_checks import is_near
+from fedkg.kernels.address_checks import address
 
 if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule
@@ -142,10 +143,10 @@ class Reader:
         self._scales = np.array(scales, dtype=np.float64).reshape(-1, 3).astype(kind)
         self._constants = constants(dtype)
         self._at = (
-            self._ways.ctypes.data,
-            self._scales.ctypes.data,
+            address(self._ways),
+            address(self._scales),
             self._count,
-            self._constants.ctypes.data,
+            address(self._constants),
         )
 
     def read(self, x: Tensor, places: int, most: array[float]) -> Tensor:
@@ -153,14 +154,14 @@ class Reader:
         into = x.new_empty(self._count, places)
         if self._count and places:
             given = (
-                x.data_ptr(),
+                address(x),
                 0,
                 places,
                 places,
                 self._columns,
                 *self._at,
-                into.data_ptr(),
-                most.buffer_info()[0],
+                address(into),
+                address(most),
             )
             self._work(*given)
         return into

@@ -21,6 +21,8 @@ from typing import Any, cast
 import llvmlite
 import llvmlite.binding as llvm
 
+from fedkg.kernels.address_checks import checked_entry
+from fedkg.kernels.compiled_loops import checks_bounds
 from fedkg.kernels.loop_language import kinds
 
 UNUSED = 30 * 24 * 60 * 60
@@ -65,6 +67,8 @@ class Library:
         assert address, entry.__name__
         function: Any = prototype(address)
         function.engine = self._engine  # keeps the engine alive
+        if checks_bounds():
+            return checked_entry(entry.__name__, function)
         return cast("Callable[..., None]", function)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
@@ -91,8 +95,11 @@ def _machine() -> Any:
 def _load_or_compile(
     entries: Sequence[Callable[..., Any]], single: bool, name: str, machine: Any
 ) -> bytes:
-    """Load the machine code from disk, or compile it."""
-    place = _cache_path(entries, single)
+    """Load the machine code from disk, or compile it; bounds checks contain addresses of this
+    process, so that they are not cached.
+    """
+    is_checked = checks_bounds()
+    place = None if is_checked else _cache_path(entries, single)
     with suppress(OSError):
         if place is not None:
             found = place.read_bytes()
@@ -103,7 +110,7 @@ def _load_or_compile(
     _LOG.info("compiling the loops of %s for this machine, which takes a few seconds once", name)
     from fedkg.kernels.loop_translation import translate  # Numba takes half a second to load
 
-    code = _compiled(translate(entries, single), machine)
+    code = _compiled(translate(entries, single, is_checked), machine)
     if place is not None:
         _store(place, hashlib.sha256(code).digest() + code)
     return code

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.threads import run_in_parts
+from fedkg.kernels.address_checks import address
 from fedkg.kernels.loop_library import Library
 from fedkg.kernels.training import cell_kernels, matrix_products, sample_norms
 
@@ -156,10 +157,10 @@ def _run_on_clients(
 ) -> None:
     """Run the loop on all clients; `work` is the number of multiplications of each client."""
     first = given[0]
-    loop, addresses = getattr(_library(first.dtype), name), [value.data_ptr() for value in given]
+    loop, addresses = getattr(_library(first.dtype), name), [address(value) for value in given]
 
     def part(start: int, stop: int) -> None:
         spare = first.new_empty(room)
-        loop(start, stop, *sizes, *addresses, *((spare.data_ptr(),) if room else ()))
+        loop(start, stop, *sizes, *addresses, *((address(spare),) if room else ()))
 
     run_in_parts(first.shape[0], max(1, LEAST // max(1, work)), part)

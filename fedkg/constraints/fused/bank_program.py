@@ -24,6 +24,7 @@ from fedkg.constraints.engine.unknown import between, strict_step
 from fedkg.constraints.fused.program import Program, Window
 from fedkg.constraints.fused.robustness_program import robustness_program
 from fedkg.constraints.fused.violation_program import missing_program
+from fedkg.kernels.address_checks import address
 from fedkg.kernels.formulas.bank_execution import ENTRIES
 from fedkg.kernels.loop_library import Library
 from fedkg.pack.terms import Term
@@ -136,7 +137,7 @@ class Fused:
             0 if self.conditions.shape[0] and not in_time else width
         )  # few samples of each row: all at once
         code, operands, numbers, windows_at, index, conditions, constants_at = (
-            part.ctypes.data
+            address(part)
             for part in (
                 program.code,
                 program.operands,
@@ -154,7 +155,7 @@ class Fused:
         )  # fmt: skip
         frame = np.array(told, dtype=np.int64)
         return Frame(
-            frame.ctypes.data, frame, over, piece, each * width + levels, self.numbers.itemsize
+            address(frame), frame, over, piece, each * width + levels, self.numbers.itemsize
         )
 
 

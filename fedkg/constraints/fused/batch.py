@@ -15,6 +15,7 @@ from typing_extensions import override
 from fedkg.constraints.engine.trace_alignment import Lined, Traces, line_up
 from fedkg.constraints.fused.bank_program import loops
 from fedkg.constraints.kernel_tensor_checks import is_plain
+from fedkg.kernels.address_checks import address
 
 PART = 1 << 16
 """Places times rows per thread; below this a further thread costs more than it saves."""
@@ -143,26 +144,17 @@ def _build_places(
 ) -> Places:
     clip, at_lengths = (
         lined is not None and lined.steps.clip,
-        0 if lengths is None else lengths.data_ptr(),
+        0 if lengths is None else address(lengths),
     )
     size, steps = met.shape[1], 1 if lined is None else lined.steps.count
-    told = (
-        0,
-        0,
-        size,
-        met.data_ptr(),
-        starts.data_ptr(),
-        samples.data_ptr(),
-        at_lengths,
-        int(clip),
-    )
+    told = (0, 0, size, address(met), address(starts), address(samples), at_lengths, int(clip))
     return Places(met, starts, samples, lined, lengths, size, steps, array("q", told))
 
 
 def _batch(inputs: Tensor, outputs: Tensor, known: Places) -> FusedBatch:
     told = array("q", known.told)
-    told[0], told[1] = inputs.data_ptr(), outputs.data_ptr()
-    return FusedBatch(inputs, outputs, known, told.buffer_info()[0], told)
+    told[0], told[1] = address(inputs), address(outputs)
+    return FusedBatch(inputs, outputs, known, address(told), told)
 
 
 def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -173,9 +165,9 @@ def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         met.new_empty(1, dtype=torch.int64),
     )
     of_dtype = loops(dtype)
-    of_dtype.number_samples(met.data_ptr(), conditions, places, starts.data_ptr(), total.data_ptr())
+    of_dtype.number_samples(address(met), conditions, places, address(starts), address(total))
     samples = met.new_empty(int(total), dtype=torch.int64)
-    of_dtype.listed(met.data_ptr(), conditions, places, starts.data_ptr(), samples.data_ptr())
+    of_dtype.listed(address(met), conditions, places, address(starts), address(samples))
     return starts, samples
 
 

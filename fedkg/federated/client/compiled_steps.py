@@ -39,6 +39,7 @@ from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.federated.round_steps import Setting
+from fedkg.kernels.address_checks import address
 from fedkg.kernels.training import batch_losses
 from fedkg.kernels.training.local_steps import descend, room_for
 from fedkg.kernels.training.primitives import VECTOR
@@ -233,7 +234,7 @@ def descended(
         noise,
         totals,
     )
-    addresses = [value.data_ptr() for value in given]
+    addresses = [address(value) for value in given]
     size = (
         room_for(told.widths, batch, VECTOR // flat.element_size()) + batch * told.kept + told.spare
     )
@@ -248,7 +249,7 @@ def descended(
         room = flat.new_empty(size)
         if origin is not None:
             own[first:last] = origin
-        library.descend(first, last, *addresses, room.data_ptr())
+        library.descend(first, last, *addresses, address(room))
         if origin is not None:
             own[first:last] -= origin  # while it is near
 
