@@ -58,8 +58,12 @@ NUMBERS = (types.Boolean, types.Integer, types.Float)
 """Types of numbers."""
 
 
-def translate(entries: Sequence[Function], single: bool) -> llvm.ModuleRef:
+def translate(
+    entries: Sequence[Function], single: bool, without: Sequence[Function] = ()
+) -> llvm.ModuleRef:
     """The LLVM module of a library: its entries, and all functions that they call.
+
+    Functions `without` code do nothing, and what they call is left out.
 
     Raises:
         NotCompiled: with the function that is outside the language.
@@ -67,7 +71,7 @@ def translate(entries: Sequence[Function], single: bool) -> llvm.ModuleRef:
     for entry in entries:
         _check_entry(entry)
     with compiler_lock.global_compiler_lock, _no_garbage_collection():
-        return _Translation(entries, single).module()
+        return _Translation(entries, single, without).module()
 
 
 def _check_entry(entry: Function) -> None:
@@ -407,9 +411,11 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc]
 class _Translation:
     """The functions of a library in one precision."""
 
-    def __init__(self, entries: Sequence[Function], single: bool) -> None:
+    def __init__(
+        self, entries: Sequence[Function], single: bool, without: Sequence[Function]
+    ) -> None:
         number = types.float32 if single else types.float64
-        self._single = single
+        self._single, self._without = single, without
         self._entries = [entry.__name__ for entry in entries]
         self._types = {
             "int": types.int64,
@@ -478,6 +484,8 @@ class _Translation:
         calls.
         """
         code = function.__code__
+        if function in self._without:
+            code = eval(f"lambda {', '.join(code.co_varnames[: code.co_argcount])}: None").__code__
         constants = tuple(
             self._value(each) if isinstance(each, float) else each for each in code.co_consts
         )
