@@ -6,13 +6,14 @@
 - The kernels that count satisfied rules compute integers, equal to those of tensor operations:
   these serve until `is_compiled` says that the kernels are in the cache.
 
-`python -m fedkg.kernels.background_compilation NAME ...` is the background process. It has a low
-priority, writes nothing but cache files, ends after `LONGEST` seconds at most, and may fail: its
-users then compile the code themselves.
+`python -m fedkg.kernels.background_compilation NAME ...` is the background process. It writes
+nothing but cache files, ends after `LONGEST` seconds at most, and may fail: its users then compile
+the code themselves.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import re
@@ -35,10 +36,11 @@ Function = Callable[..., Any]
 LOOPS = {
     "perceptron": "fedkg.kernels.training.local_steps",
     "convolutional": "fedkg.kernels.training.local_steps",
-    "formulas": "fedkg.kernels.formulas.bank_execution",
     "cells": "fedkg.kernels.training.cell_kernels",
+    "formulas": "fedkg.kernels.formulas.bank_execution",
+    "formulas-float64": "fedkg.kernels.formulas.bank_execution",
 }
-"""Modules with the entries of a library of loops."""
+"""Modules with the entries of a library of loops, which is in float32 unless its name says more."""
 
 SCORING = {"scoring-float32": "float32", "scoring-float64": "float64"}
 """Kernels that count satisfied rules, by precision of the numbers."""
@@ -46,16 +48,16 @@ SCORING = {"scoring-float32": "float32", "scoring-float64": "float64"}
 LONGEST = 60.0
 """Seconds after which a background process ends, finished or not."""
 
-WAITED, UNHURRIED = 5, 19
-"""Niceness of compilations that a command may wait for, and of others."""
+UNHURRIED = 19
+"""Niceness of a process that nobody waits for."""
 
 _started: dict[str, subprocess.Popen[bytes]] = {}
 _compiled: set[str] = set()
 
 
 def compile_ahead(names: Sequence[str]) -> None:
-    """Start the compilation of those of these libraries of loops, in float32, that the cache lacks:
-    on all processors but the one of this process.
+    """Start the compilation of those of these libraries of loops that the cache lacks, side by side
+    on all processors: this process is soon going to wait for them.
     """
     if not can_compile_loops():
         return
@@ -63,11 +65,11 @@ def compile_ahead(names: Sequence[str]) -> None:
 
     missing = []
     for name in names:
-        entries, without = _parts(name)
-        place = cache_path(entries, True, without)
+        entries, single, without = _parts(name)
+        place = cache_path(entries, single, without)
         if place is not None and not place.exists() and not is_locked(place):
             missing.append(name)
-    processes = max(1, (os.cpu_count() or 1) - 1)
+    processes = os.cpu_count() or 1
     for first in range(min(processes, len(missing))):
         _start(missing[first::processes])
 
@@ -93,21 +95,27 @@ def is_compiled(name: str) -> bool:
 
 
 def job_libraries(text: str) -> list[str]:
-    """The libraries of loops that a job needs, as far as its text tells."""
+    """The libraries of loops that a job needs, as far as its text tells, in the order of need."""
     if re.search(r"^kind: *causes", text, re.MULTILINE):
         return []
-    found = ["convolutional" if re.search(r"\b(lenet5|cnn)\b", text) else "perceptron"]
-    if re.search(r"^rules:|^pack:", text, re.MULTILINE):
-        found.append("formulas")
     if re.search(r"\b(rnn|gru|lstm)\b", text):
-        found.append("cells")
+        found = ["cells"]
+    elif re.search(r"\b(lenet5|cnn)\b", text):
+        found = ["convolutional"]
+    else:
+        found = ["perceptron"]
+    if re.search(r"^rules:|^pack:", text, re.MULTILINE):
+        if re.search(r"\bpenalty\W+[\d.]*[1-9]", text):  # in the loss, instead of plain steps
+            found = ["formulas", *found] if "algorithms:" in text else ["formulas"]
+        found.append("formulas-float64")  # for rules on rows of tables
     return found
 
 
-def _parts(name: str) -> tuple[Sequence[Function], Sequence[Function]]:
-    """The entries of a library, and the functions that it leaves out."""
+def _parts(name: str) -> tuple[Sequence[Function], bool, Sequence[Function]]:
+    """The entries of a library, whether it is in float32, and the functions that it leaves out."""
     module = import_module(LOOPS[name])
-    return module.ENTRIES, module.CONVOLUTIONS if name == "perceptron" else ()
+    without = module.CONVOLUTIONS if name == "perceptron" else ()
+    return module.ENTRIES, not name.endswith("float64"), without
 
 
 def _start(names: Sequence[str]) -> bool:
@@ -130,7 +138,14 @@ def _start(names: Sequence[str]) -> bool:
     except (OSError, ValueError):
         return False
     _started.update(dict.fromkeys(names, process))
+    atexit.register(_detach, process)
     return True
+
+
+def _detach(process: subprocess.Popen[bytes]) -> None:
+    """Leave the process alone when this one ends: it finishes its file. Python would warn."""
+    if process.poll() is None:
+        process.returncode = 0
 
 
 @cache
@@ -169,8 +184,8 @@ def _compile(name: str) -> None:
     if name in LOOPS:
         from fedkg.kernels.loop_library import Library
 
-        entries, without = _parts(name)
-        Library(entries, single=True, without=without)
+        entries, single, without = _parts(name)
+        Library(entries, single=single, without=without)
         return
     marker = _marker(name)
     if marker is None:
@@ -184,13 +199,15 @@ def _compile(name: str) -> None:
 
 
 def main(names: Sequence[str]) -> None:
-    """Compile everything with these names, with a low priority and for a limited time."""
+    """Compile everything with these names, for a limited time, with a low priority if nobody waits
+    for it: a process that somebody waits for would come last on a machine with other work.
+    """
     timer = threading.Timer(LONGEST, os._exit, args=(1,))
     timer.daemon = True
     timer.start()
-    if sys.platform != "win32":
+    if sys.platform != "win32" and all(name in SCORING for name in names):
         with suppress(OSError):
-            os.nice(UNHURRIED if any(name in SCORING for name in names) else WAITED)
+            os.nice(UNHURRIED)
     for name in names:
         _compile(name)
 

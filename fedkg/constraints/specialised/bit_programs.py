@@ -247,7 +247,8 @@ def laid(values: Tensor, shape: tuple[int, int]) -> Tensor:
 def in_sample_order(values: Tensor, shape: tuple[int, int]) -> Tensor:
     """Values [..., 64 * L] in the order of the bits as those that were `laid`, [..., P]."""
     windows, steps = shape
-    words = values.reshape(*values.shape[:-1], -1, steps, WORD).transpose(-1, -2)
+    groups = values.shape[-1] // (steps * WORD)
+    words = values.reshape(*values.shape[:-1], groups, steps, WORD).transpose(-1, -2)
     return words.flatten(-3, -2)[..., :windows, :].flatten(-2)
 
 

@@ -76,8 +76,7 @@ def test_the_background_compiles_what_a_job_needs(home: Path) -> None:
     background.compile_ahead(["cells"])
     (process,) = set(background._started.values())
     assert process.wait(timeout=120) == 0
-    entries, without = background._parts("cells")
-    place = cache_path(entries, True, without)
+    place = cache_path(*background._parts("cells"))
     assert place is not None
     assert place.exists()
     background._started.clear()
@@ -136,8 +135,10 @@ def test_off_starts_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("rules: [a.fkg]\nmodel: {hidden: [4]}", ["perceptron", "formulas"]),
-        ("pack: a.fkgpack\nmodel:\n  name: gru", ["perceptron", "formulas", "cells"]),
+        ("rules: [a.fkg]\nmodel: {hidden: [4]}", ["perceptron", "formulas-float64"]),
+        ("pack: a.fkgpack\nmodel:\n  name: gru", ["cells", "formulas-float64"]),
+        ("rules: [a.fkg]\ntraining: {penalty: 10}", ["formulas", "formulas-float64"]),
+        ("rules: [a.fkg]\ntraining: {penalty: 0.0}", ["perceptron", "formulas-float64"]),
         ("model: {name: lenet5}", ["convolutional"]),
         ("kind: causes\nrules: [a.fkg]", []),
     ],
