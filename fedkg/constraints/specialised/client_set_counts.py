@@ -11,10 +11,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedkg.constraints.specialised.bit_programs import WORD, Programs, Writer, in_sample_order, laid
+from fedkg.constraints.specialised.bit_programs import Programs, Writer, in_sample_order, laid
 from fedkg.constraints.specialised.client_sets import Clients, within
 from fedkg.kernels.background_compilation import is_compiled
 from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.scoring.bit_codes import WORD
 
 CHUNK = 1 << 24
 """Verdicts that are held at once on devices without words of bits."""
