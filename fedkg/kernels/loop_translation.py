@@ -60,13 +60,18 @@ NUMBERS = (types.Boolean, types.Integer, types.Float)
 
 
 def translate(
-    entries: Sequence[Function], single: bool, is_checked: bool = False
+    entries: Sequence[Function],
+    single: bool,
+    without: Sequence[Function] = (),
+    *,
+    is_checked: bool = False,
 ) -> llvm.ModuleRef:
     """The LLVM module of a library: its entries, and all functions that they call.
 
     Args:
         entries: as for `Library`.
         single: as for `Library`.
+        without: functions without code: they do nothing, and what they call is left out.
         is_checked: with bounds checks (see `address_checks`).
 
     Raises:
@@ -75,7 +80,7 @@ def translate(
     for entry in entries:
         _check_entry(entry)
     with compiler_lock.global_compiler_lock, _no_garbage_collection():
-        return _Translation(entries, single, is_checked).module()
+        return _Translation(entries, single, without, is_checked).module()
 
 
 def _check_entry(entry: Function) -> None:
@@ -429,9 +434,15 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc]
 class _Translation:
     """The functions of a library in one precision."""
 
-    def __init__(self, entries: Sequence[Function], single: bool, is_checked: bool) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Function],
+        single: bool,
+        without: Sequence[Function],
+        is_checked: bool,
+    ) -> None:
         number = types.float32 if single else types.float64
-        self._single, self._is_checked = single, is_checked
+        self._single, self._without, self._is_checked = single, without, is_checked
         self._entries = [entry.__name__ for entry in entries]
         self._types = {
             "int": types.int64,
@@ -500,6 +511,8 @@ class _Translation:
         calls.
         """
         code = function.__code__
+        if function in self._without:
+            code = eval(f"lambda {', '.join(code.co_varnames[: code.co_argcount])}: None").__code__
         constants = tuple(
             self._value(each) if isinstance(each, float) else each for each in code.co_consts
         )

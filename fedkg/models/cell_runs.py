@@ -15,7 +15,7 @@ from torch import Tensor
 from fedkg._internal.threads import run_in_parts
 from fedkg.kernels.address_checks import address
 from fedkg.kernels.loop_library import Library
-from fedkg.kernels.training import cell_kernels, matrix_products, sample_norms
+from fedkg.kernels.training import cell_kernels, sample_norms
 
 LEAST = 1 << 18
 """Smallest number of multiplications for a separate thread."""
@@ -24,18 +24,7 @@ LEAST = 1 << 18
 @cache
 def _library(dtype: torch.dtype) -> Library:
     """The loops in float32 or float64; compiled on first use on this machine."""
-    entries = (
-        cell_kernels.plain_forth,
-        cell_kernels.plain_back,
-        cell_kernels.gated_forth,
-        cell_kernels.gated_back,
-        cell_kernels.long_forth,
-        cell_kernels.long_back,
-        matrix_products.affine,
-        matrix_products.outer,
-        sample_norms.measure_steps,
-    )
-    return Library(entries, single=dtype == torch.float32)
+    return Library(cell_kernels.ENTRIES, single=dtype == torch.float32)
 
 
 def affine(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:

@@ -22,16 +22,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.specialised.client_sets import Clients, Fixed, Reach
+from fedkg.kernels.scoring.bit_codes import ANY, ANY_MASK, EVERY, EVERY_MASK, WORD
 
 Ints = NDArray[np.int64]
 
-WORD = 64
-"""Samples of a word."""
 RUNGS = 128
 """Thresholds of one number from which on samples are sorted in among them instead of compared with
 each: about where both cost the same."""
-EVERY, ANY, EVERY_MASK, ANY_MASK = range(4)
-"""How two sets, or a set and a mask, become one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -253,6 +250,14 @@ def laid(values: Tensor, shape: tuple[int, int]) -> Tensor:
         .flatten(-3)
         .contiguous()
     )
+
+
+def in_sample_order(values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Values [..., 64 * L] in the order of the bits as those that were `laid`, [..., P]."""
+    windows, steps = shape
+    groups = values.shape[-1] // (steps * WORD)
+    words = values.reshape(*values.shape[:-1], groups, steps, WORD).transpose(-1, -2)
+    return words.flatten(-3, -2)[..., :windows, :].flatten(-2)
 
 
 def _in_reading_order(programs: Programs) -> Programs:

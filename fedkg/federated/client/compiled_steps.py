@@ -41,7 +41,7 @@ from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.federated.round_steps import Setting
 from fedkg.kernels.address_checks import address
 from fedkg.kernels.training import batch_losses
-from fedkg.kernels.training.local_steps import descend, room_for
+from fedkg.kernels.training.local_steps import CONVOLUTIONS, ENTRIES, room_for
 from fedkg.kernels.training.primitives import VECTOR
 from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.convnet import ConvNet
@@ -240,7 +240,7 @@ def descended(
     )
     size += 0 if clipped is None else flat.shape[1]
     library, origin, own = (
-        loops(flat.dtype),
+        loops(flat.dtype, isinstance(compiled_steps_for.model, ConvNet)),
         None if stack.origin is None else stack.origin.numpy(),
         flat.numpy(),
     )
@@ -285,11 +285,15 @@ def _check_classes(classes: Tensor, outputs: int) -> None:
 
 
 @cache
-def loops(dtype: torch.dtype) -> Library:
-    """The loop in float32 or float64; compiled when this machine has never had it."""
+def loops(dtype: torch.dtype, convolutional: bool) -> Library:
+    """The loop in float32 or float64, with convolutions or without; compiled when this machine has
+    never had it.
+    """
     from fedkg.kernels.loop_library import Library
 
-    return Library((descend,), single=dtype == torch.float32)
+    return Library(
+        ENTRIES, single=dtype == torch.float32, without=() if convolutional else CONVOLUTIONS
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,8 +11,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from fedkg.constraints.specialised.bit_programs import WORD
 from fedkg.kernels.kernel_compilation import check_index, instruction
+from fedkg.kernels.scoring.bit_codes import WORD
 
 
 @instruction
