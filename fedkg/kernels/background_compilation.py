@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.kernels.compile_lock import is_locked, only_one
-from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.compiled_loops import can_compile_loops, checks_bounds
 
 Function = Callable[..., Any]
 
@@ -59,7 +59,7 @@ def compile_ahead(names: Sequence[str]) -> None:
     """Start the compilation of those of these libraries of loops that the cache lacks, side by side
     on all processors: this process is soon going to wait for them.
     """
-    if not can_compile_loops():
+    if not can_compile_loops() or checks_bounds():  # checked code is not cached
         return
     from fedkg.kernels.loop_library import cache_path
 
@@ -77,9 +77,10 @@ def compile_ahead(names: Sequence[str]) -> None:
 def is_compiled(name: str) -> bool:
     """Whether the kernels of this name are in the cache; else their compilation has started.
 
-    True also where they are never going to be: without a writable cache, or after an error.
+    True also where they are never going to be: with bounds checks, without a writable cache, or
+    after an error.
     """
-    if name in _compiled:
+    if name in _compiled or checks_bounds():
         return True
     marker = _marker(name)
     process = _started.get(name)
