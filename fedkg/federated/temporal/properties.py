@@ -331,12 +331,13 @@ def mined(
                 help="limit the values themselves, such as `always x <= ?high`; or use"
                 " fedkg.mining.mine and write the number found into a soft rule",
             )
-    if any(one.ndim != 3 or one.shape[1:] != traces[0].shape[1:] for one in traces):
-        raise LayoutError(
-            "the traces of all clients must have the same steps and channels",
-            expected="[traces, steps, channels] for each client",
-            received=", ".join(str(list(one.shape)) for one in traces[:5]),
-        )
+    for place, one in enumerate(traces):
+        if one.ndim != 3 or one.shape[1:] != traces[0].shape[1:]:
+            raise LayoutError(
+                "the traces of all clients must have the same steps and channels",
+                expected=f"[traces, steps, channels], like {list(traces[0].shape)} of client 0",
+                received=f"{list(one.shape)} of client {place}",
+            )
     most = max(len(one) for one in traces)
     together = torch.stack(
         [torch.cat([one, one.new_zeros((most - len(one), *one.shape[1:]))]) for one in traces]
