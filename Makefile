@@ -1,5 +1,6 @@
 # make demo   train the five plants of examples/plants and write a report
 # make test   the tests; make slow: the long ones, and properties with all examples; make check: every gate
+# make bounds  the tests of compiled code, with bounds checks
 # make mutants  changes of the algorithms that tests must notice: those listed by name, and 300 others; SAMPLE=all SEED=7 for more or others
 # make properties  every property with ten times the examples
 # make fuzz-files  hostile packs, tables and jobs under budgets of time and memory
@@ -14,7 +15,7 @@ STAMP := $(VENV)/.installed
 # Compiled sources are kept: hundreds of test files, and the processes that some tests start, would else be compiled each time.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
-.PHONY: demo test slow properties mutants fuzz fuzz-runs fuzz-files check format lint types imports docs bench clean
+.PHONY: demo test slow bounds properties mutants fuzz fuzz-runs fuzz-files check format lint types imports docs bench clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/plants/make_tables.py
@@ -25,6 +26,20 @@ test: $(STAMP)
 
 slow: $(STAMP)
 	$(PYTEST) --dist worksteal -m "(slow or hypothesis) and not gpu" --hypothesis-profile=whole
+
+# The tests that call compiled code; `kernels/test_loop_library.py` skips itself, because loops with
+# bounds checks are not cached on disk.
+BOUNDS := kernels $(addprefix constraints/test_,fused_calls.py fused_ops.py fused_random.py hoisting.py \
+  opened.py projected_sums.py repeated.py specialise.py ties.py window_gradients.py windows_as_loops.py) \
+  $(addprefix models/test_,layers_against_pytorch.py mlp.py models_federated.py normal_numbers.py \
+  pooling.py recurrent_loops.py) \
+  $(addprefix projection/test_polytope,.py _given.py _nearest.py _nearly_empty.py) \
+  teacher/test_cheapest_path.py teacher/test_teacher.py \
+  mining/test_formula_kernel.py mining/test_mining.py mining/test_tightness.py \
+  $(addprefix granger/test_granger_,learning.py neural_augmentation.py references.py) \
+  $(addprefix federated/test_,algorithms_by_hand.py executors.py known_forms.py private_loops.py rows.py)
+bounds: $(STAMP)
+	FEDKG_KERNELS=check $(PYTEST) --dist loadfile -m "not slow and not gpu" $(addprefix tests/fedkg/,$(BOUNDS))
 
 properties: $(STAMP)
 	$(PYTEST) --dist worksteal -m "hypothesis and not slow and not gpu" --hypothesis-profile=long
@@ -47,7 +62,7 @@ fuzz: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz_queries.py
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz_shapes.py
 
-check: format lint types imports test slow docs
+check: format lint types imports test slow bounds docs
 
 format: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -58,23 +58,28 @@ class Verdicts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BatchEvaluation:
-    """All that a report is computed from.
+    """The banks, numbers and options from which a report is computed.
 
     Attributes:
-        inputs: [N, B], outputs: [N', B], numbers in source units, NaN where unknown. met: bool [D,
-            B].
-        answers: [B, H], what the model said of the batch itself.
-        shape: of the batch: (B,), or for windows how many and of how many steps.
-        sample_weight: [B], or None for 1 each.
-        form: of penalties.
-        inactive: rules with rows that could not be evaluated, and why.
-        traces: the rows that are the steps of each trace, if the call states it.
-        measured: `largest`, where it is known already.
-        chunk: how many numbers are evaluated at once, in rows of a bank times rows of the batch.
-        structure: what is known beforehand of batches like this one, if anything is.
-        unseen: whether numbers are not inspected (on an accelerator, or traced): any may be
+        pack: the compiled rules.
+        banks: the banks to evaluate, in pack order.
+        inputs: [N, B], the input numbers in source units; NaN where unknown.
+        met: bool [D, B], whether each row of the batch meets each condition.
+        outputs: [N', B], the numbers read from the model's answers, in source units; NaN where
             unknown.
-        unsure: as in `Extremes`.
+        answers: [B, H], the model's answers to the batch itself, without those to other views.
+        shape: (B,), or for windows (number of windows, steps of a window).
+        sample_weight: [B], the weight of each row in the penalty; None: 1 for each row.
+        inactive: rules (by name) with rows that could not be evaluated, and the reasons.
+        form: how violations become penalties.
+        traces: which rows are the steps of each trace; None if the call does not say.
+        measured: the value of `largest` if it is known already; otherwise None.
+        chunk: how many values (rows of a bank times rows of the batch) are evaluated at once.
+        structure: what is known in advance about batches of this shape; None if nothing is.
+        unseen: whether fedkg must not inspect numbers (tensors on an accelerator or in a trace), so
+            that any of them may be unknown.
+        unsure: for the window extremes of inputs and of outputs, where something in the window is
+            unknown; see `Extremes`.
     """
 
     pack: Pack

@@ -43,11 +43,13 @@ def bank_loops(bank: BankTensors, dtype: torch.dtype, missing: bool) -> BankLoop
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchStructure:
-    """Found out when first asked for.
+    """The parts of an evaluation that all batches of one shape share, computed on first use.
 
     Attributes:
-        met: bool [D, B]. traces: of the batch. dtype: of its numbers. kept: what has been found
-            out.
+        met: bool [D, B], whether each row of the batch meets each condition.
+        traces: the traces of the batch; None if it has none.
+        dtype: the data type of the batch's numbers.
+        kept: the parts that have been computed, by key.
     """
 
     met: Tensor

@@ -354,13 +354,17 @@ def _shares_apart(of: BatchEvaluation, weight: Tensor) -> list[Tensor | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Known:
-    """What is known of some banks' rows whatever the batch; R' rows of the pack in all.
+    """Properties of the rows of some banks that do not depend on the batch.
+
+    The banks have R' rows of the pack in all.
 
     Attributes:
-        rule: int64 [R']. own: [R', 1], the weight of each. weights: [G, 1], that of the rows of
-            each rule.
-        asked: int64 [k, R'], positions of conditions, the number of all for what is always met;
-            None where rows are judged over time.
+        rule: int64 [R'], the rule (position in the pack) of each row.
+        own: [R', 1], the weight of each row.
+        weights: [G, 1], the sum of the weights of each rule's rows.
+        asked: int64 [k, R'], the positions of the at most k conditions of each row. Unused places
+            contain D, which stands for a condition that is always met. None if a bank is about
+            several steps.
     """
 
     rule: Tensor

@@ -45,13 +45,17 @@ class Probe:
     """A probe set under the rules of a module.
 
     Args:
-        module: the rules. x: the probe set [P, F], laid out as the module's `x`. keys, previous: as
-            in `ConstraintModule.forward`.
+        module: the rules.
+        x: [P, F], the F features of the probe set, in the layout of the module's `x`.
+        keys: as in `ConstraintModule.forward`.
+        previous: as in `ConstraintModule.forward`.
 
     Attributes:
-        inputs: [V * P, F], on which each client's model must run.
-        rule: int64 [M], the rule (position in the pack) of each constraint; weight: float64 [M],
-            its share of the rule's weight.
+        inputs: [V * P, F], the rows on which each client's model must run.
+        rows: P.
+        inactive: rules (by name) that the probe set cannot score, and the reasons.
+        rule: int64 [M], the rule (position in the pack) of each constraint.
+        weight: float64 [M], the share of the rule's weight that each constraint has.
     """
 
     def __init__(

@@ -30,7 +30,10 @@ class Pairs:
     """The (row, sample) pairs in which some rows of a bank apply, in order of rows.
 
     Attributes:
-        rows: how many rows. batch: B. row: int64 [K], counted among those rows. sample: int64 [K].
+        rows: the number of these rows.
+        batch: B.
+        row: int64 [K], the row of each pair, counted from the first of these rows.
+        sample: int64 [K], the sample of each pair.
     """
 
     rows: int
@@ -52,12 +55,12 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
-    """Which pairs of a bank's rows are evaluated, found from the condition of each row that the
-    fewest samples meet.
+    """An upper bound of the pairs of a bank's rows, from the condition of each row that the fewest
+    samples meet.
 
     Attributes:
-        most: int64 [R], how many samples meet that condition. enough: no other condition of any row
-            leaves out a sample of these.
+        most: int64 [R], how many samples meet that condition.
+        enough: whether the other conditions of each row exclude none of these samples.
     """
 
     most: NDArray[np.int64]
@@ -68,8 +71,8 @@ class Selector:
     """The samples of a batch that meet each condition.
 
     Args:
-        met: bool [D, B]. inside: bool [B], the rows of the batch that are not padding; None when
-            all are.
+        met: bool [D, B], whether each sample meets each condition.
+        inside: bool [B], the samples that are not padding; None if none is padding.
     """
 
     def __init__(self, met: Tensor, inside: Tensor | None) -> None:

@@ -28,6 +28,7 @@ from fedkg.constraints.binding.rule_input_values import output_numbers, percent,
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.engine.trace_alignment import Traces
 from fedkg.constraints.kernel_tensor_checks import is_near
+from fedkg.kernels.address_checks import address
 
 if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule
@@ -49,14 +50,17 @@ class ShapeCaches(dict[Any, "ShapeCache | None"]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShapeCache:
-    """Calls of one shape and type.
+    """What all calls of one shape and data type have in common.
 
     Attributes:
-        shape: of the batch: (B,), or for windows how many and of how many steps. cells: as in
-            `BatchEvaluation`.
-        met: bool [D, B]. traces, inactive: as in `BatchEvaluation`.
-        features: how the features are read. answers: how the answers are; None where torch reads
-            them (logits).
+        shape: (B,), or for windows (number of windows, steps of a window).
+        cells: the number of rows of all banks times B.
+        met: bool [D, B], whether each row of the batch meets each condition.
+        traces: as in `BatchEvaluation`.
+        inactive: as in `BatchEvaluation`.
+        features: reads the input numbers from the features.
+        answers: reads the output numbers from the answers; None if torch reads them (logits).
+        structure: what the evaluations of all these batches share.
     """
 
     shape: tuple[int, ...]
@@ -113,10 +117,15 @@ class ShapeCache:
 
 
 class Reader:
-    """How numbers are read of samples [B, F] in one type, by `fused.reading`.
+    """Reads numbers from features [B, F] or answers [B, H] with the loop
+    `gather_numbers.numbers_read`.
 
     Args:
-        columns: F. ways: int64 [N, 2], scales: [N, 3], as there.
+        columns: F, or H for answers.
+        ways: for each of the N numbers, its column (-1: none, so that it is unknown) and the flags
+            of what to do with it; see `gather_numbers.COLUMN` and `gather_numbers.SCALED`.
+        scales: for each of the N numbers, a factor and two summands; see `gather_numbers.GAIN`.
+        dtype: the data type of the samples and of the numbers.
     """
 
     def __init__(
@@ -134,10 +143,10 @@ class Reader:
         self._scales = np.array(scales, dtype=np.float64).reshape(-1, 3).astype(kind)
         self._constants = constants(dtype)
         self._at = (
-            self._ways.ctypes.data,
-            self._scales.ctypes.data,
+            address(self._ways),
+            address(self._scales),
             self._count,
-            self._constants.ctypes.data,
+            address(self._constants),
         )
 
     def read(self, x: Tensor, places: int, most: array[float]) -> Tensor:
@@ -145,14 +154,14 @@ class Reader:
         into = x.new_empty(self._count, places)
         if self._count and places:
             given = (
-                x.data_ptr(),
+                address(x),
                 0,
                 places,
                 places,
                 self._columns,
                 *self._at,
-                into.data_ptr(),
-                most.buffer_info()[0],
+                address(into),
+                address(most),
             )
             self._work(*given)
         return into
@@ -161,10 +170,13 @@ class Reader:
 def build_shape_cache(
     module: ConstraintModule, x: Tensor, y: Any, of: BatchEvaluation
 ) -> ShapeCache | None:
-    """What a call says of those like it; None where a cache is not possible.
+    """Record what a call shares with all later calls of its shape; None if it cannot be shared.
 
     Args:
-        x, y: given to a call that passed all checks. of: what came of it.
+        module: the module that was called.
+        x: the features of a call that has passed all checks.
+        y: the `y` argument of that call.
+        of: the evaluation of that call.
     """
     plan, dtype = module.plan, of.inputs.dtype
     compared = (

@@ -47,14 +47,14 @@ class Algorithm:
     The defaults are FedAvg's.
 
     Attributes:
+        alike: if the server has several models, whether all start like the first one; otherwise
+            each starts with different random parameters.
         beside: a second algorithm with which each client trains another model on the same
             minibatches and sends nothing. Only its `start`, `terms`, `differentiation` and `local`
             count. Its names in `ServerState.clients` must differ from those of this algorithm.
         pooled: whether all samples are gathered at one client first. This is not a federation but
             its upper bound.
         budget: the privacy budget of the training, if it is `protected`.
-        alike: if the server has several models, whether all start like the first one; otherwise
-            each starts with different random parameters.
 
     Examples:
         >>> from fedkg.federated.algorithms import scfa

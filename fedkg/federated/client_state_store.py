@@ -51,10 +51,11 @@ class ClientRows(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FewRows:
-    """The rows of some clients, where the others are not at hand.
+    """The rows of some clients, without those of the others.
 
     Attributes:
-        clients: int64 [C]. rows: [C, ...], in their order.
+        clients: int64 [C], the clients.
+        rows: [C, ...], their rows in this order.
     """
 
     clients: Tensor
@@ -81,20 +82,21 @@ class FewRows:
 class Store:
     """Rows of one shape in files of a folder, by slot.
 
-    A slot is written again once no version of the rows refers to it.
-
-    Versions are kept apart by slots: a row that changes gets a new one, so that every earlier
-    version stays as it was for as long as
-    it is referenced, and a checkpoint only records the owner of each slot.
+    A changed row gets a new slot, so every version of the rows stays readable as long as something
+    refers to it, and a checkpoint records only the slot of each client. The store reuses a slot
+    when no version refers to it any more.
 
     Args:
-        folder: of the files ``0.rows``, ``1.rows`` and so on; it is the store's own. row: shape of
-            a row. dtype: of its numbers.
-        population: N. fresh: whether to begin anew; otherwise the files that are there are gone on
-            with.
+        folder: the folder of the files ``0.rows``, ``1.rows`` and so on, for this store alone.
+        row: the shape of a row.
+        dtype: the data type of the rows.
+        population: N.
+        fresh: whether to delete the folder first; otherwise the store continues with its files.
+        lasting: whether the files are part of a saved state and outlive the store.
 
     Attributes:
-        held: the version that a checkpoint refers to. lasting: whether the files outlive the store.
+        checkpointed: the version of the rows to which the last checkpoint refers; None before the
+            first checkpoint.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class Store:
         lasting: bool,
     ) -> None:
         self.folder, self.row, self.dtype, self.lasting = folder, row, dtype, lasting
-        self.model_count: StoredRows | None = None
+        self.checkpointed: StoredRows | None = None
         self._versions: weakref.WeakSet[StoredRows] = weakref.WeakSet()
         self._bytes = max(1, math.prod(row)) * dtype.itemsize
         self._per_file = max(1, min(population, SEGMENT // self._bytes))
@@ -337,8 +339,8 @@ def opened(
             received=f"sha256 {found}",
             help=RESTORE,
         )
-    store.model_count = store.version(places)
-    return store.model_count
+    store.checkpointed = store.version(places)
+    return store.checkpointed
 
 
 def hold(rows: Mapping[str, ClientRows]) -> None:
@@ -347,7 +349,7 @@ def hold(rows: Mapping[str, ClientRows]) -> None:
     """
     for value in rows.values():
         if isinstance(value, StoredRows):
-            value.store.model_count = value
+            value.store.checkpointed = value
 
 
 def folder_of(name: str) -> str:

@@ -106,13 +106,16 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pool:
-    """All clients' data end to end, made once: rows of any set of clients are then one gather.
+    """All clients' data end to end, built once, so that fedkg reads the rows of any set of clients
+    in one operation.
 
     Attributes:
-        x: [S + 1, F, ...]. y: [S + 1] or [S + 1, H]. The last row is zero: it replaces the missing
-            samples of a padded batch.
-        keys: codes by column, int64 [S + 1]; -1 in the last row.
-        sizes: int64 [N], n_k. offsets: int64 [N], where each client's rows begin.
+        x: [S + 1, F, ...], the features. The last row is 0: it replaces the missing samples of a
+            padded batch.
+        y: [S + 1] or [S + 1, H] for H targets of a sample; 0 in the last row.
+        keys: int64 [S + 1] by column, the category codes; -1 in the last row.
+        sizes: int64 [N], n_k.
+        offsets: int64 [N], the position of each client's first row.
     """
 
     x: Tensor
@@ -169,7 +172,7 @@ def _with_zeros(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _seen(parts: Sequence[Tensor], more: int) -> Tensor | None:
-    """Return all parts and `rows` rows after them as one view, or None if they are not
+    """Return all parts and `more` rows after them as one view, or None if they are not
     contiguous.
     """
     first = parts[0]

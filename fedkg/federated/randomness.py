@@ -44,14 +44,16 @@ def server_seed(seed: int) -> int:
 
 
 def permutations(keys: Tensor, sizes: Tensor, epochs: int) -> Tensor:
-    """For each client and epoch an order of its samples: int64 [C, E, N]; entries from the client's
-    size on are meaningless.
+    """A random order of each client's samples in each epoch, int64 [C, E, N]; entries from the
+    client's number of samples on are meaningless.
 
-    The samples are sorted by random keys; the order of client c in epoch e depends on its key, e
-    and its number of samples alone.
+    The samples are sorted by random keys. The order of client c in epoch e depends only on its key,
+    e and its number of samples.
 
     Args:
-        keys: int64 [C]. sizes: int64 [C], number of samples. epochs: E.
+        keys: int64 [C], the random key of each client.
+        sizes: int64 [C], the number of samples of each client.
+        epochs: E.
     """
     longest = int(sizes.max())
     epoch_keys = fold(keys.unsqueeze(1), torch.arange(epochs, device=keys.device))

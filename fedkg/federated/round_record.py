@@ -17,28 +17,31 @@ class RoundRecord:
     """One round, client by client, in the order of `clients`.
 
     Attributes:
-        round: 1 for the first.
-        clients: names of the sampled clients. samples: n_k of each.
-        alpha: aggregation weight of each; they sum to 1, or are all 0 when the round was skipped. 0
-            for an excluded client.
-        validity: s_k of each (plain mean over the evaluated constraints), 0 for an excluded client,
-            NaN for one without an evaluated
-            constraint; None when nothing was scored. Of whole models, with the layers that stay at
-            home, unless the weights depend on it.
-        violated: float32 [K, M], violated share of the probe rows by client and constraint, NaN
-            where the constraint was not evaluated and
-            for an excluded client; or None.
-        not_evaluated: constraints that were evaluated for no client, by name, and why.
-        rho_worst: 1 - min_k s_k. rho_mean: 1 - mean_k s_k, over clients with a score. zone: of
-            rho_worst. None when no client has one.
-        excluded: why a client's update was not used, by name.
-        train_loss: the clients' mean local objective over the round, weighted by samples; NaN when
-            no client was usable,
-            and under privacy, which does not cover it.
-        bytes_up, bytes_down: sent by the sampled clients, and to them.
-        seconds: wall-clock time of the round.
-        notes: what else should be known, in sentences.
-        ends: whether the training ends here, before the rounds it was to have; the notes say why.
+        round: the number of the round, from 1.
+        clients: the names of the sampled clients.
+        samples: n_k, the number of samples of each client.
+        alpha: the aggregation weight of each client. The weights sum to 1, or are all 0 if the
+            round was skipped; an excluded client has 0.
+        validity: s_k of each client, the plain mean over the evaluated constraints: 0 for an
+            excluded client, NaN for one without an evaluated constraint. None if nothing was
+            scored. It judges the whole model, including layers that stay with the client, unless
+            the weights depend on it.
+        violated: float32 [K, M], the violated share of the probe rows by client and constraint: NaN
+            if the constraint was not evaluated, and for an excluded client. None if nothing was
+            scored.
+        not_evaluated: by name, the constraints that were evaluated for no client, and why.
+        rho_worst: 1 - min_k s_k over clients with s_k other than NaN, including excluded ones; None
+            if there are none.
+        rho_mean: 1 - mean_k s_k over the same clients; None if there are none.
+        zone: the zone of `rho_worst`; None if there is none.
+        excluded: by client name, why the client's update was not used.
+        train_loss: the clients' mean local objective over the round, weighted by samples. NaN if no
+            client was usable, and under differential privacy, which does not cover it.
+        bytes_up: the bytes that the sampled clients sent.
+        bytes_down: the bytes that were sent to the sampled clients.
+        seconds: the wall-clock time of the round.
+        notes: further remarks about the round, in sentences.
+        ends: whether the training ends here, before `Settings.rounds`; the notes say why.
     """
 
     round: int

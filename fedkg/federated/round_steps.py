@@ -43,11 +43,11 @@ class StartPoint:
     """Where a stack of clients begins.
 
     Attributes:
-        variables: what local steps change, each [C, ...]; usually the model's parameters. May be
-            views that must not be written to.
-        groups: int64 [C], which of the server's models each client works on.
-        anchor: where proximal terms pull to, each [C, ...], and nothing for what they leave alone;
-            None where that is the start itself.
+        variables: what local steps change, each [C, ...]; usually the model's parameters. These may
+            be views that must not be written to.
+        groups: int64 [C], the server's model on which each client works.
+        anchor: the point towards which proximal terms pull, each [C, ...], without the parameters
+            that they ignore; None: the start itself.
     """
 
     variables: Params
@@ -65,11 +65,13 @@ class Setting:
     """What stays the same during the local steps of a stack.
 
     Attributes:
-        state: the server's state before the round. clients: int64 [C], positions in the population.
-            samples: int64 [C].
-        share: float64 [C], samples as a share of those of all N clients.
-        steps: int64 [C], how many steps each client makes. start: where the clients began.
-        rate: the round's learning rate, one for all or float64 [C].
+        state: the server's state before the round.
+        clients: int64 [C], positions in the population.
+        samples: int64 [C], the number of samples of each client.
+        share: float64 [C], this number as a share of the samples of all N clients.
+        steps: int64 [C], the number of steps of each client.
+        rate: the learning rate of the round, one number for all clients or float64 [C].
+        start: where the clients begin.
     """
 
     state: ServerState
@@ -86,23 +88,27 @@ class Step:
     """One minibatch of each client of a stack.
 
     Attributes:
-        model, loss: of the problem. params: where the model is evaluated, each [C, ...].
-        x: [C, B, F], or more dimensions (windows, images). y: [C, B] or [C, B, H].
-        share: [C, B], what each sample counts in its client's mean, 0 for padding; None when all
-            count 1 / B. Of minibatches to which each
-            sample belongs by chance (`Differentiation.by_chance`) 1 / expected for all samples.
-        noise: randomness of the training step. clients: int64 [C]. start: `StartPoint.pull` of
-            these clients: not all parameters need be
-            in it.
-        round: 1 for the first.
-        keys: for terms that need them, the codes of the samples' categories by column, int64 [C,
-            B].
-        closed: the model, where its closed-form derivative may be used; the reference does without.
-        output: what the model answered to x with this noise, [C, B, H], where that is known
-            already: terms need not ask it again.
-        expected: [C], how many samples are expected in each minibatch, where each sample belongs to
-            it by chance; else None.
-        autocast: the type in which the model's answer is computed in mixed precision, or None.
+        model: the model of the problem.
+        loss: the loss of the problem.
+        params: the parameters at which to evaluate the model, each [C, ...].
+        x: [C, B, F], or more dimensions (windows, images).
+        y: [C, B] or [C, B, H].
+        share: [C, B], the weight of each sample in its client's mean, 0 for padding; None: 1 / B
+            for each. If samples belong to a minibatch by chance (`Differentiation.by_chance`), it
+            is 1 / `expected` for every sample and 0 for padding.
+        noise: the randomness of the training step; None without randomness.
+        clients: int64 [C], positions in the population.
+        start: `StartPoint.pull` of these clients, possibly without some parameters.
+        round: the number of the round, from 1.
+        keys: int64 [C, B] by column, the category codes of the samples, for the terms that need
+            them.
+        closed: the model, if its closed-form derivative may be used; None otherwise, as in the
+            reference executor.
+        output: [C, B, H], the model's answer to `x` with this noise if it is known already, so that
+            terms need not compute it again; otherwise None.
+        expected: [C], the expected number of samples in a minibatch if samples belong to it by
+            chance; otherwise None.
+        autocast: the data type of the model's answer in mixed precision; None for full precision.
     """
 
     model: Model
@@ -128,12 +134,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
-    """What the local steps of a stack lead to.
+    """The result of the local steps of a stack.
 
     Attributes:
-        update: what is sent to the server, each [C, ...]: by default the change of the variables.
-        remembered: new rows for `ServerState.clients`, by name, each [C, ...].
-        shared: sent as well: what the server adds to its part of `Local.shared`, each [C, ...].
+        update: what the clients send to the server, each [C, ...]: by default the change of the
+            variables.
+        client_memory: new rows for `ServerState.clients`, by name, each [C, ...].
+        shared: what the clients send in addition, for the server to add to its part of
+            `LocalUpdate.shared`, each [C, ...].
     """
 
     update: Params
@@ -192,9 +200,7 @@ class StartRule(Protocol):
         ...
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """The outcome with what stays at home (private layers) moved from `update` to
-        `remembered`.
-        """
+        """The outcome with the private layers moved from `update` to `client_memory`."""
         ...
 
     def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
@@ -375,8 +381,11 @@ class WeightingRule(Protocol):
         """The weights of updates, and the validity of their models.
 
         Args:
-            samples: float64 [C], n_k. scores, rows: of the clients' models, when the problem has
-                rules.
+            samples: float64 [C], the number of samples of each client as a share of the sampled
+                clients' samples.
+            scores: the violations of the clients' models on the probe rows; None if the problem has
+                no rules or nothing was scored.
+            rows: the scored constraints; None if the problem has no rules.
         """
         ...
 
@@ -387,9 +396,8 @@ class GroupingRule(Protocol):
     def assign(
         self, state: ServerState, clients: Tensor, started: Tensor, update: Params
     ) -> Tensor:
-        """The group int64 [C] of each client, in 0 ..
-
-        G - 1; `started` is the group of its start model.
+        """The group of each client, int64 [C], from 0 to G - 1; `started` int64 [C] is the group of
+        its start model.
         """
         ...
 

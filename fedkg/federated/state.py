@@ -31,13 +31,14 @@ changes the last bits of a product.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which executor trains, and how; part of the state because float sums depend on it in their
-    last bits.
+    """The executor of a training and its settings. It is part of the state because the last bits of
+    floating-point sums depend on it.
 
     Attributes:
-        executor: ``sequential``, ``stacked`` or ``processes``. chunk: most clients in a stack.
-            threads: intra-operation threads.
-        reason: why, in words.
+        executor: ``sequential``, ``stacked`` or ``processes``.
+        chunk: the largest number of clients in a stack.
+        threads: the threads of the tensor library within an operation.
+        reason: why fedkg chose this executor, in words.
     """
 
     executor: str
@@ -110,9 +111,9 @@ def _is_aligned(value: Tensor) -> bool:
 def to_tensors(state: ServerState) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The state as flat named tensors and a JSON document; no pickle, nothing left out.
 
-    Of rows in the files of a folder that was given to `train`, the tensors give the owner of each
-    slot; the files are part of the saved state,
-    on the disk when this returns, and `rows.hold` keeps the state's slots from being written again.
+    For rows of clients in the folder given to `train`, the tensors contain only the slot of each
+    client. The files are then part of the saved state, and are on the disk when this returns.
+    `client_state_store.hold` prevents the store from writing to the state's slots again.
     """
     tensors = {f"models/{name}": value.contiguous() for name, value in state.models.items()}
     for joint, memory in state.joints.items():

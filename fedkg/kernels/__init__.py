@@ -8,5 +8,8 @@ on two ways:
   loops that belong together to machine code, which is loaded without Numba afterwards;
 - a *kernel* (`kernel_compilation`) is a function of NumPy arrays.
 
+With ``FEDKG_KERNELS=check``, both are compiled with bounds checks: kernels with Numba's own, loops
+with those of `address_checks`, from which callers take each address.
+
 Modules are imported where a kernel is first needed, because Numba takes half a second to load.
 """

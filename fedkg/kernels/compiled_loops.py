@@ -1,4 +1,4 @@
-"""Whether fedkg uses compiled loops: the only place that decides it."""
+"""Whether fedkg uses compiled loops, and with bounds checks: the only place that decides it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from fedkg.errors import UsageError
 
 SETTING = "FEDKG_KERNELS"
-"""Environment variable: ``off`` disables all compiled loops, ``on`` (the default) allows them."""
+"""Environment variable: ``off`` disables all compiled loops, ``on`` (the default) allows them,
+``check`` compiles them with bounds checks."""
 
 
 @cache
@@ -21,16 +22,9 @@ def can_compile_loops() -> bool:
     Without loops, tensor or NumPy operations compute the same results, up to the order of sums.
 
     Raises:
-        UsageError: the environment variable `FEDKG_KERNELS` is neither ``on`` nor ``off``.
+        UsageError: the environment variable `FEDKG_KERNELS` is not ``on``, ``off`` or ``check``.
     """
-    setting = os.environ.get(SETTING) or "on"
-    if setting not in ("on", "off"):
-        raise UsageError(
-            f"the environment variable `{SETTING}` has an unknown value",
-            expected="on or off",
-            received=setting,
-        )
-    if setting == "off":
+    if _setting() == "off":
         return False
     missing = [name for name in ("numba", "llvmlite") if not _is_installed(name)]
     if missing:
@@ -40,6 +34,27 @@ def can_compile_loops() -> bool:
             stacklevel=2,
         )
     return not missing
+
+
+@cache
+def checks_bounds() -> bool:
+    """Return whether compiled loops raise IndexError for accesses outside arrays.
+
+    Raises:
+        UsageError: as for `can_compile_loops`.
+    """
+    return _setting() == "check"
+
+
+def _setting() -> str:
+    setting = os.environ.get(SETTING) or "on"
+    if setting not in ("on", "off", "check"):
+        raise UsageError(
+            f"the environment variable `{SETTING}` has an unknown value",
+            expected="on, off or check",
+            received=setting,
+        )
+    return setting
 
 
 def _is_installed(name: str) -> bool:

@@ -20,7 +20,10 @@ from threading import Lock
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import cgutils
 from numba.extending import intrinsic as _intrinsic
+
+from fedkg.kernels.compiled_loops import checks_bounds
 
 R = TypeVar("R")
 
@@ -62,8 +65,17 @@ def instruction(typed: Callable[..., Any]) -> Any:
     return _intrinsic(typed)
 
 
+def check_index(context: Any, builder: Any, index: Any, size: Any) -> None:
+    """In an instruction, raise IndexError for an index below 0 or not below the size, if the kernel
+    has bounds checks.
+    """
+    if context.enable_boundscheck:
+        cgutils.do_boundscheck(context, builder, index, size)
+
+
 def _compiled(function: Callable[..., R], **options: bool) -> Callable[..., R]:
-    return cast("Callable[..., R]", _njit(nogil=True, error_model="numpy", **options)(function))
+    options |= {"nogil": True, "boundscheck": checks_bounds()}
+    return cast("Callable[..., R]", _njit(error_model="numpy", **options)(function))
 
 
 @cache
@@ -72,11 +84,11 @@ def cache_folder(package: Path) -> Path | None:
 
     Without a folder, each process compiles its kernels. The folder is below `$NUMBA_CACHE_DIR`, or
     else `$XDG_CACHE_HOME/fedkg/kernels` (default `~/.cache/fedkg/kernels`). Its name depends on all
-    sources of the package, on this file and on the versions of Numba and Python, because Numba
-    itself checks only the file of a kernel, not the functions that it calls.
+    sources of the package, on this file, on the versions of Numba and Python and on bounds checks,
+    because Numba itself checks only the file of a kernel, not the functions that it calls.
     """
     try:
-        state = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
+        state = hashlib.sha256(f"{numba.__version__} {sys.version} {checks_bounds()}".encode())
         for source in (*sorted(package.glob("*.py")), Path(__file__)):
             text = source.read_bytes()
             state.update(f"{source.name} {len(text)} ".encode() + text)

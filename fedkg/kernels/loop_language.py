@@ -9,8 +9,9 @@
 - ``abs``, ``round``, ``math.sqrt floor ceil log`` take and return Floats and Doubles; ``min``,
   ``max`` take two numbers that are not NaN, and do not distinguish the zeros. ``in`` takes
   an int and a tuple of ints.
-- ``x[i]`` requires i >= 0 and is not checked; ``x[k:]`` is the address of x plus k. Divisions
-  follow IEEE 754; sums are not reordered. Nothing raises an exception.
+- ``x[i]`` requires i >= 0 and is checked only with ``FEDKG_KERNELS=check``; ``x[k:]`` is the
+  address of x plus k. Divisions follow IEEE 754; sums are not reordered. Nothing raises an
+  exception.
 """
 
 from __future__ import annotations

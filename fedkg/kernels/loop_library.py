@@ -21,6 +21,9 @@ from typing import Any, cast
 import llvmlite
 import llvmlite.binding as llvm
 
+from fedkg.kernels.address_checks import checked_entry
+from fedkg.kernels.compile_lock import only_one
+from fedkg.kernels.compiled_loops import checks_bounds
 from fedkg.kernels.loop_language import kinds
 
 UNUSED = 30 * 24 * 60 * 60
@@ -40,16 +43,24 @@ class Library:
         entries: functions to call from Python, in modules of one package; any change of the
             package's sources recompiles them.
         single: in float32 rather than float64.
+        without: functions that no call is going to need: they return None and do nothing, which
+            saves their compilation.
 
     Raises:
         NotCompiled: a function is not in the language.
     """
 
-    def __init__(self, entries: Sequence[Callable[..., Any]], *, single: bool) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Callable[..., Any]],
+        *,
+        single: bool,
+        without: Sequence[Callable[..., Any]] = (),
+    ) -> None:
         name = entries[0].__module__.rpartition(".")[0]
         with _SETTING:
             machine = _machine()
-            code = _load_or_compile(entries, single, name, machine)
+            code = _load_or_compile(entries, single, without, name, machine)
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
@@ -65,6 +76,8 @@ class Library:
         assert address, entry.__name__
         function: Any = prototype(address)
         function.engine = self._engine  # keeps the engine alive
+        if checks_bounds():
+            return checked_entry(entry.__name__, function)
         return cast("Callable[..., None]", function)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
@@ -80,6 +93,11 @@ def _triple() -> str:
     return f"{triple}-elf" if sys.platform == "win32" else triple
 
 
+def cpu() -> tuple[str, str]:
+    """The name and the features of the processor."""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 def _machine() -> Any:
     target = llvm.Target.from_triple(_triple())
     features = llvm.get_host_cpu_features().flatten()
@@ -89,10 +107,42 @@ def _machine() -> Any:
 
 
 def _load_or_compile(
-    entries: Sequence[Callable[..., Any]], single: bool, name: str, machine: Any
+    entries: Sequence[Callable[..., Any]],
+    single: bool,
+    without: Sequence[Callable[..., Any]],
+    name: str,
+    machine: Any,
 ) -> bytes:
-    """Load the machine code from disk, or compile it."""
-    place = _cache_path(entries, single)
+    """Load the machine code from disk, or compile it; bounds checks contain addresses of this
+    process, so that they are not cached.
+    """
+    is_checked = checks_bounds()
+    place = None if is_checked else cache_path(entries, single, without)
+    code = _stored(place)
+    if code is not None:
+        return code
+
+    def on_wait() -> None:
+        _LOG.info("waiting for another process that compiles the loops of %s", name)
+
+    with only_one(place, on_wait):
+        code = _stored(place)
+        if code is not None:
+            return code
+        _LOG.info(
+            "compiling the loops of %s for this machine, which takes a few seconds once", name
+        )
+        from fedkg.kernels.loop_translation import translate  # Numba takes half a second to load
+
+        module = translate(entries, single, without, is_checked=is_checked)
+        code = _compiled(module, machine)
+        if place is not None:
+            _store(place, hashlib.sha256(code).digest() + code)
+        return code
+
+
+def _stored(place: Path | None) -> bytes | None:
+    """The machine code in a file; None if there is none, or if it is damaged."""
     with suppress(OSError):
         if place is not None:
             found = place.read_bytes()
@@ -100,13 +150,7 @@ def _load_or_compile(
                 with suppress(OSError):  # the file may belong to another user
                     os.utime(place)
                 return found[32:]
-    _LOG.info("compiling the loops of %s for this machine, which takes a few seconds once", name)
-    from fedkg.kernels.loop_translation import translate  # Numba takes half a second to load
-
-    code = _compiled(translate(entries, single), machine)
-    if place is not None:
-        _store(place, hashlib.sha256(code).digest() + code)
-    return code
+    return None
 
 
 def _compiled(module: llvm.ModuleRef, machine: Any) -> bytes:
@@ -123,11 +167,14 @@ def _compiled(module: llvm.ModuleRef, machine: Any) -> bytes:
     return code
 
 
-def _cache_path(entries: Sequence[Callable[..., Any]], single: bool) -> Path | None:
+def cache_path(
+    entries: Sequence[Callable[..., Any]], single: bool, without: Sequence[Callable[..., Any]] = ()
+) -> Path | None:
     """Path of the machine code in `$XDG_CACHE_HOME/fedkg/loops` (default `~/.cache`); its name
     depends on all inputs.
     """
     names = [entry.__qualname__ for entry in entries]
+    absent = [function.__qualname__ for function in without]
     state = hashlib.sha256(
         repr(
             (
@@ -138,6 +185,7 @@ def _cache_path(entries: Sequence[Callable[..., Any]], single: bool) -> Path | N
                 llvm.get_host_cpu_name(),
                 single,
                 names,
+                absent,
             )
         ).encode()
     )

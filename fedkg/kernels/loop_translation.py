@@ -42,6 +42,7 @@ from numba.core import (
 )
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
+from fedkg.kernels.address_checks import CHECK, add_checks, check_function
 from fedkg.kernels.loop_language import Intrinsic, LLVMFunction, NotCompiled, kinds
 
 Function = Callable[..., Any]
@@ -58,8 +59,20 @@ NUMBERS = (types.Boolean, types.Integer, types.Float)
 """Types of numbers."""
 
 
-def translate(entries: Sequence[Function], single: bool) -> llvm.ModuleRef:
+def translate(
+    entries: Sequence[Function],
+    single: bool,
+    without: Sequence[Function] = (),
+    *,
+    is_checked: bool = False,
+) -> llvm.ModuleRef:
     """The LLVM module of a library: its entries, and all functions that they call.
+
+    Args:
+        entries: as for `Library`.
+        single: as for `Library`.
+        without: functions without code: they do nothing, and what they call is left out.
+        is_checked: with bounds checks (see `address_checks`).
 
     Raises:
         NotCompiled: with the function that is outside the language.
@@ -67,7 +80,7 @@ def translate(entries: Sequence[Function], single: bool) -> llvm.ModuleRef:
     for entry in entries:
         _check_entry(entry)
     with compiler_lock.global_compiler_lock, _no_garbage_collection():
-        return _Translation(entries, single).module()
+        return _Translation(entries, single, without, is_checked).module()
 
 
 def _check_entry(entry: Function) -> None:
@@ -95,11 +108,13 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 class Address(types.Type):  # type: ignore[misc]
-    """The address of an array: elements are read and written without any check."""
+    """The address of an array: elements are read and written without any check, or each with a
+    check of its bounds.
+    """
 
-    def __init__(self, dtype: Type) -> None:
-        self.dtype = dtype
-        super().__init__(f"Address({dtype})")
+    def __init__(self, dtype: Type, is_checked: bool) -> None:
+        self.dtype, self.is_checked = dtype, is_checked
+        super().__init__(f"{'Checked' if is_checked else ''}Address({dtype})")
 
 
 @register_model(Address)
@@ -160,9 +175,21 @@ def _type_setitem(context: Any) -> Function:
 
 
 def _element(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-    """The address of an element."""
-    place = context.cast(builder, args[1], sig.args[1], types.int64)
-    return builder.gep(args[0], [place], inbounds=True)
+    """The address of an element, or that of a dummy if a check fails."""
+    place, is_checked = (
+        context.cast(builder, args[1], sig.args[1], types.int64),
+        sig.args[0].is_checked,
+    )
+    element = builder.gep(args[0], [place], inbounds=not is_checked)
+    if not is_checked:
+        return element
+    int64 = ir.IntType(64)
+    check = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(int64, [int64] * 3), CHECK
+    )
+    size = context.get_abi_sizeof(context.get_data_type(sig.args[0].dtype))
+    numbers = [builder.ptrtoint(part, int64) for part in (args[0], element)]
+    return builder.inttoptr(builder.call(check, [*numbers, int64(size)]), element.type)
 
 
 @lowers(operator.getitem, Address, types.Integer)
@@ -407,9 +434,15 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc]
 class _Translation:
     """The functions of a library in one precision."""
 
-    def __init__(self, entries: Sequence[Function], single: bool) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Function],
+        single: bool,
+        without: Sequence[Function],
+        is_checked: bool,
+    ) -> None:
         number = types.float32 if single else types.float64
-        self._single = single
+        self._single, self._without, self._is_checked = single, without, is_checked
         self._entries = [entry.__name__ for entry in entries]
         self._types = {
             "int": types.int64,
@@ -417,13 +450,13 @@ class _Translation:
             "Float": number,
             "Double": types.float64,
             "None": types.none,
-            "Floats": Address(number),
-            "Doubles": Address(types.float64),
-            "Ints": Address(types.int64),
-            "Bools": Address(types.boolean),
+            "Floats": Address(number, is_checked),
+            "Doubles": Address(types.float64, is_checked),
+            "Ints": Address(types.int64, is_checked),
+            "Bools": Address(types.boolean, is_checked),
         }
         self._queue: list[Function] = list(entries)
-        self._texts: dict[str, None] = {}
+        self._texts = {check_function(): None} if is_checked else {}
         self._outside: dict[Any, Any] = {
             kind: _number(self._types[kind]) for kind in ("Float", "Double")
         }
@@ -478,6 +511,8 @@ class _Translation:
         calls.
         """
         code = function.__code__
+        if function in self._without:
+            code = eval(f"lambda {', '.join(code.co_varnames[: code.co_argcount])}: None").__code__
         constants = tuple(
             self._value(each) if isinstance(each, float) else each for each in code.co_consts
         )
@@ -495,9 +530,8 @@ class _Translation:
             return self._intrinsic(value)
         if isinstance(value, LLVMFunction):
             texts = (value.text(self._single), *value.needs(self._single))
-            self._texts |= dict.fromkeys(
-                text.replace("define internal", "define") for text in texts
-            )
+            texts = tuple(text.replace("define internal", "define") for text in texts)
+            self._texts |= dict.fromkeys(map(add_checks, texts) if self._is_checked else texts)
             sig = self._types[value.result](*(self._types[kind] for kind in value.kinds))
             return Declared(value.name, sig)
         if getattr(value, "is_loop", False):

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.threads import run_in_parts
+from fedkg.kernels.address_checks import address
 from fedkg.kernels.loop_library import Library
-from fedkg.kernels.training import cell_kernels, matrix_products, sample_norms
+from fedkg.kernels.training import cell_kernels, sample_norms
 
 LEAST = 1 << 18
 """Smallest number of multiplications for a separate thread."""
@@ -23,18 +24,7 @@ LEAST = 1 << 18
 @cache
 def _library(dtype: torch.dtype) -> Library:
     """The loops in float32 or float64; compiled on first use on this machine."""
-    entries = (
-        cell_kernels.plain_forth,
-        cell_kernels.plain_back,
-        cell_kernels.gated_forth,
-        cell_kernels.gated_back,
-        cell_kernels.long_forth,
-        cell_kernels.long_back,
-        matrix_products.affine,
-        matrix_products.outer,
-        sample_norms.measure_steps,
-    )
-    return Library(entries, single=dtype == torch.float32)
+    return Library(cell_kernels.ENTRIES, single=dtype == torch.float32)
 
 
 def affine(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
@@ -156,10 +146,10 @@ def _run_on_clients(
 ) -> None:
     """Run the loop on all clients; `work` is the number of multiplications of each client."""
     first = given[0]
-    loop, addresses = getattr(_library(first.dtype), name), [value.data_ptr() for value in given]
+    loop, addresses = getattr(_library(first.dtype), name), [address(value) for value in given]
 
     def part(start: int, stop: int) -> None:
         spare = first.new_empty(room)
-        loop(start, stop, *sizes, *addresses, *((spare.data_ptr(),) if room else ()))
+        loop(start, stop, *sizes, *addresses, *((address(spare),) if room else ()))
 
     run_in_parts(first.shape[0], max(1, LEAST // max(1, work)), part)

@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedkg._internal.normal_series import LOGARITHM, TURN
+
 _WRAP = 1 << 64
 
 
@@ -30,11 +32,6 @@ def _signed(value: int) -> int:
 GOLDEN = _signed(0x9E3779B97F4A7C15)
 _FIRST = _signed(0xBF58476D1CE4E5B9)
 _SECOND = _signed(0x94D049BB133111EB)
-
-LOGARITHM, TURN = (5, 12), (6, 12)
-"""Terms of the series of the logarithm, and of sine and cosine (one more), in float32 and in
-float64.
-"""
 
 
 def mix(value: Tensor) -> Tensor:

@@ -119,9 +119,17 @@ class CappedSimplex(ProjectionSet):
 
 def _require_reachable(sums: Tensor, total: Tensor) -> None:
     """Raise SetError if sums of caps are below the total by more than rounding."""
-    if bool((sums < total * (1 - 1e-6)).any()):
+    sums, total = torch.broadcast_tensors(sums, total)
+    is_short = sums < total * (1 - 1e-6)
+    if bool(is_short.any()):
+        row = tuple(is_short.nonzero()[0].tolist())
         raise SetError(
             "the caps do not reach the total",
-            received=f"{float(sums.min()):g}",
-            expected=f"{float(total.max()):g}",
+            received=f"caps that add up to {float(sums[row]):g}{_row_name(row)}",
+            expected=f"at least the total {float(total[row]):g}",
+            help="raise the caps, or lower the total",
         )
+
+
+def _row_name(row: tuple[int, ...]) -> str:
+    return f" in row {', '.join(str(place) for place in row)}" if row else ""

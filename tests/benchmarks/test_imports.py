@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,27 @@ def test_imports_from_the_repository_exist(file: Path, monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(BENCHMARKS)
     missing = [f"{name}.{member}" for name, member in taken(file) if not exists(name, member)]
     assert missing == []
+
+
+PEERS = {"flwr", "fedjax", "jax", "numpy", "pfl", "torch"}
+"""Packages of the contenders, each in an environment of its own."""
+
+
+@pytest.mark.parametrize(
+    "file", sorted((BENCHMARKS / "peers" / "federated").glob("*.py")), ids=lambda file: file.stem
+)
+def test_contenders_import_their_neighbours_or_their_packages(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    }
+    neighbours = {other.stem for other in file.parent.glob("*.py")}
+    assert names - neighbours - PEERS - set(sys.stdlib_module_names) == set()

@@ -292,9 +292,10 @@ spaces around it, `/` divides values. In a rule file, units contain no brackets:
 each further unit, as in `kJ/kg/K`. A whole number at the end of a unit is its power: `m3`, `m^3`
 and `m³` are the same, and `m.s-2` is `m/s2`. Case matters: `MPa` is not `mPa`.
 
-Units in one row of the table below convert into each other with exact factors: 600 mbar equals
-0.6 bar to the last bit. Temperatures in degC or degF and gauge pressures (`barg`, `psig`) also have
-an offset, because their zero is not the zero of `K` or of `bar`. The offset has two consequences:
+Units in one row of the table below convert into each other with exact factors (`rad`: with the
+nearest number of double precision): 600 mbar equals 0.6 bar to the last bit. Temperatures in degC
+or degF and gauge pressures (`barg`, `psig`) also have an offset, because their zero is not the zero
+of `K` or of `bar`. The offset has two consequences:
 
 - You cannot multiply such values. [FKG215](codes.md) describes how to use a difference.
 - `bar`, `psi` and their multiples are absolute unless they end in `g` or `ü`.

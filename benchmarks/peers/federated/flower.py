@@ -21,7 +21,7 @@ from flwr.clientapp import ClientApp  # noqa: E402
 from flwr.serverapp import Grid, ServerApp  # noqa: E402
 from flwr.serverapp.strategy import FedAvg  # noqa: E402
 from flwr.simulation import run_simulation  # noqa: E402
-from workload import Workload  # noqa: E402
+from torch_workload import Workload  # noqa: E402
 
 FOLDER, ACTORS = sys.argv[1], 2
 client, server = ClientApp(), ServerApp()
@@ -34,12 +34,12 @@ def train(message: Message, context: Context) -> Message:
 
     if HERE not in sys.path:
         sys.path.insert(0, HERE)
-    import workload
+    import torch_workload
 
     torch.set_num_threads(1)
-    kept: dict[str, Any] = workload.__dict__.setdefault("kept", {})
+    kept: dict[str, Any] = torch_workload.__dict__.setdefault("kept", {})
     if not kept:
-        kept["work"] = workload.Workload(FOLDER)
+        kept["work"] = torch_workload.Workload(FOLDER)
         kept["net"] = kept["work"].network()
     work, net = kept["work"], kept["net"]
     net.load_state_dict(message.content["arrays"].to_torch_state_dict())

@@ -23,7 +23,7 @@ from pfl.data.federated_dataset import FederatedDataset
 from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
 from pfl.metrics import Weighted
 from pfl.model.pytorch import PyTorchModel
-from workload import Workload
+from torch_workload import Workload
 
 
 class Rounds(TrainingProcessCallback):

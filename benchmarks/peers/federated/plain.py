@@ -13,7 +13,7 @@ import torch.multiprocessing
 from contender_protocol import Asked
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
-from workload import Workload
+from torch_workload import Workload
 
 
 def summed(work: Workload, net: nn.Module, world: Tensor, clients: Any) -> Tensor:

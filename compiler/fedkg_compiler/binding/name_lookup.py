@@ -199,7 +199,11 @@ def _apply(
         if signal is None:
             example, takes = f"{example}, or {VALUE}(?property, ?entity)", "one or two variables"
         sources.problems.error(
-            "FKG205", node.span, f"`{name}` takes {takes} of the quantifier", f"write {example}"
+            "FKG205",
+            node.span,
+            f"`{name}` takes {takes} of the quantifier",
+            f"write {example}, with variables that the rule binds: for ?x in class ..., or"
+            " for ?x where { ... }",
         )
         return
     key = name, variables

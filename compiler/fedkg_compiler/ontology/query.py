@@ -52,7 +52,8 @@ def select(
                 "FKG154",
                 span,
                 large,
-                help="write it as several rules, or give the graph a shorter way to say it",
+                help="write several rules, or add a class or a property to the graph that"
+                " replaces a part of the pattern",
             ),
         )
     problems = [

@@ -14,7 +14,7 @@ from fedkg_compiler.syntax.construct.statements import build_declaration
 from fedkg_compiler.syntax.keywords import STATEMENT_WORDS
 from fedkg_compiler.syntax.lalr import read
 from fedkg_compiler.syntax.parse_tree_nodes import Branch, Token
-from fedkg_compiler.syntax.source_decoding import decode, not_text, plain_text
+from fedkg_compiler.syntax.source_decoding import decode, merge_markers, not_text, plain_text
 from fedkg_compiler.syntax.split import Chunk, joined, split
 from fedkg_compiler.syntax.table_as_rule_file import is_table
 from fedkg_compiler.syntax.tree import Lost, RuleFile, Statement
@@ -40,7 +40,7 @@ def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
     There are at most `MAX_PROBLEMS` errors, and then one that says how many more there are.
     """
     text = plain_text(text)
-    stranger = is_table(text, file) or not_text(text, file)
+    stranger = is_table(text, file) or not_text(text, file) or merge_markers(text, file)
     if stranger is not None:
         return RuleFile(file=file, text=text, statements=()), (stranger,)
     reading = _Reading(split(text, file))

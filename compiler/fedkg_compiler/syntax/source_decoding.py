@@ -8,6 +8,7 @@ import re
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_MERGE_MARKER = re.compile(r"^(<{7} |={7}$|>{7} )", re.MULTILINE)
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1a\x7f]")
 
 
@@ -55,6 +56,21 @@ def not_text(text: str, file: str) -> Diagnostic | None:
         span=_span_of_character(text[: found.start()], file),
         message=f"this is not a text file: it contains the control character U+{ord(found[0]):04X}",
         help="a rule file is plain text in UTF-8; was another file meant?",
+    )
+
+
+def merge_markers(text: str, file: str) -> Diagnostic | None:
+    """An error at the first marker of an unresolved merge; None if there is none."""
+    found = _MERGE_MARKER.search(text)
+    if found is None:
+        return None
+    line = text.count("\n", 0, found.start()) + 1
+    return Diagnostic(
+        code="FKG002",
+        severity="error",
+        span=Span(file=file, line=line, column=1, end_line=line, end_column=8),
+        message="this line is the marker of an unresolved merge",
+        help="keep one of the two versions, and delete the lines with <<<<<<<, ======= and >>>>>>>",
     )
 
 

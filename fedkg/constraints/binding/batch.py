@@ -27,14 +27,18 @@ from fedkg.constraints.engine.trace_alignment import Traces
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
-    """A batch as rules see it.
+    """The features, keys and traces of a batch, as rules read them.
 
     Attributes:
-        x: [B, F]. shape: (B,), or for windows how many and of how many steps.
-        codes: of the categories that came as keys, by contract column.
-        before: the row before each row, by contract view, as far as the call tells. has: which rows
-            have a view; see `answers_known`.
-        traces: the rows that are the steps of each trace, if the call states it.
+        plan: the pack bound to its layouts.
+        x: [B, F], the features.
+        shape: (B,), or for windows (number of windows, steps of a window).
+        codes: int64 [B] by position of a contract column: the category codes that the call gives as
+            keys.
+        before: by contract view that looks back: the row before each row, for the views that the
+            call provides.
+        has: bool [B] by contract view: which rows have the view; see `answers_known`.
+        traces: which rows are the steps of each trace; None if the call does not say.
     """
 
     plan: Plan

@@ -23,11 +23,12 @@ class InputLayout:
     """The F features of a tensor [..., F] and how to undo their scaling: value = x * std + mean.
 
     Attributes:
-        names: for each feature the name of a signal of the rules, or the header of the table column
-            it was made from.
-        mean, std: of each feature, in the column's unit; None where the tensor is in source units
-            already.
-        sure: the numbers are as said, however they look.
+        names: for each feature, the name of a signal of the rules or the header of the table column
+            from which the feature was made.
+        mean: F numbers, each in the unit of its column; None if the tensor is in source units.
+        std: F numbers, each in the unit of its column; None if the tensor is in source units.
+        sure: whether fedkg skips the check that detects normalised or raw numbers in the wrong
+            place.
     """
 
     names: tuple[str, ...]

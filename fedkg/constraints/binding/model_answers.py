@@ -25,11 +25,14 @@ def ask(
     y: Tensor | Model | None,
     before: Mapping[int, Before],
 ) -> Tensor:
-    """The model's answers on all its runs: [V, N, H].
+    """Return the model's answers on all its runs, [V, N, H].
 
     Args:
-        x: [N, F]. shape: of the batch, (B,) or (B, T).
-        y: the model, its answers, or None where the rules read none.
+        plan: the pack bound to its layouts.
+        x: [N, F], the features.
+        shape: (B,), or (B, T) for windows.
+        y: the model, its answers, or None if the rules read no output.
+        before: by contract view that looks back: the row before each row.
 
     Raises:
         LayoutError: answers of another shape, or none where rules read them.

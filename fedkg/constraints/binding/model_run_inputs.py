@@ -265,13 +265,16 @@ def model_inputs(plan: Plan, x: Tensor, before: Mapping[int, Before]) -> Tensor:
 def why_inactive(
     plan: Plan, column: int, view: int, codes: Collection[int], views: Collection[int]
 ) -> str:
-    """Why rules that need this column or view to be at hand are not evaluated by a call; "" when it
-    is.
+    """Return why a call cannot evaluate rules that need a column or a view; "" if it can.
 
     Args:
-        column, view: an entry of the plan's `needs`.
-        codes: category columns that the call gives as keys. views: what it gives of the views that
-            look back, and `STEPS`.
+        plan: the pack bound to its layouts.
+        column: the position of a contract column, or -1. Together with `view` it is a key of the
+            plan's `needs`.
+        view: the position of a contract view, `STEPS`, or -1.
+        codes: the positions of the category columns that the call gives as keys.
+        views: the positions of the views that look back and that the call provides, and `STEPS` if
+            the call has traces.
     """
     if column >= 0:
         entry = plan.pack.manifest.contract.columns[column]

@@ -85,19 +85,24 @@ class MemberPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BankPlan:
-    """One bank, its rows pointing into the numbers read.
+    """One bank, with the positions of the numbers that its rows read.
 
     Attributes:
-        inputs, outputs: the slots that are input and output columns. input_index [inputs, R],
-            output_index [outputs, R]: which read.
-        conditions: int64 [k, R], positions in the plan's conditions; all of a row's must be met. k
-            = 0 when every row always applies.
-        params: float64 [p, R]. quick: while no slot exceeds it in absolute value, nothing can be
-            unknown or overflow (-1: something may).
-        wild: some parameter is not a finite number.
-        first: position of the bank's first row among all rows of the pack.
-        temporal: verdicts depend on other steps of a trace.
-        members: the sets that the skeleton ranges over.
+        skeleton: the formula that all rows share.
+        inputs: the slots of the skeleton that read inputs.
+        outputs: the slots of the skeleton that read outputs.
+        input_index: int64 [s, R], which of the N input numbers each of the s input slots reads.
+        output_index: int64 [s, R], which of the N output numbers each of the s output slots reads.
+        conditions: int64 [k, R], the positions of k conditions among the plan's D conditions. A row
+            applies where all its conditions are met; if k is 0, all rows always apply.
+        params: float64 [p, R], the p parameters of each row.
+        quick: if no number that the rows read exceeds this absolute value, nothing can be unknown
+            or overflow; -1: something always may.
+        wild: whether a parameter is not a finite number.
+        first: the position of the bank's first row among all rows of the pack.
+        touches_output: whether the skeleton reads an output.
+        temporal: whether verdicts depend on other steps of a trace.
+        members: the sets over which the skeleton ranges.
     """
 
     skeleton: Formula
@@ -126,10 +131,10 @@ class Plan:
 
     Attributes:
         runs: the contract views on which the model must run, base first.
+        raised_features: for each run the feature that it raises, or -1.
         features: for each contract column that inputs read or conditions ask for, its position
             among the F features; -1 for a category that comes as a key instead, and for an output
             without a feature that holds its past.
-        raised_features: for each run the feature that it raises, or -1.
         needs: per (column, -1) that may be missing, (-1, view of kind "previous") and (-1, STEPS),
             the rules (positions) with rows that need it to be at hand.
         groups: for each view of kind "previous" that is read, the headers of its group (none: the

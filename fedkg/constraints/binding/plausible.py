@@ -41,13 +41,16 @@ SLACK = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the numbers of one column say.
+    """Whether the numbers of one column fit its layout.
 
     Attributes:
-        wrong: they are not what the layout announces.
-        by: on the word of a declared span, of a unit that excludes negative numbers, of mean and
-            deviation alone, or because every number lies `FAR` off.
-        unit: of the column. text: the column, and what it would hold. numbers: n.
+        wrong: whether they do not fit.
+        by: the evidence: a declared span; a unit that excludes negative numbers ("unit"); mean and
+            standard deviation alone ("shape"); or "far" if every number exceeds `FAR` although the
+            layout says standardised.
+        unit: the unit of the column.
+        text: the column with its expected or actual numbers, for messages.
+        numbers: n.
     """
 
     wrong: bool

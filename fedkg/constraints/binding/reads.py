@@ -27,12 +27,15 @@ Cell = tuple[int, int, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableReads:
-    """What is read for each row of one table.
+    """The reads of each of the M rows of one table (the bank's rows, or the members of a set).
 
     Attributes:
-        table: -1 for the bank's rows, else the position of the member table.
-        used: the slots that are read. output: for each whether it is the model's word.
-        views, columns: int64 [s, M]. root: int64 [M], the bank row that each belongs to.
+        table: -1 for the bank's rows, otherwise the position of the member table.
+        used: the s slots of the skeleton that are read.
+        output: for each of these slots, whether it reads the model's prediction instead of data.
+        views: int64 [s, M], the contract view in which each slot reads.
+        columns: int64 [s, M], the contract column that each slot reads.
+        root: int64 [M], the bank row to which each row of the table belongs.
     """
 
     table: int

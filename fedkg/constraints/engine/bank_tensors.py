@@ -79,18 +79,30 @@ class BankTensors:
     """A `BankPlan` as tensors on one device.
 
     Attributes:
-        inputs, outputs: which slots are input and which output columns.
-        input_index [inputs, R], output_index [outputs, R]: rows of the input and output numbers.
-        conditions: [k, R]. params: float64 [p, R, 1]. weight: float64 [R]. rule: int64 [R].
-        every: int64 [R'], where equal rows are evaluated once: R are evaluated then, and these say
-            which of them each of the R' rows of the pack's bank is; `weight` and `rule` are then
-            per row of the pack's bank; None: all rows are evaluated.
-        asked: int64 [k, R], the conditions on the CPU. numbers: float64 [p, R], the parameters
-            there.
+        skeleton: the formula that all rows share.
+        inputs: the slots of the skeleton that read inputs.
+        outputs: the slots of the skeleton that read outputs.
+        input_index: int64 [s, R], the row of the input numbers that each of the s input slots
+            reads.
+        output_index: int64 [s, R], the row of the output numbers that each of the s output slots
+            reads.
+        conditions: int64 [k, R], the positions of each row's conditions.
+        params: float64 [p, R, 1], the parameters of each row.
+        weight: float64 [R], the weight of each row ([R'] with `every`).
+        rule: int64 [R], the rule (position in the pack) of each row ([R'] with `every`).
+        quick: as in `BankPlan`.
+        wild: as in `BankPlan`.
+        touches_output: whether the skeleton reads an output.
+        temporal: whether verdicts depend on other steps of a trace.
+        asked: int64 [k, R], the `conditions` as an array on the CPU.
+        numbers: float64 [p, R], the `params` as an array on the CPU.
+        members: the sets over which the skeleton ranges.
         load: int64 [R + 1], the number of rows and members before each row.
-        unit: float64 [R, 1], the least scale of the row's comparisons: what smooth robustness is
-            smoothed by; 1 for a row without any.
-        kept: what evaluations have found out about the bank once and for all.
+        unit: float64 [R, 1], the least scale of the row's comparisons, which is the unit of smooth
+            robustness; 1 for a row without comparisons.
+        kept: results about the bank that do not depend on a batch, by key.
+        every: int64 [R'], if fedkg evaluates equal rows only once: which of the R evaluated rows
+            each of the R' rows of the pack's bank equals. None: all rows are evaluated.
     """
 
     skeleton: Formula

@@ -42,13 +42,14 @@ Float = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Values:
-    """Terms of one shape, V of them.
+    """V terms of one shape, each computed once for all rows that contain it.
 
     Attributes:
-        term: over slots and parameters counted from 0. output: whether any slot is an output.
-        slots: int64 [k, V], the number of the inputs, or of the outputs, in each slot. params:
-            float64 [p, V].
-        quick: while no number exceeds it, nothing can be unknown or overflow.
+        term: the shape: a term over slots and parameters that are counted from 0.
+        output: whether any slot reads an output.
+        slots: int64 [k, V], which input or output number each slot reads.
+        params: float64 [p, V], the parameters of each term.
+        quick: if no number exceeds this absolute value, nothing can be unknown or overflow.
     """
 
     term: Term

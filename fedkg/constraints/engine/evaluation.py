@@ -221,13 +221,15 @@ def mirrored(atom: Compare, positive: bool, reading: Reading) -> Tensor | None:
 
 
 def smooth_extreme(parts: Sequence[Tensor], truth: Truth, *, lowest: bool, careful: bool) -> Tensor:
-    """The log-sum-exp bound of minimum or maximum.
+    """The log-sum-exp bound of the maximum or minimum of some parts, [R, B].
 
-    NaN where unknown parts (NaN) could still turn the verdict.
+    The result is NaN where unknown parts (NaN) could still change the verdict.
 
     Args:
-        parts: [R, B] each, or broadcast to it. truth: with a temperature. careful: whether any may
-            be unknown.
+        parts: the numbers to combine, each [R, B] or broadcast to it.
+        truth: the encoding of verdicts, with a temperature.
+        lowest: whether to compute the minimum instead of the maximum.
+        careful: whether a part may contain unknown numbers.
     """
     assert truth.temperature is not None, "smooth"
     if len(parts) == 1:

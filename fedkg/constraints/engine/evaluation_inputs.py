@@ -39,8 +39,9 @@ class Members:
     """The members of the sets of P owners.
 
     Attributes:
-        owner: int64 [M], the set of each member (never falling). offsets: int64 [P + 1].
-        reading: their numbers, [M, B].
+        owner: int64 [M], the set of each member, in ascending order.
+        offsets: int64 [P + 1], the position of each set's first member, then M.
+        reading: the numbers of the members, [M, B].
     """
 
     owner: Tensor

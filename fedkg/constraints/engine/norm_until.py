@@ -31,14 +31,20 @@ from fedkg.constraints.engine.unknown import between
 def norm_until(
     left: Tensor, right: Tensor, first: int, last: int, beyond: float, edge: float, *, lowest: bool
 ) -> Tensor:
-    """The norm for: max over t' in t + first ..
+    """A smooth until over windows for violations, [..., T].
 
-    T + last of min(right at t', min of left from t + first to before t'), [..., T].
+    It replaces minima and maxima by norms in: the maximum over t' in t + first .. t + last of the
+    lesser of `right` at t' and the minimum of `left` from t + first to before t'.
 
     Args:
-        left, right: violations of one shape. beyond: the value beyond the trace, for both. edge:
-            beyond every number.
-        lowest: its dual, minima and maxima exchanged.
+        left: [..., T], violations of the left side: positive where violated.
+        right: [..., T], violations of the right side.
+        first: the first step of the window, counted from the current step.
+        last: the last step of the window, counted from the current step.
+        beyond: the value of both sides beyond the trace.
+        edge: a number above all violations; one of at least half this size was decided by inputs
+            alone.
+        lowest: whether to compute the dual, which exchanges minima and maxima.
     """
     sign = -1.0 if lowest else 1.0
     before, there = (sign * signed_squares(side, edge).flatten(0, -2) for side in (left, right))

@@ -23,12 +23,15 @@ from fedkg.constraints.engine.window_hoisting import Extreme, hoist
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sharing:
-    """A plan's banks as they are evaluated.
+    """The banks of a plan in the form in which they are evaluated.
 
     Attributes:
-        banks: with equal rows once and common sub-terms read as numbers. values: those sub-terms.
-        hoisted: for each bank the same with extremes read as numbers; None where nothing is gained.
-            extremes: those.
+        banks: the banks with equal rows only once, which read common sub-terms like numbers of the
+            batch.
+        values: these sub-terms.
+        hoisted: for each bank, a version that also reads window extremes like numbers of the batch;
+            None if that saves nothing.
+        extremes: these window extremes.
     """
 
     banks: tuple[BankTensors, ...]

@@ -45,16 +45,20 @@ def extreme(
 def until_within(
     left: Tensor, right: Tensor, first: int, last: int, beyond: float, *, lowest: bool
 ) -> Tensor:
-    """Max over t' in t + first ..
+    """The exact until over windows, [..., T].
 
-    T + last of min(right at t', min of left from t to before t'), [..., T]; `lowest`: its dual.
-
-    Windows of `first` > 0 are made of two: `left` up to there, and from there an until (Donzé,
-    Ferrère and Maler 2013, section 3).
+    It is the maximum over t' in t + first .. t + last of the lesser of `right` at t' and the
+    minimum of `left` from t to before t'. Windows with `first` > 0 have two parts: `left` up to
+    there, and from there an until (Donzé, Ferrère and Maler 2013, section 3).
 
     Args:
-        left, right: of one shape. last: -1 for the end of the trace. beyond: the value beyond it,
-            for both.
+        left: [..., T], the values of the left side.
+        right: [..., T], the values of the right side.
+        first: the first step of the window, counted from the current step.
+        last: the last step of the window, counted from the current step; -1 for the end of the
+            trace.
+        beyond: the value of both sides beyond the trace.
+        lowest: whether to compute the dual, which exchanges minima and maxima.
     """
     begin, end = clamped(first, last, right.shape[-1])
     run = _Until.apply if left.requires_grad or right.requires_grad else _Until.forward

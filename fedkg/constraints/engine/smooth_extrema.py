@@ -58,14 +58,18 @@ def norm_of(parts: Sequence[Tensor], edge: float, *, lowest: bool) -> Tensor:
 
 
 def weighed(missing: Tensor, edge: float, *, lowest: bool) -> Tensor:
-    """What each number adds to the two sums of a norm: [2, ...]. Sums of nothing are zeros.
+    """The contribution of each number to the two sums of a norm, [2, ...]; sums over no numbers are
+    0.
 
-    The first sum is of squares of the parts that decide alone (a maximum's violated ones), the
+    The first sum is of squares of the parts that decide alone (the violated ones in a maximum), the
     second of inverse squares of the others.
 
     Args:
-        missing: `between` where unknown. edge: beyond every number there is; half of it is out of
-            reach.
+        missing: [...], the violation of each part: positive where violated, `between` where
+            unknown.
+        edge: a number above all violations; one of at least half this size was decided by inputs
+            alone.
+        lowest: whether the norm replaces a minimum instead of a maximum.
     """
     violated, satisfied = missing > between(missing.dtype), missing <= 0
     alone, others = (satisfied, violated) if lowest else (violated, satisfied)

@@ -37,8 +37,10 @@ def soft_robustness(formula: Formula, reading: Reading, unit: Tensor, truth: Tru
     the verdict is known.
 
     Args:
-        reading: must be `offset`. unit: [R, 1]. truth: a smooth one, of numbers that say what is
-            missing.
+        formula: the formula to evaluate.
+        reading: the numbers that the formula reads, with `offset` set.
+        unit: [R, 1], the unit of each row: the least scale of its comparisons.
+        truth: a smooth encoding of verdicts, for violations instead of robustness.
     """
     unit = unit.to(reading.params[0].dtype)
     missing = missing_of(formula, True, _measured(reading, unit), truth)

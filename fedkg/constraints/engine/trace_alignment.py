@@ -19,12 +19,13 @@ class Traces:
     """The traces of a batch.
 
     Attributes:
-        count: n. steps: T.
-        place: int64 [n * T], the row at each place (at places of padding any row); None: rows are
-            places.
-        back: int64 [B], the place of each row; None likewise.
-        inside: bool [n * T], the places that are steps; None: all are.
-        clip: whether a window ends with its trace.
+        count: n.
+        steps: T.
+        place: int64 [n * T], the row of the batch at each place (any row at places of padding);
+            None if each row is at the place of the same number.
+        back: int64 [B], the place of each row; None if `place` is.
+        inside: bool [n * T], the places that are steps instead of padding; None if all are.
+        clip: whether a window ends with its trace; otherwise values beyond the trace are unknown.
     """
 
     count: int

@@ -46,11 +46,13 @@ class Ends(NamedTuple):
     """The windows of R rows.
 
     Attributes:
-        each: float64 [R, 3]: the first step, the last step (counted from now, ahead or back), and
-            the value beyond the trace.
-        past: whether they look back.
-        begin, end, beyond: the same, steps back being negative; [R, 1, 1], or a number where it is
-            the same for all rows.
+        each: float64 [R, 3], for each row the first and the last step of its window (counted from
+            the current step, ahead or back) and the value beyond the trace.
+        past: whether the windows look back.
+        begin: the lowest step of each window relative to the current step, negative before it: [R,
+            1, 1], or a number if it is the same for all rows.
+        end: the highest step of each window, in the form of `begin`.
+        beyond: the value beyond the trace, [R, 1, 1], or a number if it is the same for all rows.
     """
 
     each: NDArray[np.float64]

@@ -82,8 +82,11 @@ def since_event(op: str, values: Tensor, holds: Tensor, fails: Tensor) -> Tensor
     step.
 
     Args:
+        op: `sum`, `mean`, `min` or `max`.
         values: [R, n, T]; NaN where unknown.
-        holds, fails: bool [R, n, T], the event; unknown where both are False.
+        holds: bool [R, n, T], the steps at which the event holds.
+        fails: bool [R, n, T], the steps at which it does not. The event is unknown where both are
+            False.
     """
     total = _segmented(COMBINE[op], torch.where(holds | fails, values, torch.nan), holds)
     if op != "mean":

@@ -24,6 +24,7 @@ from fedkg.constraints.engine.unknown import between, strict_step
 from fedkg.constraints.fused.program import Program, Window
 from fedkg.constraints.fused.robustness_program import robustness_program
 from fedkg.constraints.fused.violation_program import missing_program
+from fedkg.kernels.address_checks import address
 from fedkg.kernels.formulas.bank_execution import ENTRIES
 from fedkg.kernels.loop_library import Library
 from fedkg.pack.terms import Term
@@ -48,14 +49,20 @@ def loops(dtype: torch.dtype) -> Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fused:
-    """A bank as its loops read it.
+    """A bank in the form that its loops read.
+
+    The bank has k conditions per row and p parameters.
 
     Attributes:
-        numbers: [Q, R]. index: int64 [S, R], rows of the input numbers, then of the output numbers.
-            conditions: int64 [k, R].
-        constants: see `layout`. of_rows: the bank's parameters, float64 [p, R]. initial: whether
-            rows apply at the first step alone.
-        frames: those of `frame` that have been asked for.
+        program: the skeleton as a list of operations.
+        numbers: [Q, R], the numbers of each row.
+        index: int64 [S, R], the row of the input numbers that each input slot reads, then the row
+            of the output numbers that each output slot reads.
+        conditions: int64 [k, R], the positions of each row's conditions.
+        constants: the constants of the loops, see `loop_argument_positions`.
+        of_rows: float64 [p, R], the parameters of each row.
+        initial: whether rows apply only at the first step of a trace.
+        frames: the results of `frame` so far, by its arguments.
     """
 
     program: Program
@@ -130,7 +137,7 @@ class Fused:
             0 if self.conditions.shape[0] and not in_time else width
         )  # few samples of each row: all at once
         code, operands, numbers, windows_at, index, conditions, constants_at = (
-            part.ctypes.data
+            address(part)
             for part in (
                 program.code,
                 program.operands,
@@ -148,7 +155,7 @@ class Fused:
         )  # fmt: skip
         frame = np.array(told, dtype=np.int64)
         return Frame(
-            frame.ctypes.data, frame, over, piece, each * width + levels, self.numbers.itemsize
+            address(frame), frame, over, piece, each * width + levels, self.numbers.itemsize
         )
 
 
@@ -156,9 +163,13 @@ class Frame(NamedTuple):
     """The loop arguments that describe a bank.
 
     Attributes:
-        at: the addresses, in `layout`'s order: told. windows: those found with it. piece: as there.
-        room: how many numbers the registers of a run take with all that is needed besides.
-            itemsize: bytes of each.
+        at: the address of `told`.
+        told: sizes and addresses, in the order of `loop_argument_positions`.
+        windows: int64 [W, 3, R], the windows of each row, to which `told` points.
+        piece: the places that all rows go through before the next ones; 0: all places.
+        room: how many numbers of scratch memory a run of places needs, for registers and everything
+            else.
+        itemsize: the bytes of each of these numbers.
     """
 
     at: int
@@ -252,7 +263,7 @@ def _window(window: Window, low: Integers, high: Integers, steps: int) -> Intege
 
 @lru_cache(maxsize=2)
 def constants(dtype: torch.dtype) -> Floats:
-    """The constants of `layout` in a dtype."""
+    """The constants of `loop_argument_positions` in a dtype."""
     mark, limits = between(dtype), torch.finfo(dtype)
     numbers = [
         0.0,

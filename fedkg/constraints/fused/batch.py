@@ -15,22 +15,30 @@ from typing_extensions import override
 from fedkg.constraints.engine.trace_alignment import Lined, Traces, line_up
 from fedkg.constraints.fused.bank_program import loops
 from fedkg.constraints.kernel_tensor_checks import is_plain
+from fedkg.kernels.address_checks import address
 
 PART = 1 << 16
 """Places times rows per thread; below this a further thread costs more than it saves."""
 
 
 class Places(NamedTuple):
-    """The samples of a batch by place, and which conditions they meet: all but its numbers, the
-    same for every batch of one kind.
+    """The places of a batch and the conditions that they meet: everything except the numbers, and
+    equal for all batches of one kind.
+
+    A place is a row of the batch or, for formulas over time, a step of a trace.
 
     Attributes:
-        met: bool [D, B]. starts: int64 [D, 2] and samples: int64, see `machine.listed`.
-        lined: the order of places; None: that of the batch.
-        lengths: int64 [traces], how many places of each are steps; None: all.
-        size: B. steps: T of each trace; 1 without.
-        told: the addresses of these arrays, in `layout`'s order, and 0 for the numbers to be filled
-            in.
+        met: bool [D, B], whether each place meets each condition.
+        starts: int64 [D, 2], for each condition the position of its first place in `samples` and
+            the number of places that meet it.
+        samples: int64, the places that meet each condition, one condition after the other, without
+            the conditions that all places meet.
+        lined: the order of the places; None: the order of the batch.
+        lengths: int64 [traces], how many places of each trace are steps; None: all.
+        size: B.
+        steps: the places of each trace; 1 without traces.
+        told: sizes and addresses of these arrays, in the order of `loop_argument_positions`, with 0
+            for the addresses of the numbers.
     """
 
     met: Tensor
@@ -57,8 +65,11 @@ class FusedBatch(NamedTuple):
     trace by trace.
 
     Attributes:
-        inputs: [N, B], outputs: [N', B]. known: the rest. at: the addresses of these arrays, in
-            `layout`'s order: told.
+        inputs: [N, B], the input numbers at each place.
+        outputs: [N', B], the output numbers at each place.
+        known: the places of the batch and the conditions that they meet.
+        at: the address of `told`.
+        told: sizes and addresses of all these arrays, in the order of `loop_argument_positions`.
     """
 
     inputs: Tensor
@@ -133,26 +144,17 @@ def _build_places(
 ) -> Places:
     clip, at_lengths = (
         lined is not None and lined.steps.clip,
-        0 if lengths is None else lengths.data_ptr(),
+        0 if lengths is None else address(lengths),
     )
     size, steps = met.shape[1], 1 if lined is None else lined.steps.count
-    told = (
-        0,
-        0,
-        size,
-        met.data_ptr(),
-        starts.data_ptr(),
-        samples.data_ptr(),
-        at_lengths,
-        int(clip),
-    )
+    told = (0, 0, size, address(met), address(starts), address(samples), at_lengths, int(clip))
     return Places(met, starts, samples, lined, lengths, size, steps, array("q", told))
 
 
 def _batch(inputs: Tensor, outputs: Tensor, known: Places) -> FusedBatch:
     told = array("q", known.told)
-    told[0], told[1] = inputs.data_ptr(), outputs.data_ptr()
-    return FusedBatch(inputs, outputs, known, told.buffer_info()[0], told)
+    told[0], told[1] = address(inputs), address(outputs)
+    return FusedBatch(inputs, outputs, known, address(told), told)
 
 
 def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -163,9 +165,9 @@ def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         met.new_empty(1, dtype=torch.int64),
     )
     of_dtype = loops(dtype)
-    of_dtype.number_samples(met.data_ptr(), conditions, places, starts.data_ptr(), total.data_ptr())
+    of_dtype.number_samples(address(met), conditions, places, address(starts), address(total))
     samples = met.new_empty(int(total), dtype=torch.int64)
-    of_dtype.listed(met.data_ptr(), conditions, places, starts.data_ptr(), samples.data_ptr())
+    of_dtype.listed(address(met), conditions, places, address(starts), address(samples))
     return starts, samples
 
 

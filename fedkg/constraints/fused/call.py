@@ -16,6 +16,7 @@ from fedkg._internal.threads import run_in_parts
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.fused.bank_program import Fused, loops
 from fedkg.constraints.fused.batch import PART, FusedBatch
+from fedkg.kernels.address_checks import address
 from fedkg.kernels.formulas import bank_execution
 from fedkg.kernels.formulas.penalty_loops import HINGE, LOG_BARRIER, SLOPES, SQUARED
 from fedkg.kernels.scratch import scratch_space
@@ -47,9 +48,11 @@ class Call(NamedTuple):
 
         def part(start: int, stop: int) -> None:
             begin, end = start * size, min(stop * size, places)
-            integers = 2 * (frame.piece or end - begin) + others
-            own = scratch_space(8 * integers + itemsize * frame.room)
-            work(frame.at, batch.at, begin, end, *rest, own.at + 8 * integers, own.at)
+            integers = 8 * (2 * (frame.piece or end - begin) + others)
+            whole = integers + itemsize * frame.room
+            own = scratch_space(whole)
+            room = own.part_address(integers, whole), own.part_address(0, integers)
+            work(frame.at, batch.at, begin, end, *rest, *room)
 
         run_in_parts(-(-places // size), least, part)
 
@@ -70,7 +73,7 @@ class Call(NamedTuple):
         batch, rows, fires = self.batch, self.last - self.first, self.fused.program.refuted >= 0
         into = batch.inputs.new_empty(rows, batch.places)
         fired = into.new_zeros(rows if fires else 0, batch.places, dtype=torch.bool)
-        _values(self, bank_execution.NUDGED, into, int(fires), fired.data_ptr())
+        _values(self, bank_execution.NUDGED, into, int(fires), address(fired))
         return _to_rows(into, batch), _to_rows(fired, batch) if fires else fired
 
     def judged(self, *, whole: bool = False) -> Tensor:
@@ -85,7 +88,7 @@ class Call(NamedTuple):
         into = batch.inputs.new_zeros(
             3 * rows, batch.places // batch.steps if whole else batch.places, dtype=torch.bool
         )
-        _values(self, bank_execution.JUDGED, into, int(whole), into.data_ptr())
+        _values(self, bank_execution.JUDGED, into, int(whole), address(into))
         found = into if whole else _to_rows(into, batch)
         return found.view(3, rows, found.shape[1])
 
@@ -113,7 +116,7 @@ def _values(call: Call, what: int, into: Tensor, fires: int = 0, fired: int = 0)
     `fired`: the address of the firing output, see `bank_execution.values_of`.
     """
     work = loops(call.batch.inputs.dtype).values_of
-    call.split(False, work, call.first, call.last, what, into.data_ptr(), fires, fired)
+    call.split(False, work, call.first, call.last, what, address(into), fires, fired)
 
 
 def _pulled(
@@ -130,16 +133,16 @@ def _pulled(
     slopes = (
         number
         for part in (of_inputs, of_outputs)
-        for number in (part.data_ptr(), int(part.numel() > 0))
+        for number in (address(part), int(part.numel() > 0))
     )
     rest = (
         kind,
-        given.data_ptr(),
+        address(given),
         given.shape[1],
-        weight.data_ptr(),
+        address(weight),
         size,
         sharpness,
-        value.data_ptr(),
+        address(value),
         *slopes,
     )
     call.split(True, loops(call.batch.inputs.dtype).pulled, call.first, call.last, *rest)
@@ -213,7 +216,7 @@ def applying(call: Call, weight: Tensor) -> Tensor:
     )
     size = max(1, weight.shape[1])
     loops(batch.inputs.dtype).counted(
-        at, batch.at, own.data_ptr(), size, parts, into.data_ptr(), places.data_ptr()
+        at, batch.at, address(own), size, parts, address(into), address(places)
     )
     return into[call.first : call.last].to(weight.dtype)
 
@@ -243,11 +246,14 @@ def purse(batch: FusedBatch, inputs: bool, outputs: bool) -> Purse:
 
 
 def penalise(call: Call, form: PenaltyForm, weight: Tensor, share: Tensor, into: Purse) -> None:
-    """Adds the penalties of a bank in an exact form.
+    """Add the penalties of a bank in an exact form.
 
     Args:
-        weight: of the rows of the batch, [B]. share: [R, C], by what penalties in the C parts of
-            the batch are multiplied.
+        call: the rows of the bank and the batch.
+        form: the exact form.
+        weight: [B], the weight of each row of the batch.
+        share: [R, C], the factor of each bank row's penalties in each part of the batch.
+        into: the sums of penalties and gradients.
     """
     batch, dtype = call.batch, call.batch.inputs.dtype
     weights = _to_places(weight.detach().to(dtype)[None], batch)[0].contiguous()

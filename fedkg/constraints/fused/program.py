@@ -103,20 +103,21 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
-    """A skeleton as operations.
+    """A skeleton as a list of operations.
 
     Attributes:
-        inputs, outputs: how many slots of each kind it reads; they are the first registers.
-        code: int64 [O, 8]: operation, its register, three operands (registers; of `MIN` and `MAX` a
-            range of `operands`), which number of the row or which window, flags, and whether it
-            depends on an output.
-        operands: int64, registers.
-        scalars: constants and terms over parameters alone; each row has the value of each.
-        windows: each row has the steps of each.
-        registers: how many.
-        result: the register of the formula's number.
-        refuted: the register of how far an implication's antecedent is from being refuted; -1 for
-            other formulas.
+        inputs: the number of input slots that it reads. Their registers come first.
+        outputs: the number of output slots that it reads. Their registers come next.
+        code: int64 [O, 8]: for each operation its kind, the register of its result, three operands
+            (registers; for `MIN` and `MAX` a range of `operands`), a number or a window of the row,
+            flags, and whether the result depends on an output.
+        operands: int64, the registers that `MIN` and `MAX` read.
+        scalars: the constants, and the terms over parameters alone; each row has a number for each.
+        windows: the windows; each row has its steps for each.
+        registers: the number of registers.
+        result: the register of the formula's value.
+        refuted: the register that tells how far an implication's antecedent is from being violated;
+            -1 for other formulas.
     """
 
     inputs: int

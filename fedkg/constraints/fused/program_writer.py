@@ -45,10 +45,12 @@ OF_TWO = {  # register and register, register and number, number and register
 
 
 class Writing:
-    """A program in the making; its methods append operations and say where the result will be.
+    """A program under construction; its methods append operations and return where the results will
+    be.
 
     Args:
-        inputs, outputs: the slots that are read.
+        inputs: the slots that read inputs.
+        outputs: the slots that read outputs.
     """
 
     def __init__(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:

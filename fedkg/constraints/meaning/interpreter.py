@@ -35,19 +35,22 @@ BUDGET = 4_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BankValues:
-    """What a bank says about a table.
+    """The verdicts of a bank's rows on a table.
 
     Attributes:
-        robustness: float64 [B, R], in the unit of each row; how far from violated (negative: how
-            far from satisfied). NaN where unknown or not applicable; infinite where no number
-            decides. A strict comparison that misses by nothing has robustness 0 and is violated.
-        satisfied, violated, unknown: bool [B, R]; exactly one of them is true where applicable,
-            none elsewhere.
-        applicable: bool [B, R], the table row has the categories that the bank row's keys ask for;
-            where the formula is an `Initially`, it is the first step of its trace, or of the key's
-            rows in it.
-        fired: bool [B, R], applicable and, for a formula that is an implication, its antecedent
-            holds.
+        robustness: float64 [B, R], in the unit of each bank row: how far it is from being violated
+            or, if negative, from being satisfied. NaN where unknown or not applicable; infinite
+            where no number decides. A strict comparison of equal numbers has robustness 0 and is
+            violated.
+        satisfied: bool [B, R]. Where a bank row is applicable, exactly one of `satisfied`,
+            `violated` and `unknown` is true; elsewhere none is.
+        violated: bool [B, R].
+        unknown: bool [B, R].
+        applicable: bool [B, R], whether the table row has the categories that the bank row's keys
+            select. For an `Initially` formula, it must also be the first step of its trace, or the
+            first of the selected rows in the trace.
+        fired: bool [B, R], applicable and, if the formula is an implication, with a satisfied
+            antecedent.
     """
 
     robustness: Float
@@ -60,13 +63,16 @@ class BankValues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scope:
-    """What formulas over the rows of a bank, or over a member table, are evaluated on: a `Scope`.
+    """The numbers on which the formulas of a bank or of a member table are evaluated: a `Scope`.
 
     Attributes:
-        values: float64 [V, all table rows, C]. at: int64 [B], the table row of each place; -1:
-            there is none, every atom is unknown.
-        slots: float64 [s, B, M]. params: float64 [p, M]. tables: the bank's member tables.
-        grid: the traces with the B places as steps, for temporal formulas.
+        values: float64 [V, table rows, C], the whole table in each view.
+        at: int64 [B], the table row of each place; -1 if it has none, so that every atom is unknown
+            there.
+        slots: float64 [s, B, M], the value of each slot.
+        params: float64 [p, M], the parameters of each member.
+        tables: the bank's member tables.
+        grid: the traces, with the B places as steps; None for formulas that are not temporal.
     """
 
     values: Float

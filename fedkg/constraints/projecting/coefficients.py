@@ -27,14 +27,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The bounded sums in each bank, and its rows of hard rules, int64 [r]: those for which they
-    are kept.
+    """The sums of outputs that each bank bounds.
 
     Attributes:
-        single: the outputs read that have separate bounds.
-        same_factors, same_ends: whether the sums have the same coefficients, and the same ends, for
-            every sample.
-        kept: what then is the same for every sample, by dtype and device.
+        of_bank: for each bank, the comparisons that bound a sum.
+        rows: for each bank, its rows of hard rules, int64 [r]. Only these rows bound the sums.
+        single: the outputs (positions among the outputs read) with separate bounds.
+        same_factors: whether the sums have the same coefficients for every sample.
+        same_ends: whether the sums have the same bounds for every sample.
+        kept: results that are the same for every sample, by name, data type and device.
     """
 
     of_bank: tuple[tuple[Linear, ...], ...]
@@ -66,17 +67,22 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
-    """The rows of the sums, then those of single outputs, in the units of the layout.
+    """The coefficients of the bounded sums, then of the bounded single outputs, in the units of the
+    layout.
 
     Attributes:
-        read: int64 [K], the outputs read that occur in sums. columns: int64 [K], their entries.
-            offset, gain: [K], of the layout.
-        alone: whether the columns are all entries of an answer, in their order.
-        logit, chance: bool [K], which are logits, and which probabilities or logits; `logits`:
-            whether there is one.
-        bounded: int64 [S], those of the K with separate bounds.
-        rows: [L + S, K] or [B, L + S, K]. shift: [L] or [B, L], what offsets add to the sums.
-        unit: the rows with length 1, where all samples share them.
+        read: int64 [K], the outputs (positions among the outputs read) that occur in sums.
+        columns: int64 [K], their positions in an answer of the model.
+        alone: whether these are all positions of an answer, in their order.
+        gain: [K], the factor from the layout's units to the rules' units.
+        offset: [K], the summand from the layout's units to the rules' units.
+        logit: bool [K], the outputs that are logits.
+        chance: bool [K], the outputs that are probabilities or logits.
+        logits: whether any output is a logit.
+        bounded: int64 [S], the positions among the K outputs with separate bounds.
+        rows: [L + S, K] or, if they depend on the sample, [B, L + S, K]: the coefficients.
+        shift: [L] or [B, L], the contribution of the offsets to each sum.
+        unit: the rows scaled to length 1 if all samples share them; otherwise None.
     """
 
     read: Tensor

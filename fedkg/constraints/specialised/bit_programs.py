@@ -22,44 +22,49 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.specialised.client_sets import Clients, Fixed, Reach
+from fedkg.kernels.scoring.bit_codes import ANY, ANY_MASK, EVERY, EVERY_MASK, WORD
 
 Ints = NDArray[np.int64]
 
-WORD = 64
-"""Samples of a word."""
 RUNGS = 128
 """Thresholds of one number from which on samples are sorted in among them instead of compared with
 each: about where both cost the same."""
-EVERY, ANY, EVERY_MASK, ANY_MASK = range(4)
-"""How two sets, or a set and a mask, become one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Programs:
-    """Distinct sets and the rows that count them, as tables.
+    """Distinct sets of clients, and the rows that count them, as tables of integers.
 
-    Sets have places: those of thresholds first, then those that are joined.
+    Each set has a place: the thresholds come first, then the joins. A core is a number that clients
+    are compared by. The set of a threshold contains the clients whose core reaches it or, on the
+    samples of a mask, those below it.
 
     Attributes:
-        reaches: [., 4], of each threshold the core, where in `levels` it begins, how many numbers
-            it has there (1, or one for each bit), and the mask of the samples on which those are in
-            the set that stay below.
-        ladders: [., 3], cores with many thresholds that are the same on all samples: the core, the
-            place of the first of these thresholds, and how many they are, rising from place to
-            place. Their places are the first of all.
-        rungs, flips: of each threshold in a ladder its number, and -1 where those are in the set
-            that stay below, else 0.
-        scales: [., 5], cores with as many such thresholds, on which nothing but rows depends; these
-            have no places. The core, where its first threshold is in `notches`, how many they are,
-            and in `notched` the first row that counts on them and the one behind the last.
-        notches: of each threshold of a scale its number, rising in each. notched: [., 4], of each
-            row the threshold, counted from the first of its scale, falling; -1 where those count
-            that stay below, else 0; its mask; and the position of its count in the result.
-        joins: [., 3], how, the place of a set, and that of another or the number of a mask; no set
-            comes before its parts.
-        rows: [., 3], of each row the place of its set, its mask, and the position of its count in
-            the result.
-        levels: in the type of the cores, as `rungs`. masks: [., L]. steps: T.
+        reaches: [., 4], for each threshold: its core, the position of its first value in `levels`,
+            how many values it has there (1, or one for each bit), and the mask of the samples on
+            which the set contains the clients below it.
+        ladders: [., 3], for each core with many thresholds that are the same on all samples: the
+            core, the place of the first of these thresholds, and how many there are. They rise from
+            place to place, and come before all other thresholds.
+        rungs: the value of each threshold in a ladder.
+        flips: for each threshold in a ladder, -1 if the set contains the clients below it,
+            otherwise 0.
+        scales: [., 5], for each core with as many such thresholds that only rows, and no joins,
+            use: the core, the position of its first threshold in `notches`, how many there are, the
+            position in `notched` of the first row that counts on them, and the position after the
+            last such row. These thresholds have no places.
+        notches: the value of each threshold of a scale, rising within the scale.
+        notched: [., 4], for each row that counts on a scale: the threshold (counted from the first
+            of its scale, falling from row to row); -1 if the row counts the clients below,
+            otherwise 0; its mask; and the position of its count in the result.
+        joins: [., 3], for each join: its kind (`EVERY`, `ANY`, ...), the place of a set, and the
+            place of another set or a mask. Every set comes after its parts.
+        rows: [., 3], for each other row: the place of its set, its mask, and the position of its
+            count in the result.
+        levels: the values of all thresholds, in the data type of the cores, as are `rungs` and
+            `notches`.
+        masks: [., L], the samples of each mask, as bits.
+        steps: T.
     """
 
     reaches: Ints
@@ -245,6 +250,14 @@ def laid(values: Tensor, shape: tuple[int, int]) -> Tensor:
         .flatten(-3)
         .contiguous()
     )
+
+
+def in_sample_order(values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Values [..., 64 * L] in the order of the bits as those that were `laid`, [..., P]."""
+    windows, steps = shape
+    groups = values.shape[-1] // (steps * WORD)
+    words = values.reshape(*values.shape[:-1], groups, steps, WORD).transpose(-1, -2)
+    return words.flatten(-3, -2)[..., :windows, :].flatten(-2)
 
 
 def _in_reading_order(programs: Programs) -> Programs:

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedkg.constraints.specialised.bit_programs import WORD, Programs, Writer, laid
+from fedkg.constraints.specialised.bit_programs import Programs, Writer, in_sample_order, laid
 from fedkg.constraints.specialised.client_sets import Clients, within
+from fedkg.kernels.background_compilation import is_compiled
 from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.scoring.bit_codes import WORD
 
 CHUNK = 1 << 24
 """Verdicts that are held at once on devices without words of bits."""
@@ -30,16 +32,17 @@ class Target(NamedTuple):
 
 
 class Counter:
-    """Counts clients in sets: in words of bits on a CPU, else plainly.
+    """Counts clients in sets: with words of bits on a CPU, otherwise with tensor operations.
 
     Args:
-        targets: at least one. shape: B and T, at least one each; a window counts where some step of
-            it does.
-        dtype: of the cores.
-        constant: int64 [G], the counts at places that no target has; 0 at the others.
+        targets: the sets to count, at least one.
+        shape: (B, T), each at least 1. A window counts if one of its steps does.
+        dtype: the data type of the cores.
+        constant: int64 [G], the counts at places that no target has, and 0 at the others.
 
     Attributes:
-        programs: the words of bits, on a CPU.
+        programs: the words of bits, on a CPU. Until the kernels that run them are compiled, tensor
+            operations count the same.
     """
 
     def __init__(
@@ -47,15 +50,22 @@ class Counter:
     ) -> None:
         self._targets, self._shape, self._constant = targets, shape, constant
         self.programs: Programs | None = None
+        self._kernels = ""
         on_cpu = all(target.mask.device.type == "cpu" for target in targets)
         if on_cpu and can_compile_loops():
             writer = Writer(shape)
             for target in targets:
                 writer.add(*target)
-            self.programs, self._targets = (
-                writer.programs(torch.empty(0, dtype=dtype, device="cpu").numpy().dtype),
-                [],
-            )
+            number = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
+            self.programs, self._kernels = writer.programs(number), f"scoring-{number.name}"
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the kernels that run the programs are compiled."""
+        found = is_compiled(self._kernels)
+        if found:
+            self._targets = []  # the programs say the same
+        return found
 
     @property
     def places(self) -> int:
@@ -78,7 +88,9 @@ class Counter:
         Args:
             values: of each core, all known, [C, K, P], `laid`.
         """
-        if self.programs is None:
+        if self.programs is None or not self.is_compiled:
+            if self.programs is not None:
+                values = in_sample_order(values, self._shape)
             counts = self._constant.repeat(values.shape[1], 1)
             for target in self._targets:
                 counts[:, target.place] = counted(target, values, self._shape).T

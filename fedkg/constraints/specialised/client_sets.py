@@ -20,11 +20,12 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reach:
-    """The clients with a number that reaches a threshold; where not `above`, the others.
+    """The clients with a number that reaches a threshold or, where `above` is False, the others.
 
     Attributes:
-        core: int64 [R], which number.
-        threshold: [R, P] or [R, 1]; -inf is reached by all. above: bool, of the same shape.
+        core: int64 [R], which of the C numbers each row compares.
+        threshold: [R, P] or [R, 1]; every number reaches -inf.
+        above: bool, in the shape of `threshold`.
     """
 
     core: Tensor

@@ -19,11 +19,11 @@ from fedkg._internal.threads import library_threads
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.engine.trace_alignment import repeat_traces
-from fedkg.constraints.specialised.bit_programs import WORD
 from fedkg.constraints.specialised.client_set_counts import Counter, Target
 from fedkg.constraints.specialised.client_sets import Clients, Fixed, Join, joined
 from fedkg.constraints.specialised.input_folding import Folded, fold
 from fedkg.constraints.specialised.violation_thresholds import Derived, Sets
+from fedkg.kernels.scoring.bit_codes import WORD
 from fedkg.pack.formulas import Implies
 
 REPEATED = 1 << 24
@@ -248,14 +248,7 @@ class SpecialBanks:
                 answers.contiguous().resolve_neg()
             )  # loops read the numbers directly from memory
         else:
-            numbers = self._numbers(answers)
-            covered = (
-                ((numbers.abs() <= limit) | ~self._known[:, None])
-                .transpose(1, 2)
-                .flatten(0, 1)
-                .all(dim=0)
-            )
-            values = torch.nan_to_num(numbers)
+            values, covered = self._within(answers, limit)
             values = torch.cat(
                 [values, *(torch.nan_to_num(one.values(values, own)) for one, own in self._cores)]
             )
@@ -269,22 +262,37 @@ class SpecialBanks:
             return self._counter.count(
                 answers.reshape(1, clients, -1)
             ), None  # they lie as they are to lie
-        from fedkg.kernels.scoring import bit_kernels
-
         values = answers.new_empty(
             (count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places)
         )
-        known = bit_kernels.lay_out(
-            answers.numpy(),
-            self._outputs.numpy(),
-            self._known.numpy(),
-            limit,
-            self._steps,
-            values.numpy(),
-        )
+        if self._counter.is_compiled:
+            from fedkg.kernels.scoring import bit_kernels
+
+            covered = torch.from_numpy(
+                bit_kernels.lay_out(
+                    answers.numpy(),
+                    self._outputs.numpy(),
+                    self._known.numpy(),
+                    limit,
+                    self._steps,
+                    values.numpy(),
+                )
+            )
+        else:
+            numbers, covered = self._within(answers, limit)
+            values[:count] = self._counter.laid(numbers)
         if self._cores:
             self._compute(values, count)
-        return self._counter.count(values), None if known.all() else torch.from_numpy(known)
+        return self._counter.count(values), None if bool(covered.all()) else covered
+
+    def _within(self, answers: Tensor, limit: float) -> tuple[Tensor, Tensor]:
+        """The output numbers [N', K, P], 0 where unknown or out of the limit, and the clients with
+        numbers that are all within it, of those that can be known, bool [K].
+        """
+        numbers, known = self._numbers(answers), self._known[:, None]
+        within = numbers.abs() <= limit
+        covered = (within | ~known).transpose(1, 2).flatten(0, 1).all(dim=0)
+        return torch.where(within, numbers, 0), covered
 
     def _compute(self, values: Tensor, at: int) -> None:
         """Put numbers computed from the first `at` of `values` [C, K, S] behind these."""

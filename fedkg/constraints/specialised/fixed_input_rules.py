@@ -54,13 +54,15 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tally:
-    """How answers of one shape and type are counted where all that can be checked was, and rules
-    read every one of them.
+    """A fast way to count the violations of answers of one shape and data type.
+
+    It exists if all checks that depend on the layout have passed and the rules read every answer.
 
     Attributes:
-        special: the rules. shape: [K, V, B, H].
-        evaluated: float64 [R], rows on which each constraint is evaluated, whatever the answers;
-            see `Counts`.
+        special: the rules, specialised for these inputs.
+        shape: [K, V, B, H], the shape of the answers.
+        evaluated: float64 [R], the rows on which each constraint is evaluated, the same for all
+            answers; see `Counts`.
     """
 
     special: SpecialBanks

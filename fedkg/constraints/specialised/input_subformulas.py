@@ -63,12 +63,12 @@ Part = TermPart | FormulaPart
 
 
 class Parts:
-    """Takes what reads inputs alone out of a skeleton; `found` lists it.
+    """Replaces the parts of a skeleton that read only inputs by slots, and lists them in `found`.
 
     Args:
-        slots: by table (-1: the bank's rows) how many slot indices are taken. outputs: by table the
-            slots that are predictions.
-        traced: whether formulas over time can be evaluated now.
+        slots: by table (-1: the bank's rows), how many slot indices are in use.
+        outputs: by table, the slots that read predictions.
+        traced: whether the batch has traces, so that formulas over time can be evaluated.
     """
 
     def __init__(

@@ -10,13 +10,15 @@ from fedkg.federated.server.weighting import BySamples
 
 
 def fedavg(*, hard_tolerance: float = 0.0, soft_tolerance: float = 0.05) -> Algorithm:
-    """``w <- w + sum_k (n_k / n) (w_k - w)`` over the sampled clients k; where there are rules they
-    are measured and not obeyed.
+    """``w <- w + sum_k (n_k / n) (w_k - w)`` over the sampled clients k. Rules are measured if
+    there are any, but have no effect.
+
+    Violation rates of two algorithms are comparable only if both tolerances are equal.
 
     Args:
-        hard_tolerance, soft_tolerance: how violations are measured, see `ScoreOptions`. Violation
-            rates of two algorithms can be
-            compared only where they are equal.
+        hard_tolerance: the violation rate up to which a hard rule counts as satisfied; see
+            `ScoreOptions`.
+        soft_tolerance: the violation rate up to which a soft rule counts as satisfied.
     """
     options = ScoreOptions(hard_tolerance=hard_tolerance, soft_tolerance=soft_tolerance)
     return Algorithm(name="fedavg", weighting=BySamples(options=options))

@@ -1,6 +1,6 @@
-"""Personalised federated learning through properties of time series (Z.
+"""Personalised federated learning through properties of time series.
 
-An, T. T. Johnson and M. Ma, "FedSTL", 2024, algorithm 2).
+Source: Z. An, T. T. Johnson and M. Ma, "FedSTL", 2024, algorithm 2.
 """
 
 from __future__ import annotations
@@ -29,26 +29,29 @@ def fedstl(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
 ) -> Algorithm:
-    """FedAvg within clusters of clients that agree in their properties; a teacher corrects what
-    each client forecasts.
+    """FedAvg within clusters of clients with similar properties; a teacher corrects each client's
+    forecasts.
 
-    Each sampled client begins at its cluster's shared layers and its own private ones, and trains
-    ``loss + weight * distance to the
-    nearest forecast that satisfies its property``. Clusters average by samples and train on what
-    their members share.
+    Each sampled client starts from its cluster's shared layers and its own private ones, and trains
+    ``loss + weight * distance to the nearest forecast that satisfies its property``. The server
+    averages the models of each cluster by samples, and trains them on the samples that the
+    cluster's members share.
 
     Args:
-        inferred: what was mined, see `fedkg.federated.temporal.shared_samples.inferred`; None where
-            there is neither teacher nor cluster.
-        clusters: k. private: prefixes of the names of private parameters, such as ``head.``; they
+        inferred: the mined properties, see `fedkg.federated.temporal.shared_samples.inferred`; None
+            for training without teacher and clusters.
+        clusters: k, the number of clusters.
+        private: prefixes of the names of private parameters, such as ``head.``. These parameters
             never leave a client.
-        weight: lambda. cluster_epochs: kappa, passes of each cluster after a round (the clients
-            make the settings' `local_epochs`; the
-            paper has 8 and 2 in its appendix, 6 and 4 in its text). cluster_rate: eta_j; None: the
-            clients'.
-        every: rounds between two clusterings. assignment: ``capacity`` or ``argmin``, see
-            `clusters.assigned`.
-        momentum, weight_decay: of gradient descent, by clients and clusters.
+        weight: lambda, the weight of the distance in the loss.
+        cluster_epochs: kappa, the passes of each cluster over its shared samples after a round; 0
+            for none. The number of passes of the clients is the settings' `local_epochs`. The paper
+            has 8 passes of clients and 2 of clusters in its appendix, 6 and 4 in its text.
+        cluster_rate: eta_j, the learning rate of clusters; None: that of the clients.
+        every: the number of rounds between two clusterings.
+        assignment: ``capacity`` or ``argmin``, see `clusters.assigned`.
+        momentum: the momentum of gradient descent, for clients and clusters.
+        weight_decay: the weight decay of gradient descent, for clients and clusters.
 
     Raises:
         JobError: a teacher, several clusters or their training without properties; numbers out of

@@ -1,6 +1,6 @@
-"""Federated learning with personalised constraints (M.
+"""Federated learning with personalised constraints.
 
-Ebrahimi, D. Burbano and F. Yousefian, "PC-FedAvg", 2026, algorithm 1).
+Source: M. Ebrahimi, D. Burbano and F. Yousefian, "PC-FedAvg", 2026, algorithm 1.
 """
 
 from __future__ import annotations
@@ -45,13 +45,18 @@ def pcfedavg(
     lies.
 
     Args:
-        sets: X_i; None: no constraints. strength: lambda_i, one for all agents or one for each.
-        penalty: rho; None: the root of the number of rounds (theorem 3.4). growing: ``penalty *
-            sqrt(round)``.
-        form: each agent keeps and sends ``two`` vectors, or ``all`` blocks, as the paper writes it:
-            the same result, m / 2 times the bytes.
-        smooth: L_f, how smooth the losses are. by_rule: take the longest step for which the theorem
-            holds in place of the learning rate.
+        sets: X_i, the set of each agent; None for training without constraints.
+        strength: lambda_i, the strength of the local regularisation: one number for all agents or
+            one for each.
+        penalty: rho, the weight of the penalty; None: the square root of the number of rounds
+            (theorem 3.4).
+        growing: whether the weight of the penalty is ``penalty * sqrt(round)`` instead of
+            `penalty`; needs `penalty`.
+        form: each agent keeps and sends ``two`` vectors, or ``all`` blocks as in the paper. The
+            result is the same, but ``all`` sends m / 2 times the bytes for m agents.
+        smooth: L_f, the smoothness of the losses; None if it is not known.
+        by_rule: whether to use the longest step for which the theorem holds instead of the learning
+            rate; needs `smooth`.
 
     Raises:
         JobError: a strength below 0, a smoothness that is not above 0, a rule for steps without

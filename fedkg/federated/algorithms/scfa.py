@@ -17,17 +17,22 @@ def scfa(
     hard_tolerance: float = 0.0,
     soft_tolerance: float = 0.05,
 ) -> Algorithm:
-    """FedAvg with weights ``n_k s_k / sum_i n_i s_i``, s_k the share of constraints that client k's
-    model keeps on the server's probe rows.
+    """FedAvg with weights ``n_k s_k / sum_i n_i s_i``. s_k is the share of constraints that client
+    k's model satisfies on the server's probe rows.
 
-    The defaults are the paper's. With all s_k = 1 the trajectory is FedAvg's, bit for bit. Secure
-    aggregation hides single updates from
-    the server, so the two cannot be used together.
+    The defaults are the paper's. If all s_k are 1, the trajectory is FedAvg's, bit for bit. You
+    cannot combine this algorithm with secure aggregation, which hides single updates from the
+    server.
 
     Args:
-        on_all_invalid: when no update has any weight: ``skip`` keeps the model, ``fedavg`` weighs
-            by samples, ``error`` stops the run.
-        score, beta, graded, hard_tolerance, soft_tolerance: see `ScoreOptions`.
+        on_all_invalid: what to do when no update has any weight: ``skip`` keeps the model,
+            ``fedavg`` weights updates by samples, ``error`` stops the run.
+        score: how constraints become one score, see `ScoreOptions.combine`.
+        beta: the power to which the score is raised, see `ScoreOptions.beta`.
+        graded: whether the weight counts each constraint by its satisfied share, see
+            `ScoreOptions.graded`.
+        hard_tolerance: the violation rate up to which a hard rule counts as satisfied.
+        soft_tolerance: the violation rate up to which a soft rule counts as satisfied.
     """
     options = ScoreOptions(
         combine=score,

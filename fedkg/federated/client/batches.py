@@ -99,19 +99,22 @@ def plan(
     passes: bool,
     padding: int,
 ) -> Batches:
-    """The plan of a stack.
+    """The minibatches of a stack of clients in one round.
 
-    In passes a client goes through its samples in a new random order each epoch, `batch` at a time
+    In passes, a client goes through its samples in a new random order each epoch, `batch` at a time
     (the last batch of an epoch may be smaller), until its steps are done. Otherwise each step draws
     `batch` of its samples afresh (all, if it has fewer), without replacement within the batch. The
     samples of a client depend only on its key, size and steps, not on the other clients of the
     stack.
 
     Args:
-        keys: int64 [C], see `randomness.permutations`. sizes, offsets: int64 [C], of the clients'
-            rows in the pool.
-        steps: int64 [C], falling. batch: one number for all, or int64 [C]. padding: the row for
-            missing samples.
+        keys: int64 [C], the random key of each client, see `randomness.permutations`.
+        sizes: int64 [C], the number of samples of each client.
+        offsets: int64 [C], the position of each client's first row in the pool.
+        steps: int64 [C], the number of steps of each client, in descending order.
+        batch: the samples in a minibatch: one number for all clients, or int64 [C].
+        passes: whether clients make passes instead of drawing afresh in each step.
+        padding: the row of the pool that replaces missing samples.
     """
     batch = torch.as_tensor(batch, device=keys.device).expand(len(keys))
     per_epoch = (sizes + batch - 1) // batch if passes else torch.ones_like(sizes)

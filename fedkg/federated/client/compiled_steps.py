@@ -39,8 +39,9 @@ from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.federated.round_steps import Setting
+from fedkg.kernels.address_checks import address
 from fedkg.kernels.training import batch_losses
-from fedkg.kernels.training.local_steps import descend, room_for
+from fedkg.kernels.training.local_steps import CONVOLUTIONS, ENTRIES, room_for
 from fedkg.kernels.training.primitives import VECTOR
 from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.convnet import ConvNet
@@ -137,9 +138,11 @@ class Stack:
     """Parameters of all clients side by side.
 
     Attributes:
-        flat: [C, P]. views: its parts by name, each [C, ...]. origin: [1, P], where all begin at
-            one model and descend plainly: `flat` is
-            then filled, and becomes the change since the start, client by client around the loop.
+        flat: [C, P], the parameters of each client.
+        views: the parts of `flat` by parameter name, each [C, ...].
+        origin: [1, P], the start of all clients if they share one and use plain gradient descent;
+            otherwise None. With it, `flat` is uninitialised before the loop and contains the change
+            since the start afterwards.
     """
 
     flat: Tensor
@@ -231,13 +234,13 @@ def descended(
         noise,
         totals,
     )
-    addresses = [value.data_ptr() for value in given]
+    addresses = [address(value) for value in given]
     size = (
         room_for(told.widths, batch, VECTOR // flat.element_size()) + batch * told.kept + told.spare
     )
     size += 0 if clipped is None else flat.shape[1]
     library, origin, own = (
-        loops(flat.dtype),
+        loops(flat.dtype, isinstance(compiled_steps_for.model, ConvNet)),
         None if stack.origin is None else stack.origin.numpy(),
         flat.numpy(),
     )
@@ -246,7 +249,7 @@ def descended(
         room = flat.new_empty(size)
         if origin is not None:
             own[first:last] = origin
-        library.descend(first, last, *addresses, room.data_ptr())
+        library.descend(first, last, *addresses, address(room))
         if origin is not None:
             own[first:last] -= origin  # while it is near
 
@@ -282,11 +285,15 @@ def _check_classes(classes: Tensor, outputs: int) -> None:
 
 
 @cache
-def loops(dtype: torch.dtype) -> Library:
-    """The loop in float32 or float64; compiled when this machine has never had it."""
+def loops(dtype: torch.dtype, convolutional: bool) -> Library:
+    """The loop in float32 or float64, with convolutions or without; compiled when this machine has
+    never had it.
+    """
     from fedkg.kernels.loop_library import Library
 
-    return Library((descend,), single=dtype == torch.float32)
+    return Library(
+        ENTRIES, single=dtype == torch.float32, without=() if convolutional else CONVOLUTIONS
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -91,8 +91,9 @@ class Adam:
     the power of the number of steps.
 
     Args:
-        beta1, beta2: at least 0 and below 1. tau: above 0, keeps small gradients from being blown
-            up.
+        beta1: the decay rate of m, at least 0 and below 1.
+        beta2: the decay rate of v, at least 0 and below 1.
+        tau: a number above 0 that limits the step if v' is small.
     """
 
     beta1: float = 0.9

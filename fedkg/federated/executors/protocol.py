@@ -40,14 +40,15 @@ class Updates:
     """The updates of a stack of clients, as they arrive at the server.
 
     Attributes:
-        clients: int64 [C], positions in the population. groups: int64 [C], the models they started
-            from.
-        start: where they started, each [C, ...] (views). update: what they send, each [C, ...].
-        loss: [C], mean objective over their local steps. remembered: new rows for
-            `ServerState.clients`, each [C, ...].
-        shared: sent as well, see `Outcome.shared`, each [C, ...].
-        rejected: clients that sent something unusable, by position, with the reason; they are in
-            none of the above.
+        clients: int64 [C], positions in the population.
+        groups: int64 [C], the server's model from which each client started.
+        start: the parameters from which each client started, each [C, ...] (views).
+        update: what each client sends, each [C, ...].
+        loss: [C], the mean objective over each client's local steps.
+        client_memory: new rows for `ServerState.clients`, each [C, ...].
+        shared: what each client also sends, see `Outcome.shared`, each [C, ...].
+        rejected: by position, the clients that sent something unusable, with the reason. They are
+            in none of the above.
     """
 
     clients: Tensor

@@ -39,7 +39,8 @@ class Ranks:
     """The processes of the default group of `torch.distributed`, seen by one of them.
 
     Attributes:
-        rank: this process, 0 .. size - 1. size: how many there are.
+        rank: the number of this process, 0 .. size - 1.
+        size: the number of processes.
     """
 
     rank: int
@@ -110,13 +111,15 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """The stacks of a cohort, dealt out to the ranks: the first to rank 0, the second to rank 1,
-    and so on.
+    """An executor that deals the stacks of a cohort out to the ranks: the first to rank 0, the
+    second to rank 1, and so on.
 
     Attributes:
-        executor: what carries out this rank's part. chunk: most clients in a stack. sorted: whether
-            the executor orders clients by falling
-            number of steps, as all but the sequential one do.
+        ranks: the processes that train together.
+        executor: the executor of this rank's stacks.
+        chunk: the largest number of clients in a stack.
+        sorted: whether the executor sorts clients by descending number of steps, as all do except
+            the sequential one.
     """
 
     ranks: Ranks

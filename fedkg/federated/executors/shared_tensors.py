@@ -28,12 +28,14 @@ GRAIN = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one tensor lies in a room.
+    """The position of one tensor in a room.
 
     Attributes:
-        begin: its first byte. shape: its dimensions. dtype: of its numbers.
-        repeated: whether its first dimension is one row seen many times (`Tensor.expand`); then
-            that row alone is there.
+        begin: the position of its first byte.
+        shape: the dimensions of the tensor.
+        dtype: the data type of the tensor.
+        repeated: whether the first dimension repeats one row (`Tensor.expand`), so that the room
+            contains only this row.
     """
 
     begin: int

@@ -91,14 +91,14 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One stack of clients.
+    """The training of one stack of clients.
 
     Attributes:
-        turn: which of the parent's calls it belongs to, and its place in it. slot: number of the
-            rooms of question and answer.
-        asked: the plan of ``clients``, their positions in the population, and of what is remembered
-            of them (``rows/``).
-        limit: see `Executor`.
+        turn: the number of the parent's call, and the position of the task within it.
+        slot: the number of the pair of rooms for the question and the answer.
+        asked: the plan of the question: ``clients``, their positions in the population, and
+            ``rows/``, the server's memory about them.
+        limit: as in `Executor.train`.
     """
 
     turn: tuple[int, int]

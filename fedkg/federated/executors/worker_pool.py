@@ -132,10 +132,13 @@ class WorkerPool:
         """Send new work and the state of the server to all workers; return a number for this call,
         and the free slots.
 
-        Slots of unfinished tasks of an earlier call become free after their answers.
+        Slots of unfinished tasks of an earlier call become free when these tasks are answered.
 
         Args:
-            round: rounds done. shown: the server's tensors, see `Begun`.
+            work: the training. Only if it differs from that of the last call does fedkg send it
+                again.
+            round: the number of completed rounds.
+            shown: the server's tensors, see `Begun`.
 
         Raises:
             JobError: when a part of the work cannot be sent to another process, or no process can
@@ -159,10 +162,12 @@ class WorkerPool:
         return any(len(worker.tasks) < AHEAD for worker in self._workers)
 
     def give(self, task: Task, clients: Tensor, rows: Params) -> None:
-        """Send a task to the worker with the least to do.
+        """Send a task to the worker with the fewest tasks.
 
         Args:
-            clients: int64 [C], whom to train. rows: what is remembered of them, each [C, ...].
+            task: the task, without a plan of the question.
+            clients: int64 [C], the clients to train.
+            rows: the server's memory about these clients, each [C, ...].
         """
         asked = {"clients": clients} | {f"rows/{name}": value for name, value in rows.items()}
         worker = min(self._workers, key=lambda each: len(each.tasks))

@@ -25,10 +25,11 @@ UNKNOWN = 1e30
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Narrow:
-    """A model that reads the first columns of its samples alone.
+    """A model that reads only the first columns of its samples.
 
     Args:
-        model: of `width` features. width: F.
+        model: the model that reads these columns.
+        width: F, how many columns it reads.
     """
 
     model: Model
@@ -72,24 +73,23 @@ def informed(model: Model, width: int, classes: int, trust: float) -> Informed:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bounded:
-    """A regression model with outputs in the known interval that follow the prediction of the
-    knowledge.
+    """A regression model with answers inside the interval, and close to the number, that the
+    knowledge predicts.
 
-    What definition 5.1 (Fan et al. 2022) says of the distribution of an answer is kept for the
-    answer itself: it is brought to the nearest
-    end of the interval, and a share of it, the trust, is the predicted number: ``(1 - trust)
-    clamp(y, low, high) + trust g``. Of knowledge
-    that contradicts itself nothing is used: an interval without a number, a prediction outside of
-    its interval. An answer outside of its
-    interval has no gradient.
+    It applies definition 5.1 of Fan et al. 2022, which is about the distribution of an answer, to
+    the answer itself: it moves the answer to the nearest end of the interval, and mixes it with the
+    predicted number: ``(1 - trust) clamp(y, low, high) + trust g``. It ignores knowledge that
+    contradicts itself: an empty interval, or a predicted number outside the interval. An answer
+    outside its interval has no gradient.
 
     Args:
-        model: of the first `width` features. width: F.
-        numbers: O; after the features come for each number its lowest and highest value and the
-            predicted one, in the scale of the answers,
-            or `UNKNOWN`.
-        windows: whether samples are windows; the last step holds the knowledge for all steps of the
-            forecast. trust: in 0 .. 1.
+        model: the model of the first `width` columns.
+        width: F. After the features, each sample has for each predicted number its lower bound,
+            upper bound and predicted value, in the scale of the answers, or `UNKNOWN`.
+        numbers: O, the numbers of each step.
+        windows: whether samples are windows. The last step then contains the knowledge for all
+            steps of the forecast.
+        trust: the weight of the predicted numbers, in 0 .. 1.
 
     Raises:
         KnowledgeError: a trust outside of 0 .. 1.
@@ -137,18 +137,20 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BoundedChance:
-    """A model of one probability (its answer is the logit) that lies in the interval that is known
-    of it, and follows what is predicted.
+    """A model of one probability (its answer is the logit) inside the interval, and close to the
+    probability, that the knowledge predicts.
 
-    ``(1 - trust) clamp(p, low, high) + trust g``, worked out in logits, so that it holds at 0 and
-    1. Of knowledge that contradicts itself
-    nothing is used, as in `Bounded`. A probability that is certain has the logit `CERTAIN`; outside
-    of its interval it has no gradient.
+    The probability is ``(1 - trust) clamp(p, low, high) + trust g``. fedkg computes it in logits,
+    so it is correct at 0 and 1. Like `Bounded`, the model ignores knowledge that contradicts
+    itself. A certain probability has the logit `CERTAIN` or its negative. An answer outside its
+    interval has no gradient.
 
     Args:
-        model: of the first `width` features. width: F; after the features come lowest, highest and
-            predicted probability, or `UNKNOWN`.
-        windows: whether samples are windows; the last step holds the knowledge. trust: in 0 .. 1.
+        model: the model of the first `width` columns.
+        width: F. After the features, each sample has the lower bound, upper bound and predicted
+            value of the probability, or `UNKNOWN`.
+        windows: whether samples are windows. The last step then contains the knowledge.
+        trust: the weight of the predicted probability, in 0 .. 1.
 
     Raises:
         KnowledgeError: a trust outside of 0 .. 1.
@@ -210,11 +212,12 @@ class BoundedChance:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Laid:
-    """A model of windows (or images) that takes them laid out as rows, one step after the other:
-    for rules that read rows.
+    """Wraps a model of windows (or images), so that its samples are rows that contain one step
+    after the other. Rules that read rows need this form.
 
     Args:
-        model: of samples [T, F] (or any shape). shape: of one sample.
+        model: the model, for samples [T, F] (or any other shape).
+        shape: the shape of one sample.
     """
 
     model: Model

@@ -42,8 +42,9 @@ class SetPart:
     """The sets of all agents over some parameters.
 
     Args:
-        chosen: the sets of given agents. names: the parameters that they restrict, concatenated in
-            this order; empty: all parameters of the model.
+        chosen: returns the sets of given agents.
+        names: the parameters that the sets restrict, concatenated in this order; empty for all
+            parameters of the model.
     """
 
     chosen: Chosen

@@ -85,11 +85,11 @@ class OwnAndMean(AllBlocks):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Steps:
-    """What both forms share: the numbers of an agent, and the two parts of its step.
+    """The common part of both forms: the numbers of an agent, and the two parts of its step.
 
     Args:
-        sets: of the agents; None: no agent has one. strengths: lambda_i for each agent, or one for
-            all.
+        sets: the sets of the agents; None if no agent has one.
+        strengths: lambda_i, one number for all agents or one for each.
     """
 
     sets: AgentSets | None

@@ -33,16 +33,20 @@ from fedkg.models.model_protocols import Params
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promised:
-    """Measured and promised of the average of the iterates.
+    """What a run measures of the average of the iterates, and what the theorems promise of it.
+
+    The certificate (`upper`, `bound` and `lower`) is NaN if the theorem's D is not known. That is
+    so for more than one local step in a round, minibatches that do not contain all samples, and a
+    growing penalty.
 
     Attributes:
-        infeasibility: a, ``sqrt(sum_i dist^2(x_i, X_i))``, measured. slope: G. penalty: rho of the
-            last round.
-        limit: where a ends for a large penalty, ``m G / rho``.
-        upper, bound, lower: the certificate: how far the objective may lie above the optimum, a,
-            and how far below; NaN where the theorem's
-            D is not known: for more than one local step a round, minibatches of some of the
-                samples, a penalty that grows.
+        infeasibility: a, measured: ``sqrt(sum_i dist^2(x_i, X_i))``.
+        slope: G, the length of the objective's gradient at the nearest feasible point.
+        penalty: rho of the last round.
+        limit: the limit of a for a large penalty, ``m G / rho``.
+        upper: the upper bound of the objective minus its optimum.
+        bound: the upper bound of a.
+        lower: the lower bound of the objective minus its optimum.
     """
 
     infeasibility: float
@@ -55,11 +59,13 @@ class Promised:
 
 
 def promised(work: Work, begun: ServerState, state: ServerState) -> Promised | None:
-    """What the theory promises of a finished PC-FedAvg run; None for another algorithm, or where
-    agents keep to no sets.
+    """What the theory promises of a finished PC-FedAvg run; None for another algorithm, or for
+    agents without sets.
 
     Args:
-        begun: the state before the first round. state: the last.
+        work: the training.
+        begun: the state before the first round.
+        state: the state after the last round.
     """
     local = work.algorithm.local
     if not isinstance(local, AllBlockSteps | TwoVectorSteps) or local.sets is None:

@@ -119,9 +119,9 @@ class Certificate:
 
 
 def gap(start_distance2: float, step: float, iterations: int) -> float:
-    """D for one local step a round and exact gradients, of the mean of iterates 1 ..
+    """D of the mean of iterates 1 to K, for one local step in each round and exact gradients.
 
-    K: ``|x^0 - x*|^2 / (2 step K)``, step <= 1 / L.
+    It is ``|x^0 - x*|^2 / (2 step K)`` for a step of at most 1 / L.
     """
     return start_distance2 / (2 * step * iterations)
 
@@ -133,8 +133,10 @@ def certificate(gap: float, slope: float, penalty: float, agents: int) -> Certif
     rho D / m))`` (after proposition 4.8).
 
     Args:
-        gap: D, a bound of ``F_rho(x) - F_rho(x*)``. slope: G, the length of the gradient of f at
-            the solution. penalty: rho, above 0.
+        gap: D, an upper bound of ``F_rho(x) - F_rho(x*)``.
+        slope: G, the length of the gradient of f at the solution.
+        penalty: rho, above 0.
+        agents: m.
     """
     away = agents / penalty * (slope + math.sqrt(slope * slope + 2 * penalty * gap / agents))
     return Certificate(upper=gap, infeasibility=away, lower=-slope * away)

@@ -31,15 +31,16 @@ class StepWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundNumbers:
-    """rho_r and the step of the round, as ``penalty`` and ``step`` in
+    """Sets rho_r and the step of the round, as ``penalty`` and ``step`` in
     ``ServerState.joints["before"]``.
 
     Args:
-        schedule: of rho_r. strengths: lambda_i.
-        smooth: L_f, how smooth the losses are. With it `by_rule` takes the longest step for which
-            the theorem holds, anew in each round as
-            L grows with rho_r; without `by_rule` the step is the settings' learning rate, and a
-            warning says where that is too long.
+        schedule: rho_r, the weight of the penalty in each round r.
+        strengths: lambda_i, one number for all agents or one for each.
+        smooth: L_f, the smoothness of the losses; None if it is not known. Without `by_rule` it
+            serves a warning if the learning rate is too long a step.
+        by_rule: whether to use the longest step for which the theorem holds, which changes with
+            rho_r, instead of the learning rate; needs `smooth`.
     """
 
     schedule: PenaltySchedule
@@ -77,9 +78,7 @@ class RoundNumbers:
         return replace(state, joints={**state.joints, "before": numbers})
 
     def _warn(self, settings: Settings, smooth: float, agents: int, local_steps: int) -> None:
-        """Return a StepWarning for the first round with too long a step, which may be after round
-        1.
-        """
+        """Issue a StepWarning for the first round with too long a step, if there is one."""
         for number in range(1, settings.rounds + 1):
             total = smoothness(
                 smooth, self.schedule.at(number, settings.rounds), self.strengths, agents

@@ -21,10 +21,9 @@ AVERAGE = "average/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddAndAverage(AddUpdate):
-    """``models + update``, and the mean of the models after each round so far (with one local step:
-    of the iterates 1 ..
+    """``models + update``, and the mean of the models after each round so far.
 
-    K).
+    With one local step in each round, this is the mean of the iterates 1 to K.
     """
 
     @override

@@ -35,17 +35,20 @@ rate and the most releases of them.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What is released of each unit in a round, and what it may cost.
+    """What a training releases about each unit in a round, and the privacy loss that it may cause.
 
     Attributes:
-        unit: ``example``, the samples of each client, or ``client``, all that a client has.
-        clip: the norm that is kept. noise: standard deviation in clips. delta: of the guarantee.
-            accountant: see `fedkg.privacy`.
-        epsilon: what may be spent; None: no limit.
-        rates: chance to be in a sum; of each client's samples, [N], or of a client, [1].
-        releases: sums in a round that a client takes part in, [N]; of clients one in every round,
-            [1].
-        spent: what was released of each unit before the training.
+        unit: the protected unit: ``example``, each sample of a client, or ``client``, everything
+            that a client has.
+        clip: the largest norm of one contribution to a sum.
+        noise: the standard deviation of the noise, as a multiple of `clip`.
+        delta: delta of the privacy guarantee.
+        accountant: the method that adds up privacy losses, see `fedkg.privacy`.
+        epsilon: the largest permitted privacy loss; None: no limit.
+        rates: the probability to be in a sum: for each client's samples, [N], or for clients, [1].
+        releases: the number of sums in a round: for each client that takes part, [N]; for clients
+            one sum in every round, [1].
+        spent: what was released about each unit before the training.
     """
 
     unit: Unit

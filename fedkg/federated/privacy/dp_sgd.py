@@ -29,23 +29,22 @@ WRITTEN_OUT = 1 << 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedGradient:
-    """``(sum_b clip(g_b) + clip * noise * N(0, 1)) / expected``, g_b the gradient of sample b's own
-    loss by all parameters together.
+    """``(sum_b clip(g_b) + clip * noise * N(0, 1)) / expected``, with g_b the gradient of sample
+    b's loss by all parameters together.
 
-    A minibatch holds each sample by chance, and its sum is divided by the number that is expected
-    in it, so that what a sample can change
-    is known: ``clip / expected``. Terms that read each sample alone are part of g_b; terms that
-    read only the parameters are added
-    afterwards as they are. With a closed form (`SampleDifferentiatedModel`) no gradient of a sample
-    is written out; otherwise each sample is
-    treated as a separate client, in parts. The objective is not reported, because it is not noised.
+    Each sample belongs to a minibatch by chance, and the sum is divided by the expected number of
+    samples, so one sample changes the result by at most ``clip / expected``. Terms that read each
+    sample separately are part of g_b; terms that read only the parameters are added afterwards
+    without a change. With a closed form (`SampleDifferentiatedModel`), fedkg computes no gradient
+    of a single sample; otherwise it treats samples as separate clients, in parts. The objective is
+    not reported, because it has no noise.
 
     A sample with a non-finite gradient counts as zero: otherwise the update would be rejected,
     which reveals the sample.
 
     Args:
-        clip: the largest norm a sample's gradient keeps. noise: standard deviation in clips; 0
-            clips only.
+        clip: the largest norm of a sample's gradient after clipping.
+        noise: the standard deviation of the noise, as a multiple of `clip`; 0 clips only.
     """
 
     clip: float
@@ -216,8 +215,9 @@ class _NoiseOfSamples(Noise):
     values as in the minibatch.
 
     Attributes:
-        own: the minibatch's, of C clients. first: of how many samples before. count: samples of
-            each client here.
+        own: the randomness of the minibatch, for C clients.
+        first: the number of samples before the first one here.
+        count: the number of samples of each client here.
     """
 
     own: Noise

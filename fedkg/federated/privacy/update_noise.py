@@ -35,17 +35,17 @@ class NoPrivacy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedClients:
-    """Client-level privacy at a server that is trusted (McMahan and others 2018): updates are
-    clipped, their sum is noised.
+    """Client-level privacy at a trusted server (McMahan and others 2018): clients' updates are
+    clipped, and their sum gets noise.
 
-    Goes with `FixedMean`, which divides by a number that is fixed before: one client more or less
-    changes the mean by at most
-    ``clip / expected``, and the noise on each coordinate is ``noise`` times that.
+    Use it with `FixedMean`, which divides by a number that is fixed in advance: one client more or
+    less changes the mean by at most ``clip / expected``, and the noise on each coordinate is
+    ``noise`` times that.
 
     Args:
-        clip: the largest norm an update keeps, over all its parameters together. noise: standard
-            deviation in clips.
-        expected: m, what sums are divided by.
+        clip: the largest norm of an update after clipping, over all its parameters together.
+        noise: the standard deviation of the noise, as a multiple of `clip`.
+        expected: m, the number by which sums are divided.
     """
 
     clip: float

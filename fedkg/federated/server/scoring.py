@@ -97,8 +97,8 @@ class ScoreOptions:
         graded: the weight of an update counts each constraint by its satisfied share, instead of
             only as satisfied or violated; off in the paper. The reported validity, violation rates
             and zone do not depend on it.
-        hard_tolerance, soft_tolerance: violation rate up to which a hard or a soft rule counts as
-            satisfied.
+        hard_tolerance: the violation rate up to which a hard rule counts as satisfied.
+        soft_tolerance: the violation rate up to which a soft rule counts as satisfied.
     """
 
     combine: ScoreMode = "mean"

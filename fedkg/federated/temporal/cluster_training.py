@@ -34,18 +34,20 @@ class ClusterWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterTraining:
-    """Passes of gradient descent on the models of clusters that had members in the round.
+    """Trains, after a round, the models of the clusters that had members in it, by gradient descent
+    on the samples that the members share.
 
     If the training of a cluster ends at NaN or infinity, its model is unchanged, with a
     `ClusterWarning`.
 
-    The members' private layers never reach the server: its models have separate layers for them,
-    which are trained here and
-    stay there.
+    The members' private layers never reach the server: its models have separate layers in their
+    place, which are trained here and stay there.
 
     Args:
-        inferred: what was mined. epochs: kappa, 0 for none. weight: lambda. rate: eta_j; None: that
-            of the clients in the round.
+        inferred: the mined properties.
+        epochs: kappa, the passes over the shared samples; 0 for none.
+        weight: lambda, the weight of the teacher's term in the loss.
+        rate: eta_j, the learning rate; None: that of the clients in the round.
     """
 
     inferred: Inferred

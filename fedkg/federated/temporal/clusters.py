@@ -34,11 +34,12 @@ sampled.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterStart:
-    """Everybody begins at the model of its cluster.
+    """Each client begins at the model of its cluster.
 
     Args:
-        clusters: k, how many models the server holds. inferred: for clients that are in no cluster
-            yet, where there are several.
+        clusters: k, the number of models that the server holds.
+        inferred: the mined properties, which assign clients without a cluster to one; None is
+            possible for a single cluster.
     """
 
     clusters: int
@@ -96,13 +97,15 @@ def cluster_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ByProperty:
-    """CLUSTER_ID: every `every` rounds the sampled clients are put into clusters by the loss of
-    each cluster's model on their property.
+    """Assigns the sampled clients to clusters every `every` rounds, by the loss of each cluster's
+    model on their properties (CLUSTER_ID).
 
-    In the rounds between, only clients that are in no cluster yet are put into one.
+    In the other rounds, it assigns only the clients without a cluster.
 
     Args:
-        inferred: what was mined. every: m. assignment: see `assigned`.
+        inferred: the mined properties.
+        every: m, the number of rounds between two clusterings.
+        assignment: how losses determine the cluster of each client, see `assigned`.
     """
 
     inferred: Inferred

@@ -34,10 +34,13 @@ class ExpertRule:
     """One bound rule about the channels of a forecast.
 
     Attributes:
-        name: of the rule. hard: whether every forecast has to satisfy it.
-        bank: one row that asks at the first step that the rule holds at every step of the trace.
-        channels: the place among the V channels of each slot of the bank.
-        teacher: for traces [B, T, slots] in the units of the rules.
+        name: the name of the rule.
+        hard: whether every forecast has to satisfy it.
+        bank: a bank of one row, which demands at the first step that the rule holds at every step
+            of the trace.
+        channels: the position among the V channels of each slot of the bank.
+        teacher: moves traces [B, T, slots], in the units of the rules, to the nearest ones that
+            satisfy the rule.
     """
 
     name: str
@@ -110,11 +113,13 @@ def teacher_of(
 
 
 def in_model_units(bank: Bank, mean: Sequence[float], std: Sequence[float]) -> Bank:
-    """The bank of one row over channels as a model scales them: each slot becomes ``slot * std +
-    mean``.
+    """Convert a bank of one row from the units of the rules to channels in a model's scaling: each
+    slot becomes ``slot * std + mean``.
 
     Args:
-        mean, std: of each slot.
+        bank: the bank.
+        mean: the mean of each slot's channel.
+        std: the standard deviation of each slot's channel.
     """
     before = bank.params.shape[1]
     skeleton = FORMULA.validate_python(

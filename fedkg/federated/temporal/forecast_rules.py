@@ -38,15 +38,16 @@ of clients.
 class ForecastRules:
     """A pack over forecasts of V channels.
 
-    An output of the rules is a channel of the forecast. ``past x`` is the step before: of the first
-    step what was observed last, of all
-    others the forecast itself, held.
+    An output of the rules is a channel of the forecast. ``past x`` is the step before: for the
+    first step the last observation, for all others the forecast itself, without gradient.
 
     Attributes:
         module: the rules that touch an output, over the layout of the channels.
-        steps: P. last: the places of the channels among the F features; None where the history does
-            not have them.
-        factor, offset: [V], from a feature's scaling to that of its channel.
+        steps: P.
+        last: the positions of the channels among the F features; None if the history does not
+            contain them.
+        factor: [V], the factor from the scaling of each feature to that of its channel; None: 1.
+        offset: [V], the summand after this factor; None: 0.
     """
 
     module: ConstraintModule
@@ -125,11 +126,12 @@ def about_outputs(pack: Pack) -> Pack:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForecastPenalty:
-    """``weight`` times what a client's forecasts miss of the rules, as `ConstraintReport.penalty`
-    measures it, windows as traces.
+    """``weight`` times the rules' penalty on a client's forecasts, as in `ConstraintReport.penalty`
+    with each forecast as a trace.
 
     Args:
-        rules: over the model's forecasts. weight: at least 0.
+        rules: the rules over the model's forecasts.
+        weight: the factor of the penalty, at least 0.
     """
 
     rules: ForecastRules
@@ -174,12 +176,13 @@ class ForecastPenalty:
 
 
 class ForecastScorer:
-    """Scores stacked models by the rules on the forecasts of windows that the server holds; see
+    """Scores stacked models by the rules, on forecasts for windows that the server holds; see
     `Scorer`.
 
     Args:
-        model: the model of the scored parameters. rules: over its forecasts. x: the probe's windows
-            [W, T, F].
+        model: the model of the scored parameters.
+        rules: the rules over the model's forecasts.
+        x: [W, T, F], the windows of the probe.
     """
 
     def __init__(self, model: Model, rules: ForecastRules, x: Tensor) -> None:

@@ -23,15 +23,15 @@ from fedkg.models.model_protocols import Params, predict
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kept:
-    """The forecasts of all clients by one kind of model; float64 [N] each.
+    """Scores of the forecasts of all clients by one kind of model; float64 [N] each.
 
     Attributes:
-        mse: mean squared error, in the units of the model, of what is known of the truth.
-            sequences: the share of forecasts that satisfy
-            the property; of the truth: of those that are known throughout.
-        steps: the share of steps that stay where they are in the nearest satisfying trace. For
-            ranges the paper's code counts upper and
-            lower bounds apart, and so (1 + this) / 2.
+        mse: the mean squared error against the known part of the truth, in the units of the model.
+        sequences: the share of forecasts that satisfy the property, among those without an unknown
+            number.
+        steps: the share of steps that are unchanged in the nearest trace that satisfies the
+            property. For ranges, the paper's code counts upper and lower bounds separately, which
+            gives (1 + this) / 2.
     """
 
     mse: Tensor
@@ -55,13 +55,15 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judged:
-    """The same forecasts three ways, and the truth: a property mined in training data excludes what
-    was never seen there, even if it comes.
+    """Scores of the forecasts of three kinds of models, and of the truth: a property mined in
+    training data excludes values that were never seen there, even if they occur.
 
     Attributes:
-        client: by each client's own model. cluster: by the model of its cluster (-S). teacher: the
-            client's, corrected by its property
-            (-T): satisfied by construction, but not nearer to the truth for that. truth: what came.
+        client: scores of each client's own model.
+        cluster: scores of the model of each client's cluster (-S).
+        teacher: scores of the client's model, corrected by its property (-T). These forecasts
+            always satisfy the property, but are not necessarily nearer to the truth.
+        truth: scores of the true values.
     """
 
     client: Kept
@@ -74,7 +76,8 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
     """Score the forecasts of a training's clients on their test samples.
 
     Args:
-        work, state: the training.
+        work: the training.
+        state: the state of the training.
         inferred: the mined properties.
         test: the same clients with test samples.
 

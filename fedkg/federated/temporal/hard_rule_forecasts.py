@@ -33,9 +33,10 @@ class ForecastTeacher:
     units.
 
     Args:
-        teacher: of the rules, over traces in the model's units.
-        channels: the place among the V channels of each channel of the teacher. count: V. names: of
-            the rules.
+        teacher: the teacher of the rules, over traces in the model's units.
+        channels: the position among the V channels of each channel of the teacher.
+        count: V.
+        names: the names of the rules.
     """
 
     teacher: Teacher
@@ -65,7 +66,10 @@ def forecast_teacher(
     """The teacher of some rules together.
 
     Args:
-        layout: of the V channels of a forecast. steps: T. rules: of `expert_rules`, at least one.
+        pack: the pack of the rules.
+        layout: the layout of the V channels of a forecast.
+        steps: T.
+        rules: at least one of the rules that `expert_rules` finds.
 
     Raises:
         SetError: no forecast satisfies all of them.
@@ -91,13 +95,14 @@ def forecast_teacher(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HardForecasts:
-    """A model with forecasts moved to the nearest trace that satisfies all hard rules.
+    """A model that moves its forecasts to the nearest trace that satisfies all hard rules.
 
-    The move is part of the model: losses, rules and teachers see what comes out of it. A number
-    that it moves has no gradient.
+    The move is part of the model, so losses, rules and teachers read its result. A number that it
+    moves has no gradient.
 
     Args:
-        model: with outputs [C, B, T * V]. rules: the teacher of the hard rules.
+        model: the model, with outputs [C, B, T * V].
+        rules: the teacher of the hard rules.
     """
 
     model: Model
@@ -126,11 +131,14 @@ class HardForecasts:
 
 
 def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -> Model:
-    """The model with the pack's hard rules built into its forecasts; the model itself where there
-    are none.
+    """The model with the pack's hard rules built into its forecasts; the model itself if the pack
+    has none.
 
     Args:
-        layout: of the V channels of a forecast. steps: T.
+        model: the model, with outputs [C, B, T * V].
+        pack: the pack of the rules.
+        layout: the layout of the V channels of a forecast.
+        steps: T.
 
     Raises:
         JobError: naming a hard rule that no forecast can be moved onto, or hard rules that

@@ -26,13 +26,14 @@ from fedkg.teacher import Teacher
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Alike:
-    """The clients for whom the same properties are determined, with the same bounds of windows.
+    """Clients with the same inferences and rules in their formulas, and the same window bounds.
 
     Attributes:
-        place: int64 [C], their place in the teacher; -1 for others. channels: of the traces, in the
-            order of the teacher's.
-        mined: whether what was mined is part of the formula. rules: the places of the expert's
-            rules that are.
+        teacher: the teacher of these formulas.
+        place: int64 [C], the position of each client in the teacher; -1 for other clients.
+        channels: the positions of the teacher's channels among the V channels, in its order.
+        mined: whether the formulas contain mined conditions.
+        rules: the positions of the expert's rules that the formulas contain.
     """
 
     teacher: Teacher
@@ -44,22 +45,22 @@ class _Alike:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Properties:
-    """One formula for each client: all inferences, each with the client's own values, and the
-    expert's rules about forecasts.
+    """One formula for each client: all inferences with the client's values, and the expert's rules
+    about forecasts.
 
     An inference that a client's traces leave open is not part of its formula. Hard rules always
-    are; a soft rule is not where no
-    trace satisfies it together with what was mined (`notes` says so). Mined conditions that
-    contradict the hard rules are left out.
+    are. A soft rule is left out if no trace satisfies it together with the mined conditions
+    (`notes` says so). Mined conditions are left out if they contradict the hard rules.
 
     Args:
-        pack, inferences: what was mined. values: float64 [C, P] of each inference; NaN where not
-            determined.
-        layout: of the channels. Traces come scaled as it says; they are judged and moved in source
-            units.
+        pack: the pack with the inferences and rules.
+        inferences: the inferences that were mined.
+        values: float64 [C, P] for each inference; NaN where not determined.
+        layout: the layout of the channels. Traces have its scaling; fedkg judges and moves them in
+            source units.
         steps: T.
-        epsilon: what each trace has spent of its privacy for all values together; None: they were
-            found without.
+        epsilon: the privacy loss of each trace for all values together; None for values without
+            privacy.
     """
 
     pack: Pack
@@ -296,16 +297,17 @@ def mined(
     inferences: Sequence[Inference] | None = None,
     pick: Pick = least,
 ) -> Properties:
-    """Mine the properties of clients from their traces [S, T, V]; those ``per run`` are mined from
-    the traces of all.
+    """Mine the properties of clients from their traces [S, T, V]; inferences ``per run`` are mined
+    from the traces of all clients.
 
     Args:
-        pack: with `infer` statements. layout: of the V channels. inferences: which to find; None:
-            all ``per client`` and ``per run``.
-        pick: how the levels of traces become that of a client: the least, a quantile, a private
-            one. Private values are noise where traces
-            are few: an inference with values that no trace satisfies is then left out of the
-                client's formula.
+        pack: a pack with `infer` statements.
+        traces: the traces of each client, [S, T, V].
+        layout: the layout of the V channels.
+        inferences: the inferences to mine; None for all ``per client`` and ``per run``.
+        pick: how the levels of traces become the value of a client: the least, a quantile, or a
+            private value. With few traces, private values are mostly noise: an inference with
+            values that no trace satisfies is then left out of the client's formula.
 
     Raises:
         KnowledgeError: the pack infers nothing for clients, or an inference has a number over time.
@@ -329,12 +331,13 @@ def mined(
                 help="limit the values themselves, such as `always x <= ?high`; or use"
                 " fedkg.mining.mine and write the number found into a soft rule",
             )
-    if any(one.ndim != 3 or one.shape[1:] != traces[0].shape[1:] for one in traces):
-        raise LayoutError(
-            "the traces of all clients must have the same steps and channels",
-            expected="[traces, steps, channels] for each client",
-            received=", ".join(str(list(one.shape)) for one in traces[:5]),
-        )
+    for place, one in enumerate(traces):
+        if one.ndim != 3 or one.shape[1:] != traces[0].shape[1:]:
+            raise LayoutError(
+                "the traces of all clients must have the same steps and channels",
+                expected=f"[traces, steps, channels], like {list(traces[0].shape)} of client 0",
+                received=f"{list(one.shape)} of client {place}",
+            )
     most = max(len(one) for one in traces)
     together = torch.stack(
         [torch.cat([one, one.new_zeros((most - len(one), *one.shape[1:]))]) for one in traces]

@@ -98,19 +98,25 @@ def inferred_privately(
     share: float = 0.9,
     seed: int = 0,
 ) -> Inferred:
-    """The same under differential privacy of samples: no client shares one, and its property is
-    mined by private quantiles.
+    """`inferred` under differential privacy of samples: no client shares a sample, and private
+    quantiles determine its property.
 
-    What the server then knows of a client, and clusters it by, is derived from that property and
-    the server's rows: clusters have no further privacy cost.
+    The server derives what it knows of a client, and its cluster, from this property and its own
+    rows: clusters have no further privacy cost.
+
     Args:
-        pack, clients, layout, steps: as of `inferred`; each parameter needs a declared span, in
-            which it is looked for.
-        x, y: samples [S, ...] of the server, on which each cluster's model is asked how well it
-            keeps a client's property.
-        epsilon: what all values together cost a sample of a client; parameters share it evenly.
-            share: of the traces that should satisfy
-            each end of a property. seed: of the noise.
+        pack: a pack with `infer` statements. Each parameter needs a declared span, in which fedkg
+            searches for it.
+        clients: the samples of the clients.
+        layout: the layout of the V channels of a forecast.
+        steps: T; targets are [S, T * V] or [S, T, V].
+        x: [S, ...], the server's inputs, on which the server checks how well each cluster's model
+            satisfies a client's property.
+        y: the server's targets for `x`.
+        epsilon: the privacy loss of a client's sample for all values together, in equal parts for
+            all parameters.
+        share: the share of traces that should satisfy each end of a property.
+        seed: the seed of the noise.
 
     Raises:
         KnowledgeError: a parameter that cannot be found privately (no span, a bound of a window, a

@@ -19,14 +19,15 @@ from fedkg.federated.temporal.properties import Properties, as_traces
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TeacherLoss(OfClients):
-    """``weight * mean |y - y*|`` over samples, steps and channels, y* the nearest satisfying trace,
-    which is held (equation 2).
+    """``weight * mean |y - y*|`` over samples, steps and channels. y* is the nearest trace that
+    satisfies the property, without gradient (equation 2).
 
-    The distance is L1 in the units of the model, y* the nearest in source units; with channels of
-    different scale the two nearest differ.
+    The distance is L1 in the units of the model, but y* is the nearest trace in source units; with
+    channels of different scale, the nearest trace in the units of the model can be another one.
 
     Args:
-        properties: of the clients. weight: lambda, at least 0.
+        properties: the properties of the clients.
+        weight: lambda, at least 0.
     """
 
     properties: Properties

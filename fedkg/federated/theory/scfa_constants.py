@@ -41,21 +41,21 @@ STACK = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What one round shows of the constants, at the model w it began with.
+    """The constants that one round shows, at the model w with which it began.
 
     Attributes:
-        round: the round that began there.
-        objective: F(w), the clients' mean losses weighted by samples. gradient2: ``|grad F(w)|^2``,
-            weighted alike.
+        round: the number of the round that began with w.
+        objective: F(w), the clients' mean losses, weighted by samples.
+        gradient2: ``|grad F(w)|^2``, with the same weights.
         heterogeneity: D^2, ``mean_k |grad F_k - grad F|^2``.
         constrained: D_c^2, ``sum_k alpha_k |grad F_k - sum_i alpha_i grad F_i|^2`` with the round's
-            weights; NaN where no update had
-            weight. gamma: ``1 - D_c^2 / D^2``.
-        variance: sigma^2 of minibatch gradients, mean over clients.
-        smoothness: ``|grad F(w') - grad F(w)| / |w' - w|`` with the model w' after the round; NaN
-            where it is the same. Below L.
-        steepest: ``max_k |grad F_k(w)|``. valid: whether the model w satisfies all rules that are
-            evaluated on the probe; None if none is.
+            weights; NaN if no update had any weight.
+        gamma: ``1 - D_c^2 / D^2``.
+        variance: sigma^2 of minibatch gradients, the mean over clients.
+        smoothness: ``|grad F(w') - grad F(w)| / |w' - w|`` with the model w' after the round, which
+            is at most L; NaN if w' equals w.
+        steepest: ``max_k |grad F_k(w)|``.
+        valid: whether w satisfies all rules that can be evaluated on the probe; None if none can.
     """
 
     round: int
@@ -73,12 +73,14 @@ class Sight:
 def sight(
     work: Work, options: ScoreOptions, before: Params, after: Params, record: RoundRecord
 ) -> Sight:
-    """What a round shows.
+    """Compute the constants that a round shows.
 
     Args:
-        options: when a rule counts as satisfied. before, after: the server's one model at the
-            round's begin and end (no client
-            dimension). record: of the round.
+        work: the training.
+        options: when a rule counts as satisfied.
+        before: the server's only model at the start of the round, without a client dimension.
+        after: the server's only model at the end of the round.
+        record: the record of the round.
     """
     problem = work.problem
     here = _moments(problem, before, _alpha(problem, record))
@@ -105,10 +107,11 @@ class Theta:
     """theta: the share of models near the last one that satisfy all rules.
 
     Attributes:
-        share: of the drawn models, with its Wilson 95 % `interval`. draws: how many of them some
-            rule
-            judges. radius: of the Gaussian they are drawn from, the root
-            of its expected squared distance from the last model.
+        share: the share of the judged models that satisfy all rules.
+        interval: the Wilson 95 % interval of the share.
+        draws: the number of drawn models that at least one rule judges.
+        radius: the size of the Gaussian from which they are drawn: the root of the expected squared
+            distance from the last model.
     """
 
     share: float

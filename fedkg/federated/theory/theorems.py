@@ -64,10 +64,16 @@ def bound(
     The first term follows the paper; local SGD's usual bound has E in its denominator as well.
 
     Args:
-        gap: F(w0) - F*. rate: eta. rounds: T. smoothness: L. local_steps: E. variance: sigma^2.
-            clients: K.
-        heterogeneity: D (not squared). rho: worst violation rate over the rounds. gradient_bound:
-            L_c.
+        gap: F(w0) - F*, the objective at the start minus the optimum.
+        rate: eta, the learning rate.
+        rounds: T.
+        smoothness: L.
+        local_steps: E.
+        variance: sigma^2, the variance of minibatch gradients.
+        clients: K.
+        heterogeneity: D (not squared).
+        rho: the worst violation rate over the rounds.
+        gradient_bound: L_c, the largest gradient norm where all constraints hold.
     """
     return Bound(
         optimisation=2 * gap / (rate * rounds),

@@ -2,7 +2,8 @@
 
 Each row is carried out on the samples that meet its conditions, in runs of places that stay in the
 cache. Letters: B batch, R rows, N and N' numbers per sample, D conditions, k conditions per row, C
-parts of the batch, S slots, G registers, W places of a run. `frame` and `batch` are as in `layout`.
+parts of the batch, S slots, G registers, W places of a run. `frame` and `batch` are as in
+`loop_argument_positions`.
 """
 
 from __future__ import annotations
@@ -191,17 +192,29 @@ def values_of(
     frame: Ints, batch: Ints, begin: int, end: int, first: int, last: int, what: int, into: Floats,
     fires: int, fired: Bools, work: Floats, places: Ints,
 ) -> None:  # fmt: skip
-    """Robustness of the rows first..last at the places begin..end.
+    """Compute the robustness of the rows first..last at the places begin..end.
 
     Args:
-        what: `REPORTED` or `NUDGED` into [R, B], NaN where it is unknown or the row does not apply;
-            `LEAST` into [R, traces], of the steps of each trace the least that is known, NaN where
-            none is, of rows that apply everywhere; `JUDGED` into none.
-        fired: bool [R, B], where implications fire, if `fires` is not 0; of `JUDGED` bool [3, R,
-            B], where rows apply and are satisfied, are violated, fire (non-implications: always),
-            or (`fires` is 1) [3, R, traces], whether at some step, and violated at none where
-            satisfied; False before.
-        work: [(G + 5) W + 2]. places: [2 P + G] for pieces of P places.
+        frame: the bank, see `loop_argument_positions`.
+        batch: the batch, see `loop_argument_positions`.
+        begin: the first place.
+        end: the place after the last one.
+        first: the first row.
+        last: the row after the last one.
+        what: `REPORTED` or `NUDGED` writes the robustness to `into`, NaN where it is unknown or the
+            row does not apply; `LEAST` writes the least known robustness of the steps of each
+            trace, NaN if none is known, and needs rows that apply everywhere; `JUDGED` writes only
+            to `fired`.
+        into: [R, B], for `LEAST` [R, traces].
+        fires: not 0: also find where implications fire. For `JUDGED`, 1 judges whole traces and 0
+            judges places.
+        fired: bool [R, B], if `fires` is not 0: where implications fire. For `JUDGED` bool [3, R,
+            B]: where rows apply and are satisfied, where they are violated, and where they fire
+            (non-implications always). With `fires` 1 [3, R, traces]: whether this is so at some
+            step of the trace; a trace with a violated step is not satisfied. All False before the
+            call.
+        work: scratch space of (G + 5) W + 2 numbers.
+        places: scratch space of 2 P + G numbers, for pieces of P places.
     """
     constants, width, steps = floats_at(frame[CONSTANTS]), frame[WIDTH], frame[STEPS]
     piece = frame[PIECE] if frame[PIECE] else end - begin
@@ -396,17 +409,32 @@ def pulled(
     parts: int, weight: Floats, size: int, sharpness: Double, value: Doubles, of_inputs: Floats,
     pulls_inputs: int, of_outputs: Floats, pulls_outputs: int, work: Floats, places: Ints,
 ) -> None:  # fmt: skip
-    """Slopes by the numbers of what the rows first..last say at the places begin..end, added to [N,
-    B], [N', B] where they are asked for.
+    """Add the gradients of the rows first..last at the places begin..end, with respect to the input
+    and output numbers.
 
     Args:
-        kind: `SLOPES` of robustness, `given` [R, B] its own; or of penalties of a kind, which are
-            added to value [B]: `given` [R, C] is by what those of a part of the batch are
-            multiplied, `weight` [B] what each sample counts, `size` the samples of a part.
-        parts: how many numbers of `given` each row has.
-        work: [(2 G + 3 + 2 L) W + L] for L `levels` of `reverse.run_backward`. places: [2 P + G]
-            for
-            pieces of P places.
+        frame: the bank, see `loop_argument_positions`.
+        batch: the batch, see `loop_argument_positions`.
+        begin: the first place.
+        end: the place after the last one.
+        first: the first row.
+        last: the row after the last one.
+        kind: `SLOPES` for the gradients of robustness, or a kind of penalty, which is also added to
+            `value`.
+        given: for `SLOPES` [R, B], the incoming gradient of each robustness. For penalties [R, C],
+            the factor of each row's penalties in each part of the batch.
+        parts: the number of columns of `given`, B or C.
+        weight: [B], the weight of each sample; for penalties only.
+        size: the number of samples in each part of the batch; for penalties only.
+        sharpness: the sharpness of the penalty.
+        value: [B], the sum to which the penalties are added.
+        of_inputs: [N, B], the gradients with respect to the input numbers.
+        pulls_inputs: 0 leaves `of_inputs` unchanged.
+        of_outputs: [N', B], the gradients with respect to the output numbers.
+        pulls_outputs: 0 leaves `of_outputs` unchanged.
+        work: scratch space of (2 G + 3 + 2 L) W + L numbers, for L `levels` of
+            `reverse.run_backward`.
+        places: scratch space of 2 P + G numbers, for pieces of P places.
     """
     constants, width, steps, result = (
         floats_at(frame[CONSTANTS]),

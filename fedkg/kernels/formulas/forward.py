@@ -1,7 +1,7 @@
 """A program carried out for one row on a run of places.
 
 Letters: n places of the run, whole traces of T steps for programs over time; G registers, R rows, Q
-numbers of a row. `frame` and `batch` are as in `layout`.
+numbers of a row. `frame` and `batch` are as in `loop_argument_positions`.
 """
 
 from __future__ import annotations
@@ -114,12 +114,18 @@ def run_forward(
     n: int,
     first_trace: int,
 ) -> bool:
-    """The first operations of a row; whether a guard leaves something to do.
+    """Run the first operations of a program for one row; return False if guards exclude all places.
 
     Args:
-        at: [G], the addresses of the registers, with those of slots filled. gate: [n], where the
-            row counts; guards take away.
-        buffers: [more than 4 n].
+        frame: the bank, see `loop_argument_positions`.
+        batch: the batch, see `loop_argument_positions`.
+        at: int64 [G], the addresses of the registers; those of slots already contain their numbers.
+        operations: how many operations to run.
+        gate: [n], 1 where the row applies and 0 elsewhere; guards set more numbers to 0.
+        buffers: scratch space of more than 4 n numbers.
+        row: the row.
+        n: the number of places.
+        first_trace: the trace of the first place.
     """
     constants, numbers, rows = floats_at(frame[CONSTANTS]), floats_at(frame[NUMBERS]), frame[ROWS]
     for i in range(operations):

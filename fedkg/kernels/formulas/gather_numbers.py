@@ -1,5 +1,5 @@
-"""What rules read of a batch, or of a model's answers, in one pass over its memory:
-`binding.numbers`, to the bit.
+"""What rules read of a batch, or of a model's answers, in one pass over its memory: the numbers of
+`binding.rule_input_values`, to the bit.
 
 Letters: B samples, F columns of a sample, N numbers that are read.
 """

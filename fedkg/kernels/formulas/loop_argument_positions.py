@@ -1,7 +1,7 @@
 """What compiled loops find where, in the int64 arrays by which Python tells them of a bank and of a
 batch; and the constants.
 
-Addresses are stored there as numbers, see `bound` and `batch`. Letters: R rows of a bank, O
+Addresses are stored there as numbers, see `bank_program` and `batch`. Letters: R rows of a bank, O
 operations, Q numbers of a row, S slots, W windows, k conditions of a row; B places of a batch, T
 steps of a trace, D conditions.
 """
@@ -34,13 +34,13 @@ places that all rows go through before the next (0: all); whether rows apply at 
 trace alone."""
 
 INPUTS, OUTPUTS, PLACES, MET, STARTS, SAMPLES, LENGTHS, CLIP = range(8)
-"""Of a batch: [N, B]; [N', B]; B; bool [D, B]; int64 [D, 2] and int64, see `machine.listed`; int64
+"""Of a batch: [N, B]; [N', B]; B; bool [D, B]; int64 [D, 2] and int64, see `batch.Places`; int64
 [traces], how many of their T places are steps (0: all are); whether windows end with traces."""
 
 ZERO, HAIR, HAIR_OFF, STEP, MARK, MARK_MISSING, INF, MINUS_INF, NAN, FAR, FAR_OFF, LARGEST = range(
     12
 )
-"""Positions of the constants (`bound.constants`)."""
+"""Positions of the constants (`bank_program.constants`)."""
 
 ADD, SUB, MUL, DIV, LEAST, MOST = (
     int(op) for op in (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.LEAST, Op.MOST)

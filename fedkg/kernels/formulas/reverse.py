@@ -83,12 +83,23 @@ def run_backward(
     n: int,
     first_trace: int,
 ) -> None:
-    """The slopes of all registers from that of the result.
+    """Compute the gradients of all registers from the gradient of the result.
+
+    W is the number of places that a register has room for.
 
     Args:
-        slopes: [G, places of a run], of the result as given, else 0. spare: [at least n].
-        levels: [L (2 W + 1)], 2 more than there are blocks of 1, 2, 4, ... steps in a trace.
-        every: also of what depends on no output.
+        frame: the bank, see `loop_argument_positions`.
+        batch: the batch, see `loop_argument_positions`.
+        at: int64 [G], the addresses of the registers.
+        slopes: [G, W], the gradient of each register: that of the result on entry, and 0 for the
+            others.
+        spare: scratch space of at least n numbers.
+        levels: scratch space of L (2 W + 1) numbers. L is 2 more than the count of block lengths 1,
+            2, 4, ... steps in a trace.
+        every: whether to include registers that depend on no output.
+        row: the row.
+        n: the number of places.
+        first_trace: the trace of the first place.
     """
     constants, numbers, width, steps = (
         floats_at(frame[CONSTANTS]),

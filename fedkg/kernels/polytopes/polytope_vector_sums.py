@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from fedkg.kernels.kernel_compilation import instruction
+from fedkg.kernels.kernel_compilation import check_index, instruction
 
 LANES = 32
 """Points with their total in registers: eight registers of four numbers, or four of eight."""
@@ -45,7 +45,7 @@ def subtract_products(
         ]
 
         def product(p: Any, lane: Any) -> Any:
-            rows = (_row(builder, arrays[i], arrays[i + 1], p, lane) for i in (1, 3))
+            rows = (_row(context, builder, arrays[i], arrays[i + 1], p, lane) for i in (1, 3))
             return builder.fmul(*rows)
 
         return _subtracted(context, builder, arrays[0], args[5:], product)
@@ -68,13 +68,14 @@ def subtract_weighted(
         ]
 
         def product(p: Any, lane: Any) -> Any:
+            check_index(context, builder, p, arrays[1].nitems)
             weight = builder.load(builder.gep(arrays[1].data, [p]))
             one = builder.insert_element(
                 ir.Constant(VECTOR, ir.Undefined), weight, ir.Constant(ir.IntType(32), 0)
             )
             everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
             spread = builder.shuffle_vector(one, one, everywhere)
-            return builder.fmul(spread, _row(builder, arrays[2], arrays[3], p, lane))
+            return builder.fmul(spread, _row(context, builder, arrays[2], arrays[3], p, lane))
 
         return _subtracted(context, builder, arrays[0], args[4:], product)
 
@@ -95,6 +96,7 @@ def _subtracted(
     first, last = span
     kept = cgutils.alloca_once(builder, VECTOR)
     with cgutils.for_range_slice(builder, ir.Constant(INDEX, 0), size, step) as (lane, _):
+        check_index(context, builder, builder.add(lane, INDEX(LANES - 1)), size)
         place = builder.bitcast(builder.gep(total.data, [lane]), VECTOR.as_pointer())
         builder.store(builder.load(place, align=8), kept)
         with cgutils.for_range_slice(builder, first, last, ir.Constant(INDEX, 1)) as (p, _):
@@ -103,10 +105,13 @@ def _subtracted(
     return context.get_dummy_value()
 
 
-def _row(builder: Any, part: Any, places: Any, p: Any, lane: Any) -> Any:
+def _row(context: Any, builder: Any, part: Any, places: Any, p: Any, lane: Any) -> Any:
     """`LANES` numbers of the row of `part` [..., S] at the p-th position, from a lane on."""
+    check_index(context, builder, p, places.nitems)
     row = builder.zext(builder.load(builder.gep(places.data, [p])), INDEX)
     start = builder.add(builder.mul(row, builder.extract_value(part.shape, 1)), lane)
+    check_index(context, builder, start, part.nitems)
+    check_index(context, builder, builder.add(start, INDEX(LANES - 1)), part.nitems)
     return builder.load(
         builder.bitcast(builder.gep(part.data, [start]), VECTOR.as_pointer()), align=8
     )

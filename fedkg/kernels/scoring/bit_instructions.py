@@ -11,8 +11,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from fedkg.constraints.specialised.bit_programs import WORD
-from fedkg.kernels.kernel_compilation import instruction
+from fedkg.kernels.kernel_compilation import check_index, instruction
+from fedkg.kernels.scoring.bit_codes import WORD
 
 
 @instruction
@@ -65,15 +65,12 @@ def shared(_typing: Any, words: Any, at: Any, flip: Any, masks: Any, place: Any)
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word, mask = (
-            builder.load(
-                builder.gep(
-                    context.make_array(signature.args[i])(context, builder, args[i]).data,
-                    [args[i + 1]],
-                )
-            )
-            for i in (0, 3)
-        )
+        def word_at(i: int) -> Any:
+            words = context.make_array(signature.args[i])(context, builder, args[i])
+            check_index(context, builder, args[i + 1], words.nitems)
+            return builder.load(builder.gep(words.data, [args[i + 1]]))
+
+        word, mask = word_at(0), word_at(3)
         return builder.ctpop(builder.and_(builder.xor(word, args[2]), mask))
 
     return types.int64(words, at, flip, masks, place), generate
@@ -82,5 +79,8 @@ def shared(_typing: Any, words: Any, at: Any, flip: Any, masks: Any, place: Any)
 def _read(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
     """64 numbers of an array as one vector; they need not be aligned."""
     vector = ir.VectorType(context.get_data_type(kind.dtype), WORD)
-    place = builder.gep(context.make_array(kind)(context, builder, array).data, [start])
+    numbers = context.make_array(kind)(context, builder, array)
+    check_index(context, builder, start, numbers.nitems)
+    check_index(context, builder, builder.add(start, start.type(WORD - 1)), numbers.nitems)
+    place = builder.gep(numbers.data, [start])
     return builder.load(builder.bitcast(place, vector.as_pointer()), align=kind.dtype.bitwidth // 8)

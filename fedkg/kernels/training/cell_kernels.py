@@ -12,8 +12,17 @@ vector.
 from __future__ import annotations
 
 from fedkg.kernels.loop_language import Floats, loop, to_float
-from fedkg.kernels.training.matrix_products import add, fill, multiply, sigmoids, tanhs
+from fedkg.kernels.training.matrix_products import (
+    add,
+    affine,
+    fill,
+    multiply,
+    outer,
+    sigmoids,
+    tanhs,
+)
 from fedkg.kernels.training.primitives import fused
+from fedkg.kernels.training.sample_norms import measure_steps
 
 
 @loop
@@ -428,3 +437,17 @@ def _by_new(out: Floats, whole: Floats, keep: Floats, new: Floats, n: int) -> No
 def _by_keep(out: Floats, whole: Floats, before: Floats, keep: Floats, new: Floats, n: int) -> None:
     for i in range(n):
         out[i] = whole[i] * (before[i] - new[i]) * keep[i] * (1.0 - keep[i])
+
+
+ENTRIES = (
+    plain_forth,
+    plain_back,
+    gated_forth,
+    gated_back,
+    long_forth,
+    long_back,
+    affine,
+    outer,
+    measure_steps,
+)
+"""What Python calls."""

@@ -221,3 +221,10 @@ def _pulled(own: Floats, anchor: Floats, strength: Floats, n: int) -> Float:
         away = own[i] - anchor[i]
         total += strength[i] * away * away
     return 0.5 * total
+
+
+ENTRIES = (descend,)
+"""What Python calls."""
+
+CONVOLUTIONS = (convolve_forward, convolve_backward)
+"""What a perceptron never calls: two fifths of the compilation."""

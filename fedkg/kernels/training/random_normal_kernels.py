@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import struct
 
+from fedkg._internal.normal_series import LOGARITHM, TURN
 from fedkg.kernels.loop_language import Float, Floats, Ints, LLVMFunction, literal, loop, to_float
 from fedkg.kernels.training.matrix_products import add, fill
 from fedkg.kernels.training.primitives import begun, mixed, onward
-from fedkg.models.random_streams import LOGARITHM, TURN
 
 SITE = 0x6E6F697365
 """Prefix of the step number in the key of its noise; dropout uses the step number alone."""

@@ -14,6 +14,7 @@ import sample_functions as loops
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedkg.kernels.address_checks import address as at
 from fedkg.kernels.loop_language import (
     Bools,
     Double,
@@ -47,10 +48,6 @@ def libraries() -> dict[Any, Library]:
 @cache
 def library_of_bools() -> Library:
     return Library([of_bools], single=False)
-
-
-def at(array: np.ndarray[Any, Any]) -> int:
-    return array.ctypes.data
 
 
 @given(numbers=st.lists(st.integers(-9, 9), min_size=2, max_size=30))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedkg.kernels.address_checks import address
 from fedkg.kernels.loop_language import Floats, Ints, loop
 from fedkg.kernels.loop_library import Library
 from fedkg.kernels.training import primitives
@@ -62,7 +63,7 @@ def test_exponentials_are_within_a_few_units_and_keep_what_is_no_number(
         [torch.linspace(-80, 80, 4001, dtype=torch.float64), torch.tensor([math.nan, 0.0])]
     ).to(dtype)
     out = torch.empty_like(x)
-    libraries[dtype].exponentials(out.data_ptr(), x.data_ptr(), len(x))
+    libraries[dtype].exponentials(address(out), address(x), len(x))
     torch.testing.assert_close(
         out, x.double().exp().to(dtype), rtol=4 * torch.finfo(dtype).eps, atol=0, equal_nan=True
     )
@@ -77,7 +78,7 @@ def test_the_greater_of_two_is_no_number_where_one_is_none(
         torch.tensor([0.5, 3.0, 1.0, math.nan], dtype=dtype),
     )
     out = torch.empty_like(x)
-    libraries[dtype].greatest(out.data_ptr(), x.data_ptr(), y.data_ptr(), 4)
+    libraries[dtype].greatest(address(out), address(x), address(y), 4)
     assert out[:2].tolist() == [1.0, 3.0]
     assert bool(out[2:].isnan().all())
 
@@ -88,13 +89,13 @@ def test_fused_products_are_rounded_once(
 ) -> None:
     x = torch.tensor([1.0 + torch.finfo(dtype).eps], dtype=dtype)
     out, minus = torch.empty_like(x), -(x * x)
-    libraries[dtype].fused_once(out.data_ptr(), x.data_ptr(), x.data_ptr(), minus.data_ptr())
+    libraries[dtype].fused_once(address(out), address(x), address(x), address(minus))
     assert float(out) == torch.finfo(dtype).eps ** 2
 
 
 def test_counted_numbers_are_those_of_dropout(libraries: dict[torch.dtype, Library]) -> None:
     key, out = fold(torch.tensor(5), 3), torch.empty(23, dtype=torch.int64)
-    libraries[torch.float32].numbers(out.data_ptr(), int(key), len(out))
+    libraries[torch.float32].numbers(address(out), int(key), len(out))
     assert torch.equal(out >= round(0.3 * (1 << 16)) - (1 << 15), keep_mask(key, 23, 0.3))
 
 
@@ -111,8 +112,8 @@ def test_products_out_of_tiles(
         drawn(rows, columns, dtype=dtype),
     )
     out, turned = torch.full((rows, columns + 3), 7.0, dtype=dtype), left.t().contiguous()
-    places = (begin.data_ptr(), columns, turned.data_ptr(), 1, rows, right.data_ptr(), columns)
-    libraries[dtype].multiply(out.data_ptr(), columns + 3, *places, rows, columns, depth)
+    places = (address(begin), columns, address(turned), 1, rows, address(right), columns)
+    libraries[dtype].multiply(address(out), columns + 3, *places, rows, columns, depth)
     tolerance = 4 * torch.finfo(dtype).eps * max(1, depth)
     torch.testing.assert_close(
         out[:, :columns], begin + left @ right, rtol=tolerance, atol=tolerance
@@ -130,9 +131,9 @@ def test_products_with_rows_at_told_distances(
     out = torch.empty(rows, columns, dtype=dtype)
     wide = primitives.VECTOR // out.element_size()
     begin = drawn(rows, wide, dtype=dtype)
-    given = (left.data_ptr(), depth, line.data_ptr(), distances.data_ptr())
+    given = (address(left), depth, address(line), address(distances))
     libraries[dtype].shifted(
-        out.data_ptr(), columns, begin.data_ptr(), wide, *given, rows, columns, depth
+        address(out), columns, address(begin), wide, *given, rows, columns, depth
     )
     right = line[distances.unsqueeze(1) + torch.arange(columns)]
     tolerance = 4 * torch.finfo(dtype).eps * depth

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedkg.kernels.address_checks import address
 from fedkg.kernels.loop_language import Floats, loop
 from fedkg.kernels.loop_library import Library
 from fedkg.kernels.training.random_normal_kernels import logarithm
@@ -123,7 +124,7 @@ def test_logarithms_keep_their_relative_precision_to_both_ends(
     Compiled training steps and tensor operations compute it separately.
     """
     x, out = torch.tensor([fraction], dtype=dtype), torch.empty(1, dtype=dtype)
-    library(dtype).logarithms(out.data_ptr(), x.data_ptr(), 1)
+    library(dtype).logarithms(address(out), address(x), 1)
     for found in (out, _logarithm(x)):
         torch.testing.assert_close(
             found.double(), x.double().log(), rtol=4 * torch.finfo(dtype).eps, atol=0

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedkg.kernels.address_checks import address
 from fedkg.kernels.loop_language import Floats, loop, to_float
 from fedkg.kernels.loop_library import Library
 from fedkg.kernels.training.pooling import pool, unpool
@@ -80,8 +81,8 @@ def test_pools_are_those_of_pytorch(
     slope = slope * (1 - part.detach() ** 2) if tanh else slope
     out, slopes = torch.empty(rows, columns, dtype=dtype), torch.zeros_like(made)
     asked, compiled = (rows, columns, side, int(mean), int(tanh)), library(dtype)
-    compiled.pools(out.data_ptr(), made.data_ptr(), made.shape[1], *asked)
-    compiled.unpools(slopes.data_ptr(), made.data_ptr(), made.shape[1], by.data_ptr(), *asked)
+    compiled.pools(address(out), address(made), made.shape[1], *asked)
+    compiled.unpools(address(slopes), address(made), made.shape[1], address(by), *asked)
     torch.testing.assert_close(out, wanted[0].detach(), rtol=1e-6, atol=0, equal_nan=True)
     torch.testing.assert_close(
         slopes[:, : columns * side], slope, rtol=1e-6, atol=1e-7, equal_nan=True
@@ -96,6 +97,6 @@ def test_a_matrix_is_turned(dtype: torch.dtype, rows: int, columns: int) -> None
         torch.randn(rows, columns + 3, dtype=dtype),
         torch.zeros(columns, rows + 2, dtype=dtype),
     )
-    library(dtype).turns(out.data_ptr(), rows + 2, x.data_ptr(), columns + 3, rows, columns)
+    library(dtype).turns(address(out), rows + 2, address(x), columns + 3, rows, columns)
     assert torch.equal(out[:, :rows], x[:, :columns].T)
     assert not out[:, rows:].any()

@@ -92,10 +92,9 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
     elif re.match(r"[^\n]*(<=|>=|==|[<>≤≥])", chunk.text[start:]):
         hint = "put the condition into a rule: rule NAME require ..."
     else:
-        hint = (
-            "a statement begins with rule, signal, output, use or the like; indent the line to"
-            " continue the statement above"
-        )
+        hint = "a statement begins with rule, signal, output, use or the like"
+        if span.line > 1:
+            hint += "; indent the line to continue the statement above"
     edit = (
         Edit(span=span, was=word, text=near)
         if near and is_typo(word, near, STATEMENT_WORDS)
