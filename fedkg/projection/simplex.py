@@ -119,7 +119,7 @@ class CappedSimplex(ProjectionSet):
 
 def _require_reachable(sums: Tensor, total: Tensor) -> None:
     """Raise SetError if sums of caps are below the total by more than rounding."""
-    sums, total = torch.broadcast_tensors(sums, total)
+    sums, total = torch.broadcast_tensors(sums, total)  # type: ignore[no-untyped-call]  # torch's
     is_short = sums < total * (1 - 1e-6)
     if bool(is_short.any()):
         row = tuple(is_short.nonzero()[0].tolist())

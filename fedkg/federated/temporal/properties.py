@@ -331,12 +331,12 @@ def mined(
                 help="limit the values themselves, such as `always x <= ?high`; or use"
                 " fedkg.mining.mine and write the number found into a soft rule",
             )
-    for place, one in enumerate(traces):
-        if one.ndim != 3 or one.shape[1:] != traces[0].shape[1:]:
+    for place, own in enumerate(traces):
+        if own.ndim != 3 or own.shape[1:] != traces[0].shape[1:]:
             raise LayoutError(
                 "the traces of all clients must have the same steps and channels",
                 expected=f"[traces, steps, channels], like {list(traces[0].shape)} of client 0",
-                received=f"{list(one.shape)} of client {place}",
+                received=f"{list(own.shape)} of client {place}",
             )
     most = max(len(one) for one in traces)
     together = torch.stack(
