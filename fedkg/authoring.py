@@ -36,7 +36,7 @@ BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """First bytes of workbooks, Parquet files and archives."""
 STATEMENTS = (
     *("use", "prefix", "timeline", "rows", "signal", "output", "label", "rule"),
-    *("template", "infer", "range", "predict", "set", "cause", "example", "load"),
+    *("constant", "template", "infer", "range", "predict", "set", "cause", "example", "load"),
 )
 """First words of statements."""
 COMPILER_LIBRARIES = frozenset(

@@ -8,18 +8,27 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg.pack.terms import Lag
+from fedkg.pack.terms import Choose, Lag
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import ANGLE, NUMBER
 from fedkg_compiler.binding import window_binder
 from fedkg_compiler.binding.aggregates import aggregate
-from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
+from fedkg_compiler.binding.arithmetic import (
+    add,
+    divide,
+    in_unit,
+    multiply,
+    negate,
+    raise_to,
+    term_of,
+)
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.category_conditions import probability
 from fedkg_compiler.binding.declarations import unit_of
-from fedkg_compiler.binding.functions import FUNCTIONS, call
+from fedkg_compiler.binding.functions import FUNCTIONS, call, in_one_unit
 from fedkg_compiler.binding.member_unit_conversion import harmonised, in_several_units
 from fedkg_compiler.binding.mined_parameters import mined_value
 from fedkg_compiler.binding.name_lookup import is_probability, names_in, variables_of
@@ -101,7 +110,29 @@ def _ago(node: Ago, scope: Scope) -> Value | None:
         return None
     if value is None or steps is None:
         return None
-    return replace(value, term=Lag(steps=steps, arg=value.term), span=node.span, plain=False)
+    lag = Lag(steps=scope.rows.param(steps).index, arg=value.term)
+    value = replace(value, term=lag, span=node.span, plain=False)
+    return value if node.initial is None else _with_initial(value, node.initial, steps, scope)
+
+
+def _with_initial(
+    value: Moving, node: Expression, steps: NDArray[np.float64], scope: Scope
+) -> Value | None:
+    """An earlier value, or another one where the trace does not reach back `steps` steps, [R]."""
+    initial = bind(node, scope)
+    if initial is None:
+        return None
+    alike = in_one_unit((value, initial), scope)
+    if alike is None:
+        return None
+    (earlier, first), unit = alike
+    then, otherwise = term_of(earlier, scope), term_of(first, scope)
+    if then is None or otherwise is None:
+        return None
+    known = window_binder.other_step("once", steps, scope)
+    term = Choose(condition=known, then=then, otherwise=otherwise)
+    bare = (*value.bare, *(initial.bare if isinstance(initial, Moving) else ()))
+    return replace(value, term=term, unit=unit, bare=bare)
 
 
 BINDERS: dict[type[Operator], Callable[[Any, Scope], Value | None]] = {

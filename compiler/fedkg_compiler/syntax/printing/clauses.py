@@ -15,6 +15,7 @@ from fedkg_compiler.syntax.printing.patterns import quantifier
 from fedkg_compiler.syntax.tree import (
     Cause,
     Choice,
+    Constant,
     Condition,
     DecisionTable,
     EarlierModel,
@@ -153,6 +154,9 @@ def laid(node: Statement) -> StatementParts:
             return StatementParts(
                 first=first, clauses=(Clause(formula=node.formula, span=node.formula.span),)
             )
+        case Constant():
+            value = Clause(text=expression(node.value), span=node.value.span)
+            return StatementParts(first=f"constant {node.name.text} =", clauses=(value,))
         case Load():
             return StatementParts(first=f"{node.what} {literals.text(node.path.text)}")
         case Example():

@@ -114,17 +114,22 @@ class Window(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Temporal(Tree):
-    """A prefix word with its body: ``always [0 h, 2 h] c``."""
+    """A prefix word with its body: ``always [0 h, 2 h] c``.
+
+    `weak` makes ``next`` true at the last step and ``previous`` true at the first.
+    """
 
     mode: Literal["always", "eventually", "once", "historically", "next", "previous", "initially"]
     window: Window | None
     arg: Condition
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until(Tree):
-    """``a until [closed] [window] b`` or ``a since [closed] [window] b``; closed: `a` holds at the
-    step of `b` too.
+    """``a [weak] until [closed] [window] b`` or ``a [weak] since [closed] [window] b``.
+
+    `closed`: `a` holds at the step of `b` too. `weak`: `b` may never come if `a` always holds.
     """
 
     mode: Literal["until", "since"]
@@ -132,6 +137,23 @@ class Until(Tree):
     window: Window | None
     right: Condition
     closed: bool = False
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equivalence(Tree):
+    """``a iff b``: both hold or neither does. ``a xor b``: exactly one of them holds."""
+
+    word: Literal["iff", "xor"]
+    left: Condition
+    right: Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtEdge(Tree):
+    """``at the start``, ``at the end``: the step is the first or the last one of its trace."""
+
+    edge: Literal["start", "end"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +180,13 @@ class Becomes(Tree):
     arg: Condition
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begins(Tree):
+    """``c begins``: c holds, and did not hold in the step before or there is no step before."""
+
+    arg: Condition
+
+
 Condition = (
     Comparison
     | IsClass
@@ -174,4 +203,7 @@ Condition = (
     | OverMembers
     | Lasting
     | Becomes
+    | Begins
+    | Equivalence
+    | AtEdge
 )

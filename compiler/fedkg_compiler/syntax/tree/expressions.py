@@ -38,7 +38,7 @@ class Operator(Tree, ABC):
     def of(cls, span: Span, parts: Sequence[Expression]) -> Self:
         """The node with these parts."""
         names = (field.name for field in fields(cls) if field.name != "span")
-        return cls(span=span, **dict(zip(names, parts, strict=True)))
+        return cls(span=span, **dict(zip(names, parts, strict=False)))
 
     @abstractmethod
     def written(self, write: WriteAt) -> tuple[int, str]:
@@ -122,15 +122,26 @@ class Past(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ago(Operator):
-    """``x 10 min ago``: the value of an expression a duration, or a number of steps, earlier."""
+    """``x 10 min ago``: the value of an expression a duration, or a number of steps, earlier.
+
+    ``x 10 min ago initially 0`` has the value `initial` where the trace does not reach back.
+    """
 
     branch = "ago"
     arg: Expression
     by: Expression
+    initial: Expression | None = None
 
     @override
     def written(self, write: WriteAt) -> tuple[int, str]:
-        return POWER, f"{write(self.arg, OPERAND)} {write(self.by, OPERAND)} ago"
+        earlier = f"{write(self.arg, OPERAND)} {write(self.by, OPERAND)} ago"
+        match self.initial:
+            case None:
+                return POWER, earlier
+            case Negative(arg=arg):
+                return POWER, f"{earlier} initially -{write(arg, OPERAND)}"
+            case initial:
+                return POWER, f"{earlier} initially {write(initial, OPERAND)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
