@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fedkg.pack import Pack
     from fedkg.tables import Table
     from fedkg_compiler.authoring.fixes import FixedFiles
+    from fedkg_compiler.authoring.fret import FretDraft
     from fedkg_compiler.compilation_result import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.input_tracking import Inputs
@@ -335,6 +336,23 @@ def draft_rules(limits: Table | None, table: Table, *, limits_name: str, table_n
         from fedkg_compiler.authoring.draft import draft_rules
 
         return draft_rules(limits, table, limits_name=limits_name, table_name=table_name)
+
+
+def translate_fret(path: str | Path, component: str = "") -> FretDraft:
+    """Translate the requirements in a JSON export of FRET into a rule file.
+
+    Args:
+        path: the export. component: the only component that is translated; "" for all.
+
+    Raises:
+        RequirementsError: the file is not an export of FRET, or has no such requirements.
+        LimitError, OSError: the file is too large, or cannot be read.
+    """
+    with needs_compiler("writing rules"):
+        from fedkg_compiler.authoring.fret import draft_requirements, read_export
+
+        export = read_export(read_file(path, name="document"), str(path))
+        return draft_requirements(export, Path(path).name, component)
 
 
 def find_tags(table: Table) -> tuple[str, ...] | None:

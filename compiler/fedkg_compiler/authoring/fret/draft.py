@@ -253,8 +253,9 @@ def _file(
         *_comment(f"Drafted by `fedkg new --from fret` from {name}."),
         *_comment(
             f"{translated} of {len(items)} requirements are rules; a comment gives the reason for"
-            " each of the others. Durations are numbers of steps, as in FRET's formulas. A trace"
-            " satisfies a requirement if every step satisfies its rule."
+            " each of the others. A trace satisfies a requirement if every step satisfies its rule."
+            " Durations are numbers of steps, as in FRET's formulas. FRET has no units: put those of"
+            " your columns in place of `dimensionless`."
         ),
         "timeline ends clip",
     ]
@@ -282,8 +283,8 @@ def _declarations(
         if symbol.constant:
             constants.append(f"constant {symbol.name} = {symbol.constant}")
             continue
-        boolean = " in boolean" if symbol.type == "boolean" else ""
-        signal = f"signal {symbol.name}{boolean} column {quoted(name)}"
+        unit = "boolean" if symbol.type == "boolean" else "dimensionless"
+        signal = f"signal {symbol.name} in {unit} column {quoted(name)}"
         definition = remark(symbol.variable.assignment)
         if definition:
             cut = f"{definition[:SHOWN_DEFINITION]} ..." if len(definition) > SHOWN_DEFINITION else ""

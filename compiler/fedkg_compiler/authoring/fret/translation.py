@@ -288,9 +288,9 @@ class _Writer:
             case "not":
                 return _not(self._part(parts[0]))
             case "and":
-                return _both(self._part(parts[0]), self._part(parts[1]))
+                return _all([self.condition(part) for part in _operands(node)], "and")
             case "or":
-                return _either(self._part(parts[0]), self._part(parts[1]))
+                return _all([self.condition(part) for part in _operands(node)], "or")
             case "implies":
                 return _if(self._part(parts[0]), self._part(parts[1]))
             case "iff" | "xor":
@@ -441,6 +441,20 @@ class _Writer:
         return f"{FUNCTIONS[name]}({', '.join(self.value(arg) for arg in args)})"
 
 
+def _operands(node: Node) -> list[Node]:
+    """The operands of a chain of `and` or `or`, from left to right."""
+    found: list[Node] = []
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        parts = [part for part in one.children if isinstance(part, Tree)]
+        if one.data == node.data:
+            waiting += reversed(parts)
+        else:
+            found.append(one)
+    return found
+
+
 def _is_whole(number: Node) -> bool:
     return str(number.children[0]).isdigit()
 
@@ -461,23 +475,28 @@ def _edge(first: bool) -> str:
 
 
 def _not(arg: Truth) -> Truth:
-    return not arg if isinstance(arg, bool) else f"(not ({arg}))"
+    if isinstance(arg, bool):
+        return not arg
+    name = arg.removesuffix(" is true")
+    return f"{name} is not true" if name.isidentifier() else f"(not ({arg}))"
 
 
-def _both(left: Truth, right: Truth) -> Truth:
-    if isinstance(left, bool):
-        return right if left else False
-    if isinstance(right, bool):
-        return left if right else False
-    return f"({left} and {right})"
+def _all(args: Sequence[Truth], word: Literal["and", "or"]) -> Truth:
+    decides = word == "or"
+    if decides in args:
+        return decides
+    kept = [arg for arg in args if isinstance(arg, str)]
+    if len(kept) < 2:
+        return kept[0] if kept else not decides
+    return f"({f' {word} '.join(kept)})"
 
 
-def _either(left: Truth, right: Truth) -> Truth:
-    if isinstance(left, bool):
-        return True if left else right
-    if isinstance(right, bool):
-        return True if right else left
-    return f"({left} or {right})"
+def _both(*args: Truth) -> Truth:
+    return _all(args, "and")
+
+
+def _either(*args: Truth) -> Truth:
+    return _all(args, "or")
 
 
 def _if(antecedent: Truth, consequent: Truth) -> Truth:
