@@ -80,12 +80,13 @@ def check(
     graphs: Sequence[str | Path] = (),
     client: str = "",
     fresh: bool = False,
+    reason: bool = True,
 ) -> Compilation:
     """Compile rule files and RDF graphs, or one rule text; return the pack and all diagnostics.
 
     The pack is None if there is an error. With `client`, a name or an IRI, it is the private pack
     of that client. An earlier result, which has no example results, is reused while nothing has
-    changed; `fresh` always compiles.
+    changed; `fresh` always compiles. Without `reason`, contradictions and the like are not searched.
 
     Raises:
         UsageError: a file does not exist.
@@ -94,13 +95,15 @@ def check(
     files = [resolve_source(path) for path in (*paths, *graphs)]
     with needs_compiler("compiling rules"):
         count = len(paths)
-        if text is None and not fresh:
+        if text is None and reason and not fresh:
             from fedkg_compiler.cache import compile_cached
 
             return compile_cached(files[:count], files[count:], client)
         from fedkg_compiler.driver import compile_rules
 
-        return compile_rules(files[:count], text=text, graphs=files[count:], client=client)
+        return compile_rules(
+            files[:count], text=text, graphs=files[count:], client=client, reason=reason
+        )
 
 
 def compile(  # noqa: A001  the public name, fixed

@@ -166,7 +166,7 @@ def _translate_requirements(
         )
     draft = authoring.translate_fret(files[0], component)
     write_atomically(output, draft.text)
-    result = authoring.check([output])
+    result = authoring.check([output], reason=False)
     errors = sum(one.severity == "error" for one in result.diagnostics)
     rules = sum(bool(one.rule) for one in draft.requirements)
     check = f"fedkg check {shlex.quote(str(output))}"
