@@ -102,7 +102,7 @@ class Oracle:
     def _climb(self, random: Random, trace: Values) -> Values:
         """A trace with more true comparisons, until it satisfies the formula."""
         best = self._score(trace)
-        for _ in range(30):
+        for _ in range(25 * len(trace)):
             name = random.choice(list(trace))
             length = len(trace[name])
             column = [self._value(random, name)] * length
