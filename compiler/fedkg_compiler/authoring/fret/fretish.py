@@ -40,8 +40,8 @@ _EXPRESSION = r"""
         | NAME                                       -> name
         | NAME "(" formula ("," formula)* ")"        -> call
         | "(" formula ")"
-_XOR: /xor\b/i
-_NOT: "!" | "~" | /not\b/i
+_XOR.2: /xor\b/i
+_NOT.2: "!" | "~" | /not\b/i
 CMP: /<=(?!>)|>=|!=|=(?!>)|<(?![=-])|>/
 PLUS: "+" | /-(?!>)/
 TIMES: "*" | "/"
