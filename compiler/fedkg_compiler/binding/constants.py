@@ -14,17 +14,20 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.binding.functions import FUNCTIONS
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.symbol_table import Names
-from fedkg_compiler.binding.templates import LARGEST, trees_in
+from fedkg_compiler.binding.templates import trees_in
+from fedkg_compiler.syntax.depth import MAX_TERMS
 from fedkg_compiler.syntax.tree import (
     Apply,
     Arithmetic,
     Constant,
     Expression,
+    Label,
     Negative,
     Quantity,
     Raised,
     Reference,
     RuleFile,
+    Signal,
     Template,
     Tree,
     Word,
@@ -36,9 +39,15 @@ def with_constants(
 ) -> Sequence[RuleFile]:
     """The files with each constant replaced by its value; wrong constants are reported."""
     values: dict[str, Expression] = {}
+    columns = {
+        statement.head.name.text if isinstance(statement, Signal) else statement.name.text
+        for file in files
+        for statement in file.statements
+        if isinstance(statement, Signal | Label)
+    }
     for file in files:
         for statement in file.statements:
-            if not isinstance(statement, Constant) or statement.name.text in values:
+            if not isinstance(statement, Constant) or statement.name.text in columns | values.keys():
                 continue
             value = _value(statement, values, problems)
             if value is None:
@@ -78,8 +87,11 @@ def _value(
                 advice = "use numbers and earlier constants: constant NAME = 2.5 bar"
         problems.error("FKG296", part.span, message, advice)
         return None
-    if len(parts) > LARGEST:
-        message = f"the constant `{name}` is too large when earlier constants are written out"
+    if len(parts) > MAX_TERMS:
+        message = (
+            f"the constant `{name}` has more than {MAX_TERMS} parts when earlier constants are"
+            " written out"
+        )
         problems.error("FKG261", statement.value.span, message, "write its value as a number")
         return None
     return value

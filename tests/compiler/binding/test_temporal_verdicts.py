@@ -26,8 +26,8 @@ TRACE = [1, 1, 2, 4, 6, 4]
         ("eventually p >= 6", "TTTTTF", "TTTTTF"),
         ("weak next p >= 6", "FFFTFT", "FFFTFT"),
         ("weak previous p >= 2", "TFFTTT", "TFFTTT"),
-        ("at the start", "TFFFFF", "TFFFFF"),
-        ("at the end", "FFFFFT", "FFFFFT"),
+        ("at the start and p >= 0", "TFFFFF", "TFFFFF"),
+        ("if at the end then p >= 6", "TTTTTF", "TTTTTF"),
         ("p >= 4 begins", "FFFTFF", "FFFTFF"),
         ("p <= 1 begins", "TFFFFF", "TFFFFF"),
         ("p <= 1 becomes true", "FFFFFF", "?FFFFF"),
@@ -36,7 +36,7 @@ TRACE = [1, 1, 2, 4, 6, 4]
         ("if previous (p >= 2 and p <= 4) then p >= 4", "TTTTTT", "?TTTTT"),
         ("p <= p 1 ago initially 1 bar", "TTFFFT", "TTFFFT"),
         ("p - p 10 min ago initially -p >= 3 bar", "FFFTTF", "FFFTTF"),
-        ("p <= 1 weak until p >= 4", "FFTTTT", "FFTTTT"),
+        ("p <= 1 weak until p >= 4", "FFFTTT", "FFFTTT"),
         ("p >= 4 weak until p >= 7", "FFFTTT", "FFFTTT"),
         ("p >= 4 until p >= 7", "FFFFFF", "FFFFFF"),
         ("p <= 5 weak until [0, 2] p >= 7", "TTFFFT", "TTFFF?"),
@@ -63,7 +63,7 @@ def test_one_operator(formula: str, clip: str, strict: str) -> None:
 def test_the_start_and_the_end_of_each_trace_are_known_in_spite_of_gaps() -> None:
     text = (
         f'timeline step 5 min time column "t" trace column "heat"\n{SIGNAL}'
-        "rule start require at the start\nrule end require at the end\n"
+        "rule start require p != 7 and at the start\nrule end require at the end and p != 7\n"
         "rule begin require p >= 2 begins\nrule ago require p 1 ago initially 3 bar >= 3\n"
     )
     found = verdicts(
@@ -74,7 +74,7 @@ def test_the_start_and_the_end_of_each_trace_are_known_in_spite_of_gaps() -> Non
     )
     assert (found["start"], found["end"]) == ("TFFFTF", "FFFTFT")
     # Minute 5 of trace a is missing, so nobody knows what came before minute 10.
-    assert found["begin"] == "T???TF"
+    assert found["begin"] == "T?F?TF"
     assert found["ago"] == "T?F?TT"
 
 
