@@ -86,7 +86,8 @@ def check(
 
     The pack is None if there is an error. With `client`, a name or an IRI, it is the private pack
     of that client. An earlier result, which has no example results, is reused while nothing has
-    changed; `fresh` always compiles. Without `reason`, contradictions and the like are not searched.
+    changed; `fresh` always compiles. Without `reason`, contradictions and other
+    findings about several rules are not searched.
 
     Raises:
         UsageError: a file does not exist.

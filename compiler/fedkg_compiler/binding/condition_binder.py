@@ -144,10 +144,7 @@ def _equivalence(node: Equivalence, scope: Scope) -> Formula | None:
             )
         )
     return Or(
-        args=(
-            And(args=(left, Not(arg=right_permits))),
-            And(args=(Not(arg=left_permits), right)),
-        )
+        args=(And(args=(left, Not(arg=right_permits))), And(args=(Not(arg=left_permits), right)))
     )
 
 

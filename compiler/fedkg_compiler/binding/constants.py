@@ -47,7 +47,10 @@ def with_constants(
     }
     for file in files:
         for statement in file.statements:
-            if not isinstance(statement, Constant) or statement.name.text in columns | values.keys():
+            if (
+                not isinstance(statement, Constant)
+                or statement.name.text in columns | values.keys()
+            ):
                 continue
             value = _value(statement, values, problems)
             if value is None:

@@ -217,7 +217,10 @@ def _prefix(statement: Prefix, names: Names, problems: Problems) -> None:
 
 
 def _is_new(
-    statement: Signal | Label | Constant, name: Word, first: dict[str, Statement], problems: Problems
+    statement: Signal | Label | Constant,
+    name: Word,
+    first: dict[str, Statement],
+    problems: Problems,
 ) -> bool:
     """Return whether the name is free; a second file may repeat the same declaration."""
     known = first.setdefault(name.text, statement)

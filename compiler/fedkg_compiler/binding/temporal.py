@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
+from typing import Literal
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from fedkg_compiler.syntax.tree import (
 
 Bind = Callable[[Condition, Scope], Formula | None]
 """What binds the conditions inside: `binding.conditions.condition`."""
+
 
 def without_top_always(condition: Condition) -> Condition:
     """The condition without the `always` that every rule means anyway: one without a window at its
@@ -80,7 +82,7 @@ def _one_step(node: Temporal, scope: Scope, bind: Bind) -> Formula | None:
         return None
     if node.mode == "initially":
         return Initially(arg=arg)
-    operator = "eventually" if node.mode == "next" else "once"
+    operator: Literal["once", "eventually"] = "eventually" if node.mode == "next" else "once"
     there = _at(1.0, operator, arg, scope)
     return Or(args=(Not(arg=other_step(operator, 1.0, scope)), there)) if node.weak else there
 
@@ -106,8 +108,10 @@ def until(node: Until, scope: Scope, bind: Bind) -> Formula | None:
     if not may_repeat(left, node.span, scope):
         return None
     now = scope.rows.param(np.array(0.0)).index
-    held = "always" if node.mode == "until" else "historically"
-    return Or(args=(reached, Held(op=held, low=now, high=ends[1], arg=left)))
+    always = Held(
+        op="always" if node.mode == "until" else "historically", low=now, high=ends[1], arg=left
+    )
+    return Or(args=(reached, always))
 
 
 def lasting(node: Lasting, scope: Scope, bind: Bind) -> Formula | None:

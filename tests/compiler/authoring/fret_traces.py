@@ -127,8 +127,10 @@ class Oracle:
         return trace
 
     def _score(self, trace: Values) -> float:
-        """How many comparisons of the first formula are true; -1 if one divides by zero or takes the
-        root of a negative number, which is undefined in FRET and unknown in fedkg.
+        """How many comparisons of the first formula are true.
+
+        -1 if one divides by zero or takes the root of a negative number, which is undefined in
+        FRET and unknown in fedkg.
         """
         meaning = Trace(trace, self.constants, future=False)
         try:

@@ -193,7 +193,9 @@ def test_expressions_constants_and_names(
     done, path = drafted(capsys, tmp_path, text)
     assert done.out.splitlines()[1].split() == ["R1", "U", "R1", "text"]
     assert "4 of 4 requirements" in done.out
-    assert path.read_text(encoding="utf-8").split("timeline")[1] == """ ends clip
+    assert (
+        path.read_text(encoding="utf-8").split("timeline")[1]
+        == """ ends clip
 
 # Component U
 constant U_limit = 2.5
@@ -219,12 +221,13 @@ signal W_x  in dimensionless  column "x"
 # R4: W shall always satisfy x < limit
 rule R4  require W_x < W_limit
 """
+    )
     assert call(capsys, "check", path).code == 0
 
 
 def test_one_component(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = export("U shall always satisfy r", "V shall always satisfy r")
-    done, path = drafted(capsys, tmp_path, text, "--component", "U", "--json")
+    done, _ = drafted(capsys, tmp_path, text, "--component", "U", "--json")
     assert [one["requirement"] for one in done.json["requirements"]] == ["R1"]
     done, _ = drafted(capsys, tmp_path, text, "--component", "u", "--force")
     assert done.code == 1
@@ -336,5 +339,3 @@ def test_hidden_characters_stay_out_of_comments(
     written = path.read_text(encoding="utf-8")
     assert "\u202e" not in written
     assert [line for line in written.splitlines() if line.startswith("rule")] == []
-
-

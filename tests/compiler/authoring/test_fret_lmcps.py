@@ -129,7 +129,9 @@ def compared(
                 continue
             traces = oracle(requirement).traces(seed, count, longest)
             expected = [verdict for _, verdict in traces]
-            assert rule_verdicts(pack, rules[name], [trace for trace, _ in traces]) == expected, name
+            assert rule_verdicts(pack, rules[name], [trace for trace, _ in traces]) == expected, (
+                name
+            )
             yield name, sum(expected), len(expected) - sum(expected)
 
 

@@ -126,9 +126,7 @@ def _position(place: str, error: NotFretish) -> str:
     return f"{place}, character {error.position}: {error}"
 
 
-def _variables(
-    variables: Sequence[FretVariable],
-) -> dict[tuple[str, str], dict[str, FretVariable]]:
+def _variables(variables: Sequence[FretVariable]) -> dict[tuple[str, str], dict[str, FretVariable]]:
     """The variables by project and component, and by name."""
     found: dict[tuple[str, str], dict[str, FretVariable]] = {}
     for variable in variables:
@@ -193,7 +191,9 @@ def _translate(item: _Item, symbols: Mapping[str, Symbol]) -> None:
             item.source, item.reason = "text", ""
             return
     formula = item.requirement.semantics.pt_expanded or item.requirement.semantics.pt
-    field_name = "semantics.ptExpanded" if item.requirement.semantics.pt_expanded else "semantics.pt"
+    field_name = (
+        "semantics.ptExpanded" if item.requirement.semantics.pt_expanded else "semantics.pt"
+    )
     first = item.reason
     if not formula:
         item.reason = f"{first}; there is no published formula"
@@ -218,9 +218,7 @@ def _checked(condition: str) -> str:
 
 
 def _file(
-    items: Sequence[_Item],
-    symbols: Mapping[tuple[str, str], Mapping[str, Symbol]],
-    name: str,
+    items: Sequence[_Item], symbols: Mapping[tuple[str, str], Mapping[str, Symbol]], name: str
 ) -> FretDraft:
     """The text of the file, component by component, and the list of requirements."""
     rules = Names()
@@ -254,8 +252,8 @@ def _file(
         *_comment(
             f"{translated} of {len(items)} requirements are rules; a comment gives the reason for"
             " each of the others. A trace satisfies a requirement if every step satisfies its rule."
-            " Durations are numbers of steps, as in FRET's formulas. FRET has no units: put those of"
-            " your columns in place of `dimensionless`."
+            " Durations are numbers of steps, as in FRET's formulas. FRET has no units: put those"
+            " of your columns in place of `dimensionless`."
         ),
         "timeline ends clip",
     ]
@@ -266,14 +264,10 @@ def _file(
             f"{name} has names that the rule language cannot read: {problems[0].message}",
             help="rename the variable or requirement in FRET",
         )
-    return FretDraft(
-        text=formatted, requirements=tuple(drafted[i] for i in range(len(items)))
-    )
+    return FretDraft(text=formatted, requirements=tuple(drafted[i] for i in range(len(items))))
 
 
-def _declarations(
-    symbols: Mapping[str, Symbol], used: set[str], declared: set[str]
-) -> list[str]:
+def _declarations(symbols: Mapping[str, Symbol], used: set[str], declared: set[str]) -> list[str]:
     """Constants and signals that rules of a component use, each once in the file."""
     constants, signals = [], []
     for name, symbol in symbols.items():
@@ -287,7 +281,9 @@ def _declarations(
         signal = f"signal {symbol.name} in {unit} column {quoted(name)}"
         definition = remark(symbol.variable.assignment)
         if definition:
-            cut = f"{definition[:SHOWN_DEFINITION]} ..." if len(definition) > SHOWN_DEFINITION else ""
+            cut = (
+                f"{definition[:SHOWN_DEFINITION]} ..." if len(definition) > SHOWN_DEFINITION else ""
+            )
             signals += _comment(f"{name} is internal, defined in FRET as: {cut or definition}")
         signals.append(signal)
     return [*constants, *signals]

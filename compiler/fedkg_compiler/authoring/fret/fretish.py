@@ -18,7 +18,7 @@ from lark import Lark, Token, Tree, UnexpectedInput
 MAX_LENGTH = 20_000
 """Characters of a text or formula that are parsed."""
 MAX_DEPTH = 150
-"""Nesting of a parsed text. A rule may be nested 60 deep; formulas of FRET have more parentheses."""
+"""Nesting of a parsed text."""
 
 Node = Tree[Token]
 
@@ -54,7 +54,8 @@ NAME: /[^\W\d][\w.%']*/
 
 _REQUIREMENT = (
     r"""
-requirement: (scope _COMMA?)? (condition _COMMA?)* _THE? NAME _SHALL _COMMA? (timing _COMMA?)? _SATISFY formula "."?
+requirement: (scope _COMMA?)? (condition _COMMA?)* _THE? NAME _shall formula "."?
+_shall: _SHALL _COMMA? (timing _COMMA?)? _SATISFY
 ?formula: iff
 
 scope: (_WHEN? _IN | _DURING | _WHILE) _mode                   -> in
@@ -118,7 +119,9 @@ _FORMULA = r"""
 BINARY.2: /[UVS]\b/
 PREFIX.2: /[XGFYZHO](?=\s*(?:[(\[!]|\b\w))/
 BOUND: /\[\s*(?:<=|<|=)?\s*\d+(?:\s*,\s*\d+)?\s*\]/
-""" + _EXPRESSION.replace("?denied:  compared", "?denied:  compared | PREFIX BOUND? denied -> prefix")
+""" + _EXPRESSION.replace(
+    "?denied:  compared", "?denied:  compared | PREFIX BOUND? denied -> prefix"
+)
 
 
 class NotFretish(Exception):
@@ -236,7 +239,8 @@ def _parse(parser: Lark, text: str) -> Node:
     try:
         tree: Node = parser.parse(text)
     except UnexpectedInput as error:
-        at_end = isinstance(getattr(error, "token", None), Token) and error.token.type == "$END"
+        token = getattr(error, "token", None)
+        at_end = isinstance(token, Token) and token.type == "$END"
         position = len(text) if at_end else error.pos_in_stream or 0
         found = "" if at_end else text[position : position + 20].split()[0]
         where = f"`{found}` is not expected" if found else "it ends too early"

@@ -161,7 +161,7 @@ def check_names(trees: Sequence[Node], symbols: Mapping[str, Symbol]) -> None:
     """Raise Untranslatable for functions without a definition and variables without a type."""
     calls, names = dict[str, None](), dict[str, None]()
     for tree in trees:
-        for node in tree.iter_subtrees_topdown():
+        for node in _nodes(tree):
             if node.data in ("call", "name"):
                 found = calls if node.data == "call" else names
                 found[str(node.children[0])] = None
@@ -178,6 +178,16 @@ def check_names(trees: Sequence[Node], symbols: Mapping[str, Symbol]) -> None:
         said = f" ({', '.join(sorted(kinds))} is not a number or boolean)" if kinds else ""
         what = _listed("the variable", untyped)
         raise Untranslatable(f"no data type for {what}{said}: set it in FRET's variable mapping")
+
+
+def _nodes(tree: Node) -> list[Node]:
+    """The nodes of a tree, in the order of the text."""
+    found, waiting = [], [tree]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        waiting += [part for part in reversed(node.children) if isinstance(part, Tree)]
+    return found
 
 
 def _listed(what: str, names: Sequence[str]) -> str:

@@ -15,8 +15,8 @@ from fedkg_compiler.syntax.printing.patterns import quantifier
 from fedkg_compiler.syntax.tree import (
     Cause,
     Choice,
-    Constant,
     Condition,
+    Constant,
     DecisionTable,
     EarlierModel,
     Example,
