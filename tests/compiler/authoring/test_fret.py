@@ -186,7 +186,7 @@ def test_expressions_constants_and_names(
     text = export(
         "The U shall always satisfy !(x > limit) xor on",
         "U shall always satisfy preReal(1.0, x) <= x <=> (on = true & mean != -0.5)",
-        "if persisted(2, on) U shall immediately satisfy absReal(x) < 1.0 | preBool(true, !on)",
+        "if persisted(2, on) U shall immediately satisfy absReal(mean) < 1.0 | preBool(true, !on)",
         "W shall always satisfy x < limit",
         variables=variables,
     )
@@ -210,9 +210,9 @@ rule R1  require not U_x > U_limit xor on is true
 # R2: U shall always satisfy preReal(1.0, x) <= x <=> (on = true & mean != -0.5)
 rule R2  require U_x 1 ago initially 1.0 <= U_x iff on is true and mean != -0.5
 
-# R3: if persisted(2, on) U shall immediately satisfy absReal(x) < 1.0 | preBool(true, !on)
+# R3: if persisted(2, on) U shall immediately satisfy absReal(mean) < 1.0 | preBool(true, !on)
 rule R3
-  require if on is true for at least 2 begins then abs(U_x) < 1.0 or (weak previous on is not true)
+  require if on is true for at least 2 begins then abs(mean) < 1.0 or (weak previous on is not true)
 
 # Component W
 constant W_limit = 4.0
