@@ -313,6 +313,15 @@ def test_an_export_without_requirements(capsys: pytest.CaptureFixture[str], tmp_
     assert not path.exists()
 
 
+def test_more_requirements_than_a_rule_file_has_statements(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    done, path = drafted(capsys, tmp_path, export(*["U shall satisfy r"] * 5_001))
+    assert done.code == 1
+    assert "limit `statements`" in done.err
+    assert not path.exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -12,6 +12,7 @@ from typing import Literal
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.errors import RequirementsError
+from fedkg.limits import require_within_limit
 from fedkg_compiler.authoring.draft_text import Names, quoted, remark
 from fedkg_compiler.authoring.fret.export import FretExport, FretVariable, Requirement
 from fedkg_compiler.authoring.fret.fretish import Fretish, NotFretish, parse_requirement
@@ -80,7 +81,9 @@ def draft_requirements(export: FretExport, name: str, component: str = "") -> Fr
 
     Raises:
         RequirementsError: the export has no requirements, or none of the component.
+        LimitError: it has more requirements than a rule file may have statements.
     """
+    require_within_limit("statements", len(export.requirements), name)
     items = [_parsed(requirement) for requirement in export.requirements]
     if component:
         known = sorted({item.component for item in items} - {""})
