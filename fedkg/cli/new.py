@@ -21,6 +21,7 @@ from fedkg.errors import TableError, UsageError
 if TYPE_CHECKING:
     from fedkg.pack import DataContract
     from fedkg.tables import Table
+    from fedkg_compiler.authoring.fret import FretDraft
     from fedkg_compiler.compilation_result import Compilation
 
 MAX_LISTED = 8
@@ -168,6 +169,7 @@ def _translate_requirements(
     write_atomically(output, draft.text)
     result = authoring.check([output], reason=False)
     errors = sum(one.severity == "error" for one in result.diagnostics)
+    differing = {} if errors else _compare_with_formulas(draft)
     rules = sum(bool(one.rule) for one in draft.requirements)
     check = f"fedkg check {shlex.quote(str(output))}"
     if as_json:
@@ -175,7 +177,10 @@ def _translate_requirements(
             {
                 "rules_file": str(output),
                 "rules": rules,
-                "requirements": [asdict(one) for one in draft.requirements],
+                "requirements": [
+                    asdict(one) | {"differing_traces": differing.get(one.rule)}
+                    for one in draft.requirements
+                ],
                 "next": [check],
             }
             | authoring.diagnostics_json(result.diagnostics)
@@ -189,6 +194,8 @@ def _translate_requirements(
         table.add_column(header, overflow="fold")
     for one in draft.requirements:
         how = one.source if one.source == "text" else f"{one.source}: {one.reason}".strip(": ")
+        if one.rule in differing:
+            how += _describe_agreement(differing[one.rule])
         table.add_row(escape(one.requirement), escape(one.component), one.rule or "-", escape(how))
     stdout_console().print(table)
     print_line(f"{output}: {rules} of {count(len(draft.requirements), 'requirement')}")
@@ -196,6 +203,30 @@ def _translate_requirements(
         print_line(f"first correct the {count(errors, 'error')} of the draft, which {check} lists")
     else:
         print_line(f"next:\n  {check}")
+
+
+def _compare_with_formulas(draft: FretDraft) -> dict[str, int]:
+    """On how many random traces each rule differs from its published formula."""
+    from fedkg import authoring
+    from fedkg.evaluation.rule_agreement import count_differing_traces
+
+    if not draft.formula_rules:
+        return {}
+    pack = authoring.check(text=draft.comparison, reason=False).pack
+    if pack is None:
+        return {}
+    return {
+        rule: count_differing_traces(pack, rule, formula_rule)
+        for rule, formula_rule in draft.formula_rules.items()
+    }
+
+
+def _describe_agreement(differing: int) -> str:
+    from fedkg.evaluation.rule_agreement import TRACES
+
+    if not differing:
+        return ", equals its formula"
+    return f"; differs from its formula on {differing} of {TRACES} random traces"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

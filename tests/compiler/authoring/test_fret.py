@@ -250,6 +250,30 @@ def test_a_text_that_is_not_translated_falls_back_to_its_formula(
     assert "# translated from the published formula, because a scope with `only`" in written
 
 
+def test_a_rule_is_compared_with_the_published_formula(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    requirements = [
+        {"reqid": name, "project": "P", "fulltext": text, "semantics": {"pt": formula}}
+        for name, text, formula in (
+            ("same", "if c U shall immediately satisfy r", "(H ((c & (Z (! c))) -> r))"),
+            ("other", "if c U shall immediately satisfy r", "(H (c -> r))"),
+            ("first", "U shall for 2 ticks satisfy r", "(H ((O[<=2] FTP) -> r))"),
+            ("broken", "U shall always satisfy r", "(H <b>r</b>)"),
+        )
+    ]
+    variables = [variable(name, "boolean") for name in "cr"]
+    text = json.dumps({"requirements": requirements, "variables": variables})
+    done, path = drafted(capsys, tmp_path, text, "--json")
+    same, other, first, broken = (one["differing_traces"] for one in done.json["requirements"])
+    # A condition that lasts is a trigger at its first step only.
+    assert (same, first, broken) == (0, 0, None)
+    assert 0 < other < 60
+    shown = call(capsys, "new", "--from", "fret", tmp_path / "r.json", "-o", path, "--force").out
+    assert f"differs from its formula on {other} of 60 random" in " ".join(shown.split())
+    assert "formula" not in path.read_text(encoding="utf-8").partition("timeline")[2]
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -28,6 +28,7 @@ from fedkg_compiler.syntax.parser import parse
 from fedkg_compiler.syntax.printing import canonical
 
 WIDTH = 100
+TIMELINE = "timeline ends clip"
 SHOWN_DEFINITION = 60
 """Characters of the definition of an internal variable that a comment shows."""
 ONE_STEP = ("step", "steps", "tick", "ticks", "timepoint", "timepoints")
@@ -53,10 +54,18 @@ class DraftedRequirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FretDraft:
-    """A rule file and the requirements that it was made from, in their order."""
+    """A rule file and the requirements that it was made from, in their order.
+
+    Attributes:
+        comparison: rules for a table of several traces: the file's, and one from the published
+            formula of each requirement that was translated from its text.
+        formula_rules: the names of the latter, by the names of the rules from texts.
+    """
 
     text: str
     requirements: tuple[DraftedRequirement, ...]
+    comparison: str
+    formula_rules: Mapping[str, str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -212,6 +221,21 @@ def _translate(item: _Item, symbols: Mapping[str, Symbol]) -> None:
         item.source = "formula"
 
 
+def _from_formula(item: _Item, symbols: Mapping[str, Symbol]) -> str:
+    """The condition from the published formula of a requirement that was translated from its text;
+    "" if there is none, or if it reads other variables.
+    """
+    semantics = item.requirement.semantics
+    formula, used = semantics.pt_expanded or semantics.pt, set[str]()
+    if item.source != "text" or not formula:
+        return ""
+    try:
+        condition = _checked(rule_of_formula(formula, symbols, used))
+    except (NotFretish, Untranslatable):
+        return ""
+    return condition if used <= item.used else ""
+
+
 def _checked(condition: str) -> str:
     """A condition that the rule language can read. Raises Untranslatable."""
     problems = parse(f"rule r require {condition}\n", "")[1]
@@ -225,6 +249,8 @@ def _file(
 ) -> FretDraft:
     """The text of the file, component by component, and the list of requirements."""
     rules = Names()
+    formula_rules: dict[str, str] = {}
+    from_formulas: list[str] = []
     drafted: dict[int, DraftedRequirement] = {}
     lines: list[str] = []
     translated = sum(bool(item.source) for item in items)
@@ -247,6 +273,10 @@ def _file(
                 entry = replace(entry, rule=rules.give(_name(requirement.reqid)))
                 lines += _remarks(item)
                 lines.append(f"rule {entry.rule} require {item.condition}")
+                formula = _from_formula(item, symbols.get(key, {}))
+                if formula:
+                    formula_rules[entry.rule] = rules.give(f"{entry.rule}__formula")
+                    from_formulas.append(f"rule {formula_rules[entry.rule]} require {formula}")
             else:
                 lines += _comment(f"not translated: {item.reason}")
             drafted[i] = entry
@@ -258,7 +288,7 @@ def _file(
             " Durations are numbers of steps, as in FRET's formulas. FRET has no units: put those"
             " of your columns in place of `dimensionless`."
         ),
-        "timeline ends clip",
+        TIMELINE,
     ]
     text = "\n".join([*head, *lines]) + "\n"
     formatted, problems = canonical(text, name)
@@ -267,7 +297,13 @@ def _file(
             f"{name} has names that the rule language cannot read: {problems[0].message}",
             help="rename the variable or requirement in FRET",
         )
-    return FretDraft(text=formatted, requirements=tuple(drafted[i] for i in range(len(items))))
+    several = formatted.replace(TIMELINE, f'{TIMELINE} trace column "trace of FRET"', 1)
+    return FretDraft(
+        text=formatted,
+        requirements=tuple(drafted[i] for i in range(len(items))),
+        comparison="\n".join([several, *from_formulas, ""]),
+        formula_rules=formula_rules,
+    )
 
 
 def _declarations(symbols: Mapping[str, Symbol], used: set[str], declared: set[str]) -> list[str]:
