@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fedkg.pack import Pack
     from fedkg.tables import Table
     from fedkg_compiler.authoring.fixes import FixedFiles
+    from fedkg_compiler.authoring.fret import FretDraft
     from fedkg_compiler.compilation_result import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.input_tracking import Inputs
@@ -36,7 +37,7 @@ BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """First bytes of workbooks, Parquet files and archives."""
 STATEMENTS = (
     *("use", "prefix", "timeline", "rows", "signal", "output", "label", "rule"),
-    *("template", "infer", "range", "predict", "set", "cause", "example", "load"),
+    *("constant", "template", "infer", "range", "predict", "set", "cause", "example", "load"),
 )
 """First words of statements."""
 COMPILER_LIBRARIES = frozenset(
@@ -79,12 +80,14 @@ def check(
     graphs: Sequence[str | Path] = (),
     client: str = "",
     fresh: bool = False,
+    reason: bool = True,
 ) -> Compilation:
     """Compile rule files and RDF graphs, or one rule text; return the pack and all diagnostics.
 
     The pack is None if there is an error. With `client`, a name or an IRI, it is the private pack
     of that client. An earlier result, which has no example results, is reused while nothing has
-    changed; `fresh` always compiles.
+    changed; `fresh` always compiles. Without `reason`, contradictions and other
+    findings about several rules are not searched.
 
     Raises:
         UsageError: a file does not exist.
@@ -93,13 +96,15 @@ def check(
     files = [resolve_source(path) for path in (*paths, *graphs)]
     with needs_compiler("compiling rules"):
         count = len(paths)
-        if text is None and not fresh:
+        if text is None and reason and not fresh:
             from fedkg_compiler.cache import compile_cached
 
             return compile_cached(files[:count], files[count:], client)
         from fedkg_compiler.driver import compile_rules
 
-        return compile_rules(files[:count], text=text, graphs=files[count:], client=client)
+        return compile_rules(
+            files[:count], text=text, graphs=files[count:], client=client, reason=reason
+        )
 
 
 def compile(  # noqa: A001  the public name, fixed
@@ -335,6 +340,23 @@ def draft_rules(limits: Table | None, table: Table, *, limits_name: str, table_n
         from fedkg_compiler.authoring.draft import draft_rules
 
         return draft_rules(limits, table, limits_name=limits_name, table_name=table_name)
+
+
+def translate_fret(path: str | Path, component: str = "") -> FretDraft:
+    """Translate the requirements in a JSON export of FRET into a rule file.
+
+    Args:
+        path: the export. component: the only component that is translated; "" for all.
+
+    Raises:
+        RequirementsError: the file is not an export of FRET, or has no such requirements.
+        LimitError, OSError: the file is too large, or cannot be read.
+    """
+    with needs_compiler("writing rules"):
+        from fedkg_compiler.authoring.fret import draft_requirements, read_export
+
+        export = read_export(read_file(path, name="document"), str(path))
+        return draft_requirements(export, Path(path).name, component)
 
 
 def find_tags(table: Table) -> tuple[str, ...] | None:

@@ -59,6 +59,10 @@ class TableError(FedkgError):
     need."""
 
 
+class RequirementsError(FedkgError):
+    """A file of requirements that cannot be read, or from which no rules can be made."""
+
+
 class LayoutError(FedkgError):
     """Tensors that do not fit their layout: wrong shape, wrong names, unexpectedly standardised
     values.

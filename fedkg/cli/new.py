@@ -1,17 +1,19 @@
-"""`fedkg new`: write a first rule file from a sheet of limits, or from the ranges of the data."""
+"""`fedkg new`: write a first rule file from a sheet of limits, from the ranges of the data, or from
+requirements.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line
+from fedkg.cli.console import AsJson, count, print_json, print_line, stdout_console
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
 from fedkg.errors import TableError, UsageError
@@ -19,6 +21,7 @@ from fedkg.errors import TableError, UsageError
 if TYPE_CHECKING:
     from fedkg.pack import DataContract
     from fedkg.tables import Table
+    from fedkg_compiler.authoring.fret import FretDraft
     from fedkg_compiler.compilation_result import Compilation
 
 MAX_LISTED = 8
@@ -41,12 +44,25 @@ def new(
     ] = None,
     sites: SitesPath = None,
     site: SiteName = "",
+    source: Annotated[
+        Literal["fret"] | None,
+        typer.Option(
+            "--from",
+            help="Translate requirements: fret is the JSON export of NASA's FRET, given as FILE.",
+        ),
+    ] = None,
+    component: Annotated[
+        str,
+        typer.Option(
+            "--component", metavar="NAME", help="With --from: only the requirements of a component."
+        ),
+    ] = "",
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite an existing rule file or sites file.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a first rule file from a sheet of limits or, without one, from the ranges of the data.
+    """Write a first rule file from limits, from the ranges of the data, or from requirements.
 
     The result is plain text for you to read and edit. It needs no ontology and no programming.
 
@@ -55,12 +71,16 @@ def new(
     false. A tag of the limits may be the start of a header: `TIC101` for `TIC101 [°C]`. If the
     sites file exists, fedkg reads the tables that it describes.
 
+    With --from fret fedkg translates FRETish requirements and lists each of them with its rule, or
+    with the reason why it has none.
+
     \b
     Examples:
       fedkg new limits.csv history.csv -o rules.fkg
       fedkg new history.csv -o rules.fkg
       fedkg new limits.csv north.csv south.xlsx -o rules.fkg --sites sites.yaml
       fedkg new limits.csv -o rules.fkg --sites sites.yaml
+      fedkg new --from fret requirements.json -o rules.fkg
     """
     from fedkg import authoring
 
@@ -75,6 +95,16 @@ def new(
         raise UsageError(
             f"{output} is an input of this command", help="choose another name: -o rules.fkg"
         )
+    if source is not None:
+        if sites is not None:
+            raise UsageError(
+                "--from translates requirements and --sites describes tables",
+                help="leave one of the two options out",
+            )
+        _translate_requirements(files, output, component, as_json=as_json)
+        return
+    if component:
+        raise UsageError("--component selects requirements", help="add --from fret")
     drafted = (
         _draft_for_table(files, output)
         if sites is None
@@ -120,6 +150,83 @@ def new(
         print_line("a sites file can state formats, units and words: add --sites FILE")
     if commands:
         print_line("next:" + "".join(f"\n  {command}" for command in commands))
+
+
+def _translate_requirements(
+    files: Sequence[Path], output: Path, component: str, *, as_json: bool
+) -> None:
+    """Write the rules of an export of FRET, and list its requirements. Raises UsageError,
+    RequirementsError.
+    """
+    from fedkg import authoring
+
+    if len(files) != 1:
+        raise UsageError(
+            f"--from fret takes one file, and got {len(files) or 'none'}",
+            help=f"fedkg new --from fret requirements.json -o {output}",
+        )
+    draft = authoring.translate_fret(files[0], component)
+    write_atomically(output, draft.text)
+    result = authoring.check([output], reason=False)
+    errors = sum(one.severity == "error" for one in result.diagnostics)
+    differing = {} if errors else _compare_with_formulas(draft)
+    rules = sum(bool(one.rule) for one in draft.requirements)
+    check = f"fedkg check {shlex.quote(str(output))}"
+    if as_json:
+        print_json(
+            {
+                "rules_file": str(output),
+                "rules": rules,
+                "requirements": [
+                    asdict(one) | {"differing_traces": differing.get(one.rule)}
+                    for one in draft.requirements
+                ],
+                "next": [check],
+            }
+            | authoring.diagnostics_json(result.diagnostics)
+        )
+        return
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for header in ("requirement", "component", "rule", "made from"):
+        table.add_column(header, overflow="fold")
+    for one in draft.requirements:
+        how = one.source if one.source == "text" else f"{one.source}: {one.reason}".strip(": ")
+        if one.rule in differing:
+            how += _describe_agreement(differing[one.rule])
+        table.add_row(escape(one.requirement), escape(one.component), one.rule or "-", escape(how))
+    stdout_console().print(table)
+    print_line(f"{output}: {rules} of {count(len(draft.requirements), 'requirement')}")
+    if errors:
+        print_line(f"first correct the {count(errors, 'error')} of the draft, which {check} lists")
+    else:
+        print_line(f"next:\n  {check}")
+
+
+def _compare_with_formulas(draft: FretDraft) -> dict[str, int]:
+    """On how many random traces each rule differs from its published formula."""
+    from fedkg import authoring
+    from fedkg.evaluation.rule_agreement import count_differing_traces
+
+    if not draft.formula_rules:
+        return {}
+    pack = authoring.check(text=draft.comparison, reason=False).pack
+    if pack is None:
+        return {}
+    return {
+        rule: count_differing_traces(pack, rule, formula_rule)
+        for rule, formula_rule in draft.formula_rules.items()
+    }
+
+
+def _describe_agreement(differing: int) -> str:
+    from fedkg.evaluation.rule_agreement import TRACES
+
+    if not differing:
+        return ", equals its formula"
+    return f"; differs from its formula on {differing} of {TRACES} random traces"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

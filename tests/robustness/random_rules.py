@@ -155,6 +155,11 @@ class Writer:
                 "members",
                 "lasting",
                 "edge",
+                "begins",
+                "equal",
+                "weak",
+                "weak until",
+                "end",
                 "number",
                 "number",
             ]
@@ -199,6 +204,33 @@ class Writer:
                 return f"({text}) for at least {5 * steps} min", lasting(steps, one)
             case "edge":
                 return f"({text}) becomes true", edge(one)
+            case "begins":
+                return f"({text}) begins", begins(one)
+            case "equal":
+                word = self.random.choice(["iff", "xor"])
+                return f"(({text}) {word} ({other_text}))", lambda t, i, p: equal(
+                    word, one(t, i, p), other(t, i, p)
+                )
+            case "weak":
+                word = self.random.choice(["next", "previous"])
+                there = temporal("eventually" if word == "next" else "once", 1, 1, one)
+                return f"weak {word} ({text})", lambda t, i, p: any_true(
+                    [at_edge(t, i, last=word == "next"), there(t, i, p)]
+                )
+            case "weak until":
+                word, closed = self.random.choice(["until", "since"]), self.random.random() < 0.4
+                back = word == "since"
+                reached = until(back, low, high, one, other, closed)
+                held = temporal("historically" if back else "always", 0, high, one)
+                return (
+                    f"(({text}) weak {word} {'closed ' if closed else ''}{window} ({other_text}))",
+                    lambda t, i, p: any_true([reached(t, i, p), held(t, i, p)]),
+                )
+            case "end":
+                word = self.random.choice(["start", "end"])
+                return f"(at the {word}) or ({text})", lambda t, i, p: any_true(
+                    [at_edge(t, i, last=word == "end"), one(t, i, p)]
+                )
             case "number":
                 return self.number(text, one, other_text, other)
             case "after":
@@ -316,6 +348,27 @@ def edge(arg: Meaning) -> Meaning:
     return lambda t, i, p: every([arg(t, i, p), before_(t, i, p)])
 
 
+def begins(arg: Meaning) -> Meaning:
+    """True and not true in the step before; there is none before the first step."""
+
+    def meaning(trace: Trace, step: int, member: str) -> Truth:
+        earlier = arg(trace, step - 1, member) if step > trace.first else False
+        return every([arg(trace, step, member), no(earlier)])
+
+    return meaning
+
+
+def equal(word: str, left: Truth, right: Truth) -> Truth:
+    """``left iff right`` or ``left xor right``."""
+    if left is None or right is None:
+        return None
+    return (left == right) == (word == "iff")
+
+
+def at_edge(trace: Trace, step: int, *, last: bool) -> Truth:
+    return step == (trace.last if last else trace.first)
+
+
 def limited(
     most: int, arg: Meaning, *, steps: int = 0, way: int = -1, since: Meaning | None = None
 ) -> Meaning:
@@ -360,12 +413,5 @@ def until(
 
 
 def only_after(effect: Meaning, cause: Meaning) -> Meaning:
-    recently = temporal("once", 0, 1, cause)
-
-    def meaning(trace: Trace, step: int, member: str) -> Truth:
-        earlier = effect(trace, step - 1, member) if step > trace.first else False
-        return any_true(
-            [no(every([effect(trace, step, member), no(earlier)])), recently(trace, step, member)]
-        )
-
-    return meaning
+    onset, recently = begins(effect), temporal("once", 0, 1, cause)
+    return lambda t, i, p: any_true([no(onset(t, i, p)), recently(t, i, p)])

@@ -19,14 +19,26 @@ from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.monotone import monotone
 from fedkg_compiler.binding.past_class import past_class
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.temporal import becomes, lasting, only_after, temporal, until
+from fedkg_compiler.binding.temporal import (
+    at_edge,
+    becomes,
+    begins,
+    lasting,
+    may_repeat,
+    only_after,
+    temporal,
+    until,
+)
 from fedkg_compiler.diagnostics.record import Related
 from fedkg_compiler.syntax.tree import (
     AllOf,
     AnyOf,
+    AtEdge,
     Becomes,
+    Begins,
     Comparison,
     Condition,
+    Equivalence,
     Follows,
     IfThen,
     IsClass,
@@ -88,12 +100,52 @@ def condition(node: Condition, scope: Scope) -> Formula | None:
         case Becomes():
             arg = condition(node.arg, scope)
             return None if arg is None else becomes(arg, node.span, scope)
+        case Begins():
+            arg = condition(node.arg, scope)
+            return None if arg is None else begins(arg, node.span, scope)
+        case AtEdge():
+            return at_edge(node, scope)
+        case Equivalence():
+            return _equivalence(node, scope)
         case OnlyAfter():
             return only_after(node, scope)
         case Follows():
             return None  # its template could not be written out, which has been said
         case _:
             assert_never(node)
+
+
+def _equivalence(node: Equivalence, scope: Scope) -> Formula | None:
+    """``a iff b`` as two implications, ``a xor b`` as one without the other, or the reverse.
+
+    Each side is bound as what is required and as what permits, because missing limits mean
+    different things there.
+    """
+    other = replace(scope, permits=not scope.permits)
+    bound = []
+    for part, at in (
+        (node.left, scope),
+        (node.left, other),
+        (node.right, scope),
+        (node.right, other),
+    ):
+        formula = condition(part, at)
+        if formula is None:
+            return None
+        bound.append(formula)
+    if not may_repeat(And(args=tuple(bound)), node.span, scope):
+        return None
+    left, left_permits, right, right_permits = bound
+    if node.word == "iff":
+        return And(
+            args=(
+                Implies(antecedent=left_permits, consequent=right),
+                Implies(antecedent=right_permits, consequent=left),
+            )
+        )
+    return Or(
+        args=(And(args=(left, Not(arg=right_permits))), And(args=(Not(arg=left_permits), right)))
+    )
 
 
 def comparison(node: Comparison, scope: Scope) -> Formula | None:

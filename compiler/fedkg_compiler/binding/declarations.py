@@ -14,6 +14,7 @@ from fedkg._internal.name_matching import Suggestion, distance, normalise_header
 from fedkg.units.header import header_unit
 from fedkg.units.text import UnitProblem, known_units, parse_unit
 from fedkg.units.unit import NUMBER, Unit, conversion, same_dimension
+from fedkg_compiler.binding.constants import with_constants
 from fedkg_compiler.binding.symbol_table import DeclaredLabel, DeclaredSignal, FileRule, Names
 from fedkg_compiler.binding.templates import check_templates
 from fedkg_compiler.diagnostics.problems import Problems
@@ -21,6 +22,7 @@ from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.ir import Timing
 from fedkg_compiler.syntax.tree import (
     Cause,
+    Constant,
     Example,
     Infer,
     KeepSet,
@@ -64,7 +66,7 @@ def gather_uses(files: Sequence[RuleFile], names: Names, problems: Problems) -> 
                 names.broken_templates.update(gone.names)
             elif gone.word == "rule":
                 names.broken_rules.update(gone.names)
-            elif gone.word in ("signal", "output", "label"):
+            elif gone.word in ("signal", "output", "label", "constant"):
                 names.broken.update(gone.names)
         for statement in file.statements:
             match statement:
@@ -79,10 +81,10 @@ def gather_uses(files: Sequence[RuleFile], names: Names, problems: Problems) -> 
 def gather(
     files: Sequence[RuleFile], properties: Properties, names: Names, problems: Problems
 ) -> None:
-    """Enter all other statements; forms that are not supported are rejected by name."""
+    """Enter all other statements, with the values of constants in place of their names."""
     first: dict[str, Statement] = {}
     rules: dict[str, Rule] = {}
-    for file in files:
+    for file in with_constants(files, names, problems):
         for statement in file.statements:
             match statement:
                 case Signal():
@@ -111,6 +113,8 @@ def gather(
                                 message,
                                 "name all classes: classes A, B, C",
                             )
+                case Constant():
+                    _is_new(statement, statement.name, first, problems)
                 case Rule():
                     _rule(statement, file, rules, names, problems)
                 case Template():
@@ -208,7 +212,10 @@ def _prefix(statement: Prefix, names: Names, problems: Problems) -> None:
 
 
 def _is_new(
-    statement: Signal | Label, name: Word, first: dict[str, Statement], problems: Problems
+    statement: Signal | Label | Constant,
+    name: Word,
+    first: dict[str, Statement],
+    problems: Problems,
 ) -> bool:
     """Return whether the name is free; a second file may repeat the same declaration."""
     known = first.setdefault(name.text, statement)

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import Term
-from fedkg.pack.terms import Lag
+from fedkg.pack.terms import Choose, Lag
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import ANGLE, NUMBER, SAME, Unit, conversion, same_dimension
 from fedkg_compiler.binding.aggregates import aggregate
@@ -24,11 +25,12 @@ from fedkg_compiler.binding.arithmetic import (
     multiply,
     negate,
     raise_to,
+    term_of,
 )
 from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.category_conditions import probability
 from fedkg_compiler.binding.declarations import unit_of
-from fedkg_compiler.binding.functions import FUNCTIONS, call
+from fedkg_compiler.binding.functions import FUNCTIONS, call, in_one_unit
 from fedkg_compiler.binding.mined_parameters import Mined
 from fedkg_compiler.binding.name_lookup import is_probability, names_in, variables_of
 from fedkg_compiler.binding.past_values import history, past
@@ -37,7 +39,7 @@ from fedkg_compiler.binding.resolved_names import Place, Reading
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.time_reductions import over_time
 from fedkg_compiler.binding.unknown_units import strange_unit
-from fedkg_compiler.binding.window_binder import steps_back
+from fedkg_compiler.binding.window_binder import other_step, steps_back
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.syntax.tree import (
@@ -110,7 +112,29 @@ def _ago(node: Ago, scope: Scope) -> Value | None:
         return None
     if value is None or steps is None:
         return None
-    return replace(value, term=Lag(steps=steps, arg=value.term), span=node.span, plain=False)
+    lag = Lag(steps=scope.rows.param(steps).index, arg=value.term)
+    value = replace(value, term=lag, span=node.span, plain=False)
+    return value if node.initial is None else _with_initial(value, node.initial, steps, scope)
+
+
+def _with_initial(
+    value: Moving, node: Expression, steps: NDArray[np.float64], scope: Scope
+) -> Value | None:
+    """An earlier value, or another one where the trace does not reach back `steps` steps, [R]."""
+    initial = bind(node, scope)
+    if initial is None:
+        return None
+    alike = in_one_unit((value, initial), scope)
+    if alike is None:
+        return None
+    (earlier, first), unit = alike
+    then, otherwise = term_of(earlier, scope), term_of(first, scope)
+    if then is None or otherwise is None:
+        return None
+    known = other_step("once", steps, scope)
+    term = Choose(condition=known, then=then, otherwise=otherwise)
+    bare = (*value.bare, *(initial.bare if isinstance(initial, Moving) else ()))
+    return replace(value, term=term, unit=unit, bare=bare)
 
 
 BINDERS: dict[type[Operator], Callable[[Any, Scope], Value | None]] = {

@@ -107,7 +107,7 @@ def _fit(
     """The arguments in the units that the function wants, and the unit of its result."""
     first = args[0]
     if function in ("min", "max"):
-        return _alike(args, scope)
+        return in_one_unit(args, scope)
     if function in _ANGLES:
         radian = parse_unit("rad")
         if first.unit is None or not isinstance(radian, Unit) or _is_number(first.unit):
@@ -134,7 +134,10 @@ def _fit(
     return [first], first.unit
 
 
-def _alike(args: Sequence[Value], scope: Scope) -> tuple[list[Value], Unit | None] | None:
+def in_one_unit(args: Sequence[Value], scope: Scope) -> tuple[list[Value], Unit | None] | None:
+    """The values in the unit of the first that has one, and that unit; None if their units do not
+    fit, which is reported.
+    """
     first = next((arg for arg in args if arg.unit is not None), None)
     if first is None or first.unit is None:
         return list(args), None

@@ -1,28 +1,25 @@
 """Conditions over time: always, eventually, once, historically, next, previous, initially, until,
-since, only after.
+since, only after, becomes, begins, at the start, at the end.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from typing import Literal
 
 import numpy as np
 
-from fedkg.pack import And, Formula, Implies, Initially, Not
+from fedkg.pack import And, Formula, Implies, Initially, Not, Or
 from fedkg.pack import Temporal as Held
 from fedkg.pack import Until as Reached
 from fedkg.pack.walk import everywhere
-from fedkg_compiler.binding.comparison_formulas import compare
 from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.templates import LARGEST
-from fedkg_compiler.binding.window_binder import NO_END, lasting_params, window_params
+from fedkg_compiler.binding.window_binder import lasting_params, other_step, window_params
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.tree import Lasting, OnlyAfter, Temporal, Until, Window
-
-BEYOND = 1e30
-"""A margin larger than that of any data, which a number of 32 bits still holds."""
+from fedkg_compiler.syntax.tree import AtEdge, Lasting, OnlyAfter, Temporal, Until, Window
 
 
 def temporal(node: Temporal, scope: Scope) -> Formula | None:
@@ -57,13 +54,11 @@ def _one_step(node: Temporal, scope: Scope) -> Formula | None:
         return None
     if arg is None:
         return None
-    match node.mode:
-        case "next":
-            return _at(1.0, "eventually", arg, scope)
-        case "previous":
-            return _at(1.0, "once", arg, scope)
-        case _:
-            return Initially(arg=arg)
+    if node.mode == "initially":
+        return Initially(arg=arg)
+    operator: Literal["once", "eventually"] = "eventually" if node.mode == "next" else "once"
+    there = _at(1.0, operator, arg, scope)
+    return Or(args=(Not(arg=other_step(operator, 1.0, scope)), there)) if node.weak else there
 
 
 def _at(step: float, op: str, arg: Formula, scope: Scope) -> Held:
@@ -72,16 +67,25 @@ def _at(step: float, op: str, arg: Formula, scope: Scope) -> Held:
 
 
 def until(node: Until, scope: Scope) -> Formula | None:
-    """``a until b`` and ``a since b``."""
+    """``a until b`` and ``a since b``; weak: or `a` holds at every step of the window."""
     in_time(node.span, scope)
     left = scope.bind_condition(node.left, scope)
     ends = window_params(node.window, scope)
     right = scope.bind_condition(node.right, scope)
     if left is None or right is None or ends is None:
         return None
-    return Reached(
+    reached = Reached(
         op=node.mode, low=ends[0], high=ends[1], left=left, right=right, closed=node.closed
     )
+    if not node.weak:
+        return reached
+    if not may_repeat(left, node.span, scope):
+        return None
+    now = scope.rows.param(np.array(0.0)).index
+    always = Held(
+        op="always" if node.mode == "until" else "historically", low=now, high=ends[1], arg=left
+    )
+    return Or(args=(reached, always))
 
 
 def lasting(node: Lasting, scope: Scope) -> Formula | None:
@@ -98,7 +102,7 @@ def lasting(node: Lasting, scope: Scope) -> Formula | None:
     held = Held(op="historically", low=ends[0], high=ends[1], arg=arg)
     if scope.names.timing.end != "clip":
         return held
-    if not _may_repeat(arg, node.span, scope):
+    if not may_repeat(arg, node.span, scope):
         return None
     return And(args=(held, Held(op="once", low=ends[1], high=ends[1], arg=arg)))
 
@@ -110,17 +114,31 @@ def becomes(arg: Formula, span: Span, scope: Scope) -> Formula | None:
     windows end with the trace.
     """
     in_time(span, scope)
-    if not _may_repeat(arg, span, scope):
+    if not may_repeat(arg, span, scope):
         return None
     return And(args=(arg, _at(1.0, "once", Not(arg=arg), scope)))
+
+
+def begins(arg: Formula, span: Span, scope: Scope) -> Formula | None:
+    """``c begins``: c holds, and did not hold in the step before; at the first step of a trace
+    there is none before.
+    """
+    in_time(span, scope)
+    if not may_repeat(arg, span, scope):
+        return None
+    before = And(args=(other_step("once", 1.0, scope), _at(1.0, "once", arg, scope)))
+    return And(args=(arg, Not(arg=before)))
+
+
+def at_edge(node: AtEdge, scope: Scope) -> Formula:
+    """``at the start`` and ``at the end``: the trace has no step before, or after, this one."""
+    in_time(node.span, scope)
+    return Not(arg=other_step("once" if node.edge == "start" else "eventually", 1.0, scope))
 
 
 def only_after(node: OnlyAfter, scope: Scope) -> Formula | None:
     """``effect only after cause within t``: where the effect begins, the cause holds or held at
     most t ago.
-
-    The effect begins at a step where it holds and did not hold in the step before; at the first
-    step of a trace there is none before.
     """
     in_time(node.span, scope)
     effect, cause = (
@@ -133,33 +151,18 @@ def only_after(node: OnlyAfter, scope: Scope) -> Formula | None:
     ends = window_params(window, scope)
     if effect is None or cause is None or ends is None:
         return None
-    if not _may_repeat(effect, node.span, scope):
+    beginning = begins(effect, node.span, scope)
+    if beginning is None:
         return None
-    before = And(args=(_has_earlier_step(scope), _at(1.0, "once", effect, scope)))
     return Implies(
-        antecedent=And(args=(effect, Not(arg=before))),
-        consequent=Held(op="once", low=ends[0], high=ends[1], arg=cause),
+        antecedent=beginning, consequent=Held(op="once", low=ends[0], high=ends[1], arg=cause)
     )
 
 
-def _may_repeat(arg: Formula, span: Span, scope: Scope) -> bool:
+def may_repeat(arg: Formula, span: Span, scope: Scope) -> bool:
     """Whether a formula is small enough to occur twice; nested edges double it each time."""
     if sum(1 for _ in islice(everywhere(arg), LARGEST)) < LARGEST:
         return True
     message = "this condition is too large: each edge inside another one doubles it"
     scope.problems.error("FKG261", span, message, "split the rule into several")
     return False
-
-
-def _has_earlier_step(scope: Scope) -> Formula:
-    """Whether this is not the first step of the trace: something that is true held earlier, in a
-    window that the trace ends.
-    """
-    rows = scope.rows
-    true = compare("<=", rows.param(np.array(0.0)), rows.param(np.array(BEYOND)), None, rows)
-    return Held(
-        op="once",
-        low=rows.param(np.array(1.0)).index,
-        high=rows.param(np.array(NO_END)).index,
-        arg=true,
-    )

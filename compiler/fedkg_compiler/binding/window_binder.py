@@ -11,13 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.pack import Temporal
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.binding.bound_values import Fixed, Moving
+from fedkg_compiler.binding.comparison_formulas import compare
 from fedkg_compiler.binding.name_lookup import names_in
 from fedkg_compiler.binding.row_order_requirement import in_time
 from fedkg_compiler.binding.scope import Scope
@@ -31,6 +34,9 @@ TOLERANCE = 1e-9
 """By how many steps a duration may miss a whole number of them: 0.3 s are three steps of 0.1 s."""
 
 NO_END = -1.0
+
+BEYOND = 1e30
+"""A margin larger than that of any data, which a number of 32 bits still holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,15 +91,33 @@ def window_params(window: Window | None, scope: Scope) -> tuple[int, int] | None
     return scope.rows.param(low).index, scope.rows.param(high).index
 
 
-def steps_back(node: Ago, scope: Scope) -> int | None:
-    """The row parameter with the number of steps by which ``x 10 min ago`` looks back; report and
-    return None if there is none.
+def other_step(
+    operator: Literal["once", "eventually"], distance: float | Array, scope: Scope
+) -> Temporal:
+    """Whether the trace has a step at least so far before (`once`) or after (`eventually`) this
+    one: something that is true holds there, in a window that the trace ends.
+
+    Args:
+        distance: in steps, at least 1; one number or one for each row.
+    """
+    rows = scope.rows
+    true = compare("<=", rows.param(np.array(0.0)), rows.param(np.array(BEYOND)), None, rows)
+    return Temporal(
+        op=operator,
+        low=rows.param(np.asarray(distance)).index,
+        high=rows.param(np.array(NO_END)).index,
+        arg=true,
+    )
+
+
+def steps_back(node: Ago, scope: Scope) -> Array | None:
+    """The number of steps by which ``x 10 min ago`` looks back, float64 [R]; report and return None
+    if there is none.
     """
     in_time(node.span, scope)
     if reads_open_number(node, "an earlier value", scope):
         return None
-    steps = whole_steps(node.by, scope, lag=True)
-    return None if steps is None else scope.rows.param(steps).index
+    return whole_steps(node.by, scope, lag=True)
 
 
 def window_steps(node: Expression, span: Span, scope: Scope) -> Array | None:

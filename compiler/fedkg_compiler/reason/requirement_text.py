@@ -212,17 +212,20 @@ class _RowText:
             return self.formula(arg).replace(" is ", " is not ", 1)
         if isinstance(arg, Known):
             return f"{self.slot(arg.slot)} is not known"
-        if isinstance(arg, And) and len(arg.args) == 2 and self._earlier(arg.args[0]):
+        if isinstance(arg, And) and len(arg.args) == 2 and self._asks_for_step(arg.args[0]):
             return f"not ({self.formula(arg.args[1], outer=True)})"
+        if isinstance(arg, Temporal) and self._asks_for_step(arg) and self.number(arg.low) == 1:
+            return f"this is the {'first' if arg.op == 'once' else 'last'} step"
         return f"not ({self.formula(arg, outer=True)})"
 
-    def _earlier(self, formula: Formula) -> bool:
-        """Whether a formula says no more than that there is an earlier step, as `only after`
-        does.
+    def _asks_for_step(self, formula: Formula) -> bool:
+        """Whether a formula says no more than that there is an earlier or a later step, as `begins`
+        and `at the end` do.
         """
         return (
             isinstance(formula, Temporal)
-            and formula.op == "once"
+            and formula.op in ("once", "eventually")
+            and self.number(formula.high) < 0
             and self.constant(formula.arg) is True
         )
 
@@ -316,6 +319,8 @@ class _RowText:
         back = formula.op in ("historically", "once")
         low, high = int(self.number(formula.low)), int(self.number(formula.high))
         when = self._steps(low, high, back=back)
+        if self._asks_for_step(formula):
+            return f"the trace has a step {when}"
         arg = self.formula(formula.arg)
         if low == high:
             return f"{when} {arg}"

@@ -25,6 +25,7 @@ STATEMENT_WORDS = (
     "output",
     "label",
     "rule",
+    "constant",
     "template",
     "infer",
     "range",

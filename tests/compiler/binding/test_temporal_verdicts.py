@@ -24,6 +24,24 @@ TRACE = [1, 1, 2, 4, 6, 4]
         ("next p >= 6", "FFFTFF", "FFFTF?"),
         ("previous p >= 2", "FFFTTT", "?FFTTT"),
         ("eventually p >= 6", "TTTTTF", "TTTTTF"),
+        ("weak next p >= 6", "FFFTFT", "FFFTFT"),
+        ("weak previous p >= 2", "TFFTTT", "TFFTTT"),
+        ("at the start and p >= 0", "TFFFFF", "TFFFFF"),
+        ("if at the end then p >= 6", "TTTTTF", "TTTTTF"),
+        ("p >= 4 begins", "FFFTFF", "FFFTFF"),
+        ("p <= 1 begins", "TFFFFF", "TFFFFF"),
+        ("p <= 1 becomes true", "FFFFFF", "?FFFFF"),
+        ("p >= 4 iff p >= 2", "TTFTTT", "TTFTTT"),
+        ("p >= 4 xor p >= 2", "FFTFFF", "FFTFFF"),
+        ("if previous (p >= 2 and p <= 4) then p >= 4", "TTTTTT", "?TTTTT"),
+        ("p <= p 1 ago initially 1 bar", "TTFFFT", "TTFFFT"),
+        ("p - p 10 min ago initially -p >= 3 bar", "FFFTTF", "FFFTTF"),
+        ("p <= 1 weak until p >= 4", "FFFTTT", "FFFTTT"),
+        ("p >= 4 weak until p >= 7", "FFFTTT", "FFFTTT"),
+        ("p >= 4 until p >= 7", "FFFFFF", "FFFFFF"),
+        ("p <= 5 weak until [0, 2] p >= 7", "TTFFFT", "TTFFF?"),
+        ("p <= 2 weak since p >= 4", "TTTTTT", "TTTTTT"),
+        ("p <= 1 weak since p >= 6", "TTFFTF", "TTFFTF"),
         ("if p <= 1 then always p <= 5", "FFTTTT", "FFTTTT"),
         ("if p <= 1 then eventually [2, inf] p >= 6", "TTTTTT", "TTTTTT"),
         ("p <= 3 until p >= 4", "TTTTTT", "TTTTTT"),
@@ -40,6 +58,24 @@ TRACE = [1, 1, 2, 4, 6, 4]
 def test_one_operator(formula: str, clip: str, strict: str) -> None:
     assert verdicts(f"{CLIP}{SIGNAL}rule r require {formula}\n", p=TRACE)["r"] == clip
     assert verdicts(f"{STRICT}{SIGNAL}rule r require {formula}\n", p=TRACE)["r"] == strict
+
+
+def test_the_start_and_the_end_of_each_trace_are_known_in_spite_of_gaps() -> None:
+    text = (
+        f'timeline step 5 min time column "t" trace column "heat"\n{SIGNAL}'
+        "rule start require p != 7 and at the start\nrule end require at the end and p != 7\n"
+        "rule begin require p >= 2 begins\nrule ago require p 1 ago initially 3 bar >= 3\n"
+    )
+    found = verdicts(
+        text,
+        p=[2, 2, None, 2, 3, 1],
+        t=[f"2024-01-01 00:{minute:02}" for minute in (0, 10, 15, 20, 0, 5)],
+        heat=["a", "a", "a", "a", "b", "b"],
+    )
+    assert (found["start"], found["end"]) == ("TFFFTF", "FFFTFT")
+    # Minute 5 of trace a is missing, so nobody knows what came before minute 10.
+    assert found["begin"] == "T?F?TF"
+    assert found["ago"] == "T?F?TT"
 
 
 def test_initially_is_judged_at_the_first_step_of_each_trace() -> None:

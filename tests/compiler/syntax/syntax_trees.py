@@ -11,6 +11,7 @@ from hypothesis.strategies import SearchStrategy
 from fedkg_compiler.diagnostics import Span
 from fedkg_compiler.syntax import tree
 from fedkg_compiler.syntax.tree import Condition, Expression, Statement, Tree
+from fedkg_compiler.syntax.tree.conditions import Ago
 
 SPAN = Span(file="", line=1, column=1, end_line=1, end_column=2)
 NAMES = (
@@ -140,6 +141,7 @@ def _wider(inner: SearchStrategy[Expression]) -> SearchStrategy[Expression]:
             tree.Raised, span=here, base=inner, exponent=numbers | numbers.map(lambda value: -value)
         ),
         st.builds(tree.Past, span=here, arg=inner),
+        st.builds(Ago, span=here, arg=inner, by=quantities, initial=st.none() | inner),
         st.builds(
             tree.Apply,
             span=here,
@@ -241,6 +243,7 @@ _atoms: SearchStrategy[Condition] = st.one_of(
         values=_classes,
     ),
     st.builds(tree.Follows, span=st.just(SPAN), call=calls),
+    st.builds(tree.AtEdge, span=st.just(SPAN), edge=st.sampled_from(["start", "end"])),
     st.builds(
         tree.Monotone,
         span=st.just(SPAN),
@@ -265,6 +268,14 @@ def _joined(inner: SearchStrategy[Condition]) -> SearchStrategy[Condition]:
         st.builds(tree.IfThen, span=here, antecedent=inner, consequent=inner),
         st.builds(tree.Temporal, span=here, mode=_modes, window=_windows, arg=inner),
         st.builds(
+            tree.Temporal,
+            span=here,
+            mode=st.sampled_from(["next", "previous"]),
+            window=_windows,
+            arg=inner,
+            weak=st.just(True),
+        ),
+        st.builds(
             tree.Until,
             span=here,
             mode=st.sampled_from(["until", "since"]),
@@ -272,7 +283,16 @@ def _joined(inner: SearchStrategy[Condition]) -> SearchStrategy[Condition]:
             window=_windows,
             right=inner,
             closed=st.booleans(),
+            weak=st.booleans(),
         ),
+        st.builds(
+            tree.Equivalence,
+            span=here,
+            word=st.sampled_from(["iff", "xor"]),
+            left=inner,
+            right=inner,
+        ),
+        st.builds(tree.Begins, span=here, arg=inner),
         st.builds(
             tree.OnlyAfter, span=here, effect=inner, cause=inner, within=st.none() | quantities
         ),
@@ -406,6 +426,7 @@ statements: SearchStrategy[Statement] = st.one_of(
         column=_texts,
     ),
     st.builds(tree.Label, span=_here, name=word(), classes=_classes, column=_texts),
+    st.builds(tree.Constant, span=_here, name=word(), value=expressions),
     st.builds(
         tree.Rule,
         span=_here,

@@ -81,7 +81,7 @@ def check(text: str, file: tree.RuleFile) -> int:
                 assert written.startswith(node.name.text)
                 assert written.endswith(")")
             case tree.Temporal():
-                assert written.startswith(node.mode)
+                assert written.startswith("weak" if node.weak else node.mode)
             case tree.IfThen():
                 assert written.startswith("if")
             case tree.Negation():

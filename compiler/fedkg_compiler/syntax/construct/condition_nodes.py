@@ -31,9 +31,12 @@ from fedkg_compiler.syntax.tree import (
     AnyOf,
     Apply,
     Arithmetic,
+    AtEdge,
     Becomes,
+    Begins,
     Comparison,
     Condition,
+    Equivalence,
     Expression,
     Follows,
     IfThen,
@@ -313,6 +316,18 @@ def condition(at: Statement, leaf: Leaf) -> Condition:
             return Becomes(span=span, arg=condition(at, leaf.children[0]))
         case "becomes_class":
             return Becomes(span=span, arg=_is_class(at, leaf))
+        case "begins":
+            return Begins(span=span, arg=condition(at, leaf.children[0]))
+        case "at_edge":
+            return AtEdge(span=span, edge="start" if tokens(leaf, "AT_START") else "end")
+        case "equivalence":
+            left, right = branches(leaf)
+            return Equivalence(
+                span=span,
+                word="iff" if tokens(leaf, "IFF") else "xor",
+                left=condition(at, left),
+                right=condition(at, right),
+            )
         case "until":
             return _until(at, leaf)
         case "only_after":
@@ -423,9 +438,10 @@ def _window(at: Statement, branch: Branch) -> Window:
 
 def _temporal(at: Statement, branch: Branch) -> Temporal:
     *window, body = branches(branch)
-    mode = token(branch)
+    mode = tokens(branch)[-1]
     bounds = _window(at, window[0]) if window else None
     arg = condition(at, body)
+    weak = bool(tokens(branch, "WEAK"))
     span = at.span(branch)
     match mode.type:
         case "ALWAYS":
@@ -437,9 +453,9 @@ def _temporal(at: Statement, branch: Branch) -> Temporal:
         case "HISTORICALLY":
             return Temporal(span=span, mode="historically", window=bounds, arg=arg)
         case "NEXT":
-            return Temporal(span=span, mode="next", window=bounds, arg=arg)
+            return Temporal(span=span, mode="next", window=bounds, arg=arg, weak=weak)
         case "PREVIOUS":
-            return Temporal(span=span, mode="previous", window=bounds, arg=arg)
+            return Temporal(span=span, mode="previous", window=bounds, arg=arg, weak=weak)
         case _:
             return Temporal(span=span, mode="initially", window=bounds, arg=arg)
 
@@ -453,4 +469,5 @@ def _until(at: Statement, branch: Branch) -> Until:
         window=_window(at, window[0]) if window else None,
         right=condition(at, right),
         closed=bool(tokens(branch, "CLOSED")),
+        weak=bool(tokens(branch, "WEAK")),
     )

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from fedkg_compiler.syntax.construct import statement_clauses
-from fedkg_compiler.syntax.construct.condition_nodes import condition
+from fedkg_compiler.syntax.construct.condition_nodes import condition, expression
 from fedkg_compiler.syntax.construct.literal_nodes import head, plain, string, term_name
 from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
 from fedkg_compiler.syntax.parse_tree_nodes import Branch
-from fedkg_compiler.syntax.tree import Label, Load, Prefix, RowsAre, Rule, Signal, Timeline, Use
+from fedkg_compiler.syntax.tree import (
+    Constant,
+    Label,
+    Load,
+    Prefix,
+    RowsAre,
+    Rule,
+    Signal,
+    Timeline,
+    Use,
+)
 
 
 def build_declaration(
     at: Statement, branch: Branch
-) -> Use | Prefix | Timeline | RowsAre | Signal | Label | Rule | Load | None:
+) -> Use | Prefix | Timeline | RowsAre | Signal | Label | Constant | Rule | Load | None:
     """The node of a declaration or a rule; None for the other statements."""
     span = at.span(branch)
     match branch.data:
@@ -37,6 +47,12 @@ def build_declaration(
             return _signal(at, branch)
         case "label":
             return _label(at, branch)
+        case "constant":
+            return Constant(
+                span=span,
+                name=plain(at, token(branch, "NAME")),
+                value=expression(at, branches(branch)[0]),
+            )
         case "rule":
             return _rule(at, branch)
         case "load":

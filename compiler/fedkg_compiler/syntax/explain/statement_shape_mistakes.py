@@ -9,7 +9,7 @@ import re
 from fedkg.units import Unit, parse_unit
 from fedkg_compiler.syntax.explain.failure_location import Explanation, ParseFailure
 
-_NAMED = ("rule", "signal", "output", "label", "template", "infer", "set", "cause")
+_NAMED = ("rule", "signal", "output", "label", "constant", "template", "infer", "set", "cause")
 _CLAUSES = (
     "require",
     "in",

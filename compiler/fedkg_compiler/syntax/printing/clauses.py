@@ -22,6 +22,7 @@ from fedkg_compiler.syntax.tree import (
     Cause,
     Choice,
     Condition,
+    Constant,
     DecisionTable,
     EarlierModel,
     Example,
@@ -159,6 +160,9 @@ def laid(node: Statement) -> StatementParts:
             return StatementParts(
                 first=first, clauses=(Clause(formula=node.formula, span=node.formula.span),)
             )
+        case Constant():
+            value = Clause(text=expression(node.value), span=node.value.span)
+            return StatementParts(first=f"constant {node.name.text} =", clauses=(value,))
         case Load():
             return StatementParts(first=f"{node.what} {literals.text(node.path.text)}")
         case Example():

@@ -15,9 +15,12 @@ from fedkg_compiler.syntax.tree import (
     AnyOf,
     Apply,
     Arithmetic,
+    AtEdge,
     Becomes,
+    Begins,
     Comparison,
     Condition,
+    Equivalence,
     Expression,
     Follows,
     IfThen,
@@ -184,6 +187,12 @@ def broken(node: Condition, column: int, indent: int, level: int = _FORMULA) -> 
             return f"{arg}{edge}for at least {expression(node.duration)}"
         case Becomes() if not _is_edge_of_class(node):
             return f"{broken(node.arg, column, indent + 2, _ATOM)}{edge}becomes true"
+        case Begins():
+            return f"{broken(node.arg, column, indent + 2, _ATOM)}{edge}begins"
+        case Equivalence():
+            left = broken(node.left, column, indent + 2, _CHAIN)
+            right = broken(node.right, indent + len(node.word) + 1, indent + 2, _CHAIN)
+            return f"{left}{edge}{node.word} {right}"
         case Negation():
             return f"not {broken(node.arg, column + 4, indent + 2, _HELD)}"
         case Comparison():
@@ -200,7 +209,7 @@ def broken(node: Condition, column: int, indent: int, level: int = _FORMULA) -> 
 
 def _level(node: Condition) -> int:
     match node:
-        case IfThen() | Temporal() | Until() | OnlyAfter():
+        case IfThen() | Temporal() | Until() | OnlyAfter() | Equivalence():
             return _FORMULA
         case AllOf() | AnyOf():
             return _CHAIN
@@ -231,6 +240,12 @@ def _written(node: Condition) -> str:
             return _is_class(arg, "becomes")
         case Becomes():
             return f"{_flat(node.arg, _ATOM)} becomes true"
+        case Begins():
+            return f"{_flat(node.arg, _ATOM)} begins"
+        case Equivalence():
+            return f"{_flat(node.left, _CHAIN)} {node.word} {_flat(node.right, _CHAIN)}"
+        case AtEdge():
+            return f"at the {node.edge}"
         case Lasting():
             return f"{_flat(node.arg, _ATOM)} for at least {expression(node.duration)}"
         case Membership():
@@ -310,12 +325,14 @@ def _window(node: Window) -> str:
 
 
 def _prefix(node: Temporal) -> str:
-    return f"{node.mode} {_window(node.window)}" if node.window else node.mode
+    mode = f"weak {node.mode}" if node.weak else node.mode
+    return f"{mode} {_window(node.window)}" if node.window else mode
 
 
 def _joined(node: Until) -> str:
     return " ".join(
         [
+            *(["weak"] if node.weak else []),
             node.mode,
             *(["closed"] if node.closed else []),
             *([_window(node.window)] if node.window else []),

@@ -35,7 +35,7 @@ class Operator(Tree, ABC):
     def of(cls, span: Span, parts: Sequence[Expression]) -> Self:
         """The node with these parts."""
         names = (field.name for field in fields(cls) if field.name != "span")
-        return cls(span=span, **dict(zip(names, parts, strict=True)))
+        return cls(span=span, **dict(zip(names, parts, strict=False)))
 
     @abstractmethod
     def written(self, write: WriteAt) -> tuple[int, str]:
@@ -119,15 +119,26 @@ class Past(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ago(Operator):
-    """``x 10 min ago``: the value of an expression a duration, or a number of steps, earlier."""
+    """``x 10 min ago``: the value of an expression a duration, or a number of steps, earlier.
+
+    ``x 10 min ago initially 0`` has the value `initial` where the trace does not reach back.
+    """
 
     branch = "ago"
     arg: Expression
     by: Expression
+    initial: Expression | None = None
 
     @override
     def written(self, write: WriteAt) -> tuple[int, str]:
-        return POWER, f"{write(self.arg, OPERAND)} {write(self.by, OPERAND)} ago"
+        earlier = f"{write(self.arg, OPERAND)} {write(self.by, OPERAND)} ago"
+        match self.initial:
+            case None:
+                return POWER, earlier
+            case Negative(arg=arg):
+                return POWER, f"{earlier} initially -{write(arg, OPERAND)}"
+            case initial:
+                return POWER, f"{earlier} initially {write(initial, OPERAND)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,17 +294,22 @@ class Window(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Temporal(Tree):
-    """A prefix word with its body: ``always [0 h, 2 h] c``."""
+    """A prefix word with its body: ``always [0 h, 2 h] c``.
+
+    `weak` makes ``next`` true at the last step and ``previous`` true at the first.
+    """
 
     mode: Literal["always", "eventually", "once", "historically", "next", "previous", "initially"]
     window: Window | None
     arg: Condition
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until(Tree):
-    """``a until [closed] [window] b`` or ``a since [closed] [window] b``; closed: `a` holds at the
-    step of `b` too.
+    """``a [weak] until [closed] [window] b`` or ``a [weak] since [closed] [window] b``.
+
+    `closed`: `a` holds at the step of `b` too. `weak`: `b` may never come if `a` always holds.
     """
 
     mode: Literal["until", "since"]
@@ -301,6 +317,23 @@ class Until(Tree):
     window: Window | None
     right: Condition
     closed: bool = False
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equivalence(Tree):
+    """``a iff b``: both hold or neither does. ``a xor b``: exactly one of them holds."""
+
+    word: Literal["iff", "xor"]
+    left: Condition
+    right: Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtEdge(Tree):
+    """``at the start``, ``at the end``: the step is the first or the last one of its trace."""
+
+    edge: Literal["start", "end"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +360,13 @@ class Becomes(Tree):
     arg: Condition
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begins(Tree):
+    """``c begins``: c holds, and did not hold in the step before or there is no step before."""
+
+    arg: Condition
+
+
 Condition = (
     Comparison
     | IsClass
@@ -343,4 +383,7 @@ Condition = (
     | OverMembers
     | Lasting
     | Becomes
+    | Begins
+    | Equivalence
+    | AtEdge
 )

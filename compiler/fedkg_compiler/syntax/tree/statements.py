@@ -95,6 +95,14 @@ class Rule(Tree):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Constant(Tree):
+    """``constant NAME = value``: a number with a name."""
+
+    name: Word
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Template(Tree):
     """``template name(a, b) = formula``."""
 
@@ -238,6 +246,7 @@ Statement = (
     | Signal
     | Label
     | Rule
+    | Constant
     | Template
     | Infer
     | RangeKnowledge
