@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import count
 from typing import assert_never
 
+from fedkg_compiler.ontology.graph_terms import Literal
+from fedkg_compiler.ontology.standard_vocabularies import XSD
 from fedkg_compiler.sparql.branch_tree import (
     Branch,
     Never,
@@ -24,7 +26,7 @@ from fedkg_compiler.sparql.branch_tree import (
 )
 from fedkg_compiler.sparql.entity_values import enumerated
 from fedkg_compiler.sparql.group_by_queries import grouped
-from fedkg_compiler.sparql.if_coalesce_lifting import simplified
+from fedkg_compiler.sparql.if_coalesce_lifting import choice, seen_text, simplified, takes_text
 from fedkg_compiler.sparql.observed_columns import Observations
 from fedkg_compiler.sparql.optional_scope import Design
 from fedkg_compiler.sparql.query_tree import (
@@ -380,9 +382,10 @@ class Splitter:
             case Exists():
                 return self.exists(expr, branch, outer)
             case Op():
-                return simplified(
-                    replace(expr, args=tuple(self.resolve(arg, branch, outer) for arg in expr.args))
-                )
+                args = tuple(self.resolve(arg, branch, outer) for arg in expr.args)
+                if takes_text(expr):
+                    args = tuple(self._by_category(arg, (branch, *outer)) for arg in args)
+                return simplified(replace(expr, args=args))
             case Aggregate():
                 raise SparqlProblem(
                     "FKG351",
@@ -393,6 +396,29 @@ class Splitter:
             case Const() | Resolved():
                 return expr
         assert_never(expr)
+
+    def _by_category(self, expr: Expr, around: Outer) -> Expr:
+        """An observed text as a choice among the texts that `fkg:category` lists for its property,
+        so that the graph can compute a function of each. Other values stay as they are.
+        """
+        if isinstance(expr, Op) and expr.name in ("if", "coalesce"):
+            condition = expr.args[:1] if expr.name == "if" else ()
+            values = [self._by_category(arg, around) for arg in expr.args[len(condition) :]]
+            return replace(expr, args=(*condition, *values))
+        name = seen_text(expr)
+        read = next(
+            (item for one in around for item in one.observed if item.variable == name), None
+        )
+        iri = None if name is None or read is None else self.iri(read.property)
+        if iri is None:
+            return expr
+        terms = self.observations.categories(iri)
+        texts = [
+            term.lexical
+            for term in terms
+            if isinstance(term, Literal) and term.datatype == XSD + "string"
+        ]
+        return choice(expr, texts) if texts and len(texts) == len(terms) else expr
 
     def exists(self, expr: Exists, branch: Branch, outer: Outer) -> Expr:
         """EXISTS, answered by the graph where it can."""
