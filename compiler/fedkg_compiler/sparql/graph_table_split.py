@@ -326,14 +326,37 @@ class Splitter:
                 self.refuse_minus(part.at, shared - branch.facts)
             return [self.with_static(branch, part)]
         inner = self.group(part.group, ())
-        if not shared:
+        inner = [other for other in inner if shared & other.scope]
+        if not inner:
             return [branch]
-        for other in inner:
-            observed = (shared - branch.facts) | (shared & other.scope - other.facts)
-            if observed:
-                self.refuse_minus(part.at, observed)
+        inner = [self.compatible(branch, other, shared & other.scope, part.at) for other in inner]
         away = Within(at=part.at, branches=tuple(inner), negated=True, apart=True)
         return [replace(branch, conditions=(*branch.conditions, away))]
+
+    def compatible(self, branch: Branch, other: Branch, shared: Names, at: Place) -> Branch:
+        """A branch of MINUS; a value that is read there and outside under one name must be equal,
+        where both are there.
+
+        Some shared variable has to have a value in both for certain, since MINUS removes only
+        solutions that have a variable in common.
+        """
+        both = shared & branch.seen & other.seen
+        mixed = ((shared - branch.facts) | (shared - other.facts)) - both
+        if mixed:
+            self.refuse_minus(at, mixed)
+        if both and not (shared & _valued(branch) & _valued(other)):
+            self.refuse_minus(at, both)
+        for name in sorted(both):
+            fresh = self.fresh()
+            other = rename_seen(other, name, fresh)
+            sides = (Seen(at=at, name=name), Seen(at=at, name=fresh))
+            equal = Op(at=at, name="=", args=sides)
+            for side, where in zip(sides, (branch, other), strict=True):
+                if side.name not in _valued(where):
+                    gone = Op(at=at, name="!", args=(Op(at=at, name="bound", args=(side,)),))
+                    equal = Op(at=at, name="||", args=(gone, equal))
+            other = replace(other, conditions=(*other.conditions, equal))
+        return other
 
     def refuse_minus(self, at: Place, names: frozenset[str]) -> None:
         """Say that what MINUS compares is observed."""
@@ -484,6 +507,11 @@ class Splitter:
         for expr in query.having:
             found = [self.filtered(branch, expr, ()) for branch in found]
         return found
+
+
+def _valued(branch: Branch) -> Names:
+    """The variables that have a value in every solution of a branch."""
+    return branch.certain | {item.variable for item in branch.observed if item.required}
 
 
 def tied(branch: Branch, fixed: Names) -> Branch:
