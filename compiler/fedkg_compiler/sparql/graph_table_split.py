@@ -406,7 +406,7 @@ class Splitter:
                 return self.exists(expr, branch, outer)
             case Op():
                 args = tuple(self.resolve(arg, branch, outer) for arg in expr.args)
-                if takes_text(expr):
+                if takes_text(replace(expr, args=args)):
                     args = tuple(self._by_category(arg, (branch, *outer)) for arg in args)
                 return simplified(replace(expr, args=args))
             case Aggregate():

@@ -77,6 +77,8 @@ def simplified(expr: Op) -> Expr:
 
 def takes_text(expr: Op) -> bool:
     """Tell whether an operator has no formula for an observed text, but a value for each text."""
+    if expr.name in _ORDER:
+        return not any(map(_is_number, expr.args))
     return expr.name not in _OF_ANY_KIND
 
 
