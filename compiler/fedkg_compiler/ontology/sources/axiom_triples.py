@@ -17,7 +17,7 @@ import pyoxigraph as ox
 
 from fedkg_compiler.ontology.sources.axiom_trees import Node, Part, Problems, Tree, Unsound
 from fedkg_compiler.ontology.sources.class_expression_triples import Expressions, named
-from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, SWRL, SWRLB
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, SWRL
 
 TYPE = ox.NamedNode(RDF + "type")
 _KINDS = {
@@ -149,13 +149,11 @@ class Axioms:
             for part in tree.parts
             if not (isinstance(part, Tree) and part.name == "Annotation")
         ]
-        if tree.name in _DENIED or tree.name == "DLSafeRule":
-            node = (
-                self._swrl_rule(tree, parts)
-                if tree.name not in _DENIED
-                else self._denied(tree, parts)
-            )
-            self._annotate(node, notes)
+        if tree.name in _DENIED:
+            self._annotate(self._denied(tree, parts), notes)
+            return
+        if tree.name == "DLSafeRule":
+            self._annotate(self._swrl_rule(tree, parts), notes)
             return
         said = self._main_triples(tree, parts)
         for triple in said:
@@ -274,9 +272,6 @@ class Axioms:
             )
         kind, relation = _ATOMS[atom.name]
         said = [self._swrl_argument(part) for part in atom.parts]
-        is_built_in = getattr(said[0], "value", "").startswith(SWRLB) if said else False
-        if is_built_in:  # OWL's Manchester syntax has no built-in atoms, only property atoms
-            kind, relation = _ATOMS["BuiltInAtom"]
         node = self.expressions.blank()
         self._say(node, TYPE, ox.NamedNode(SWRL + kind))
         if relation:
