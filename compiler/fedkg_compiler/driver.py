@@ -19,6 +19,7 @@ from fedkg_compiler.binding.binding_result import Outcome
 from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
 from fedkg_compiler.binding.name_lookup import Over, names_in
+from fedkg_compiler.binding.part_outcomes import NO_CONSTRAINTS
 from fedkg_compiler.binding.private_pack_scope import (
     NOWHERE,
     check_client,
@@ -457,7 +458,7 @@ def _complain_of_nothing(
         problems.failed
         or outcome.rows
         or outcome.conditions
-        or outcome.placements
+        or any(one.reason != NO_CONSTRAINTS for one in outcome.placements)
         or outcome.sets
         or outcome.causes
     ):

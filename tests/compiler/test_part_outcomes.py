@@ -127,6 +127,14 @@ def test_a_shape_that_checks_nothing_is_recorded(
     check_shapes(binder)
 
 
+def test_shapes_that_check_nothing_at_all_are_an_error(tmp_path: Path) -> None:
+    text = SHAPES.split(":NoTarget")[0]
+    (tmp_path / "s.ttl").write_text(text, encoding="utf-8")
+    found = compile_rules(graphs=[tmp_path / "s.ttl"])
+    assert found.pack is None
+    assert any(one.severity == "error" for one in found.diagnostics)
+
+
 @needs_shared
 @pytest.mark.slow
 def test_each_query_of_the_suite_has_one_outcome(

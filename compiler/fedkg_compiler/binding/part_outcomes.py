@@ -87,6 +87,8 @@ class Refusal:
 
 
 PartOutcome = BankRows | GraphVerdict | Refusal
+NO_CONSTRAINTS = "it has no constraints"
+"""The reason of a shape without components; a compilation of such shapes alone is an error."""
 
 
 def placement_of(outcome: PartOutcome, source: str) -> Placement:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rdflib import BNode
 from rdflib.term import Node
 
-from fedkg_compiler.binding.part_outcomes import GraphVerdict, PartOutcome
+from fedkg_compiler.binding.part_outcomes import NO_CONSTRAINTS, GraphVerdict, PartOutcome
 from fedkg_compiler.shacl.model import SHAPE_VALUED, Constraint, Shape, ShapesFile, path_text
 from fedkg_compiler.shacl.shape_names import part_name
 
@@ -65,7 +65,7 @@ def place_inner(shapes: ShapesFile, placed: Placed) -> None:
         if not _has_components(shapes, shape, set()):
             name = part_name(shape, "" if shape.path is None else path_text(shape.path), "")
             placed[shape.node, None] = GraphVerdict(
-                part=name, conforms=True, reason="it has no constraints", is_on=False
+                part=name, conforms=True, reason=NO_CONSTRAINTS, is_on=False
             )
 
 
