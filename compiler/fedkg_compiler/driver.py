@@ -19,6 +19,7 @@ from fedkg_compiler.banks import lower
 from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
 from fedkg_compiler.binding.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.binding.name_lookup import Over, names_in
+from fedkg_compiler.binding.part_outcomes import NO_CONSTRAINTS
 from fedkg_compiler.binding.private_pack_scope import (
     NOWHERE,
     check_client,
@@ -456,7 +457,7 @@ def _complain_of_nothing(
         problems.failed
         or outcome.rows
         or outcome.conditions
-        or outcome.placements
+        or any(one.reason != NO_CONSTRAINTS for one in outcome.placements)
         or outcome.sets
         or outcome.causes
     ):

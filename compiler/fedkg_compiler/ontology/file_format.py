@@ -27,8 +27,8 @@ EXTENSIONS: dict[str, RdfSyntax] = {
 }
 """File name endings, with the syntax that they announce; what the content shows goes before it."""
 
-RDF_SUFFIXES = (".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".ofn", ".owx", ".xsd", ".xml")
-"""The endings that `use NAME` tries, in this order."""
+RDF_SUFFIXES = (".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".ofn", ".owx", ".xsd", ".xml", ".omn")
+"""The endings that `use NAME` tries, in this order; the last one to reject the file by name."""
 
 _HTML = re.compile(
     r"\s*+(<!--(?:(?!-->).)*+-->\s*+)*+<(!doctype\s+html|html|head|body)\b",

@@ -49,6 +49,7 @@ from fedkg_compiler.ontology.spans import report
 from fedkg_compiler.ontology.standard_vocabularies import OWL, STANDARD_PREFIXES
 from fedkg_compiler.ontology.stores.opening import open_graph
 from fedkg_compiler.ontology.stores.triple_files import StoredTriples
+from fedkg_compiler.ontology.swrl_diagnostics import unapplied_rules
 from fedkg_compiler.ontology.triple_locations import Told
 from fedkg_compiler.ontology.user_data_nodes import Node, described_again, nodes_of
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
@@ -334,7 +335,10 @@ def _closed(
     except TooLarge as error:
         loading.problems.append(_too_large(loading, error))
         return store
-    if tell and clashes(closed.facts):
+    if not tell:
+        return store
+    loading.problems += unapplied_rules(closed.facts, [*loading.graphs, *ontologies])
+    if clashes(closed.facts):
         from fedkg_compiler.ontology.contradictions import contradictions
 
         loading.problems += contradictions(closed, [*loading.graphs, *ontologies])

@@ -13,6 +13,8 @@ FKG = "https://w3id.org/fedkg/ns#"
 SOSA = "http://www.w3.org/ns/sosa/"
 QUDT = "http://qudt.org/schema/qudt/"
 UNIT = "http://qudt.org/vocab/unit/"
+SWRL = "http://www.w3.org/2003/11/swrl#"
+SWRLB = "http://www.w3.org/2003/11/swrlb#"
 
 STANDARD_PREFIXES = {"rdf": RDF, "rdfs": RDFS, "owl": OWL, "xsd": XSD, "skos": SKOS}
 """Known in every rule file, without `use` or `prefix`."""

@@ -11,7 +11,14 @@ from pathlib import PurePath
 from rdflib import BNode, Literal, URIRef
 from rdflib.term import Node
 
-from fedkg.pack import Placement, RuleRecord, Source
+from fedkg.pack import RuleRecord, Source
+from fedkg_compiler.binding.part_outcomes import (
+    BankRows,
+    GraphVerdict,
+    PartOutcome,
+    Refusal,
+    placement_of,
+)
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ir import BoundRows, Outcome
@@ -22,7 +29,7 @@ from fedkg_compiler.shacl.focus import Focus, TargetQueries, focus_nodes
 from fedkg_compiler.shacl.focus_node_columns import Observer, Row
 from fedkg_compiler.shacl.lower import Piece, Writer, bound_rows
 from fedkg_compiler.shacl.model import PAIRS, Constraint, Shape, ShapesFile, path_text
-from fedkg_compiler.shacl.nested_component_status import place_inner
+from fedkg_compiler.shacl.nested_component_status import Placed, place_inner
 from fedkg_compiler.shacl.parameters import SPACE
 from fedkg_compiler.shacl.partial_evaluation import Partial
 from fedkg_compiler.shacl.presence_guards import conjuncts, required
@@ -45,6 +52,10 @@ from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 
 _NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})
 """Codes of queries that say nothing in SPARQL."""
+
+_NO_FOCUS = "no focus node"
+_RANKS: dict[type[PartOutcome], int] = {GraphVerdict: 0, BankRows: 1, Refusal: 2}
+"""The outcome that counts where a component has several, by its roots: the highest."""
 
 NAMED = 3
 """Focus nodes that the message about a violated component names at most."""
@@ -77,7 +88,7 @@ class ShapesBinder:
         self.unsound: list[tuple[Shape, Constraint]] = []
         self.file = PurePath(shapes.name).name
         self.taken = {part.rule.name for part in outcome.rows}
-        self.placed: dict[tuple[Node, Constraint], Placement] = {}
+        self.placed: Placed = {}
         self.parts: dict[tuple[Node, Constraint, Node], Part] = {}
         self.ruled: dict[str, Part] = {}
         """The component behind each rule."""
@@ -97,11 +108,11 @@ class ShapesBinder:
                 else "add the path: `sh:path PROPERTY`",
             )
         self._refuse_rules()
-        self.outcome.placements += self.words.tell_unknown(self.file)
+        unknown = self.words.tell_unknown()
         self.words.tell_values()
-        for (shape, constraint), placement in self.words.tell_lost(self.file).items():
+        for (shape, constraint), refusal in self.words.tell_lost().items():
             self.unsound.append((shape, constraint))
-            self.placed[shape.node, constraint] = placement
+            self.placed[shape.node, constraint] = refusal
         self.told |= self.words.tell()
         for shape in self.shapes.targeted():
             if not shape.deactivated:
@@ -127,8 +138,10 @@ class ShapesBinder:
             else:
                 static.append(part)
         self._decide(static)
-        place_inner(self.shapes, self.placed, self.file)
-        self.outcome.placements += self.placed.values()
+        place_inner(self.shapes, self.placed)
+        self.outcome.placements += [
+            placement_of(outcome, self.file) for outcome in (*unknown, *self.placed.values())
+        ]
         self.outcome.sources.append(
             Source(name=self.file, kind="shapes", sha256=self.shapes.sha256)
         )
@@ -231,23 +244,13 @@ class ShapesBinder:
                 len(terms),
             )
         self.outcome.rows += rows
-        conforms = None if rows and not terms else not terms
-        reason = (
-            ""
-            if rows
-            else (
-                "the graph alone violates it"
-                if terms
-                else "no focus node has a solution of its static part"
-            )
-        )
-        self._add_placement(
-            part,
-            "rows" if rows else "graph",
-            rule=record.name if rows else "",
-            reason=reason,
-            conforms=conforms,
-        )
+        if rows:
+            self._add_rows(part, rows, graph_violates=bool(terms))
+        elif terms:
+            self._add_verdict(part, conforms=False, reason="the graph alone violates it")
+        else:
+            reason = "no focus node has a solution of its static part"
+            self._add_verdict(part, conforms=True, reason=reason)
 
     def _is_unsound(self, part: Part) -> bool:
         """Whether SHACL does not allow a part's query; reports it, and pySHACL does not see it."""
@@ -263,8 +266,8 @@ class ShapesBinder:
 
     def _not_asked(self, part: Part, problem: Refused | SparqlProblem) -> None:
         if isinstance(problem, SparqlProblem) and problem.code in _NO_SPARQL:
-            self._add_placement(part, "refused", reason=str(problem))
             span = self._component_span(part)
+            self._add_refusal(part, str(problem))
             self._error(
                 "FKG316", span, f"the query of {part.name} cannot be asked: {problem}", problem.help
             )
@@ -326,13 +329,11 @@ class ShapesBinder:
                 len(always),
             )
         if record is not None:
-            self.outcome.rows += [
-                *rows,
-                *(replace(row, rule=record) for focus in never for row in focus.unless),
-            ]
-            self._add_placement(part, "rows", rule=record.name, conforms=False if always else None)
+            rows += [replace(row, rule=record) for focus in never for row in focus.unless]
+            self.outcome.rows += rows
+            self._add_rows(part, rows, graph_violates=bool(always))
         elif always:
-            self._add_placement(part, "graph", conforms=False, reason="the graph alone violates it")
+            self._add_verdict(part, conforms=False, reason="the graph alone violates it")
         elif (
             trivial
             and part.shape.path is not None
@@ -340,12 +341,8 @@ class ShapesBinder:
         ):
             self._no_column(part)
         elif trivial:
-            self._add_placement(
-                part,
-                "graph",
-                conforms=True,
-                reason="it holds for every value that a table can have there",
-            )
+            reason = "it holds for every value that a table can have there"
+            self._add_verdict(part, conforms=True, reason=reason)
         else:
             self._no_focus(part)
 
@@ -373,9 +370,7 @@ class ShapesBinder:
         """Nothing to check, since no focus node has a column: said, where the property has columns
         for others.
         """
-        self._add_placement(
-            part, "graph", conforms=True, reason="no focus node has a column for it"
-        )
+        self._add_verdict(part, conforms=True, reason="no focus node has a column for it")
         message = (
             f"the table has columns for `{shape_path(part.shape)}`, but none of them belongs to "
             f"a focus node of {shape_name(part.root)}"
@@ -387,7 +382,7 @@ class ShapesBinder:
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
 
     def _no_focus(self, part: Part) -> None:
-        self._add_placement(part, "graph", conforms=True, reason="no focus node")
+        self._add_verdict(part, conforms=True, reason=_NO_FOCUS)
         if part.root.node in self.told:
             return
         kinds = [str(target.value) for target in part.root.targets if target.kind == "class"]
@@ -447,7 +442,7 @@ class ShapesBinder:
     def _decide(self, static: Sequence[Part]) -> None:
         if not any(part.foci for part in static):
             for part in static:
-                self._add_placement(part, "graph", conforms=True, reason="no focus node")
+                self._add_verdict(part, conforms=True, reason=_NO_FOCUS)
             return
         left_out = self.unsound + [
             (shape, constraint)
@@ -478,16 +473,14 @@ class ShapesBinder:
                     else "correct the part that the message from pySHACL names",
                 )
             for part in static:
-                self._add_placement(part, "refused", reason=str(error))
+                self._add_refusal(part, str(error))
             return
         by_part: dict[tuple[Node, str], list[Finding]] = {}
         for finding in findings:
             by_part.setdefault((finding.shape, finding.component), []).append(finding)
         for part in static:
             found = by_part.get((part.shape.node, component_iri(part.constraint)), [])
-            self._add_placement(
-                part, "graph", conforms=not found, reason="" if part.foci else "no focus node"
-            )
+            self._add_verdict(part, conforms=not found, reason="" if part.foci else _NO_FOCUS)
             if found:
                 self._violated(part, found, len(found))
         known = {(part.shape.node, component_iri(part.constraint)) for part in static}
@@ -534,39 +527,29 @@ class ShapesBinder:
             else local_name(str(node))
         )
 
-    # placements
+    # outcomes
 
-    def _add_placement(
-        self,
-        part: Part,
-        where: str,
-        *,
-        rule: str = "",
-        reason: str = "",
-        conforms: bool | None = None,
-    ) -> None:
+    def _add_rows(self, part: Part, rows: Sequence[BoundRows], *, graph_violates: bool) -> None:
+        self._add(part, BankRows(part=part.name, rows=tuple(rows), graph_violates=graph_violates))
+
+    def _add_verdict(self, part: Part, *, conforms: bool, reason: str = "") -> None:
+        self._add(part, GraphVerdict(part=part.name, conforms=conforms, reason=reason))
+
+    def _add_refusal(self, part: Part, reason: str) -> None:
+        self._add(part, Refusal(part=part.name, span=self._component_span(part), reason=reason))
+
+    def _add(self, part: Part, outcome: PartOutcome) -> None:
         key = part.shape.node, part.constraint
-        placement = Placement.model_validate(
-            {
-                "source": self.file,
-                "part": part.name,
-                "where": where,
-                "rule": rule,
-                "reason": reason,
-                "conforms": conforms,
-            }
-        )
         known = self.placed.get(key)
-        rank = ("off", "graph", "rows", "refused")
         if (
             known is None
-            or rank.index(placement.where) > rank.index(known.where)
-            or known.reason == "no focus node"
+            or _RANKS[type(outcome)] > _RANKS[type(known)]
+            or known.reason == _NO_FOCUS
         ):
-            self.placed[key] = placement
+            self.placed[key] = outcome
 
     def _refuse(self, part: Part, reason: str, help: str = "") -> None:
-        self._add_placement(part, "refused", reason=reason)
+        self._add_refusal(part, reason)
         if part.shape.node not in self.told:
             self.sources.problems.warning(
                 "FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help

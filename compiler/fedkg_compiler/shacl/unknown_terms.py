@@ -13,7 +13,7 @@ from rdflib import OWL, RDF, RDFS, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg._internal.name_matching import Suggestion, certain_match, nearest_name
-from fedkg.pack import Placement
+from fedkg_compiler.binding.part_outcomes import Refusal
 from fedkg_compiler.binding.signal_columns import Sources
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph_terms import local_name
@@ -124,11 +124,11 @@ class Words:
             shape.node for found in lost.values() for shape, word in found if word == "sh:path"
         )
 
-    def tell_unknown(self, file: str) -> list[Placement]:
+    def tell_unknown(self) -> list[Refusal]:
         """Warn of properties in SHACL's namespace that SHACL does not define; fedkg does not check
         them.
         """
-        placements = []
+        refused = []
         for shape in self.shapes.shapes.values():
             predicates = sorted(
                 {
@@ -139,23 +139,18 @@ class Words:
             )
             for name in (name for one in predicates if (name := one[len(SPACE) :]) not in KNOWN):
                 part = part_name(shape, "" if shape.path is None else path_text(shape.path), name)
-                placements.append(
-                    Placement(
-                        source=file, part=part, where="refused", reason="SHACL has no such word"
-                    )
-                )
+                place = self._at(shape, name)
+                refused.append(Refusal(part=part, span=place, reason="SHACL has no such word"))
                 message = f"{part} is not checked: SHACL has no `sh:{name}`"
-                self.problems.warning(
-                    "FKG312", self._at(shape, name), message, _suggest(name, sorted(KNOWN))
-                )
-        return placements
+                self.problems.warning("FKG312", place, message, _suggest(name, sorted(KNOWN)))
+        return refused
 
-    def tell_lost(self, file: str) -> dict[tuple[Shape, Constraint], Placement]:
+    def tell_lost(self) -> dict[tuple[Shape, Constraint], Refusal]:
         """Warn of references to shapes that the file does not contain.
 
         Returns the constraints with such references, which are not checked.
         """
-        lost: dict[tuple[Shape, Constraint], Placement] = {}
+        lost: dict[tuple[Shape, Constraint], Refusal] = {}
         for shape in self._live():
             for constraint in shape.constraints:
                 for node in constraint.values if constraint.name in SHAPE_VALUED else ():
@@ -166,9 +161,7 @@ class Words:
                     )
                     place, shown = self._span_and_text(shape, node)
                     reason = f"this file has no shape `{shown}`"
-                    lost[shape, constraint] = Placement(
-                        source=file, part=part, where="refused", reason=reason
-                    )
+                    lost[shape, constraint] = Refusal(part=part, span=place, reason=reason)
                     names = [
                         str(one).removeprefix(_space(node))
                         for one in self.shapes.shapes

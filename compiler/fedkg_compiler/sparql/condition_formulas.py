@@ -185,6 +185,10 @@ def _comparison(op: str, expr: Op, part: Part, state: Lowering) -> Truth:
         texts = texts_of(other, part)
         if texts is not None and target is not None and not _only_numbers(target, part):
             if op not in ("=", "!="):
+                if kind_read(target, part) == "number":
+                    state.lost += 1
+                    state.never.append((other.at, "a number is expected here, not a text"))
+                    return False
                 raise SparqlProblem(
                     "FKG343",
                     expr.at,

@@ -147,13 +147,28 @@ def _inner(exprs: Sequence[Expr]) -> list[Branch]:
 
 
 def _check_bound(inner: Branch, frame: Frame) -> None:
-    """Reject an inner group that needs a variable without a certain value outside."""
+    """Reject an inner group that gives a value to a variable without a certain value outside.
+
+    An expression inside may read such a variable: where it has no value, both the store and the
+    formula take the expression for an error.
+    """
     open_ = frame.branch.facts - frame.branch.certain
-    if inner.static and (names := inner_names(inner) & open_):
+    if inner.static and (names := _names_given(inner) & open_):
         raise _without_value(min(names), inner.static[0].at)
     for item in inner.observed:
         if isinstance(item.subject, Var) and item.subject.name in open_:
             raise _without_value(item.subject.name, item.at)
+
+
+def _names_given(branch: Branch) -> frozenset[str]:
+    """The variables to which the static patterns and readings of a branch give values."""
+    names = in_scope(branch.static).union(
+        node.name
+        for item in branch.observed
+        for node in (item.subject, item.property)
+        if isinstance(node, Var)
+    )
+    return names.union(*(_names_given(inner) for inner in _inner(branch.conditions)))
 
 
 def _without_value(name: str, at: tuple[int, int]) -> SparqlProblem:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import count
 from typing import assert_never
 
+from fedkg_compiler.ontology.graph_terms import Literal
+from fedkg_compiler.ontology.standard_vocabularies import XSD
 from fedkg_compiler.sparql.branch_tree import (
     Branch,
     Never,
@@ -24,7 +26,7 @@ from fedkg_compiler.sparql.branch_tree import (
 )
 from fedkg_compiler.sparql.entity_values import enumerated
 from fedkg_compiler.sparql.group_by_queries import grouped
-from fedkg_compiler.sparql.if_coalesce_lifting import simplified
+from fedkg_compiler.sparql.if_coalesce_lifting import choice, seen_text, simplified, takes_text
 from fedkg_compiler.sparql.observed_columns import Observations
 from fedkg_compiler.sparql.optional_scope import Design
 from fedkg_compiler.sparql.query_tree import (
@@ -324,14 +326,37 @@ class Splitter:
                 self.refuse_minus(part.at, shared - branch.facts)
             return [self.with_static(branch, part)]
         inner = self.group(part.group, ())
-        if not shared:
+        inner = [other for other in inner if shared & other.scope]
+        if not inner:
             return [branch]
-        for other in inner:
-            observed = (shared - branch.facts) | (shared & other.scope - other.facts)
-            if observed:
-                self.refuse_minus(part.at, observed)
+        inner = [self.compatible(branch, other, shared & other.scope, part.at) for other in inner]
         away = Within(at=part.at, branches=tuple(inner), negated=True, apart=True)
         return [replace(branch, conditions=(*branch.conditions, away))]
+
+    def compatible(self, branch: Branch, other: Branch, shared: Names, at: Place) -> Branch:
+        """A branch of MINUS; a value that is read there and outside under one name must be equal,
+        where both are there.
+
+        Some shared variable has to have a value in both for certain, since MINUS removes only
+        solutions that have a variable in common.
+        """
+        both = shared & branch.seen & other.seen
+        mixed = ((shared - branch.facts) | (shared - other.facts)) - both
+        if mixed:
+            self.refuse_minus(at, mixed)
+        if both and not (shared & _valued(branch) & _valued(other)):
+            self.refuse_minus(at, both)
+        for name in sorted(both):
+            fresh = self.fresh()
+            other = rename_seen(other, name, fresh)
+            sides = (Seen(at=at, name=name), Seen(at=at, name=fresh))
+            equal = Op(at=at, name="=", args=sides)
+            for side, where in zip(sides, (branch, other), strict=True):
+                if side.name not in _valued(where):
+                    gone = Op(at=at, name="!", args=(Op(at=at, name="bound", args=(side,)),))
+                    equal = Op(at=at, name="||", args=(gone, equal))
+            other = replace(other, conditions=(*other.conditions, equal))
+        return other
 
     def refuse_minus(self, at: Place, names: frozenset[str]) -> None:
         """Say that what MINUS compares is observed."""
@@ -380,9 +405,10 @@ class Splitter:
             case Exists():
                 return self.exists(expr, branch, outer)
             case Op():
-                return simplified(
-                    replace(expr, args=tuple(self.resolve(arg, branch, outer) for arg in expr.args))
-                )
+                args = tuple(self.resolve(arg, branch, outer) for arg in expr.args)
+                if takes_text(replace(expr, args=args)):
+                    args = tuple(self._by_category(arg, (branch, *outer)) for arg in args)
+                return simplified(replace(expr, args=args))
             case Aggregate():
                 raise SparqlProblem(
                     "FKG351",
@@ -393,6 +419,29 @@ class Splitter:
             case Const() | Resolved():
                 return expr
         assert_never(expr)
+
+    def _by_category(self, expr: Expr, around: Outer) -> Expr:
+        """An observed text as a choice among the texts that `fkg:category` lists for its property,
+        so that the graph can compute a function of each. Other values stay as they are.
+        """
+        if isinstance(expr, Op) and expr.name in ("if", "coalesce"):
+            condition = expr.args[:1] if expr.name == "if" else ()
+            values = [self._by_category(arg, around) for arg in expr.args[len(condition) :]]
+            return replace(expr, args=(*condition, *values))
+        name = seen_text(expr)
+        read = next(
+            (item for one in around for item in one.observed if item.variable == name), None
+        )
+        iri = None if name is None or read is None else self.iri(read.property)
+        if iri is None:
+            return expr
+        terms = self.observations.categories(iri)
+        texts = [
+            term.lexical
+            for term in terms
+            if isinstance(term, Literal) and term.datatype == XSD + "string"
+        ]
+        return choice(expr, texts) if texts and len(texts) == len(terms) else expr
 
     def exists(self, expr: Exists, branch: Branch, outer: Outer) -> Expr:
         """EXISTS, answered by the graph where it can."""
@@ -458,6 +507,11 @@ class Splitter:
         for expr in query.having:
             found = [self.filtered(branch, expr, ()) for branch in found]
         return found
+
+
+def _valued(branch: Branch) -> Names:
+    """The variables that have a value in every solution of a branch."""
+    return branch.certain | {item.variable for item in branch.observed if item.required}
 
 
 def tied(branch: Branch, fixed: Names) -> Branch:

@@ -3,14 +3,19 @@
 ``IF(?t > ?x, "over", "ok") = "over"`` becomes ``IF(?t > ?x, "over" = "over", "ok" = "over")``: each
 alternative is then a comparison that
 the graph answers, or one of an observed value with a constant.
+
+An observed text that may be one of a few is such a choice too: ``LCASE(?g)`` becomes ``IF(?g = "A",
+LCASE("A"), IF(?g = "B", LCASE("B"), an error))``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fedkg_compiler.sparql.branch_tree import is_static
+import pyoxigraph as ox
+
+from fedkg_compiler.sparql.branch_tree import Never, Seen, is_static
 from fedkg_compiler.sparql.query_tree import Const, Expr, Op, Var
 from fedkg_compiler.sparql.tokenised_query import SparqlProblem
 
@@ -23,6 +28,13 @@ _STEPS = frozenset({"if", "coalesce", "bound", "&&", "||", "!"})
 """Operators that take the alternatives as they are."""
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "neg", "abs", "ceil", "floor", "round"})
 _ORDER = frozenset({"<", "<=", ">", ">="})
+_OF_ANY_KIND = (
+    _STEPS
+    | _ARITHMETIC
+    | frozenset({"=", "!=", "sameterm", "in", "not in", "call", "str"})
+    | frozenset({"isnumeric", "isliteral", "isiri", "isuri", "isblank"})
+)
+"""Operators that have formulas for an observed value, whatever it is."""
 _NUMBERS = _ARITHMETIC | frozenset(
     {"strlen", "year", "month", "day", "hours", "minutes", "seconds"}
 )
@@ -39,6 +51,10 @@ def simplified(expr: Op) -> Expr:
         return expr
     if expr.name in ("in", "not in"):
         return _comparisons(expr)
+    if (expr.name == "str" or expr.name not in _OF_ANY_KIND) and any(
+        isinstance(arg, Never) for arg in expr.args
+    ):
+        return Never(at=expr.at)
     if not _moves(expr):
         return expr
     count = 1
@@ -57,6 +73,30 @@ def simplified(expr: Op) -> Expr:
         expr.args[i],
         lambda value: simplified(replace(expr, args=(*expr.args[:i], value, *expr.args[i + 1 :]))),
     )
+
+
+def takes_text(expr: Op) -> bool:
+    """Tell whether an operator has no formula for an observed text, but a value for each text."""
+    if expr.name in _ORDER:
+        return not any(map(_is_number, expr.args))
+    return expr.name not in _OF_ANY_KIND
+
+
+def seen_text(expr: Expr) -> str | None:
+    """The name of the observed variable of which an expression is the text."""
+    if isinstance(expr, Op) and expr.name == "str":
+        return seen_text(expr.args[0])
+    return expr.name if isinstance(expr, Seen) else None
+
+
+def choice(expr: Expr, texts: Sequence[str]) -> Expr:
+    """An observed text as a choice among the texts that it may be; an error where it is another."""
+    found: Expr = Never(at=expr.at)
+    for text in reversed(texts):
+        one = Const(at=expr.at, token=-1, kind="string", text=str(ox.Literal(text)))
+        same = Op(at=expr.at, name="=", args=(expr, one))
+        found = Op(at=expr.at, name="if", args=(same, one, found))
+    return found
 
 
 def alternatives(expr: Expr) -> list[Expr]:

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg.pack import Placement, RuleRecord
+from fedkg.pack import RuleRecord
+from fedkg_compiler.binding.part_outcomes import (
+    BankRows,
+    GraphVerdict,
+    PartOutcome,
+    Refusal,
+    placement_of,
+)
 from fedkg_compiler.ir import Outcome
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.query_process import query_at
@@ -27,8 +34,8 @@ _BETWEEN = "; "
 
 
 class QueryBinder:
-    """Binds queries shape by shape; rows and placements are kept by query until all are done, so
-    that they come out in order.
+    """Binds queries shape by shape; the outcome of each query is kept until all are done, so that
+    they come out in order.
     """
 
     def __init__(self, graph: Graph, observations: Observations, outcome: Outcome) -> None:
@@ -37,8 +44,7 @@ class QueryBinder:
         self.outcome = outcome
         self.problems = observations.sources.problems
         self.maker = RowMaker(graph, observations, self._record)
-        self.found: dict[str, Found] = {}
-        self.placed: dict[str, Placement] = {}
+        self.outcomes: dict[str, PartOutcome] = {}
         self.records: dict[str, RuleRecord] = {}
         self.fine: set[str] = set()
 
@@ -51,9 +57,10 @@ class QueryBinder:
             with query_at(alike[0].start.file, alike[0].start.line):
                 self._shape(alike)
         for query in queries:
-            self.outcome.rows += self.found[query.name].rows if query.name in self.found else ()
+            outcome = self.outcomes[query.name]
+            self.outcome.rows += outcome.rows if isinstance(outcome, BankRows) else ()
             self.outcome.places[query.name] = query.start
-            self.outcome.placements.append(self.placed[query.name])
+            self.outcome.placements.append(placement_of(outcome, _short(query)))
 
     def _shape(self, queries: list[QueryText]) -> None:
         """Queries with the same words but for constants: parsed once, and bound together where
@@ -157,7 +164,6 @@ class QueryBinder:
                 self._answered(tree, branches, replace(batch, queries=some))
             return
         for query, what in zip(queries, found, strict=True):
-            self.found[query.name] = what
             self._report_result(query, what, tree)
 
     # ---- diagnostics
@@ -184,7 +190,6 @@ class QueryBinder:
             message = f"the condition is never true: {reason}"
             self._refuse(query, SparqlProblem("FKG343", at, message, "compare values of one kind"))
             return
-        name = query.name if found.rows else ""
         if found.violations:
             count = len(found.violations)
             listed = _BETWEEN.join(
@@ -220,29 +225,25 @@ class QueryBinder:
                     f"{message}; no pattern gives ?{open_.name} a value",
                     advice,
                 )
-        reason = (
-            ""
+        part, violated = query.title or query.name, bool(found.violations)
+        self.outcomes[query.name] = (
+            BankRows(part=part, rows=tuple(found.rows), graph_violates=violated)
             if found.rows
-            else "no solution fits its static part"
-            if found.reads
-            else "it reads nothing that is observed"
-        )
-        self.placed[query.name] = Placement(
-            source=_short(query),
-            part=query.title or query.name,
-            where="rows" if found.rows else "graph",
-            rule=name,
-            reason=reason,
-            conforms=None if found.rows and not found.violations else not found.violations,
+            else GraphVerdict(
+                part=part,
+                conforms=not violated,
+                reason="no solution fits its static part"
+                if found.reads
+                else "it reads nothing that is observed",
+            )
         )
 
     def _refuse(self, query: QueryText, problem: SparqlProblem) -> None:
         span = query.span(problem.at)
         self.problems.error(problem.code, span, problem.message, problem.help)
-        self.placed[query.name] = Placement(
-            source=_short(query),
+        self.outcomes[query.name] = Refusal(
             part=query.title or query.name,
-            where="refused",
+            span=span,
             reason=f"line {span.line}: `{query.written(problem.at)}`: {problem.message}"
             if query.tokens
             else problem.message,

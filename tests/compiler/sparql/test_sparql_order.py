@@ -88,6 +88,44 @@ READINGS_ALONE = (
     ),
     "?m ?p ?v . OPTIONAL { ?m p:max ?x } FILTER(?p = p:v && ?v > COALESCE(?x, 1.5))",
 )
+TAKEN_AWAY = (
+    "?m p:v ?v . MINUS { ?m p:t ?v }",
+    "?m p:v ?v ; p:t ?t . MINUS { ?m p:v ?t FILTER(?t > 1) } FILTER(?v > 0)",
+    "?m p:v ?v OPTIONAL { ?m p:t ?t } MINUS { ?m p:v ?t FILTER(?t > 1) } FILTER(?v > 0)",
+    "?m p:v ?v MINUS { ?m p:max ?x OPTIONAL { ?m p:t ?v } } FILTER(?v > 0)",
+    "?m p:v ?v . ?n p:feeds ?m MINUS { ?n p:v ?v } FILTER(?v > 1)",
+    "?m p:v ?v MINUS { { ?m p:t ?v } UNION { ?n p:retired true } } FILTER(?v > 0)",
+    "?m p:v ?v OPTIONAL { ?m p:max ?x . ?m p:t ?t FILTER(?t > ?x) } MINUS { ?m p:v ?t }",
+)
+OPEN_INSIDE = (
+    (
+        "?m p:v ?v OPTIONAL { ?m p:max ?x }"
+        " FILTER EXISTS { ?m p:feeds ?n . ?n p:t ?t FILTER(?t > ?x) }"
+    ),
+    (
+        "?m p:v ?v OPTIONAL { ?m p:max ?x }"
+        " FILTER NOT EXISTS { ?m p:feeds ?n . ?n p:t ?t FILTER(?t > COALESCE(?x, 2)) }"
+    ),
+    (
+        "?m p:v ?v OPTIONAL { ?m p:max ?x }"
+        " FILTER EXISTS { ?m p:feeds ?n . ?n p:t ?t FILTER(BOUND(?x) || ?t > 2) }"
+    ),
+    (
+        "?m p:v ?v OPTIONAL { ?m p:max ?x }"
+        " FILTER EXISTS { ?m p:feeds ?n . ?n p:max ?y ; p:t ?t FILTER(?x < ?y) FILTER(?t > 1) }"
+    ),
+    "?m p:v ?v BIND(3 AS ?y) FILTER EXISTS { ?m p:feeds ?n . ?n p:t ?t FILTER(?t < ?y) }",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", [*TAKEN_AWAY, *OPEN_INSIDE])
+def test_variables_outside_mean_what_they_mean_to_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    """MINUS compares observed values, and EXISTS reads variables that may have no value."""
+    query = f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"
+    assert check_equal(tmp_path, GRAPH, [query], TABLE, monkeypatch) == 1
 
 
 @pytest.mark.slow

@@ -81,6 +81,22 @@ COLUMNS_OF_TEXT = (
     "?m ?p ?v . FILTER(?v > 1)",
     '?m ?p ?v . FILTER(?v = "A")',
 )
+FUNCTIONS_OF_A_COLUMN = (
+    '?m p:g ?g . FILTER(LCASE(?g) = "a")',
+    '?m p:g ?g . FILTER(LCASE(?g) != "a")',
+    '?m p:g ?g . FILTER(STRSTARTS(?g, "o"))',
+    '?m p:g ?g . FILTER(!STRSTARTS(STR(?g), "o"))',
+    '?m p:g ?g . FILTER(REGEX(?g, "^[ax]$", "i"))',
+    "?m p:g ?g . FILTER(STRLEN(?g) > 1)",
+    '?m p:g ?g . FILTER(?g < "b")',
+    "?m p:g ?g ; p:h ?h . FILTER(?g < ?h)",
+    '?m p:g ?g ; p:h ?h . FILTER(CONCAT(?g, ?h) = "BC")',
+    "?m p:g ?g ; p:kind ?k . FILTER(LCASE(?g) = LCASE(?k))",
+    '?m p:t ?t OPTIONAL { ?m p:g ?g } FILTER(LCASE(COALESCE(?g, "NONE")) = "none")',
+    '?m p:g ?g ; p:t ?t . BIND(UCASE(?g) AS ?u) FILTER(?u = "OVER" || ?t > 2)',
+    '?m p:lim ?x FILTER NOT EXISTS { ?m p:g ?g FILTER(LCASE(?g) = "b") }',
+    '?m p:t ?t . FILTER(?t > 1 || STR(?nothing) = "A")',
+)
 ONE_NAME_IN_SEVERAL_GROUPS = (
     'SELECT ?m WHERE { ?m p:t ?w } GROUP BY ?m HAVING(MIN(IF(?none = "A", ?w, 0)) < 1)',
     (
@@ -119,7 +135,13 @@ def test_texts_mean_what_they_mean_to_the_store(
 ) -> None:
     queries = [
         PREFIX + (body if body.startswith("SELECT") else f"SELECT ?m WHERE {{ {body} }}")
-        for body in (*CHOICES, *COLUMNS_OF_TEXT, *ONE_NAME_IN_SEVERAL_GROUPS, *GROUPS)
+        for body in (
+            *CHOICES,
+            *COLUMNS_OF_TEXT,
+            *FUNCTIONS_OF_A_COLUMN,
+            *ONE_NAME_IN_SEVERAL_GROUPS,
+            *GROUPS,
+        )
     ]
     assert check_equal(tmp_path, GRAPH, queries, TABLE, monkeypatch) == len(queries)
 

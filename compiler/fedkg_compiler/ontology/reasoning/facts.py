@@ -38,6 +38,7 @@ from fedkg_compiler.ontology.reasoning.owl_vocabulary import (
     ZERO,
     Node,
 )
+from fedkg_compiler.ontology.reasoning.rule_table import Rule
 from fedkg_compiler.ontology.standard_vocabularies import UNIT
 
 SPAN = 1 << 31
@@ -87,6 +88,7 @@ class Facts:
             is equal to it.
         merged: whether any nodes were found to be equal.
         concluded: the number of inferred pairs that were added.
+        rules: the SWRL rules among the facts, with all their conclusions drawn.
     """
 
     nodes: list[Node] = field(default_factory=lambda: [*WORDS])
@@ -98,6 +100,7 @@ class Facts:
     one: Nodes = field(default_factory=lambda: np.arange(len(WORDS)))
     merged: bool = False
     concluded: int = 0
+    rules: tuple[Rule, ...] = ()
     _turned: Relations = field(default_factory=dict)
 
     def number(self, triples: Iterable[ox.Quad]) -> Relations:
@@ -146,6 +149,7 @@ class Facts:
             one=self.one,
             merged=self.merged,
             concluded=self.concluded,
+            rules=self.rules,
             _turned=dict(self._turned),
         )
 
@@ -379,6 +383,15 @@ def reached(closed: Pairs, new: Pairs) -> Pairs:
     onward = relation.joined(inner, relation.composed(inner, closed, SPAN))
     left, right = split(closed[np.isin(closed & (SPAN - 1), begins)])
     return relation.joined(onward, relation.composed(left * SPAN + right, onward, SPAN))
+
+
+def partners(pairs: Pairs, node: int) -> list[int]:
+    """The nodes on the right of the pairs with this node on the left."""
+    found: list[int] = (
+        pairs[np.searchsorted(pairs, node * SPAN) : np.searchsorted(pairs, (node + 1) * SPAN)]
+        & (SPAN - 1)
+    ).tolist()
+    return found
 
 
 def _of_itself(pairs: Pairs) -> Pairs:

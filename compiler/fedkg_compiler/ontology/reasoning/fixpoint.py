@@ -14,9 +14,16 @@ from fedkg_compiler.ontology import binary_relations as relation
 from fedkg_compiler.ontology.binary_relations import Pairs, TooManyPairs
 from fedkg_compiler.ontology.reasoning import rule_table
 from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, Relations, split
-from fedkg_compiler.ontology.reasoning.matching import Table, concluded, matches, possible
+from fedkg_compiler.ontology.reasoning.matching import (
+    Table,
+    concluded,
+    is_ground,
+    matches,
+    possible,
+)
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import TYPE
 from fedkg_compiler.ontology.reasoning.rule_table import Rule
+from fedkg_compiler.ontology.reasoning.swrl_rules import swrl_rules
 
 
 def close(facts: Facts, new: Mapping[int, Pairs], *, all_rules: bool = False) -> None:
@@ -42,8 +49,25 @@ def close(facts: Facts, new: Mapping[int, Pairs], *, all_rules: bool = False) ->
         while fresh:
             fresh = facts.absorb(_step(schema, facts, fresh, first=first))
             pending = _both(pending, fresh, facts)
-        fresh = facts.absorb(_step(rule_table.rules(rule_table.FACTS), facts, pending, first=first))
+        concluded = _step(rule_table.rules(rule_table.FACTS), facts, pending, first=first)
+        if further := _swrl_step(facts, pending, first=first):
+            concluded = _both(concluded, further, facts)
+        fresh = facts.absorb(concluded)
         first = False
+
+
+def _swrl_step(facts: Facts, fresh: Relations, *, first: bool) -> Relations:
+    """The conclusions of the SWRL rules among the facts.
+
+    They are read again each time: the fresh facts may state a rule, or make its terms equal to
+    others. A rule that is new is matched with all facts.
+    """
+    rules, _ = swrl_rules(facts)
+    known = set() if first else {*facts.rules}
+    facts.rules = tuple(rules)
+    new = [rule for rule in rules if rule not in known]
+    old = [rule for rule in rules if rule in known]
+    return _both(_step(new, facts, fresh, first=True), _step(old, facts, fresh, first=False), facts)
 
 
 def _both(some: Relations, more: Relations, facts: Facts) -> Relations:
@@ -78,8 +102,8 @@ def _fresh_matches(rule: Rule, facts: Facts, fresh: Relations, *, first: bool) -
     else:
         starts = [
             i
-            for i, (_, predicate, _) in enumerate(rule.body)
-            if predicate < 0 or predicate in fresh
+            for i, atom in enumerate(rule.body)
+            if (atom[1] < 0 or atom[1] in fresh) and not is_ground(atom)
         ]
     found = (
         matches(rule, facts, start=start, source=None if start is None else fresh)

@@ -11,7 +11,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,10 +26,11 @@ from fedkg_compiler.ontology.reasoning.facts import (
     are_different_literals,
     counted,
     literal_value,
+    partners,
     split,
 )
 from fedkg_compiler.ontology.reasoning.fixpoint import close
-from fedkg_compiler.ontology.reasoning.matching import bound
+from fedkg_compiler.ontology.reasoning.matching import bound, satisfies
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import (
     CELL,
     FIRST,
@@ -178,25 +179,25 @@ class Reasons:
         """
         facts, _ = self._closed
         wanted = literal_value(value)
-        known = _partners(facts.pairs_of(int(facts.one[p])), int(facts.one[s]))
+        known = partners(facts.pairs_of(int(facts.one[p])), int(facts.one[s]))
         return next((node for node in known if literal_value(facts.nodes[node]) == wanted), None)
 
     def _proved(
         self, targets: Sequence[Fact], reached: Callable[[Proofs], Reason | None]
     ) -> tuple[Reason, Proofs] | None:
         """The proof from as few told facts as possible."""
-        terms, search = self._terms(), _Search()
+        terms, search, rules = self._terms(), _Search(), self._closed[0].rules
         frontier = [self._one(fact) for fact in targets]
         for _ in range(DEEPEST):
             count = len(search.told)
             frontier = self._back(frontier, search)
             if len(search.told) > count:
                 try:
-                    proofs = prove(search.told, terms)
+                    proofs = prove(search.told, terms, rules)
                 except TooMany:
                     return None
                 if reached(proofs) is not None:
-                    return _least(proofs, reached, terms)
+                    return _least(proofs, reached, terms, rules)
             if not frontier or len(search.told) > _MOST_TOLD:
                 break
         return None
@@ -228,7 +229,7 @@ class Reasons:
         """
         facts, _ = self._closed
         found: list[tuple[Fact, ...]] = []
-        for rule in _with_heads():
+        for rule in (*_with_heads(), *facts.rules):
             for head in rule.heads:
                 values = _head_values(head, fact)
                 if values is None:
@@ -276,13 +277,13 @@ class Reasons:
         found = [
             (owner, word, head)
             for word in WITH_LISTS - {FIRST, REST}
-            for owner in _partners(facts.turned(word), head)
+            for owner in partners(facts.turned(word), head)
         ]
-        for cell in _partners(facts.pairs_of(CELL), head):
+        for cell in partners(facts.pairs_of(CELL), head):
             found += [
                 (cell, word, other)
                 for word in (FIRST, REST)
-                for other in _partners(facts.pairs_of(word), cell)
+                for other in partners(facts.pairs_of(word), cell)
             ]
         return found
 
@@ -323,6 +324,7 @@ class Reasons:
             apart=lambda node: are_different_literals(nodes[node]),
             unlike=lambda one, other: literal_value(nodes[one]) != literal_value(nodes[other]),
             counts=lambda node: counted(nodes[node]),
+            compare=lambda name, one, other: satisfies(name, one, other, self._closed[0]),
         )
 
     def _step(self, fact: Fact, proofs: Proofs) -> Step:
@@ -356,7 +358,7 @@ def _without_differences(rule: Rule) -> Rule:
     """The rule without its demands that nodes be different, which those that it made one are no
     longer.
     """
-    return Rule(name=rule.name, body=rule.body, heads=rule.heads)
+    return replace(rule, unequal=())
 
 
 def _with_heads() -> tuple[Rule, ...]:
@@ -373,16 +375,16 @@ def _head_values(head: Fact, fact: Fact) -> dict[int, int] | None:
 
 
 def _least(
-    proofs: Proofs, reached: Callable[[Proofs], Reason | None], terms: Terms
+    proofs: Proofs, reached: Callable[[Proofs], Reason | None], terms: Terms, rules: Sequence[Rule]
 ) -> tuple[Reason, Proofs]:
     """The proof without all told facts that it does not need."""
     reason = reached(proofs)
     assert reason is not None
     kept = _leaves(reason, proofs)
-    best = prove(kept, terms)
+    best = prove(kept, terms, rules)
     for fact in [*kept]:
         fewer = [one for one in kept if one != fact]
-        without = prove(fewer, terms)
+        without = prove(fewer, terms, rules)
         if reached(without) is not None:
             kept, best = fewer, without
     found = reached(best)
@@ -411,11 +413,3 @@ def _has(relations: Mapping[int, Pairs], fact: Fact) -> bool:
     pairs = relations.get(fact[1], NONE)
     place = int(np.searchsorted(pairs, fact[0] * SPAN + fact[2]))
     return place < pairs.size and int(pairs[place]) == fact[0] * SPAN + fact[2]
-
-
-def _partners(pairs: Pairs, node: int) -> list[int]:
-    found: list[int] = (
-        pairs[np.searchsorted(pairs, node * SPAN) : np.searchsorted(pairs, (node + 1) * SPAN)]
-        & (SPAN - 1)
-    ).tolist()
-    return found

@@ -15,6 +15,7 @@ from fedkg_compiler.ontology.binary_relations import NONE, Nodes, Pairs, TooMany
 from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, among, split
 from fedkg_compiler.ontology.reasoning.owl_vocabulary import SAME, TYPE
 from fedkg_compiler.ontology.reasoning.rule_table import Atom, Rule
+from fedkg_compiler.ontology.reasoning.swrl_rules import SAME_NODE, compare
 
 Table = dict[int, Nodes]
 
@@ -45,7 +46,10 @@ def matches(
         TooManyPairs: there is more than fits in memory.
     """
     if start is None:
-        sizes = [facts.pairs_of(p).size if p >= 0 else SPAN for _, p, _ in rule.body]
+        sizes = [
+            facts.pairs_of(atom[1]).size if atom[1] >= 0 and not is_ground(atom) else SPAN
+            for atom in rule.body
+        ]
         start = sizes.index(min(sizes))
     table = _begin(rule, start, facts.pairs if source is None else source, facts)
     rest = [atom for i, atom in enumerate(rule.body) if i != start]
@@ -54,6 +58,8 @@ def matches(
 
 def bound(rule: Rule, facts: Facts, values: Mapping[int, int]) -> Table | None:
     """As `matches`, where some variables are known already."""
+    if not values:
+        return matches(rule, facts)
     table = {variable: np.array([value]) for variable, value in values.items()}
     return _joined(table, [*rule.body], facts, rule)
 
@@ -66,7 +72,26 @@ def _joined(table: Table, rest: list[Atom], facts: Facts, rule: Rule) -> Table |
     for one, other in rule.unequal:
         if _rows(table):
             table = _select_rows(table, table[one] != table[other])
+    for name, one, other in rule.comparisons:
+        count = _rows(table)
+        if not count:
+            break
+        sides = [(table[end] if end < 0 else np.full(count, end)).tolist() for end in (one, other)]
+        held = [satisfies(name, left, right, facts) for left, right in zip(*sides, strict=True)]
+        table = _select_rows(table, np.array(held, dtype=np.bool_))
     return table if _rows(table) else None
+
+
+def is_ground(atom: Atom) -> bool:
+    """Tell whether a premise has no variables, so that a match cannot begin with it."""
+    return min(atom) >= 0
+
+
+def satisfies(name: str, one: int, other: int, facts: Facts) -> bool:
+    """Tell whether two nodes satisfy a comparison of a SWRL rule."""
+    if name == SAME_NODE:
+        return bool(facts.one[one] == facts.one[other])
+    return compare(name, facts.nodes[one], facts.nodes[other])
 
 
 def _rows(table: Table) -> int:

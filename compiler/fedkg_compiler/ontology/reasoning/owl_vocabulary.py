@@ -1,4 +1,4 @@
-"""The words of RDF, RDFS and OWL that the rules are about, each with its number.
+"""The words of RDF, RDFS, OWL and SWRL that the rules are about, each with its number.
 
 They are the first nodes of every closure.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, SWRL
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
@@ -26,6 +26,14 @@ _SPACES = (
             "FunctionalProperty InverseFunctionalProperty TransitiveProperty "
             "SymmetricProperty AsymmetricProperty IrreflexiveProperty "
             "AllDifferent AllDisjointClasses AllDisjointProperties Thing Nothing"
+        ),
+    ),
+    (
+        SWRL,
+        (
+            "Imp Variable body head ClassAtom IndividualPropertyAtom DatavaluedPropertyAtom "
+            "BuiltinAtom SameIndividualAtom DifferentIndividualsAtom DataRangeAtom "
+            "classPredicate propertyPredicate builtin argument1 argument2 arguments"
         ),
     ),
 )

@@ -50,12 +50,14 @@ class Terms:
         unlike: whether two literals have different values.
         counts: the words (zero, one) for the number that a literal states; empty for any other
             literal.
+        compare: whether two nodes satisfy a comparison of a SWRL rule.
     """
 
     literal: Callable[[int], bool]
     apart: Callable[[int], bool]
     unlike: Callable[[int, int], bool]
     counts: Callable[[int], Sequence[int]]
+    compare: Callable[[str, int, int], bool] = lambda *_: False
 
 
 @dataclass(slots=True)
@@ -129,31 +131,44 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 @cache
-def _premises() -> dict[int, list[tuple[Rule, int]]]:
+def _premises(rules: tuple[Rule, ...]) -> dict[int, list[tuple[Rule, int]]]:
     """Each premise of each rule by its property, below 0 for any: the rule, and the place of the
     premise.
     """
     found: dict[int, list[tuple[Rule, int]]] = defaultdict(list)
-    for rule in all_rules():
+    for rule in rules:
         for i, (_, predicate, _) in enumerate(rule.body):
             found[max(predicate, -1)].append((rule, i))
     return dict(found)
 
 
-def prove(told: Iterable[Fact], terms: Terms) -> Proofs:
-    """Return all that follows from a few facts, with reasons. Raises TooMany."""
+def prove(told: Iterable[Fact], terms: Terms, rules: Sequence[Rule] = ()) -> Proofs:
+    """Return all that follows from a few facts, with reasons.
+
+    Args:
+        told: the asserted facts.
+        terms: what the rules need to know of the nodes.
+        rules: rules besides those of the table, such as SWRL rules.
+
+    Raises:
+        TooMany: there are more than `MOST` conclusions.
+    """
     proofs = Proofs()
+    of_property, further = _premises(all_rules()), _premises(tuple(rules))
     waiting = [fact for fact in told if proofs.take(fact, ("", ()))]
     while waiting:
         fact = waiting.pop(0)
-        for rule, i in (*_premises().get(fact[1], ()), *_premises()[-1]):
+        for rule, i in (*of_property.get(fact[1], ()), *of_property[-1], *further.get(fact[1], ())):
             values = _unified(rule.body[i], fact, {})
             if values is None:
                 continue
             for found in _matched(
                 [one for j, one in enumerate(rule.body) if j != i], values, proofs
             ):
-                if any(found[one] == found[other] for one, other in rule.unequal):
+                if any(found[one] == found[other] for one, other in rule.unequal) or not all(
+                    terms.compare(name, found.get(one, one), found.get(other, other))
+                    for name, one, other in rule.comparisons
+                ):
                     continue
                 premises = tuple(filled(one, found) for one in rule.body)
                 if not rule.heads:

@@ -41,12 +41,15 @@ class Rule:
         body: the premises.
         heads: the conclusions; empty for a contradiction.
         unequal: pairs of variables that must stand for different nodes.
+        comparisons: operators of `literal_comparison` with their two sides, each a variable or a
+            node; a match must satisfy all of them.
     """
 
     name: str
     body: tuple[Atom, ...]
     heads: tuple[Atom, ...] = ()
     unequal: tuple[tuple[int, int], ...] = ()
+    comparisons: tuple[tuple[str, int, int], ...] = ()
 
 
 SCHEMA = """

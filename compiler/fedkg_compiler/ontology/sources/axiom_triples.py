@@ -1,6 +1,8 @@
 """Trees of OWL to triples: the mapping of OWL 2 to RDF graphs (W3C, 2nd edition 2012, section 2,
 table 1).
 
+SWRL rules (`DLSafeRule`) become `swrl:Imp` nodes, as in the SWRL submission (W3C 2004).
+
 Annotations of axioms become `owl:Axiom` nodes, those of annotations `owl:Annotation` nodes (section
 2.3). Equivalences and sameness of n things are n - 1 triples along the row, and pairwise difference
 of three or more is one node with a list (section 2.2).
@@ -15,7 +17,7 @@ import pyoxigraph as ox
 
 from fedkg_compiler.ontology.sources.axiom_trees import Node, Part, Problems, Tree, Unsound
 from fedkg_compiler.ontology.sources.class_expression_triples import Expressions, named
-from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, SWRL
 
 TYPE = ox.NamedNode(RDF + "type")
 _KINDS = {
@@ -67,6 +69,16 @@ _DENIED = {
     "NegativeObjectPropertyAssertion": "targetIndividual",
     "NegativeDataPropertyAssertion": "targetValue",
 }
+_ATOMS = {
+    "ClassAtom": ("ClassAtom", "classPredicate"),
+    "DataRangeAtom": ("DataRangeAtom", "dataRange"),
+    "ObjectPropertyAtom": ("IndividualPropertyAtom", "propertyPredicate"),
+    "DataPropertyAtom": ("DatavaluedPropertyAtom", "propertyPredicate"),
+    "BuiltInAtom": ("BuiltinAtom", "builtin"),
+    "SameIndividualAtom": ("SameIndividualAtom", ""),
+    "DifferentIndividualsAtom": ("DifferentIndividualsAtom", ""),
+}
+"""The atoms of rules: their class in SWRL's vocabulary, and the property of what they are about."""
 
 NEVER_INSIDE = frozenset(
     [
@@ -77,6 +89,7 @@ NEVER_INSIDE = frozenset(
         *_ASSERTED,
         *_DENIED,
         "Declaration",
+        "DLSafeRule",
         "ClassAssertion",
         "AnnotationAssertion",
     ]
@@ -137,8 +150,10 @@ class Axioms:
             if not (isinstance(part, Tree) and part.name == "Annotation")
         ]
         if tree.name in _DENIED:
-            node: Node = self._denied(tree, parts)
-            self._annotate(node, notes)
+            self._annotate(self._denied(tree, parts), notes)
+            return
+        if tree.name == "DLSafeRule":
+            self._annotate(self._swrl_rule(tree, parts), notes)
             return
         said = self._main_triples(tree, parts)
         for triple in said:
@@ -186,12 +201,9 @@ class Axioms:
                     self.expressions.row([node(part) for part in parts[1:]]),
                 )
             ]
-        what = (
-            "SWRL rules are not read"
-            if name == "DLSafeRule"
-            else f"`{name}` is not an axiom of OWL 2"
+        raise self.problems.mistake(
+            tree.line, tree.column, f"`{name}` is not an axiom of OWL 2; this one is left out"
         )
-        raise self.problems.mistake(tree.line, tree.column, f"{what}; this one is left out")
 
     def _declared(self, tree: Tree, parts: list[Part]) -> tuple[Node, ox.NamedNode, Node]:
         self._count(tree, parts, 1, 1)
@@ -236,6 +248,51 @@ class Axioms:
         ):
             self._say(node, ox.NamedNode(OWL + word), self.expressions.node(part))
         return node
+
+    def _swrl_rule(self, tree: Tree, parts: list[Part]) -> ox.BlankNode:
+        self._count(tree, parts, 2, 2)
+        node = self.expressions.blank()
+        self._say(node, TYPE, ox.NamedNode(SWRL + "Imp"))
+        for word, part in zip(("body", "head"), parts, strict=True):
+            if not isinstance(part, Tree) or part.name.lower() != word:
+                raise self.problems.mistake(
+                    tree.line, tree.column, "`DLSafeRule` has a `Body` and a `Head`"
+                )
+            atoms = self.expressions.row([self._swrl_atom(tree, atom) for atom in part.parts])
+            self._say(node, ox.NamedNode(SWRL + word), atoms)
+        return node
+
+    def _swrl_atom(self, rule: Tree, atom: Part) -> ox.BlankNode:
+        if not isinstance(atom, Tree) or atom.name not in _ATOMS:
+            raise self.problems.mistake(
+                rule.line,
+                rule.column,
+                "a part of `DLSafeRule` is not an atom; this rule is left out",
+                f"expected is one of {', '.join(_ATOMS)}",
+            )
+        kind, relation = _ATOMS[atom.name]
+        said = [self._swrl_argument(part) for part in atom.parts]
+        node = self.expressions.blank()
+        self._say(node, TYPE, ox.NamedNode(SWRL + kind))
+        if relation:
+            self._count(atom, said, 1)
+            self._say(node, ox.NamedNode(SWRL + relation), said.pop(0))
+        if kind == "BuiltinAtom":
+            self._say(node, ox.NamedNode(SWRL + "arguments"), self.expressions.row(said))
+            return node
+        wanted = 1 if kind in ("ClassAtom", "DataRangeAtom") else 2
+        self._count(atom, said, wanted, wanted)
+        for word, value in zip(("argument1", "argument2"), said, strict=False):
+            self._say(node, ox.NamedNode(SWRL + word), value)
+        return node
+
+    def _swrl_argument(self, part: Part) -> Node:
+        if not isinstance(part, Tree) or part.name != "Variable":
+            return self.expressions.node(part)
+        self._count(part, part.parts, 1, 1)
+        variable = self.expressions.node(part.parts[0])
+        self._say(variable, TYPE, ox.NamedNode(SWRL + "Variable"))
+        return variable
 
     def _annotated(
         self, triple: tuple[Node, ox.NamedNode, Node], notes: Sequence[Tree], kind: str = "Axiom"

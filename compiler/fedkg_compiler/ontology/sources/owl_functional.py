@@ -1,8 +1,8 @@
 """Reads OWL 2 functional-style syntax (W3C Structural Specification, 2nd edition 2012) into
 triples, axiom by axiom.
 
-A mistake costs its axiom; the next one is read on. No Python library reads this syntax: owlready2,
-rdflib and pyoxigraph do not.
+A mistake costs its axiom; the next one is read on. py-horned-owl reads this syntax too, but loses a
+whole file to one mistake (docs/decisions/037).
 """
 
 from __future__ import annotations

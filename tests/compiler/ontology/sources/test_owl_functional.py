@@ -147,7 +147,7 @@ def test_each_construct_is_mapped_as_the_standard_says(axiom: str, turtle: str) 
         ("Frobnicate(:A :B)", 6, "`Frobnicate` is not an axiom of OWL 2"),
         ("SubClassOf(:A Frobnicate(:B))", 6, "`Frobnicate` is not an expression of OWL 2"),
         ("SubClassOf(:A <http://x y>)", 6, "<http://x y> is not an IRI"),
-        ("DLSafeRule(Body() Head())", 6, "SWRL rules are not read"),
+        ("DLSafeRule(Body(:A) Head())", 6, "a part of `DLSafeRule` is not an atom"),
         ('ClassAssertion(:A "text")', 6, "statements about the text are not possible"),
         (
             "SubClassOf(:A " + "ObjectComplementOf(" * 500 + ":B" + ")" * 500 + ")",

@@ -104,7 +104,7 @@ def test_relative_names_keep_their_namespace(iri: str, base: str, whole: str) ->
             "`-1` is not a cardinality",
         ),
         ("<Frobnicate/>", "`Frobnicate` is not an axiom of OWL 2"),
-        ("<DLSafeRule><Body/><Head/></DLSafeRule>", "SWRL rules are not read"),
+        ("<DLSafeRule><Head/><Body/></DLSafeRule>", "`DLSafeRule` has a `Body` and a `Head`"),
     ],
 )
 def test_a_mistake_costs_its_axiom_alone(axiom: str, words: str) -> None:
