@@ -46,7 +46,7 @@ from fedkg_compiler.ontology.reasoning.contradiction_rules import clashes
 from fedkg_compiler.ontology.reasoning.facts import TooLarge
 from fedkg_compiler.ontology.schema_org_spellings import one_of_two_names
 from fedkg_compiler.ontology.spans import report
-from fedkg_compiler.ontology.standard_vocabularies import OWL, STANDARD_PREFIXES
+from fedkg_compiler.ontology.standard_vocabularies import FEDKG, OWL, STANDARD_PREFIXES
 from fedkg_compiler.ontology.stores.opening import open_graph
 from fedkg_compiler.ontology.stores.triple_files import StoredTriples
 from fedkg_compiler.ontology.triple_locations import Told
@@ -415,7 +415,9 @@ def _load_named(loading: _Loading, name: str) -> None:
         loading.closed[namespace] = name
     opened, replaced = documents_of(loading.catalog, name)
     if entry is not None and entry.partial and not replaced:
-        loading.partial |= set(entry.all_prefixes().values())
+        loading.partial |= {
+            space for space in entry.all_prefixes().values() if not space.startswith(FEDKG)
+        }
     for document, problems in opened:
         _keep_ontology(loading, name, document, problems)
 

@@ -231,8 +231,9 @@ def test_a_wrong_mapping_is_detected(catalog: Catalog) -> None:
 
 def test_what_follows_from_a_mapping_is_found_by_rules(catalog: Catalog) -> None:
     text = (
+        "@prefix fkg-nist: <https://w3id.org/fedkg/nist#> . <https://example.org/m1> a "
         "@prefix nist: <http://siam.nist.gov/AM-Ontology_v2#> . <https://example.org/m1> a "
-        "nist:PowderBedFusionMachine ."
+        "fkg-nist:PowderBedFusionMachine ."
         f" <https://example.org/m1> <{RDFS}label> 'M1' ."
     )
     uses = [(name, HERE) for name in ("isa95", "mason", "nist")]
@@ -240,7 +241,7 @@ def test_what_follows_from_a_mapping_is_found_by_rules(catalog: Catalog) -> None
         uses, {}, [], catalog=catalog, text_graphs=[("plant.ttl", text)]
     )
     assert problems == ()
-    for name in ("isa95:Equipment", "mason:MachineResource", "mason:MaterialResource"):
+    for name in ("fkg-isa95:Equipment", "mason:MachineResource", "mason:MaterialResource"):
         iri, _ = graph.resolve(name, "pname", HERE)
         assert iri is not None
         assert "https://example.org/m1" in graph.instances(iri)
