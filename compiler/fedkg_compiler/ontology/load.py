@@ -21,6 +21,7 @@ from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
 from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
 from fedkg_compiler.ontology import binary_relations
 from fedkg_compiler.ontology.alignment.accepted import accepted
+from fedkg_compiler.ontology.alignment.exact_matches import equivalences, exact_matches
 from fedkg_compiler.ontology.bulk_loading import LaterTriples
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.client_ownership import Ownership, cut
@@ -147,7 +148,9 @@ def load_graph(
         loading.graphs, ontologies, [iri for iri, _ in prefixes.values()]
     )
     mapped, wrong = accepted(loading.graphs)
-    equal = [*equal, *mapped]
+    documents = [*ontologies, *loading.graphs]
+    exact = [*exact_matches(documents), *mapped]
+    equal = [*equal, *mapped, *equivalences(exact, documents)]
     loading.problems += [*said, *wrong]
     whole, found = _whole(loading, equal, tell=not client)
     _declare_prefixes(loading, prefixes)
@@ -159,9 +162,8 @@ def load_graph(
         graph = _graph(loading, found, _closed(loading, kept, store), whole, ownership)
     else:
         graph = _graph(loading, found, whole, whole)
-    documents = (*loading.graphs, *(document for _, document in loading.ontologies))
     graph.told = Told(
-        documents=documents, triples=lambda: kept if client else _triples(loading, equal)
+        documents=(*loading.graphs, *ontologies), triples=lambda: kept if client else _triples(loading, equal)
     )
     given = [document for document in loading.graphs if document.name not in loading.used]
     if given:
@@ -373,7 +375,12 @@ def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
                 return
             note(path, ABSENT)
     local = (
-        {path.stem for path in beside.iterdir() if path.suffix in RDF_SUFFIXES}
+        {
+            path.name.removesuffix(suffix)
+            for path in beside.iterdir()
+            for suffix in RDF_SUFFIXES
+            if path.name.endswith(suffix)
+        }
         if beside is not None and beside.is_dir()
         else set()
     )

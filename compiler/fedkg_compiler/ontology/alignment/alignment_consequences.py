@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import pyoxigraph as ox
 from pydantic import BaseModel, ConfigDict
 
+from fedkg_compiler.ontology.alignment.exact_matches import equivalences, exact_matches
 from fedkg_compiler.ontology.catalog import Catalog
 from fedkg_compiler.ontology.closure import SUB_CLASS, SUB_PROPERTY, TYPE, follows
 from fedkg_compiler.ontology.contradictions import shown
@@ -49,6 +50,7 @@ def entailed(
     """
     alone = [quad for document in documents for quad in document.triples]
     mapped = [quad for document in aligned for quad in document.triples]
+    mapped += equivalences(exact_matches(aligned), documents)
     together = [*alone, *mapped]
     before, said = _named(alone) | _named(follows(alone)), _named(mapped)
     after = _named(follows(together)) - before - said
