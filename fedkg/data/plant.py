@@ -285,7 +285,8 @@ def violation_queries(plant: Plant, count: int, seed: int) -> Iterator[tuple[str
         kind = SHAPES[i % len(SHAPES)]
         title, body = _query(kind, plant, generator)
         head = "".join(
-            f"PREFIX {prefix}: <{_SPACES[prefix]}>\n" for prefix in ("plant", "isa95", "fkg-isa95", "fkg")
+            f"PREFIX {prefix}: <{_SPACES[prefix]}>\n"
+            for prefix in ("plant", "isa95", "fkg-isa95", "fkg")
         )
         yield (
             f"{kind}_{i + 1:05d}.rq",

@@ -21,6 +21,7 @@ from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
 from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
 from fedkg_compiler.ontology import binary_relations
 from fedkg_compiler.ontology.alignment.accepted import accepted
+from fedkg_compiler.ontology.alignment.b2mml import b2mml_alignments
 from fedkg_compiler.ontology.alignment.exact_matches import equivalences, exact_matches
 from fedkg_compiler.ontology.bulk_loading import LaterTriples
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
@@ -141,6 +142,7 @@ def load_graph(
                 "-".join(alignment.between),
                 *our_file(loading.catalog.folder / alignment.file),
             )
+    _align_b2mml(loading)
     _link_node_sets(loading)
     loading.graphs = rename_shared_blank_nodes(loading.graphs)
     ontologies = [document for _, document in loading.ontologies]
@@ -163,7 +165,8 @@ def load_graph(
     else:
         graph = _graph(loading, found, whole, whole)
     graph.told = Told(
-        documents=(*loading.graphs, *ontologies), triples=lambda: kept if client else _triples(loading, equal)
+        documents=(*loading.graphs, *ontologies),
+        triples=lambda: kept if client else _triples(loading, equal),
     )
     given = [document for document in loading.graphs if document.name not in loading.used]
     if given:
@@ -204,6 +207,14 @@ def _is_still(path: Path, sha256: str) -> bool:
         return path.is_file() and hashlib.sha256(read_bytes(path)).hexdigest() == sha256
     except (OSError, ValueError, FedkgError):
         return False
+
+
+def _align_b2mml(loading: _Loading) -> None:
+    """Add the mappings of B2MML schemas to ISA-95, where both are loaded."""
+    isa95 = [document for name, document in loading.ontologies if name == "isa95"]
+    documents = [*(document for _, document in loading.ontologies), *loading.graphs]
+    for mapped in b2mml_alignments(documents, isa95):
+        _keep_ontology(loading, "b2mml-isa95", mapped, ())
 
 
 def _link_node_sets(loading: _Loading) -> None:

@@ -38,7 +38,9 @@ def refused(graph: Graph, where: str, variables: tuple[str, ...] = ("x",)) -> Di
 
 def test_rows_are_plain_values_in_order(plant: Graph) -> None:
     rows, problems = plant.select(
-        "?m a fkg-isa95:Equipment ; plant:low ?low ; plant:high ?high", ["m", "low", "high"], span=HERE
+        "?m a fkg-isa95:Equipment ; plant:low ?low ; plant:high ?high",
+        ["m", "low", "high"],
+        span=HERE,
     )
     assert problems == ()
     assert rows == [

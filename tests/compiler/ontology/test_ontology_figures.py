@@ -109,7 +109,8 @@ def test_what_mappings_bring_about_is_what_holds_by_them_alone() -> None:
     assert ("mason:Lathe", "rdfs:subClassOf", "fkg-isa95:Equipment") in found.follows
     assert not set(found.said) & set(found.follows)
     assert all(
-        line[0].startswith(("mason:", "fkg-mason:")) and line[2].startswith(("isa95:", "fkg-isa95:"))
+        line[0].startswith(("mason:", "fkg-mason:"))
+        and line[2].startswith(("isa95:", "fkg-isa95:"))
         for line in found.follows
     )
     assert found.mappings["rdfs:subClassOf"] == len(found.said)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import pyoxigraph as ox
 from pydantic import BaseModel, ConfigDict
 
+from fedkg_compiler.ontology.alignment.accepted import PREDICATES
 from fedkg_compiler.ontology.alignment.exact_matches import equivalences, exact_matches
 from fedkg_compiler.ontology.catalog import Catalog
 from fedkg_compiler.ontology.closure import SUB_CLASS, SUB_PROPERTY, TYPE, follows
@@ -16,7 +17,6 @@ from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS
 
 Line = tuple[str, str, str]
-_PREDICATE = ox.NamedNode(OWL + "annotatedProperty")
 _TELLING = frozenset({SUB_CLASS, SUB_PROPERTY, TYPE})
 _VOCABULARY = (RDF, RDFS, OWL)
 
@@ -61,7 +61,10 @@ def entailed(
     }
     prefixes |= {"rdfs": RDFS, "skos": "http://www.w3.org/2004/02/skos/core#"}
     counted = Counter(
-        shown(quad.object, prefixes) for quad in mapped if quad.predicate == _PREDICATE
+        shown(quad.predicate, prefixes)
+        for document in aligned
+        for quad in document.triples
+        if quad.predicate.value in PREDICATES
     )
     return Entailed(
         mappings=dict(sorted(counted.items())),

@@ -56,11 +56,13 @@ class Side:
 
     Attributes:
         name: as the user named it. terms: sorted by IRI. prefixes: to write its names with.
+        documents: the files.
     """
 
     name: str
     terms: tuple[Term, ...]
     prefixes: dict[str, str]
+    documents: tuple[Document, ...] = ()
 
 
 def gather(name: str, catalog: Catalog) -> tuple[Side | None, tuple[Diagnostic, ...]]:
@@ -83,7 +85,7 @@ def gather(name: str, catalog: Catalog) -> tuple[Side | None, tuple[Diagnostic, 
     for document in documents:
         prefixes = {**document.prefixes, **prefixes}
     spaces = tuple(catalog.prefixes_of(name).values()) if name in catalog.names() else ()
-    return Side(name, _terms(documents, spaces), prefixes), tuple(problems)
+    return Side(name, _terms(documents, spaces), prefixes, tuple(documents)), tuple(problems)
 
 
 def _files(name: str, catalog: Catalog) -> tuple[list[Path], dict[str, str]]:

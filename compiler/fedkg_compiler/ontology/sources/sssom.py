@@ -141,9 +141,7 @@ def read(text: str, file: str, folder: Path | None) -> Read:
     if reading.problems[problems:] or not _check_header(reading, header):
         return _result(reading, usable=False)
     columns = [cell.value for cell in header]
-    defaults = {
-        slot: cell for slot in _PROPAGATED if isinstance(cell := metadata.get(slot), _Cell)
-    }
+    defaults = {slot: cell for slot in _PROPAGATED if isinstance(cell := metadata.get(slot), _Cell)}
     for row in rows:
         if len(row) != len(columns):
             message = f"this row has {len(row)} cells, and the header has {len(columns)}"
@@ -410,10 +408,10 @@ def _number(reading: _Reading, cell: _Cell | None) -> list[_Annotation]:
     except ValueError:
         number = -1.0
     if not 0 <= number <= 1:
-        reading.report(cell, f"the confidence `{cell.value}` is not a number from 0 to 1", "write 0.9")
-    return [
-        (SSSOM + "confidence", ox.Literal(cell.value, datatype=ox.NamedNode(XSD + "decimal")))
-    ]
+        reading.report(
+            cell, f"the confidence `{cell.value}` is not a number from 0 to 1", "write 0.9"
+        )
+    return [(SSSOM + "confidence", ox.Literal(cell.value, datatype=ox.NamedNode(XSD + "decimal")))]
 
 
 def _date(reading: _Reading, cell: _Cell | None) -> list[_Annotation]:

@@ -38,7 +38,9 @@ MANUAL = "semapv:ManualMappingCuration"
 GOOD = f"plant:Mill\tskos:exactMatch\tmason:MillingMachine\t{MANUAL}\tA|B\t0.9\tThe same.\n"
 
 
-def read(text: str, name: str = "m.sssom.tsv") -> tuple[Document | None, list[tuple[int, int, str]]]:
+def read(
+    text: str, name: str = "m.sssom.tsv"
+) -> tuple[Document | None, list[tuple[int, int, str]]]:
     document, problems = read_rdf(text.encode(), file=name)
     assert {problem.code for problem in problems} <= {"FKG122"}
     assert all(problem.help for problem in problems)
@@ -49,7 +51,9 @@ def read(text: str, name: str = "m.sssom.tsv") -> tuple[Document | None, list[tu
 
 def triples(document: Document | None) -> str:
     assert document is not None
-    return ox.serialize((quad.triple for quad in document.triples), format=ox.RdfFormat.N_TRIPLES).decode()
+    return ox.serialize(
+        (quad.triple for quad in document.triples), format=ox.RdfFormat.N_TRIPLES
+    ).decode()
 
 
 def test_a_row_becomes_a_triple_and_an_annotated_axiom() -> None:
@@ -169,7 +173,9 @@ def test_the_predicate_decides_what_follows(
 ) -> None:
     """`use mapping` finds `mapping.sssom.tsv` beside the rules."""
     path = tmp_path / "mapping.sssom.tsv"
-    path.write_text(METADATA + HEADER + GOOD.replace("skos:exactMatch", predicate), encoding="utf-8")
+    path.write_text(
+        METADATA + HEADER + GOOD.replace("skos:exactMatch", predicate), encoding="utf-8"
+    )
     graph, problems, sources = load_graph(
         [("mason", HERE), ("mapping", HERE)],
         {},
