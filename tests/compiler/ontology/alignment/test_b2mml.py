@@ -141,7 +141,7 @@ def test_every_name_of_b2mml_is_mapped_or_has_no_term(isa95: list[Document]) -> 
     same = {f"{iri.partition('#')[2]}Type".replace("Sublot", "SubLot") for iri in targets}
     assert same <= declared
     mapped = sum(match is not None for match in mappings.values())
-    assert (len(targets), mapped) == (84, 2173)
+    assert (len(targets), mapped) == (84, 2171)
 
 
 @needs_shared
