@@ -116,7 +116,9 @@ def _show(proposed: Proposed, output: Path | None) -> None:
             )
         stdout_console().print(table)
     left_out = (
-        f"; {count(proposed.reviewed, 'mapping')} already reviewed" if proposed.reviewed else ""
+        f"; {count(proposed.reviewed, 'mapping')} left out: reviewed, or by rule"
+        if proposed.reviewed
+        else ""
     )
     print_line(f"{count(len(proposed.proposals), 'proposal')}{left_out}")
     if output is not None and output.name.endswith(".sssom.tsv"):

@@ -42,9 +42,8 @@ def publish(
         print_json({"folder": str(folder), "files": sorted(files)})
         return
     pages = sum(name.endswith(".html") for name in files)
-    print_line(
-        f"{folder}: {count(pages, 'page')} and {count(len(files) - pages, 'source')}; open index.html"
-    )
+    contents = f"{count(pages, 'page')} and {count(len(files) - pages, 'source')}"
+    print_line(f"{folder}: {contents}; open index.html")
 
 
 def check_site_folder(folder: Path, *, force: bool) -> None:

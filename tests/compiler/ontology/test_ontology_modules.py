@@ -155,12 +155,39 @@ def test_our_terms_are_in_our_namespace(catalog: Catalog) -> None:
                 assert homes == dict.fromkeys(defined, ontology_iri(document)), file
 
 
-SSN_SYSTEMS = """Accuracy ActuationRange BatteryLifetime Condition DetectionLimit Drift Frequency
-Latency MaintenanceSchedule MeasurementRange OperatingPowerRange OperatingProperty OperatingRange
-Precision Resolution ResponseTime Selectivity Sensitivity SurvivalProperty SurvivalRange
-SystemCapability SystemLifetime SystemProperty hasOperatingProperty hasOperatingRange
-hasSurvivalProperty hasSurvivalRange hasSystemCapability hasSystemProperty inCondition
-qualityOfObservation""".split()
+SSN_SYSTEMS = [
+    "Accuracy",
+    "ActuationRange",
+    "BatteryLifetime",
+    "Condition",
+    "DetectionLimit",
+    "Drift",
+    "Frequency",
+    "Latency",
+    "MaintenanceSchedule",
+    "MeasurementRange",
+    "OperatingPowerRange",
+    "OperatingProperty",
+    "OperatingRange",
+    "Precision",
+    "Resolution",
+    "ResponseTime",
+    "Selectivity",
+    "Sensitivity",
+    "SurvivalProperty",
+    "SurvivalRange",
+    "SystemCapability",
+    "SystemLifetime",
+    "SystemProperty",
+    "hasOperatingProperty",
+    "hasOperatingRange",
+    "hasSurvivalProperty",
+    "hasSurvivalRange",
+    "hasSystemCapability",
+    "hasSystemProperty",
+    "inCondition",
+    "qualityOfObservation",
+]
 """The terms of `ssn-system` in section 5 of the recommendation of 2017."""
 
 

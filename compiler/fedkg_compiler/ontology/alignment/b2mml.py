@@ -25,10 +25,22 @@ ISA95 = "http://www.w3id.org/hsu-aut/DINEN62264-2#"
 FILE = "b2mml-isa95.sssom.tsv"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _VERBS = frozenset(
-    "acknowledge cancel change confirm get notify process respond show sync trans".split()
+    [
+        "acknowledge",
+        "cancel",
+        "change",
+        "confirm",
+        "get",
+        "notify",
+        "process",
+        "respond",
+        "show",
+        "sync",
+        "trans",
+    ]
 )
 """The verbs of the transactions of ISA-95 part 5, which begin the names of messages."""
-_CONTAINERS = frozenset("information list library manifest record log set".split())
+_CONTAINERS = frozenset(["information", "list", "library", "manifest", "record", "log", "set"])
 _SINGLE = frozenset(("equipment", "person"))
 """Objects with a name of one word that longer names contain in the same sense. `Unit` and `Area`
 are not among them: `UnitOfMeasure` and `DataArea` mean something else.
@@ -219,7 +231,8 @@ def _found(name: str, kind: str, terms: _Terms) -> Found | None:
         case "property":
             return _of_element(name.removeprefix("has"), terms)
         case _:
-            return _of_value(*name.split(".", 1), terms)
+            owner, _, value = name.partition(".")
+            return _of_value(owner, value, terms)
 
 
 def _of_type(name: str, terms: _Terms) -> Found | None:

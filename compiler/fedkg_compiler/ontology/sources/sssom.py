@@ -44,12 +44,21 @@ BUILT_IN_PREFIXES = {
     "xsd": XSD,
 }
 """Prefixes that a file need not declare, and must not declare otherwise."""
-JUSTIFICATIONS = (
-    "BackgroundKnowledgeBasedMatching CompositeMatching InstanceBasedMatching LexicalMatching "
-    "LexicalSimilarityThresholdMatching LogicalReasoning ManualMappingCuration MappingChaining "
-    "MappingInversion MappingReview SemanticSimilarityThresholdMatching StructuralMatching "
-    "UnspecifiedMatching"
-).split()
+JUSTIFICATIONS = [
+    "BackgroundKnowledgeBasedMatching",
+    "CompositeMatching",
+    "InstanceBasedMatching",
+    "LexicalMatching",
+    "LexicalSimilarityThresholdMatching",
+    "LogicalReasoning",
+    "ManualMappingCuration",
+    "MappingChaining",
+    "MappingInversion",
+    "MappingReview",
+    "SemanticSimilarityThresholdMatching",
+    "StructuralMatching",
+    "UnspecifiedMatching",
+]
 """The terms of the vocabulary `semapv` that justify a mapping."""
 _REQUIRED_COLUMNS = ("subject_id", "predicate_id", "object_id", "mapping_justification")
 _REQUIRED_METADATA = ("mapping_set_id", "license")
@@ -250,7 +259,7 @@ def _metadata(reading: _Reading, text: str) -> _Metadata | None:
 
 
 def _is_plain_yaml(reading: _Reading, text: str) -> bool:
-    """Report what SSSOM forbids in YAML: directives, tags, anchors and aliases; and deep nesting."""
+    """Report what SSSOM forbids in YAML: directives, tags, anchors, aliases; and deep nesting."""
     depth = 0
     forbidden = (yaml.DirectiveToken, yaml.TagToken, yaml.AnchorToken, yaml.AliasToken)
     starts = (
@@ -264,7 +273,7 @@ def _is_plain_yaml(reading: _Reading, text: str) -> bool:
         depth += isinstance(token, starts) - isinstance(token, ends)
         if isinstance(token, forbidden) or depth > _MOST_NESTED:
             cell = _Cell("", token.start_mark.line + 1, token.start_mark.column + 1)
-            message = "SSSOM does not allow directives, tags, anchors and aliases of YAML"
+            message = "SSSOM does not allow YAML directives, tags, anchors and aliases"
             if depth > _MOST_NESTED:
                 message = f"the metadata is nested more than {_MOST_NESTED} deep"
             reading.report(cell, message, "write the slots one on each line")

@@ -111,7 +111,11 @@ def test_quoted_cells_may_hold_tabs_quotes_and_line_breaks() -> None:
         ("plant:Mill", "plnt:Mill", (9, 1, "the prefix `plnt:` is not declared in `curie_map`")),
         ("plant:Mill", "Mill", (9, 1, "`Mill` is not a CURIE")),
         ("plant:Mill", "", (9, 1, "this row has no `subject_id`")),
-        ("mason:MillingMachine", "http://a.org/b", (9, 28, "`http://a.org/b` is an IRI, not a CURIE")),
+        (
+            "mason:MillingMachine",
+            "http://a.org/b",
+            (9, 28, "`http://a.org/b` is an IRI, not a CURIE"),
+        ),
         (MANUAL, "semapv:Feeling", (9, 49, "`semapv:Feeling` is not a justification of mappings")),
         ("0.9", "90 %", (9, 82, "the confidence `90 %` is not a number from 0 to 1")),
         ("0.9", "nan", (9, 82, "the confidence `nan` is not a number from 0 to 1")),
@@ -123,13 +127,25 @@ def test_quoted_cells_may_hold_tabs_quotes_and_line_breaks() -> None:
         ("#license: https", "#licence: https", (1, 1, "`license` is missing")),
         ("https://example.org/mappings/plant", "here", (4, 18, "`mapping_set_id` is not an IRI")),
         ("https://example.org/plant#", "here", (3, 11, "`here` is not an IRI")),
-        ("#curie_map:", "#curie_map: &a", (1, 13, "SSSOM does not allow directives, tags, anchors and aliases of YAML")),
-        ("#  plant:", "#  skos: http://a.org/\n#  plant:", (3, 10, "SSSOM declares the prefix `skos:`")),
-        ("#  plant", "#  'plant", (7, 26, "the metadata is not YAML: found unexpected end of stream")),
+        (
+            "#curie_map:",
+            "#curie_map: &a",
+            (1, 13, "SSSOM does not allow YAML directives, tags, anchors and aliases"),
+        ),
+        (
+            "#  plant:",
+            "#  skos: http://a.org/\n#  plant:",
+            (3, 10, "SSSOM declares the prefix `skos:`"),
+        ),
+        (
+            "#  plant",
+            "#  'plant",
+            (7, 26, "the metadata is not YAML: found unexpected end of stream"),
+        ),
         ("Our machines", "[" * 4000, (5, 40, "the metadata is nested more than 20 deep")),
         (METADATA, "", (1, 1, "the file has no metadata")),
     ],
-)  # fmt: skip
+)
 def test_each_mistake_has_its_place(old: str, new: str, place: tuple[int, int, str]) -> None:
     assert old in METADATA + HEADER + GOOD
     _, problems = read((METADATA + HEADER + GOOD).replace(old, new, 1))
