@@ -158,3 +158,13 @@ print([name for name in ("rdflib", "oxrdflib", "torch") if name in sys.modules])
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_an_import_of_a_module_of_ours_loads_its_ontology(catalog: Catalog) -> None:
+    for iri, name in (
+        ("https://w3id.org/fedkg/isa95", "isa95"),
+        ("https://w3id.org/fedkg/isa95/material", "isa95"),
+        ("http://www.w3id.org/hsu-aut/DINEN62264-2#", "isa95"),
+        ("https://w3id.org/fedkg/isa95x", None),
+    ):
+        assert catalog.name_of_iri(iri) == name

@@ -123,7 +123,7 @@ def b2mml_mappings(
     found: dict[str, tuple[Rule, str] | None] = {}
     for iri, entry in sorted(definitions(schema, "", individuals=True).items()):
         if iri.startswith(NAMESPACE) and "#" in iri:
-            match = _found(iri.partition("#")[2], entry.kind, terms)
+            match = _match_name(iri.partition("#")[2], entry.kind, terms)
             found[iri] = None if match is None else (RULES[match[0]], match[1])
     return found
 
@@ -223,7 +223,7 @@ def _flat(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _found(name: str, kind: str, terms: _Terms) -> Found | None:
+def _match_name(name: str, kind: str, terms: _Terms) -> Found | None:
     """The first rule that fits a name of the schema, with the term that it leads to."""
     match kind:
         case "class":
