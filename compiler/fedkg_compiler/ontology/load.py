@@ -20,9 +20,7 @@ from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
 from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
 from fedkg_compiler.ontology import binary_relations
-from fedkg_compiler.ontology.alignment.accepted import accepted
-from fedkg_compiler.ontology.alignment.b2mml import b2mml_alignments
-from fedkg_compiler.ontology.alignment.exact_matches import equivalences, exact_matches
+from fedkg_compiler.ontology.alignment.mappings import accepted, equivalences, exact_matches
 from fedkg_compiler.ontology.bulk_loading import LaterTriples
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.client_ownership import Ownership, cut
@@ -212,6 +210,10 @@ def _is_still(path: Path, sha256: str) -> bool:
 def _align_b2mml(loading: _Loading) -> None:
     """Add the mappings of B2MML schemas to ISA-95, where both are loaded."""
     isa95 = [document for name, document in loading.ontologies if name == "isa95"]
+    if not isa95:
+        return
+    from fedkg_compiler.ontology.alignment.b2mml import b2mml_alignments
+
     documents = [*(document for _, document in loading.ontologies), *loading.graphs]
     for mapped in b2mml_alignments(documents, isa95):
         _keep_ontology(loading, "b2mml-isa95", mapped, ())

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 import pyoxigraph as ox
 from pydantic import BaseModel, ConfigDict
 
-from fedkg_compiler.ontology.alignment.accepted import PREDICATES
-from fedkg_compiler.ontology.alignment.exact_matches import equivalences, exact_matches
+from fedkg_compiler.ontology.alignment.mappings import PREDICATES, equivalences, exact_matches
 from fedkg_compiler.ontology.catalog import Catalog
 from fedkg_compiler.ontology.closure import SUB_CLASS, SUB_PROPERTY, TYPE, follows
 from fedkg_compiler.ontology.contradictions import shown

@@ -9,9 +9,9 @@ import pyoxigraph as ox
 
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.alignment.accepted import PREDICATES
 from fedkg_compiler.ontology.alignment.alignment_terms import gather
 from fedkg_compiler.ontology.alignment.b2mml import b2mml_alignments
+from fedkg_compiler.ontology.alignment.mappings import PREDICATES
 from fedkg_compiler.ontology.alignment.suggest import Proposal, propose
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.ontology_files import our_file

@@ -13,8 +13,8 @@ from test_alignments import mappings
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology import Catalog, Graph, load_graph
-from fedkg_compiler.ontology.alignment.accepted import STATUSES
 from fedkg_compiler.ontology.alignment.alignment_terms import Side, gather
+from fedkg_compiler.ontology.alignment.mappings import STATUSES
 from fedkg_compiler.ontology.alignment.pair_alignment import align, reviewed
 from fedkg_compiler.ontology.alignment.proposals_turtle import turtle
 from fedkg_compiler.ontology.alignment.similarity import Likeness, likeness
