@@ -178,6 +178,14 @@ def count_statements(names: Sequence[str] = ()) -> tuple[Report, tuple[Diagnosti
         return report_figures(names)
 
 
+def publication_files() -> dict[str, str]:
+    """Return the documentation site of the modules: the content of each file by its path."""
+    with needs_compiler("publishing ontologies"):
+        from fedkg_compiler.ontology.publication.pages import site_files
+
+        return site_files()
+
+
 def format_learned_graph(learned: LearnedKnowledge) -> str:
     """Format learned knowledge as Turtle, with its origin (PROV-O)."""
     with needs_compiler("writing to the graph"):

@@ -28,7 +28,11 @@ def align(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The Turtle file to write, for review."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The file to write: Turtle with proposals for review, or FILE.sssom.tsv with the "
+            "mappings that follow from a rule.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -40,9 +44,13 @@ def align(
     file that `-o` writes, change "proposed" to "accepted" or "rejected"; loaded as a graph of
     rules, it asserts the accepted mappings only. Mappings that ship with fedkg are left out.
 
+    The names of B2MML schemas are mapped to isa95 by rule. These mappings hold wherever both are
+    loaded; `-o FILE.sssom.tsv` writes them.
+
     \b
     Examples:
       fedkg ontology align isa95 schema
+      fedkg ontology align b2mml isa95 -o b2mml-isa95.sssom.tsv
       fedkg ontology align mason plant-terms.ttl --min 0.3 -o proposals.ttl
     """
     from fedkg import authoring, ontologies
@@ -58,8 +66,16 @@ def align(
     errors = [problem for problem in proposed.problems if problem.severity == "error"]
     if proposed.problems and not as_json:
         print_note(authoring.render(proposed.problems))
+    ruled = output is not None and output.name.endswith(".sssom.tsv")
+    if ruled and not errors and not proposed.by_rule:
+        raise UsageError(
+            f"no rule maps {first} to {second}",
+            expected="a B2MML schema and isa95",
+            help="proposals for review are Turtle: name the file .ttl",
+        )
     if output is not None and not errors:
-        write_atomically(output, ontologies.format_mappings(proposed, (first, second)))
+        text = proposed.by_rule if ruled else ontologies.format_mappings(proposed, (first, second))
+        write_atomically(output, text)
     if as_json:
         shown = [
             {
@@ -100,10 +116,14 @@ def _show(proposed: Proposed, output: Path | None) -> None:
             )
         stdout_console().print(table)
     left_out = (
-        f"; {count(proposed.reviewed, 'mapping')} already reviewed" if proposed.reviewed else ""
+        f"; {count(proposed.reviewed, 'mapping')} left out: reviewed, or by rule"
+        if proposed.reviewed
+        else ""
     )
     print_line(f"{count(len(proposed.proposals), 'proposal')}{left_out}")
-    if output is not None:
+    if output is not None and output.name.endswith(".sssom.tsv"):
+        print_line(f"{output}: the mappings that follow from a rule")
+    elif output is not None:
         print_line(
             f'{output}: set "proposed" to "accepted" or "rejected", then load it as a '
             "graph of your rules"

@@ -12,6 +12,7 @@ from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout
 from fedkg.cli.learned_graph import write_learned
 from fedkg.cli.ontology_reasoning import reason
 from fedkg.cli.ontology_terms import report, show_term
+from fedkg.cli.publish_ontologies import publish
 from fedkg.errors import FedkgError
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name after `use` in a rule file.")]
@@ -35,6 +36,7 @@ app.command("align")(align)
 app.command("learned")(write_learned)
 app.command("report")(report)
 app.command("reason")(reason)
+app.command("publish")(publish)
 
 
 @app.command("list")

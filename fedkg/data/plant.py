@@ -24,7 +24,9 @@ PLANT = "https://example.org/plant#"
 _SPACES = {
     "plant": PLANT,
     "isa95": "http://www.w3id.org/hsu-aut/DINEN62264-2#",
+    "fkg-isa95": "https://w3id.org/fedkg/isa95#",
     "mason": "http://www.owl-ontologies.com/mason.owl#",
+    "fkg-mason": "https://w3id.org/fedkg/mason#",
     "fkg": "https://w3id.org/fedkg/ns#",
     "sosa": "http://www.w3.org/ns/sosa/",
     "qudt": "http://qudt.org/schema/qudt/",
@@ -170,7 +172,7 @@ def _triples(plant: Plant) -> Iterator[tuple[str, str, str]]:
     for machine in plant.machines:
         yield from _machine(machine)
         if before is not None and before.line == machine.line:
-            yield f"plant:{before.name}", "isa95:feeds", f"plant:{machine.name}"
+            yield f"plant:{before.name}", "fkg-isa95:feeds", f"plant:{machine.name}"
         before = machine
     for tank, area in plant.tanks:
         yield from _tank(tank, area)
@@ -283,7 +285,8 @@ def violation_queries(plant: Plant, count: int, seed: int) -> Iterator[tuple[str
         kind = SHAPES[i % len(SHAPES)]
         title, body = _query(kind, plant, generator)
         head = "".join(
-            f"PREFIX {prefix}: <{_SPACES[prefix]}>\n" for prefix in ("plant", "isa95", "fkg")
+            f"PREFIX {prefix}: <{_SPACES[prefix]}>\n"
+            for prefix in ("plant", "isa95", "fkg-isa95", "fkg")
         )
         yield (
             f"{kind}_{i + 1:05d}.rq",
@@ -352,7 +355,7 @@ def _query(kind: str, plant: Plant, generator: np.random.Generator) -> tuple[str
             f"A machine of {line} that feeds another one is not overloaded at speed.",
             (
                 "SELECT ?m WHERE "
-                f"{{ ?m isa95:isPartOf plant:{line} ; isa95:feeds/plant:maxTorque ?x ; "
+                f"{{ ?m isa95:isPartOf plant:{line} ; fkg-isa95:feeds/plant:maxTorque ?x ; "
                 "plant:torque ?t ; plant:speed ?n .\n"
                 f"  FILTER(?n > {round(1700 * share)} && ?t > ?x) }}"
             ),

@@ -8,12 +8,13 @@ from fedkg_compiler import compile_rules
 
 PREFIXES = """
 @prefix fkg: <https://w3id.org/fedkg/ns#> .
+@prefix fkg-isa95: <https://w3id.org/fedkg/isa95#> .
 @prefix isa95: <http://www.w3id.org/hsu-aut/DINEN62264-2#> .
 @prefix plant: <https://example.org/plant#> .
 @prefix qudt: <http://qudt.org/schema/qudt/> .
 @prefix sosa: <http://www.w3.org/ns/sosa/> .
 @prefix unit: <http://qudt.org/vocab/unit/> .
-plant:flow a isa95:MassFlow ; qudt:hasUnit unit:KiloGM-PER-HR .
+plant:flow a fkg-isa95:MassFlow ; qudt:hasUnit unit:KiloGM-PER-HR .
 """
 
 
@@ -22,8 +23,8 @@ def mixer(number: int, columns: tuple[str, str]) -> str:
     feed, drain = columns
     return f"""
 plant:Mixer{number} a isa95:Unit .
-plant:In{number} a isa95:MaterialConnection ; isa95:flowsInto plant:Mixer{number} .
-plant:Out{number} a isa95:MaterialConnection ; isa95:flowsOutOf plant:Mixer{number} .
+plant:In{number} a fkg-isa95:MaterialConnection ; fkg-isa95:flowsInto plant:Mixer{number} .
+plant:Out{number} a fkg-isa95:MaterialConnection ; fkg-isa95:flowsOutOf plant:Mixer{number} .
 plant:F{number} a sosa:Sensor ; sosa:isHostedBy plant:In{number} ; sosa:observes plant:flow ;
   fkg:column "{feed}" .
 plant:D{number} a sosa:Sensor ; sosa:isHostedBy plant:Out{number} ; sosa:observes plant:flow ;

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from fedkg.errors import FedkgError
 from fedkg_compiler.input_tracking import read_bytes
+from fedkg_compiler.ontology.standard_vocabularies import FEDKG
 from fedkg_compiler.resources import data_folder
 
 ADDED_FILE = "added.json"
@@ -153,11 +154,13 @@ class Catalog(_Record):
 
     def name_of_iri(self, iri: str) -> str | None:
         """Return the name of the ontology that calls itself `iri`, with or without a last ``#`` or
-        ``/``.
+        ``/``, or of which `iri` is a module of fedkg, such as ``https://w3id.org/fedkg/isa95/work``.
         """
         bare = iri.rstrip("#/")
         for name, entry in sorted(self.entries.items()):
             if bare in (entry.iri.rstrip("#/"), entry.namespace.rstrip("#/")):
+                return name
+            if f"{bare}/".startswith(f"{FEDKG}{name}/"):
                 return name
         for name, extra in sorted(self.added.items()):
             if extra.iri and bare == extra.iri.rstrip("#/"):

@@ -21,6 +21,7 @@ Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 Links = dict[Node, set[Node]]
 
 _ISA95 = "http://www.w3id.org/hsu-aut/DINEN62264-2#"
+_FKG_ISA95 = "https://w3id.org/fedkg/isa95#"
 _SCHEMA_ORG = "https://schema.org/"
 _LEVELS = (("Enterprise", "Site"), ("Site", "Area"), ("Area", "Center"), ("Center", "Unit"))
 
@@ -36,7 +37,8 @@ UP = (
         "isResultOf isSampleOf",
     ),
     *_named(FKG, "limitOf"),
-    *_named(_ISA95, "isPartOf hasParent sublotOf"),
+    *_named(_ISA95, "isPartOf hasParent"),
+    *_named(_FKG_ISA95, "sublotOf"),
     *_named(_ISA95, " ".join(f"{part}IsPartOf{whole}" for whole, part in _LEVELS)),
     *_named(_SCHEMA_ORG, "isPartOf"),
 )
@@ -49,13 +51,10 @@ DOWN = (
         "hasSample",
     ),
     *_named(FKG, "hasLimit"),
+    *_named(_ISA95, "consistsOf hasChild"),
     *_named(
-        _ISA95,
-        "consistsOf hasChild hasSublot containsSublot hasEquipmentProperty "
-        "hasPhysicalAssetProperty",
-    ),
-    *_named(
-        _ISA95,
+        _FKG_ISA95,
+        "hasSublot containsSublot hasEquipmentProperty hasPhysicalAssetProperty "
         "hasPersonProperty hasMaterialLotProperty recordsEquipmentTest recordsMaterialTest "
         "recordsQualificationTest",
     ),

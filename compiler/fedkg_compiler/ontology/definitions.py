@@ -25,7 +25,7 @@ from fedkg_compiler.ontology.standard_vocabularies import (
     STANDARD_TERMS,
     UNIT,
 )
-from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
+from fedkg_compiler.ontology.vocabulary import Vocabulary, nearest_term
 
 _CLASS_TYPES = frozenset({OWL + "Class", RDFS + "Class", RDFS + "Datatype"})
 _PROPERTY_TYPES = frozenset(
@@ -197,13 +197,14 @@ def strangers(
             or (space.endswith("rdf-syntax-ns#") and re.fullmatch(r"_\d+", local))
         ):
             continue
-        meant = units_meant(local, names) if space == UNIT else ()
-        meant = meant or tuple(filter(None, (closest_name(local, names),)))
+        units = units_meant(local, names) if space == UNIT else ()
+        nearest = nearest_term(space, local, closed, known)
+        meant = [space + unit for unit in units] or ([nearest] if nearest else [])
         if not meant and space in partial:
             continue
-        shown = _shown(document, space, local)
+        shown = _shown(document, iri)
         advice = (
-            f"did you mean {' or '.join(f'`{_shown(document, space, one)}`' for one in meant)}?"
+            f"did you mean {' or '.join(f'`{_shown(document, one)}`' for one in meant)}?"
             if meant
             else ""
         )
@@ -220,12 +221,14 @@ def strangers(
     return tuple(problems[:_MOST_REPORTED])
 
 
-def _shown(document: Document, space: str, local: str) -> str:
-    prefix = min(
-        (prefix for prefix, namespace in document.prefixes.items() if namespace == space),
-        default=None,
+def _shown(document: Document, iri: str) -> str:
+    """The IRI with the document's prefix for the longest namespace that it starts with."""
+    fitting = sorted(
+        (-len(space), prefix)
+        for prefix, space in document.prefixes.items()
+        if space and iri.startswith(space)
     )
-    return f"<{space}{local}>" if prefix is None else f"{prefix}:{local}"
+    return f"{fitting[0][1]}:{iri[-fitting[0][0] :]}" if fitting else f"<{iri}>"
 
 
 def find(document: Document, iri: str, space: str, local: str) -> Span:

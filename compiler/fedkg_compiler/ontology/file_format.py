@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Literal, TypeGuard, get_args
 
 RdfSyntax = Literal["turtle", "n-triples", "rdf-xml", "json-ld"]
-SourceSyntax = Literal["owl-functional", "owl-xml", "xml-schema", "opcua-nodeset"]
+SourceSyntax = Literal["owl-functional", "owl-xml", "xml-schema", "opcua-nodeset", "sssom"]
 Syntax = RdfSyntax | SourceSyntax
 
 EXTENSIONS: dict[str, RdfSyntax] = {
@@ -27,7 +27,11 @@ EXTENSIONS: dict[str, RdfSyntax] = {
 }
 """File name endings, with the syntax that they announce; what the content shows goes before it."""
 
-RDF_SUFFIXES = (".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".ofn", ".owx", ".xsd", ".xml", ".omn")
+RDF_SUFFIXES = (
+    *(".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".ofn", ".owx", ".xsd", ".xml"),
+    ".sssom.tsv",
+    ".omn",
+)
 """The endings that `use NAME` tries, in this order; the last one to reject the file by name."""
 
 _HTML = re.compile(
@@ -46,6 +50,7 @@ _FUNCTIONAL = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology)\s*\(")
 _TURTLE_START = re.compile(
     r"(?:\s|#[^\n]*+(?:\n|$))*+($|[<@\[(]|[^\s:<]*:|(prefix|base|version)\s)", re.IGNORECASE
 )
+_SSSOM_COLUMN = re.compile(r"(?:^|\t)\"?(?:subject_id|object_id|mapping_justification)\"?(?:\t|$)")
 _MANCHESTER = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology):\s")
 
 
@@ -84,6 +89,8 @@ def detect_format(text: str, name: str) -> Syntax | NotRdf:
         return NotRdf("a web page (HTML)", "download the file itself, not the page that shows it")
     if _FUNCTIONAL.match(text):
         return "owl-functional"
+    if _is_sssom(text, name):
+        return "sssom"
     if _MANCHESTER.match(text):
         return NotRdf(
             "OWL in Manchester syntax",
@@ -98,6 +105,17 @@ def detect_format(text: str, name: str) -> Syntax | NotRdf:
         return _other(text, suffix)
     announced = EXTENSIONS.get(suffix, "turtle")
     return "turtle" if announced in ("rdf-xml", "json-ld") else announced
+
+
+def _is_sssom(text: str, name: str) -> bool:
+    """Tell whether a file is SSSOM/TSV: by its name, else by the columns after the metadata."""
+    if name.lower().endswith(".sssom.tsv"):
+        return True
+    at = 0
+    while text.startswith("#", at) and (at := text.find("\n", at) + 1):
+        pass
+    line = text[at : text.find("\n", at) if "\n" in text[at:] else len(text)].rstrip("\r")
+    return "\t" in line and "predicate_id" in line and _SSSOM_COLUMN.search(line) is not None
 
 
 def _other(text: str, suffix: str) -> NotRdf:

@@ -20,7 +20,7 @@ from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
 from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
 from fedkg_compiler.ontology import binary_relations
-from fedkg_compiler.ontology.alignment.accepted import accepted
+from fedkg_compiler.ontology.alignment.mappings import accepted, equivalences, exact_matches
 from fedkg_compiler.ontology.bulk_loading import LaterTriples
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.client_ownership import Ownership, cut
@@ -46,7 +46,7 @@ from fedkg_compiler.ontology.reasoning.contradiction_rules import clashes
 from fedkg_compiler.ontology.reasoning.facts import TooLarge
 from fedkg_compiler.ontology.schema_org_spellings import one_of_two_names
 from fedkg_compiler.ontology.spans import report
-from fedkg_compiler.ontology.standard_vocabularies import OWL, STANDARD_PREFIXES
+from fedkg_compiler.ontology.standard_vocabularies import FEDKG, OWL, STANDARD_PREFIXES
 from fedkg_compiler.ontology.stores.opening import open_graph
 from fedkg_compiler.ontology.stores.triple_files import StoredTriples
 from fedkg_compiler.ontology.swrl_diagnostics import unapplied_rules
@@ -142,6 +142,7 @@ def load_graph(
                 "-".join(alignment.between),
                 *our_file(loading.catalog.folder / alignment.file),
             )
+    _align_b2mml(loading)
     _link_node_sets(loading)
     loading.graphs = rename_shared_blank_nodes(loading.graphs)
     ontologies = [document for _, document in loading.ontologies]
@@ -149,7 +150,9 @@ def load_graph(
         loading.graphs, ontologies, [iri for iri, _ in prefixes.values()]
     )
     mapped, wrong = accepted(loading.graphs)
-    equal = [*equal, *mapped]
+    documents = [*ontologies, *loading.graphs]
+    exact = [*exact_matches(documents), *mapped]
+    equal = [*equal, *mapped, *equivalences(exact, documents)]
     loading.problems += [*said, *wrong]
     whole, found = _whole(loading, equal, tell=not client)
     _declare_prefixes(loading, prefixes)
@@ -161,9 +164,9 @@ def load_graph(
         graph = _graph(loading, found, _closed(loading, kept, store), whole, ownership)
     else:
         graph = _graph(loading, found, whole, whole)
-    documents = (*loading.graphs, *(document for _, document in loading.ontologies))
     graph.told = Told(
-        documents=documents, triples=lambda: kept if client else _triples(loading, equal)
+        documents=(*loading.graphs, *ontologies),
+        triples=lambda: kept if client else _triples(loading, equal),
     )
     given = [document for document in loading.graphs if document.name not in loading.used]
     if given:
@@ -204,6 +207,18 @@ def _is_still(path: Path, sha256: str) -> bool:
         return path.is_file() and hashlib.sha256(read_bytes(path)).hexdigest() == sha256
     except (OSError, ValueError, FedkgError):
         return False
+
+
+def _align_b2mml(loading: _Loading) -> None:
+    """Add the mappings of B2MML schemas to ISA-95, where both are loaded."""
+    isa95 = [document for name, document in loading.ontologies if name == "isa95"]
+    if not isa95:
+        return
+    from fedkg_compiler.ontology.alignment.b2mml import b2mml_alignments
+
+    documents = [*(document for _, document in loading.ontologies), *loading.graphs]
+    for mapped in b2mml_alignments(documents, isa95):
+        _keep_ontology(loading, "b2mml-isa95", mapped, ())
 
 
 def _link_node_sets(loading: _Loading) -> None:
@@ -378,7 +393,12 @@ def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
                 return
             note(path, ABSENT)
     local = (
-        {path.stem for path in beside.iterdir() if path.suffix in RDF_SUFFIXES}
+        {
+            path.name.removesuffix(suffix)
+            for path in beside.iterdir()
+            for suffix in RDF_SUFFIXES
+            if path.name.endswith(suffix)
+        }
         if beside is not None and beside.is_dir()
         else set()
     )
@@ -420,7 +440,9 @@ def _load_named(loading: _Loading, name: str) -> None:
         loading.closed[namespace] = name
     opened, replaced = documents_of(loading.catalog, name)
     if entry is not None and entry.partial and not replaced:
-        loading.partial |= set(entry.all_prefixes().values())
+        loading.partial |= {
+            space for space in entry.all_prefixes().values() if not space.startswith(FEDKG)
+        }
     for document, problems in opened:
         _keep_ontology(loading, name, document, problems)
 

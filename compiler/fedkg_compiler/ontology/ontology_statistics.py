@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.alignment.alignment_consequences import Entailed, entailed
+from fedkg_compiler.ontology.alignment.b2mml import b2mml_alignments
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.definitions import definitions
 from fedkg_compiler.ontology.graph_terms import TermKind
@@ -131,6 +132,9 @@ def report_figures(
             if whole.get(iri, "individual") == "individual":
                 whole[iri] = kind
     aligned = _alignments(catalog, chosen)
+    aligned += b2mml_alignments(
+        [document for found in documents.values() for document in found], documents.get("isa95", [])
+    )
     matched = _matched(aligned, kinds)
     rows = tuple(
         _figures(

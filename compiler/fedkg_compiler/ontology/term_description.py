@@ -154,7 +154,9 @@ def _describe(term: KnownTerm, known: frozenset[str], graph: Graph, catalog: Cat
     below = RDFS + ("subPropertyOf" if term.kind == "property" else "subClassOf")
     facts = _Facts(graph, term.iri, known)
     mapped = facts.mapped()
-    same = frozenset(one.iri for one in mapped if one.by.startswith("owl:"))
+    same = frozenset(
+        one.iri for one in mapped if one.by.startswith("owl:") or one.by == "skos:exactMatch"
+    )
     is_class, is_property = term.kind == "class", term.kind == "property"
     return About(
         name=term.short,

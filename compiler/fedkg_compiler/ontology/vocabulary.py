@@ -72,9 +72,9 @@ class Vocabulary:
             known = self.terms.get(space, frozenset()) | STANDARD_TERMS.get(space, frozenset())
             if not local or local in known:
                 return ()
-            meant = closest_name(local, known)
+            meant = nearest_term(space, local, self.closed, self.terms)
             advice = (
-                f"did you mean `{self._like(shown, space + meant)}`?"
+                f"did you mean `{self._like(shown, meant)}`?"
                 if meant
                 else f"`fedkg ontology show {name}` lists what it has"
             )
@@ -180,6 +180,27 @@ def _mentions(store: ox.Store, iri: str) -> bool:
     return any(
         next(iter(store.quads_for_pattern(*pattern)), None) is not None for pattern in patterns
     )
+
+
+def nearest_term(
+    space: str, local: str, closed: Mapping[str, str], terms: Mapping[str, Iterable[str]]
+) -> str | None:
+    """Return the IRI that was probably meant by a name that its namespace lacks, or None.
+
+    The terms of an ontology can be in several namespaces: the same name in another of them comes
+    first, then the nearest spelling in any of them.
+
+    Args:
+        space, local: the namespace and the name. closed, terms: as in `Vocabulary`.
+    """
+    owner = closed.get(space)
+    others = sorted(other for other, name in closed.items() if name == owner and other != space)
+    spaces: dict[str, str] = {}
+    for other in (space, *others):
+        for name in {*terms.get(other, ()), *STANDARD_TERMS.get(other, ())}:
+            spaces.setdefault(name, other)
+    meant = local if local in spaces else closest_name(local, spaces)
+    return None if meant is None else spaces[meant] + meant
 
 
 def closest_name(name: str, candidates: Iterable[str]) -> str | None:

@@ -224,6 +224,9 @@ def test_the_snippets_of_the_descriptions_are_turtle() -> None:
         "@prefix schema: <https://schema.org/> .\n@prefix xsd:"
         " <http://www.w3.org/2001/XMLSchema#> .\n"
     )
+    prefixes += "".join(
+        f"@prefix fkg-{name}: <https://w3id.org/fedkg/{name}#> .\n" for name in ("mason", "nist")
+    )
     for name in FILES:
         lines = library_file(name).read_text(encoding="utf-8").split("\nuse ")[0].split("\n")
         snippet = "\n".join(

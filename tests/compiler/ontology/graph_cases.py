@@ -19,12 +19,12 @@ plant:Mill rdfs:subClassOf mason:MillingMachine ; fkg:keyColumn "machine" .
 plant:BigMill rdfs:subClassOf plant:Mill ; fkg:keyColumn "big machine" .
 plant:M1 a plant:Mill ; isa95:UnitIsPartOfCenter plant:line ; mason:usesTool plant:T1 ;
     plant:low 3500 ; plant:high 9.0e3 ;
-    rdfs:label "Mill one" ; isa95:feeds plant:M2 .
+    rdfs:label "Mill one" ; fkg-isa95:feeds plant:M2 .
 plant:M2 a plant:BigMill ; isa95:UnitIsPartOfCenter plant:line ; mason:usesTool plant:T2 ;
     fkg:keyValue "M-2" ;
     plant:limit [ a qudt:QuantityValue ; qudt:numericValue 5.5 ; qudt:unit unit:BAR ] ,
         [ qudt:value 2 ; qudt:hasUnit unit:N-M ] .
-plant:T1 a mason:FaceMill .
+plant:T1 a fkg-mason:FaceMill .
 plant:T2 a mason:Drill .
 plant:torque a sosa:ObservableProperty ; fkg:column "Torque [Nm]" ; qudt:hasUnit unit:N-M .
 plant:M1_torque a sosa:Sensor ; sosa:observes plant:torque ; sosa:isHostedBy plant:M1 .

@@ -13,7 +13,7 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology import Catalog, load_graph
 from fedkg_compiler.ontology.closure import SUB_CLASS, follows
 from fedkg_compiler.ontology.rdf_reader import read_file
-from fedkg_compiler.ontology.standard_vocabularies import FKG, OWL, RDF, RDFS, SKOS
+from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS, SKOS
 
 HERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=1)
 OFFICIAL = (
@@ -27,7 +27,6 @@ OFFICIAL = (
 SOURCE, PREDICATE, TARGET = (
     ox.NamedNode(OWL + f"annotated{end}") for end in ("Source", "Property", "Target")
 )
-JUSTIFICATION = ox.NamedNode(FKG + "justification")
 
 
 def triples_of(catalog: Catalog, *files: str) -> list[ox.Quad]:
@@ -219,10 +218,10 @@ def test_a_wrong_mapping_is_detected(catalog: Catalog) -> None:
     files += [
         *catalog.entries["nist"].additions,
         *catalog.entries["iof"].additions,
-        "alignments/iof-nist.ttl",
+        "alignments/iof-nist.sssom.tsv",
     ]
     nist = catalog.entries["nist"].namespace
-    machine = ox.NamedNode(nist + "AdditiveManufacturingMachine")
+    machine = ox.NamedNode("https://w3id.org/fedkg/nist#AdditiveManufacturingMachine")
     wrong = [ox.Quad(machine, SUB_CLASS, ox.NamedNode(nist + "Phenomenon"))]
     torn, cycles = collapses([*triples_of(catalog, *files), *wrong])
     assert machine.value in torn
@@ -231,8 +230,8 @@ def test_a_wrong_mapping_is_detected(catalog: Catalog) -> None:
 
 def test_what_follows_from_a_mapping_is_found_by_rules(catalog: Catalog) -> None:
     text = (
-        "@prefix nist: <http://siam.nist.gov/AM-Ontology_v2#> . <https://example.org/m1> a "
-        "nist:PowderBedFusionMachine ."
+        "@prefix fkg-nist: <https://w3id.org/fedkg/nist#> . <https://example.org/m1> a "
+        "fkg-nist:PowderBedFusionMachine ."
         f" <https://example.org/m1> <{RDFS}label> 'M1' ."
     )
     uses = [(name, HERE) for name in ("isa95", "mason", "nist")]
@@ -240,7 +239,7 @@ def test_what_follows_from_a_mapping_is_found_by_rules(catalog: Catalog) -> None
         uses, {}, [], catalog=catalog, text_graphs=[("plant.ttl", text)]
     )
     assert problems == ()
-    for name in ("isa95:Equipment", "mason:MachineResource", "mason:MaterialResource"):
+    for name in ("fkg-isa95:Equipment", "mason:MachineResource", "mason:MaterialResource"):
         iri, _ = graph.resolve(name, "pname", HERE)
         assert iri is not None
         assert "https://example.org/m1" in graph.instances(iri)
@@ -252,3 +251,31 @@ def test_what_follows_from_a_mapping_is_found_by_rules(catalog: Catalog) -> None
         iri, _ = graph.resolve(name, "pname", HERE)
         assert iri is not None
         assert graph.instances(iri) == []
+
+
+def test_only_the_exact_mapping_makes_classes_equivalent(catalog: Catalog) -> None:
+    """An assembly of MASON is an assembly process of IOF and the other way round; `mason:Control`
+    and `iof:MeasurementProcess`, which are close, share no members.
+    """
+    text = "".join(
+        f"<https://example.org/{name}> a <{catalog.all_prefixes()[prefix]}{term}> .\n"
+        for name, prefix, term in (
+            ("ours", "mason", "Assembly"),
+            ("theirs", "iof", "AssemblyProcess"),
+            ("check", "mason", "Control"),
+        )
+    )
+    uses = [(name, HERE) for name in ("mason", "iof")]
+    graph, problems, _ = load_graph(
+        uses, {}, [], catalog=catalog, text_graphs=[("plant.ttl", text)]
+    )
+    assert problems == ()
+
+    def members(name: str) -> list[str]:
+        iri, _ = graph.resolve(name, "pname", HERE)
+        assert iri is not None
+        return [member.rsplit("/", 1)[-1] for member in graph.instances(iri)]
+
+    assert members("mason:Assembly") == members("iof:AssemblyProcess") == ["ours", "theirs"]
+    assert members("mason:Control") == ["check"]
+    assert members("iof:MeasurementProcess") == []

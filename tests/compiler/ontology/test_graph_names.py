@@ -15,8 +15,8 @@ TORQUE = PLANT + "torque"
 @pytest.mark.parametrize(
     ("text", "form", "iri"),
     [
-        ("isa95:Equipment", "pname", "http://www.w3id.org/hsu-aut/DINEN62264-2#Equipment"),
-        ("isa95:StorageUnit", "pname", "http://www.w3id.org/hsu-aut/DINEN62264-2#StorageUnit"),
+        ("fkg-isa95:Equipment", "pname", "https://w3id.org/fedkg/isa95#Equipment"),
+        ("fkg-isa95:StorageUnit", "pname", "https://w3id.org/fedkg/isa95#StorageUnit"),
         (
             "mason:Shearing_machine-tool",
             "pname",
@@ -24,7 +24,7 @@ TORQUE = PLANT + "torque"
         ),
         ("plant:torque", "pname", TORQUE),
         (TORQUE, "iri", TORQUE),
-        ("CuttingTool", "name", "http://www.owl-ontologies.com/mason.owl#CuttingTool"),
+        ("CuttingTool", "name", "https://w3id.org/fedkg/mason#CuttingTool"),
         ("torque", "name", TORQUE),
         ("low", "name", PLANT + "low"),
         ("unit:N-M", "pname", "http://qudt.org/vocab/unit/N-M"),
@@ -38,7 +38,7 @@ def test_names_become_iris(plant: Graph, text: str, form: str, iri: str) -> None
 @pytest.mark.parametrize(
     ("text", "form", "code", "advice"),
     [
-        ("isa95:EquipmentClas", "pname", "FKG111", "did you mean `isa95:EquipmentClass`?"),
+        ("isa95:EquipmentClas", "pname", "FKG111", "did you mean `fkg-isa95:EquipmentClass`?"),
         ("isa59:Site", "pname", "FKG110", "did you mean `isa95:`?"),
         ("CuttingTol", "name", "FKG113", "did you mean `CuttingTool`?"),
         ("Qwertyuiop", "name", "FKG113", "`use`"),
@@ -90,7 +90,7 @@ def test_members_are_those_of_subclasses_too(plant: Graph) -> None:
         PLANT + "M1",
         PLANT + "M2",
     ]
-    assert plant.instances("http://www.owl-ontologies.com/mason.owl#CuttingTool") == [
+    assert plant.instances("https://w3id.org/fedkg/mason#CuttingTool") == [
         PLANT + "T1",
         PLANT + "T2",
     ]
@@ -162,9 +162,9 @@ def test_values_of_a_subject_are_plain_and_sorted(plant: Graph) -> None:
 
 def test_terms_are_known_with_label_and_kind(plant: Graph) -> None:
     terms = {term.short: term for term in plant.terms()}
-    equipment = terms["isa95:Equipment"]
+    equipment = terms["fkg-isa95:Equipment"]
     assert (equipment.kind, equipment.label, equipment.ontology) == ("class", "equipment", "isa95")
-    assert terms["isa95:feeds"].kind == "property"
+    assert terms["fkg-isa95:feeds"].kind == "property"
     assert terms["unit:N-M"].kind == "individual"
     assert terms["plant:low"].ontology == "plant.ttl"
     assert [term.iri for term in plant.terms()] == sorted(term.iri for term in plant.terms())
@@ -177,7 +177,7 @@ def test_the_store_stands_behind_rdflib(plant: Graph) -> None:
     assert (
         rdflib.URIRef(PLANT + "M1"),
         rdflib.RDF.type,
-        rdflib.URIRef("http://www.w3id.org/hsu-aut/DINEN62264-2#Equipment"),
+        rdflib.URIRef("https://w3id.org/fedkg/isa95#Equipment"),
     ) in graph
     assert len(graph) == len(plant)
 

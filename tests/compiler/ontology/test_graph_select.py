@@ -38,7 +38,9 @@ def refused(graph: Graph, where: str, variables: tuple[str, ...] = ("x",)) -> Di
 
 def test_rows_are_plain_values_in_order(plant: Graph) -> None:
     rows, problems = plant.select(
-        "?m a isa95:Equipment ; plant:low ?low ; plant:high ?high", ["m", "low", "high"], span=HERE
+        "?m a fkg-isa95:Equipment ; plant:low ?low ; plant:high ?high",
+        ["m", "low", "high"],
+        span=HERE,
     )
     assert problems == ()
     assert rows == [
@@ -181,20 +183,20 @@ def test_variables_must_occur(plant: Graph) -> None:
             "?x a isa95:EquipmentClas",
             "FKG111",
             "isa95 has no term `EquipmentClas`",
-            "did you mean `isa95:EquipmentClass`?",
+            "did you mean `fkg-isa95:EquipmentClass`?",
         ),
         (
             "?x a isa95:equipment",
             "FKG111",
             "isa95 has no term `equipment`",
-            "did you mean `isa95:Equipment`?",
+            "did you mean `fkg-isa95:Equipment`?",
         ),
         ("?x a isa95:Sites", "FKG111", "isa95 has no term `Sites`", "did you mean `isa95:Site`?"),
         (
             "?x a isa95:Workcell",
             "FKG111",
             "isa95 has no term `Workcell`",
-            "did you mean `isa95:WorkCell`?",
+            "did you mean `fkg-isa95:WorkCell`?",
         ),
         (
             "?x a mason:Zzzzzzz",
@@ -289,7 +291,7 @@ def test_long_lists_are_not_monstrous(plant: Graph) -> None:
 GOOD = [
     "?x a isa95:Site ; rdfs:label ?l , 'a'@en , \"b\"^^xsd:string ; . ?y ?p -5.5e3",
     (
-        "?x isa95:isPartOf+/^isa95:feeds|!a ?y . FILTER(?x IN (isa95:Site, 5) && !EXISTS {?x a "
+        "?x isa95:isPartOf+/^fkg-isa95:feeds|!a ?y . FILTER(?x IN (isa95:Site, 5) && !EXISTS {?x a "
         "?z}) BIND(IF(?x = 5, 1, -2) AS ?k)"
     ),
     (

@@ -115,10 +115,10 @@ def test_show_of_our_modules_lists_their_terms(home: Path) -> None:
     info, problems = show_entry("isa95", home=home)
     assert problems == ()
     assert {
-        "isa95:Equipment",
-        "isa95:feeds",
-        "isa95:MaterialSublot",
-        "isa95:QualificationTestResult",
+        "fkg-isa95:Equipment",
+        "fkg-isa95:feeds",
+        "fkg-isa95:MaterialSublot",
+        "fkg-isa95:QualificationTestResult",
     } <= {term.name for term in info.terms}
     assert all(term.comment for term in info.terms)
     with pytest.raises(UsageError, match="did you mean `isa95`"):

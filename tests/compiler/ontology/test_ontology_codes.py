@@ -139,6 +139,10 @@ CASES: dict[str, tuple[str, Case]] = {
             ),
         ),
     ),
+    "FKG122": (
+        "the file has no metadata",
+        lambda _c, _: read_rdf(b"subject_id\tpredicate_id\n", file="m.sssom.tsv")[1],
+    ),
     "FKG118": ("more than 0 triples follow from the graphs", lambda c, _: without_room(c)),
     "FKG150": (
         "the pattern is not SPARQL at `Site`: an object is expected",

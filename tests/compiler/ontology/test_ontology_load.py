@@ -108,7 +108,7 @@ def test_files_that_import_each_other_end(catalog: Catalog, tmp_path: Path) -> N
 
 def test_alignments_apply_where_both_sides_are_loaded(catalog: Catalog) -> None:
     text = [("p.ttl", header(catalog) + "plant:l a mason:Lathe .")]
-    equipment = ISA95 + "Equipment"
+    equipment = "https://w3id.org/fedkg/isa95#Equipment"
     alone, _, _ = load_graph([("mason", HERE)], {}, [], catalog=catalog, text_graphs=text)
     both, _, _ = load_graph(
         [("mason", HERE), ("isa95", HERE)], {}, [], catalog=catalog, text_graphs=text
@@ -141,8 +141,8 @@ isa95:Mine a isa95:Site . plant:b isa95:Mine 1 .
     _, problems, _ = load_graph([("isa95", HERE)], {}, [], catalog=catalog, text_graphs=graphs)
     first = header(catalog).count("\n") + 1
     assert [(p.code, p.severity, p.span.line, p.span.column, p.help) for p in problems] == [
-        ("FKG115", "warning", first, 11, "did you mean `isa95:WorkUnit`?"),
-        ("FKG115", "warning", first + 1, 3, "did you mean `isa95:feeds`?"),
+        ("FKG115", "warning", first, 11, "did you mean `fkg-isa95:WorkUnit`?"),
+        ("FKG115", "warning", first + 1, 3, "did you mean `fkg-isa95:feeds`?"),
         ("FKG115", "warning", first + 1, 24, "did you mean `rdfs:label`?"),
     ]
 
@@ -158,3 +158,13 @@ print([name for name in ("rdflib", "oxrdflib", "torch") if name in sys.modules])
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_an_import_of_a_module_of_ours_loads_its_ontology(catalog: Catalog) -> None:
+    for iri, name in (
+        ("https://w3id.org/fedkg/isa95", "isa95"),
+        ("https://w3id.org/fedkg/isa95/material", "isa95"),
+        ("http://www.w3id.org/hsu-aut/DINEN62264-2#", "isa95"),
+        ("https://w3id.org/fedkg/isa95x", None),
+    ):
+        assert catalog.name_of_iri(iri) == name

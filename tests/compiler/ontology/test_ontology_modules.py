@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 from dataclasses import replace
+from datetime import date
 
 import pyoxigraph as ox
 import pytest
+from rdflib.namespace import PROV, SOSA, SSN
 from shared import SHARED, needs_shared
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology import Catalog, load_graph
 from fedkg_compiler.ontology.closure import DOMAIN, INVERSE, RANGE, SUB_CLASS, SUB_PROPERTY, TYPE
 from fedkg_compiler.ontology.rdf_reader import Document, read_file
-from fedkg_compiler.ontology.standard_vocabularies import FKG, OWL, RDF, RDFS
+from fedkg_compiler.ontology.standard_vocabularies import (
+    DCTERMS,
+    FEDKG,
+    OWL,
+    RDF,
+    RDFS,
+    SEMAPV,
+    SSSOM,
+)
 
 OFFICIAL = {
     "isa95": SHARED / "ontologies/isa95-dinen62264-2/DINEN62264.owl",
@@ -59,10 +70,10 @@ def facts_of(document: Document, *predicates: ox.NamedNode) -> set[tuple[object,
     }
 
 
-def test_every_turtle_file_is_in_the_catalogue(catalog: Catalog) -> None:
+def test_every_module_and_alignment_is_in_the_catalogue(catalog: Catalog) -> None:
     on_disk = {
         path.relative_to(catalog.folder).as_posix()
-        for path in catalog.folder.rglob("*.ttl")
+        for path in catalog.folder.rglob("*.t[ts][lv]")
         if path.parent.name != "shapes"
     }
     assert on_disk == set(every_file(catalog))
@@ -112,32 +123,122 @@ def test_every_file_uses_only_terms_that_exist(catalog: Catalog) -> None:
     assert [(problem.code, problem.message) for problem in problems] == []
 
 
-def test_additions_say_that_they_are_ours(catalog: Catalog) -> None:
-    """Terms of ours in the namespace of an official file have `rdfs:isDefinedBy` and an IRI of
-    ours.
-    """
-    ours, defined_by = FKG.removesuffix("ns#"), ox.NamedNode(RDFS + "isDefinedBy")
+OTHERS = {
+    "qudt-schema.ttl": "http://qudt.org/schema/qudt/",
+    "iof-bfo.ttl": "http://purl.obolibrary.org/obo/",
+    "fkg-learned.ttl": str(PROV),
+}
+"""Additions with terms of another official ontology, and its namespace."""
+
+
+def test_our_terms_are_in_our_namespace(catalog: Catalog) -> None:
+    """Whatever an addition defines has an IRI of ours and says which file of ours defines it."""
+    defined_by = ox.NamedNode(RDFS + "isDefinedBy")
     for entry in catalog.entries.values():
-        if (
-            entry.official is None or entry.name == "qudt"
-        ):  # QUDT's schema is a separate file, and its terms are QUDT's
-            continue
         for file in entry.additions:
-            triples = module(catalog, file).triples
-            named = {quad.subject for quad in triples if quad.predicate == LABEL}
-            added = {
-                node
-                for node in named
-                if isinstance(node, ox.NamedNode) and node.value.startswith(entry.namespace)
-            }
-            said_so = {
-                quad.subject
-                for quad in triples
+            document = module(catalog, file)
+            defined = {
+                quad.subject.value
+                for quad in document.triples
+                if quad.predicate == LABEL and isinstance(quad.subject, ox.NamedNode)
+            } - {ontology_iri(document)}
+            spaces = (OTHERS.get(file, FEDKG), FEDKG)
+            assert [term for term in sorted(defined) if not term.startswith(spaces)] == [], file
+            homes = {
+                quad.subject.value: quad.object.value
+                for quad in document.triples
                 if quad.predicate == defined_by
+                and isinstance(quad.subject, ox.NamedNode)
                 and isinstance(quad.object, ox.NamedNode)
-                and quad.object.value.startswith(ours)
             }
-            assert added - said_so == set(), file
+            if file not in OTHERS and entry.name != "fkg":
+                assert homes == dict.fromkeys(defined, ontology_iri(document)), file
+
+
+SSN_SYSTEMS = [
+    "Accuracy",
+    "ActuationRange",
+    "BatteryLifetime",
+    "Condition",
+    "DetectionLimit",
+    "Drift",
+    "Frequency",
+    "Latency",
+    "MaintenanceSchedule",
+    "MeasurementRange",
+    "OperatingPowerRange",
+    "OperatingProperty",
+    "OperatingRange",
+    "Precision",
+    "Resolution",
+    "ResponseTime",
+    "Selectivity",
+    "Sensitivity",
+    "SurvivalProperty",
+    "SurvivalRange",
+    "SystemCapability",
+    "SystemLifetime",
+    "SystemProperty",
+    "hasOperatingProperty",
+    "hasOperatingRange",
+    "hasSurvivalProperty",
+    "hasSurvivalRange",
+    "hasSystemCapability",
+    "hasSystemProperty",
+    "inCondition",
+    "qualityOfObservation",
+]
+"""The terms of `ssn-system` in section 5 of the recommendation of 2017."""
+
+
+def test_sosa_and_ssn_have_no_terms_of_ours(catalog: Catalog) -> None:
+    """rdflib lists the terms of SOSA and SSN in the recommendation of 2017."""
+    known = {str(term) for space in (SOSA, SSN) for term in dir(space)}
+    known |= {str(space) + str(term) for space in (SOSA, SSN) for term in dir(space)}
+    known |= {f"{SSN}systems/{term}" for term in SSN_SYSTEMS}
+    for file in ("sosa.ttl", "ssn.ttl"):
+        terms = {node.value for node in subjects(module(catalog, file))}
+        named = {term for term in terms if term.startswith((str(SOSA), str(SSN)))}
+        assert len(named) > 30
+        assert named - known == set()
+
+
+def ontology_iri(document: Document) -> str:
+    """The only subject of the document that is an ontology."""
+    (found,) = {
+        quad.subject.value
+        for quad in document.triples
+        if quad.predicate == TYPE
+        and quad.object == ox.NamedNode(OWL + "Ontology")
+        and isinstance(quad.subject, ox.NamedNode)
+    }
+    return found
+
+
+def test_every_module_has_a_version_a_licence_a_creator_and_dates(catalog: Catalog) -> None:
+    for file in module_files(catalog):
+        document = module(catalog, file)
+        iri = ontology_iri(document)
+        told: dict[str, list[str]] = {}
+        for quad in document.triples:
+            if quad.subject == ox.NamedNode(iri) and not isinstance(quad.object, ox.Triple):
+                told.setdefault(quad.predicate.value, []).append(quad.object.value)
+        assert iri.startswith(FEDKG), file
+        assert told[OWL + "versionIRI"] == [f"{iri}/{told[OWL + 'versionInfo'][0]}"], file
+        assert told[DCTERMS + "license"] == ["https://www.apache.org/licenses/LICENSE-2.0"], file
+        assert told[DCTERMS + "creator"] == ["The fedkg contributors"], file
+        (created,), (modified,) = (told[DCTERMS + word] for word in ("created", "modified"))
+        assert date.fromisoformat(created) <= date.fromisoformat(modified), file
+    stand_ins = [entry for entry in catalog.entries.values() if entry.official is not None]
+    assert len(stand_ins) == 8
+    for entry in stand_ins:
+        source = ox.NamedNode(DCTERMS + "source")
+        found = {
+            quad.object.value
+            for quad in module(catalog, entry.module).triples
+            if quad.predicate == source and isinstance(quad.object, ox.NamedNode)
+        }
+        assert found == {entry.iri}
 
 
 def test_there_is_breadth(catalog: Catalog) -> None:
@@ -156,34 +257,53 @@ def test_there_is_breadth(catalog: Catalog) -> None:
     assert len(found["property"]) >= 550
 
 
-def test_alignments_give_a_reason_for_each_mapping(catalog: Catalog) -> None:
-    source, relation, target = (
-        ox.NamedNode(OWL + f"annotated{end}") for end in ("Source", "Property", "Target")
-    )
+def test_alignments_say_why_who_when_and_how_sure(catalog: Catalog) -> None:
+    """The facts of each mapping as SSSOM's OWL form has them, and no statement besides."""
+    ends = [ox.NamedNode(OWL + f"annotated{end}") for end in ("Source", "Property", "Target")]
+    told = {
+        ox.NamedNode(SSSOM + "mapping_justification"): ox.NamedNode(
+            SEMAPV + "ManualMappingCuration"
+        ),
+        ox.NamedNode(SSSOM + "author_label"): ox.Literal("The fedkg contributors"),
+    }
     for alignment in catalog.alignments:
-        triples = module(catalog, alignment.file).triples
-        axioms = {quad.subject for quad in triples if quad.object == ox.NamedNode(OWL + "Axiom")}
-        reasons = {
-            quad.subject
-            for quad in triples
-            if quad.predicate == ox.NamedNode(FKG + "justification")
-        }
-        assert axioms == reasons
-        parts = {
-            (quad.subject, quad.predicate): quad.object
-            for quad in triples
-            if quad.subject in axioms
-        }
-        explained = {
-            (parts[axiom, source], parts[axiom, relation], parts[axiom, target]) for axiom in axioms
-        }
-        described = (LABEL, COMMENT, TYPE)
+        document = module(catalog, alignment.file)
+        axioms: dict[object, dict[ox.NamedNode, object]] = {}
+        for quad in document.triples:
+            if isinstance(quad.subject, ox.BlankNode):
+                axioms.setdefault(quad.subject, {})[quad.predicate] = quad.object
+        explained = set()
+        for parts in axioms.values():
+            explained.add(tuple(parts[end] for end in ends))
+            assert told.items() <= parts.items()
+            confidence, comment = parts[ox.NamedNode(SSSOM + "confidence")], parts[COMMENT]
+            assert isinstance(confidence, ox.Literal)
+            assert isinstance(comment, ox.Literal)
+            assert 0.5 <= float(confidence.value) <= 1
+            assert comment.value.endswith(".")
         mapped = {
             (q.subject, q.predicate, q.object)
-            for q in triples
-            if q.subject not in axioms and q.predicate not in described
+            for q in document.triples
+            if q.subject not in axioms and q.subject.value != ontology_iri(document)
         }
         assert mapped == explained
+
+
+def test_labels_in_alignments_are_those_of_the_modules(catalog: Catalog) -> None:
+    labels = {
+        quad.subject.value: quad.object.value
+        for file in module_files(catalog)
+        for quad in module(catalog, file).triples
+        if quad.predicate == LABEL and isinstance(quad.object, ox.Literal)
+    }
+    prefixes = catalog.all_prefixes()
+    for alignment in catalog.alignments:
+        with (catalog.folder / alignment.file).open(encoding="utf-8", newline="") as lines:
+            rows = csv.DictReader((line for line in lines if line[0] != "#"), delimiter="\t")
+            for row in rows:
+                for end in ("subject", "object"):
+                    prefix, _, name = row[f"{end}_id"].partition(":")
+                    assert row[f"{end}_label"] == labels[prefixes[prefix] + name]
 
 
 @needs_shared

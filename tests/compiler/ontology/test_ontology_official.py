@@ -19,7 +19,7 @@ OFFICIAL = {
 }
 PATTERNS = {
     "equipment of a site": (
-        "?m a isa95:Equipment ; isa95:isPartOf ?s . ?s a isa95:Site",
+        "?m a fkg-isa95:Equipment ; isa95:isPartOf ?s . ?s a isa95:Site",
         ["m", "s"],
     ),
     "machine tools": ("?m a mason:MachineTool ; plant:low ?low", ["m", "low"]),
@@ -27,8 +27,8 @@ PATTERNS = {
         "?s a isa95:Site ; isa95:consistsOf ?u . ?u a isa95:Work_Unit",
         ["s", "u"],
     ),
-    "aliases": ("?u a isa95:WorkUnit ; isa95:feeds ?v", ["u", "v"]),
-    "cutting tools": ("?m mason:usesTool ?t . ?t a mason:CuttingTool", ["m", "t"]),
+    "aliases": ("?u a fkg-isa95:WorkUnit ; fkg-isa95:feeds ?v", ["u", "v"]),
+    "cutting tools": ("?m mason:usesTool ?t . ?t a fkg-mason:CuttingTool", ["m", "t"]),
     "inverse": ("?t mason:isUsedBy ?m", ["t", "m"]),
     "quantities": ("?m plant:limit ?l", ["m", "l"]),
 }
@@ -55,7 +55,7 @@ def test_the_same_quantifier_gives_the_same_rows(plant: Graph, official: Graph, 
 @pytest.mark.parametrize(
     "name",
     [
-        "isa95:Equipment",
+        "fkg-isa95:Equipment",
         "isa95:Work_Unit",
         "isa95:Area",
         "mason:Tool",

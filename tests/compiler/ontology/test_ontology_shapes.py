@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pyoxigraph as ox
 import pyshacl
 import pytest
 from rdflib import RDF, Graph, Namespace, URIRef
 
 from fedkg_compiler import compile_rules
 from fedkg_compiler.ontology import Catalog
+from fedkg_compiler.ontology.rdf_reader import read_file
 from fedkg_compiler.shacl import quiet
 
 SH = Namespace("http://www.w3.org/ns/shacl#")
@@ -23,7 +25,9 @@ BAD = """
 @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix semapv: <https://w3id.org/semapv/vocab/> .
 @prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+@prefix sssom: <https://w3id.org/sssom/> .
 @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
 
 ex:Good a owl:Class ; rdfs:label "good"@en ; rdfs:comment "A class as it should be."@en ;
@@ -49,20 +53,34 @@ ex:twoRanges a owl:ObjectProperty ; rdfs:label "two ranges"@en ;
 ex:number a owl:DatatypeProperty ; rdfs:label "number"@en ;
     rdfs:comment "Gives a number that is a thing."@en ; fkg:source "Example, 1" ;
     rdfs:range ex:Good .
-ex:ReasonLess a owl:Axiom ; owl:annotatedSource ex:Good ; owl:annotatedProperty skos:closeMatch ;
-    owl:annotatedTarget ex:NoLabel ;
-    fkg:source "Example, 1" .
-ex:Wayward a owl:Axiom ; owl:annotatedSource ex:Good ; owl:annotatedProperty rdfs:seeAlso ;
-    owl:annotatedTarget ex:NoLabel ;
-    fkg:justification "A mapping by a predicate that is none of mappings."@en ;
-    fkg:source "Example, 1" .
-ex:Half a owl:Axiom ; owl:annotatedSource ex:Good ; owl:annotatedProperty skos:closeMatch ;
-    owl:annotatedTarget ex:Gone ;
-    fkg:justification "A mapping to what nobody defines."@en ; fkg:source "Example, 1" .
 """
+METADATA = """sssom:mapping_justification semapv:ManualMappingCuration ; sssom:confidence 0.9 ;
+    sssom:mapping_date "2026-11-29"^^xsd:date ; sssom:author_label "Somebody" ."""
+MAPPINGS = {
+    "Right": ("skos:closeMatch", "ex:NoLabel", "A mapping as it should be.", METADATA),
+    "ReasonLess": ("skos:closeMatch", "ex:NoLabel", "", METADATA),
+    "Wayward": ("rdfs:seeAlso", "ex:NoLabel", "By a predicate of another kind.", METADATA),
+    "Half": ("skos:closeMatch", "ex:Gone", "A mapping to what nobody defines.", METADATA),
+    "Unjustified": (
+        *("skos:closeMatch", "ex:NoLabel", "A mapping without a method."),
+        METADATA.replace("semapv:ManualMappingCuration", "ex:byFeeling"),
+    ),
+    "TooSure": (
+        *("skos:closeMatch", "ex:NoLabel", "A mapping that is too sure."),
+        METADATA.replace("0.9", "1.9"),
+    ),
+}
+BAD += "".join(
+    f"ex:{name} a owl:Axiom ; owl:annotatedSource ex:Good ; owl:annotatedProperty {predicate} ; "
+    f"owl:annotatedTarget {target} ; "
+    + (f'rdfs:comment "{comment}"@en ; ' if comment else "")
+    + f"{metadata}\n"
+    for name, (predicate, target, comment, metadata) in MAPPINGS.items()
+)
 WRONG = {
     *("NoLabel", "NoStop", "German", "NoSource", "Foreign", "Dangling"),
-    *("noDomain", "twoRanges", "number", "ReasonLess", "Wayward", "Half"),
+    *("noDomain", "twoRanges", "number"),
+    *(set(MAPPINGS) - {"Right"}),
 }
 
 
@@ -111,8 +129,13 @@ def test_all_modules_and_alignments_conform_by_our_own_engine(
 @pytest.mark.slow
 def test_all_modules_and_alignments_conform_by_pyshacl(catalog: Catalog) -> None:
     data = Graph()
-    for path in sorted(catalog.folder.rglob("*.ttl")):
+    for path in sorted(catalog.folder.rglob("*.t[ts][lv]")):
         if path.parent.name != "shapes":
-            data.parse(path)
+            document, _ = read_file(path)
+            assert document is not None
+            body = ox.serialize(
+                (quad.triple for quad in document.triples), format=ox.RdfFormat.N_TRIPLES
+            )
+            data.parse(data=body, format="nt")
     assert len(set(data[: RDF.type : URIRef("http://www.w3.org/2002/07/owl#Class")])) > 900
     assert focus_nodes(data, catalog) == set()

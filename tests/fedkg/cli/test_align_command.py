@@ -18,7 +18,7 @@ RULES = """\
 use isa95
 prefix shop: <https://example.org/shop#>
 signal torque in N.m
-rule cap for ?m in class isa95:Equipment require torque <= 60 N.m
+rule cap for ?m in class fkg-isa95:Equipment require torque <= 60 N.m
 """
 PLANT = "@prefix shop: <https://example.org/shop#> .\nshop:M1 a shop:Equip .\n"
 
@@ -38,7 +38,7 @@ def fedkg(
 def test_what_is_proposed_is_shown_written_and_counts_when_accepted(fedkg: Command) -> None:
     done = fedkg("ontology", "align", "shop.ttl", "isa95", "-o", "proposals.ttl")
     assert (done.code, done.err) == (0, "")
-    assert "isa95:Equipment" in done.out
+    assert "fkg-isa95:Equipment" in done.out
     assert "1 proposal" in done.out
     text = Path("proposals.ttl").read_text(encoding="utf-8")
     graphs = ("shop.ttl", "plant.ttl", "proposals.ttl")

@@ -1,8 +1,11 @@
-"""Proposals for mappings between two ontologies: from names, definitions and structure.
+"""Mappings between two ontologies, and proposals for them from names, definitions and structure.
 
-Nothing is asserted until a person accepts it.
+A proposal asserts nothing until a person accepts it.
 
 `alignment_terms.py` reads the terms, `stemming.py` cuts their names into stems, `similarity.py`
-compares, `suggest.py` proposes, `proposals_turtle.py` writes proposals as RDF, `accepted.py` reads
+compares, `suggest.py` proposes, `proposals_turtle.py` writes proposals as RDF, `mappings.py` reads
 those back that a person accepted.
+
+Mappings proper are SSSOM files, read by `sources/sssom.py`: `mappings.py` adds what follows from
+exact ones, and `b2mml.py` maps the names of B2MML by rule.
 """

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import pyoxigraph as ox
 from pydantic import BaseModel, ConfigDict
 
+from fedkg_compiler.ontology.alignment.mappings import PREDICATES, equivalences, exact_matches
 from fedkg_compiler.ontology.catalog import Catalog
 from fedkg_compiler.ontology.closure import SUB_CLASS, SUB_PROPERTY, TYPE, follows
 from fedkg_compiler.ontology.contradictions import shown
@@ -15,7 +16,6 @@ from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.standard_vocabularies import OWL, RDF, RDFS
 
 Line = tuple[str, str, str]
-_PREDICATE = ox.NamedNode(OWL + "annotatedProperty")
 _TELLING = frozenset({SUB_CLASS, SUB_PROPERTY, TYPE})
 _VOCABULARY = (RDF, RDFS, OWL)
 
@@ -51,6 +51,7 @@ def entailed(
     """
     alone = [quad for document in documents for quad in document.triples]
     mapped = [quad for document in aligned for quad in document.triples]
+    mapped += equivalences(exact_matches(aligned), documents)
     together = [*alone, *mapped]
     before, said = _named(alone) | _named(follows(alone)), _named(mapped)
     after = _named(follows(together)) - before - said
@@ -61,7 +62,10 @@ def entailed(
     }
     prefixes |= {"rdfs": RDFS, "skos": "http://www.w3.org/2004/02/skos/core#"}
     counted = Counter(
-        shown(quad.object, prefixes) for quad in mapped if quad.predicate == _PREDICATE
+        shown(quad.predicate, prefixes)
+        for document in aligned
+        for quad in document.triples
+        if quad.predicate.value in PREDICATES
     )
     return Entailed(
         mappings=dict(sorted(counted.items())),

@@ -61,11 +61,13 @@ class Side:
         name: the ontology as the user named it.
         terms: its classes and properties, sorted by IRI.
         prefixes: prefix to namespace, to write its names.
+        documents: the files of the ontology.
     """
 
     name: str
     terms: tuple[Term, ...]
     prefixes: dict[str, str]
+    documents: tuple[Document, ...] = ()
 
 
 def gather(name: str, catalog: Catalog) -> tuple[Side | None, tuple[Diagnostic, ...]]:
@@ -88,7 +90,7 @@ def gather(name: str, catalog: Catalog) -> tuple[Side | None, tuple[Diagnostic, 
     for document in documents:
         prefixes = {**document.prefixes, **prefixes}
     spaces = tuple(catalog.prefixes_of(name).values()) if name in catalog.names() else ()
-    return Side(name, _terms(documents, spaces), prefixes), tuple(problems)
+    return Side(name, _terms(documents, spaces), prefixes, tuple(documents)), tuple(problems)
 
 
 def _files(name: str, catalog: Catalog) -> tuple[list[Path], dict[str, str]]:

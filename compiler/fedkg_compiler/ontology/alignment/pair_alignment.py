@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyoxigraph as ox
@@ -9,12 +10,12 @@ import pyoxigraph as ox
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.alignment.alignment_terms import gather
+from fedkg_compiler.ontology.alignment.b2mml import b2mml_alignments
+from fedkg_compiler.ontology.alignment.mappings import PREDICATES
 from fedkg_compiler.ontology.alignment.suggest import Proposal, propose
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
-from fedkg_compiler.ontology.rdf_reader import read_file
-from fedkg_compiler.ontology.standard_vocabularies import OWL
-
-_SOURCE, _TARGET = ox.NamedNode(OWL + "annotatedSource"), ox.NamedNode(OWL + "annotatedTarget")
+from fedkg_compiler.ontology.ontology_files import our_file
+from fedkg_compiler.ontology.rdf_reader import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,18 @@ class Proposed:
 
     Attributes:
         proposals: the proposed mappings, the one with the highest confidence first.
-        reviewed: the number of pairs of terms that the alignments of the catalogue map already.
+        reviewed: how many mappings between the two were reviewed already, or follow from a rule.
         prefixes: the prefixes of both ontologies, to write names.
         problems: the diagnostics of the files.
+        by_rule: the mappings that follow from a rule (`b2mml.py`), as SSSOM/TSV; "" if there are
+            none.
     """
 
     proposals: tuple[Proposal, ...]
     reviewed: int
     prefixes: dict[str, str]
     problems: tuple[Diagnostic, ...]
+    by_rule: str = ""
 
 
 def align(
@@ -49,24 +53,38 @@ def align(
     (one, said), (other, also) = gather(first, catalog), gather(second, catalog)
     if one is None or other is None:
         return Proposed((), 0, {}, (*said, *also))
-    known = reviewed(catalog, first, second)
+    ruled = [
+        mapped
+        for schema, isa95 in ((one, other), (other, one))
+        if isa95.name == "isa95"
+        for mapped in b2mml_alignments(schema.documents, isa95.documents)
+    ]
+    known = reviewed(catalog, first, second) | _pairs(ruled)
     return Proposed(
         propose(one, other, known=known, least=least),
         len(known),
         {**other.prefixes, **one.prefixes},
         (*said, *also),
+        ruled[0].text if ruled else "",
     )
 
 
 def reviewed(catalog: Catalog, first: str, second: str) -> frozenset[frozenset[str]]:
     """The pairs of terms that an alignment between these two ontologies maps."""
-    found: set[frozenset[str]] = set()
-    for alignment in catalog.alignments:
-        if set(alignment.between) == {first, second}:
-            document, _ = read_file(catalog.folder / alignment.file)
-            ends: dict[object, set[str]] = {}
-            for quad in document.triples if document is not None else ():
-                if quad.predicate in (_SOURCE, _TARGET) and isinstance(quad.object, ox.NamedNode):
-                    ends.setdefault(quad.subject, set()).add(quad.object.value)
-            found |= {frozenset(pair) for pair in ends.values()}
-    return frozenset(found)
+    documents = [
+        our_file(catalog.folder / alignment.file)[0]
+        for alignment in catalog.alignments
+        if set(alignment.between) == {first, second}
+    ]
+    return _pairs(document for document in documents if document is not None)
+
+
+def _pairs(documents: Iterable[Document]) -> frozenset[frozenset[str]]:
+    return frozenset(
+        frozenset((quad.subject.value, quad.object.value))
+        for document in documents
+        for quad in document.triples
+        if quad.predicate.value in PREDICATES
+        and isinstance(quad.subject, ox.NamedNode)
+        and isinstance(quad.object, ox.NamedNode)
+    )

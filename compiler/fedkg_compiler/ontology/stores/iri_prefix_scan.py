@@ -5,11 +5,11 @@ Of a graph without a text it stores whether they occur.
 
 from __future__ import annotations
 
-from fedkg_compiler.ontology.alignment.accepted import MARK
+from fedkg_compiler.ontology.alignment.mappings import MARK, SSSOM_MARK
 from fedkg_compiler.ontology.schema_org_spellings import NEWER, OLDER
 from fedkg_compiler.ontology.standard_vocabularies import FKG
 
-MARKS = (OLDER, NEWER, FKG + MARK)
+MARKS = (OLDER, NEWER, FKG + MARK, SSSOM_MARK)
 """Beginnings of IRIs."""
 
 

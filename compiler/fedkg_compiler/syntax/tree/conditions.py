@@ -144,7 +144,7 @@ class Ago(Operator):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate(Tree):
     """``sum of flow(?p) over ?p where { ... }``, ``max of level(?v) over ?v in class
-    isa95:StorageUnit``.
+    fkg-isa95:StorageUnit``.
     """
 
     function: Word

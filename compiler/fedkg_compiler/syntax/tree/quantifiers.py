@@ -18,7 +18,7 @@ class Pattern(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InClass(Tree):
-    """``in class mason:CuttingTool``."""
+    """``in class fkg-mason:CuttingTool``."""
 
     term: TermName
 

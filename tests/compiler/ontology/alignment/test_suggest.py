@@ -13,8 +13,8 @@ from test_alignments import mappings
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology import Catalog, Graph, load_graph
-from fedkg_compiler.ontology.alignment.accepted import STATUSES
 from fedkg_compiler.ontology.alignment.alignment_terms import Side, gather
+from fedkg_compiler.ontology.alignment.mappings import STATUSES
 from fedkg_compiler.ontology.alignment.pair_alignment import align, reviewed
 from fedkg_compiler.ontology.alignment.proposals_turtle import turtle
 from fedkg_compiler.ontology.alignment.similarity import Likeness, likeness
@@ -23,6 +23,7 @@ from fedkg_compiler.ontology.standard_vocabularies import SKOS
 
 HERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=1)
 ISA95 = "http://www.w3id.org/hsu-aut/DINEN62264-2#"
+FKG_ISA95 = "https://w3id.org/fedkg/isa95#"
 HEAD = """@prefix : <https://example.org/shop#> .
 @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
@@ -121,11 +122,11 @@ def test_abbreviated_names_definitions_and_ends_are_seen(tmp_path: Path, catalog
     best = {item.source.rsplit("#", 1)[1]: item for item in reversed(proposed.proposals)}
     assert proposed.problems == ()
     assert proposed.reviewed == 0
-    assert best["Equip"].target == ISA95 + "Equipment"
+    assert best["Equip"].target == FKG_ISA95 + "Equipment"
     assert best["Equip"].predicate == SKOS + "exactMatch"
     assert best["Equip"].reasons[0] == 'both are called "equipment"'
-    assert best["EquipProp"].target == ISA95 + "EquipmentProperty"
-    assert best["hasEquipProp"].target == ISA95 + "hasEquipmentProperty"
+    assert best["EquipProp"].target == FKG_ISA95 + "EquipmentProperty"
+    assert best["hasEquipProp"].target == FKG_ISA95 + "hasEquipmentProperty"
     assert any("before the one" in reason for reason in best["hasEquipProp"].reasons)
     assert best["RobotWorkCell"].predicate == SKOS + "broadMatch"
     assert "Quux" not in best

@@ -45,7 +45,7 @@ XML_SOURCES = [syntax for syntax in WHOLE if syntax != "owl-functional"]
 
 
 def test_every_reader_is_tried_here() -> None:
-    assert set(WHOLE) == set(READERS)
+    assert set(WHOLE) == set(READERS) - {"sssom"}, "test_sssom.py: mappings define no terms"
     assert all(detect_format(text, name) == syntax for syntax, (name, text) in WHOLE.items())
 
 

@@ -1,5 +1,7 @@
-"""Reads proposals for mappings back: those that a person has accepted become mappings, the others
-stay without effect.
+"""Mappings in graphs: proposals that a person has accepted, and what follows from exact mappings.
+
+Two classes or two properties that match exactly are equivalent. All other predicates of SKOS entail
+nothing; those of OWL and RDFS mean what they say.
 """
 
 from __future__ import annotations
@@ -9,14 +11,17 @@ from collections.abc import Iterable, Sequence
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.definitions import find
-from fedkg_compiler.ontology.graph_terms import split_iri
+from fedkg_compiler.ontology.definitions import definitions, find
+from fedkg_compiler.ontology.graph_terms import TermKind, split_iri
 from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.spans import report
-from fedkg_compiler.ontology.standard_vocabularies import FKG, OWL, RDFS, SKOS
+from fedkg_compiler.ontology.standard_vocabularies import FKG, OWL, RDFS, SKOS, SSSOM
 
 MARK = "mappingStatus"
 """A word that every file with proposals contains."""
+_SSSOM_WORD = "mapping_justification"
+SSSOM_MARK = SSSOM + _SSSOM_WORD
+"""The property that every mapping of SSSOM has in RDF."""
 STATUSES = ("proposed", "accepted", "rejected")
 PREDICATES = (
     *(SKOS + f"{kind}Match" for kind in ("exact", "close", "broad", "narrow", "related")),
@@ -26,6 +31,11 @@ PREDICATES = (
 _SOURCE, _PREDICATE, _TARGET, _STATUS = (
     ox.NamedNode(FKG + f"mapping{end}") for end in ("Source", "Predicate", "Target", "Status")
 )
+_EXACT = ox.NamedNode(SKOS + "exactMatch")
+_EQUIVALENT: dict[TermKind, ox.NamedNode] = {
+    "class": ox.NamedNode(OWL + "equivalentClass"),
+    "property": ox.NamedNode(OWL + "equivalentProperty"),
+}
 
 
 def accepted(documents: Iterable[Document]) -> tuple[list[ox.Quad], list[Diagnostic]]:
@@ -82,6 +92,50 @@ def accepted(documents: Iterable[Document]) -> tuple[list[ox.Quad], list[Diagnos
                 else:
                     mapped.append(ox.Quad(source, predicate, target))
     return mapped, problems
+
+
+def exact_matches(documents: Iterable[Document]) -> list[ox.Quad]:
+    """Return the exact mappings of the documents that hold mappings."""
+    return [
+        quad
+        for document in documents
+        if _SSSOM_WORD in document.text or SSSOM_MARK in document.marks
+        for quad in document.triples
+        if quad.predicate == _EXACT
+    ]
+
+
+def equivalences(exact: Iterable[ox.Quad], documents: Sequence[Document]) -> list[ox.Quad]:
+    """Return the equivalences of exact mappings between two classes or two properties.
+
+    Args:
+        exact: triples with `skos:exactMatch`; others are skipped. documents: the files that define
+            the terms, the smaller ones first. A term that none of them defines has no equivalent.
+    """
+    matches = [quad for quad in exact if quad.predicate == _EXACT]
+    if not matches:
+        return []
+    kinds: dict[str, TermKind] = {}
+    ends = {
+        node.value
+        for quad in matches
+        for node in (quad.subject, quad.object)
+        if isinstance(node, ox.NamedNode)
+    }
+    for document in documents:
+        if len(kinds) == len(ends):
+            break
+        for iri, entry in definitions(document, "", individuals=False).items():
+            if iri in ends:
+                kinds.setdefault(iri, entry.kind)
+    found = []
+    for quad in matches:
+        subject, target = quad.subject, quad.object
+        if isinstance(subject, ox.NamedNode) and isinstance(target, ox.NamedNode):
+            kind = kinds.get(subject.value)
+            if kind is not None and kind == kinds.get(target.value) and kind in _EQUIVALENT:
+                found.append(ox.Quad(subject, _EQUIVALENT[kind], target))
+    return found
 
 
 def _only_iri(nodes: Sequence[object]) -> ox.NamedNode | None:
