@@ -29,12 +29,40 @@ class Batch:
 
     Attributes:
         open: the constants in which they differ, by token.
+        properties: tokens of observed properties in which they differ; see
+            `Observations.likeness`.
+        group: [Q], a number for each query, equal for queries that read the same properties; the
+            numbers are in the order of their first queries.
     """
 
     queries: Sequence[QueryText]
     open: dict[int, Const]
     graph: Graph
     observations: Observations
+    properties: tuple[int, ...] = ()
+    group: Ids = field(init=False)
+
+    def __post_init__(self) -> None:
+        numbers: dict[tuple[str, ...], int] = {}
+        group = [
+            numbers.setdefault(
+                tuple(query.constant(token) for token in self.properties), len(numbers)
+            )
+            for query in self.queries
+        ]
+        object.__setattr__(self, "group", np.array(group, dtype=np.int64))
+
+    def groups(self, query: Ids) -> list[tuple[QueryText, Ids]]:
+        """Split rows of these queries into those that read the same properties.
+
+        Returns the first query that reads them, and the positions of their rows.
+        """
+        numbers = self.group[query]
+        found = []
+        for number in np.unique(numbers).tolist():
+            first = self.queries[int(np.argmax(self.group == number))]
+            found.append((first, np.flatnonzero(numbers == number)))
+        return found
 
     def show(self, constant: Const) -> str:
         """A constant as the store is asked: a variable where queries differ in it."""
@@ -92,7 +120,8 @@ class Frame:
             each sub-expression.
         text: a sub-select that gives the static variables to inner groups. inside: frames of EXISTS
             and aggregates.
-        without: entities that were left out because the table has nothing of them.
+        without: entities that were left out because the table has nothing of them, by the group of
+            their query (`Batch.group`).
     """
 
     branch: Branch
@@ -107,7 +136,7 @@ class Frame:
     inline: bool = False
     readings: dict[str, Reading] = field(default_factory=dict)
     inside: dict[int, Frame] = field(default_factory=dict)
-    without: set[str] = field(default_factory=set)
+    without: dict[int, set[str]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:

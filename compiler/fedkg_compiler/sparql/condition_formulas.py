@@ -313,13 +313,12 @@ def _tell_units(a: Number, b: Number, part: Part) -> None:
             and other.unit is not None
             and other.values is not None
         ):
-            sources = part.frame.batch.observations.sources
-            sources.book.tell_unit(
-                [one.columns],
-                other.unit,
-                part.frame.batch.queries[0].span(one.at),
-                sources.problems,
-            )
+            batch = part.frame.batch
+            sources = batch.observations.sources
+            for first, at in batch.groups(part.frame.query[part.at]):
+                sources.book.tell_unit(
+                    [one.columns[at]], other.unit, first.span(one.at), sources.problems
+                )
 
 
 def bound(expr: Expr, part: Part, state: Lowering) -> Truth:

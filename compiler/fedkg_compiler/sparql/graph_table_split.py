@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import assert_never
@@ -22,7 +23,7 @@ from fedkg_compiler.sparql.branch_tree import (
     steps,
     unknown_to_graph,
 )
-from fedkg_compiler.sparql.entity_values import enumerated
+from fedkg_compiler.sparql.entity_values import SeveralProperties, enumerated
 from fedkg_compiler.sparql.group_by_queries import grouped
 from fedkg_compiler.sparql.if_coalesce_lifting import simplified
 from fedkg_compiler.sparql.observed_columns import Observations
@@ -65,11 +66,17 @@ EMPTY = Branch()
 
 
 class Splitter:
-    """The split of one shape; `query` is any query of it, for its constants."""
+    """The split of one shape; `query` is any query of it, for its constants.
 
-    def __init__(self, query: QueryText, observations: Observations) -> None:
+    `properties`: tokens of observed properties that other queries have in other forms.
+    """
+
+    def __init__(
+        self, query: QueryText, observations: Observations, properties: Sequence[int] = ()
+    ) -> None:
         self.query = query
         self.observations = observations
+        self.properties = properties
         self._count = count(1)
 
     def fresh(self) -> str:
@@ -82,6 +89,7 @@ class Splitter:
 
         Raises:
             SparqlProblem: something in it cannot be split, with the place and the reason.
+            SeveralProperties: it can be split for one of the `properties` alone.
         """
         if query.dataset is not None:
             raise SparqlProblem(
@@ -134,6 +142,15 @@ class Splitter:
         if isinstance(node, Const) and node.kind == "iri":
             return self.query.value(node)[1:-1]
         return None
+
+    def own_property(self, node: Const) -> str:
+        """The IRI of a property that must be the same in all queries.
+
+        Raises SeveralProperties.
+        """
+        if node.token in self.properties:
+            raise SeveralProperties
+        return self.query.value(node)[1:-1]
 
     def is_observed(self, node: Node) -> bool:
         """Whether a constant is an observed property."""
@@ -292,9 +309,7 @@ class Splitter:
         reading gives.
         """
         rows = frozenset().union(*(item.focus for item in outer))
-        static = enumerated(
-            branch, self.observations, lambda name: self.query.value(name)[1:-1], rows, among
-        )
+        static = enumerated(branch, self.observations, self.own_property, rows, among)
         return branch if static == branch.static else replace(branch, static=static)
 
     def with_static(self, branch: Branch, part: Part, outer: Outer = ()) -> Branch:

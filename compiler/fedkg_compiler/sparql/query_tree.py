@@ -9,6 +9,7 @@ frozen.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, Literal
 
 Place = tuple[int, int]
@@ -226,8 +227,14 @@ class Query(Node):
 def children(node: Node) -> list[Node]:
     """The nodes directly below a node."""
     found: list[Node] = []
-    _gather([getattr(node, f.name) for f in fields(node) if f.name != "at"], found)
+    _gather([getattr(node, name) for name in _parts(type(node))], found)
     return found
+
+
+@cache
+def _parts(kind: type[Node]) -> tuple[str, ...]:
+    """The names of the fields that may hold nodes."""
+    return tuple(f.name for f in fields(kind) if f.name != "at")
 
 
 def _gather(
@@ -261,9 +268,7 @@ def rename(
     if isinstance(node, Node):
         return replace(
             node,
-            **{
-                f.name: rename(getattr(node, f.name), names) for f in fields(node) if f.name != "at"
-            },
+            **{name: rename(getattr(node, name), names) for name in _parts(type(node))},
         )
     if isinstance(node, tuple):
         return tuple(rename(item, names) for item in node)
