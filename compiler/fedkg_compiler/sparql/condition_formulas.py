@@ -18,6 +18,7 @@ from fedkg_compiler.ontology.graph_terms import Literal, local_name
 from fedkg_compiler.ontology.standard_vocabularies import XSD
 from fedkg_compiler.sparql import aggregates, exists_members
 from fedkg_compiler.sparql.branch_tree import Never, Reduced, Seen, Within, is_static
+from fedkg_compiler.sparql.entity_values import NotTogether
 from fedkg_compiler.sparql.formula_logic import (
     Truth,
     all_of,
@@ -153,6 +154,8 @@ def _static_truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> T
         name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
     number = number_term(expr, part, state) if name is None else None
     if number is not None and number.values is not None:
+        if isinstance(expr, Const) and expr.token in part.frame.batch.varying:
+            raise NotTogether
         return bool((number.values[0] != 0) == wanted) if number.values.size else False
     kind = ("none", "") if name is None else part.kind(name)
     if kind[0] in ("true", "false"):

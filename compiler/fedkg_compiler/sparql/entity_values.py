@@ -12,9 +12,9 @@ from fedkg_compiler.sparql.query_tree import Const, Part, Var
 from fedkg_compiler.sparql.variable_scope import Names, certain, in_scope
 
 
-class SeveralProperties(Exception):
-    """Queries with different observed properties cannot be bound together: the entities to read
-    depend on the property. Raised and caught in this folder.
+class NotTogether(Exception):
+    """Queries that differ in some constants cannot be bound together: what the graph is asked
+    depends on them. Raised and caught in this folder.
     """
 
 

@@ -29,7 +29,7 @@ from fedkg_compiler.sparql.branch_tree import (
     is_static,
     static_names,
 )
-from fedkg_compiler.sparql.entity_values import SeveralProperties, enumerated
+from fedkg_compiler.sparql.entity_values import NotTogether, enumerated
 from fedkg_compiler.sparql.query_printer import expr_text, parts_text
 from fedkg_compiler.sparql.query_tree import Const, Expr, Group, Op, Part, Var, walk
 from fedkg_compiler.sparql.tokenised_query import SparqlProblem
@@ -205,9 +205,9 @@ def _enumerated(branch: Branch, batch: Batch, parent: Frame | None) -> tuple[Par
 
 
 def _own_property(name: Const, batch: Batch) -> str:
-    """The IRI of a property that must be the same in all queries. Raises SeveralProperties."""
-    if name.token in batch.properties:
-        raise SeveralProperties
+    """The IRI of a property that must be the same in all queries. Raises NotTogether."""
+    if name.token in batch.varying:
+        raise NotTogether
     return batch.queries[0].value(name)[1:-1]
 
 

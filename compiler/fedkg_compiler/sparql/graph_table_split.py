@@ -23,7 +23,7 @@ from fedkg_compiler.sparql.branch_tree import (
     steps,
     unknown_to_graph,
 )
-from fedkg_compiler.sparql.entity_values import SeveralProperties, enumerated
+from fedkg_compiler.sparql.entity_values import NotTogether, enumerated
 from fedkg_compiler.sparql.group_by_queries import grouped
 from fedkg_compiler.sparql.if_coalesce_lifting import simplified
 from fedkg_compiler.sparql.observed_columns import Observations
@@ -68,15 +68,15 @@ EMPTY = Branch()
 class Splitter:
     """The split of one shape; `query` is any query of it, for its constants.
 
-    `properties`: tokens of observed properties that other queries have in other forms.
+    `varying`: tokens of constants in which the queries differ (`Batch.varying`).
     """
 
     def __init__(
-        self, query: QueryText, observations: Observations, properties: Sequence[int] = ()
+        self, query: QueryText, observations: Observations, varying: Sequence[int] = ()
     ) -> None:
         self.query = query
         self.observations = observations
-        self.properties = properties
+        self.varying = varying
         self._count = count(1)
 
     def fresh(self) -> str:
@@ -89,7 +89,7 @@ class Splitter:
 
         Raises:
             SparqlProblem: something in it cannot be split, with the place and the reason.
-            SeveralProperties: it can be split for one of the `properties` alone.
+            NotTogether: the split depends on one of the `varying` constants.
         """
         if query.dataset is not None:
             raise SparqlProblem(
@@ -146,10 +146,10 @@ class Splitter:
     def own_property(self, node: Const) -> str:
         """The IRI of a property that must be the same in all queries.
 
-        Raises SeveralProperties.
+        Raises NotTogether.
         """
-        if node.token in self.properties:
-            raise SeveralProperties
+        if node.token in self.varying:
+            raise NotTogether
         return self.query.value(node)[1:-1]
 
     def is_observed(self, node: Node) -> bool:

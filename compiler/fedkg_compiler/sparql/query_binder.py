@@ -16,7 +16,7 @@ from fedkg_compiler.ontology.vocabulary import Vocabulary
 from fedkg_compiler.sparql.answer_frames import Batch
 from fedkg_compiler.sparql.branch_rows import Found, RowMaker, solutions
 from fedkg_compiler.sparql.branch_tree import Branch
-from fedkg_compiler.sparql.entity_values import SeveralProperties
+from fedkg_compiler.sparql.entity_values import NotTogether
 from fedkg_compiler.sparql.graph_table_split import Splitter
 from fedkg_compiler.sparql.observed_columns import Observations
 from fedkg_compiler.sparql.query_tree import Const, Part, Query, SubSelect, Triple, walk
@@ -83,36 +83,41 @@ class QueryBinder:
         groups: dict[tuple[str, ...], list[QueryText]] = {}
         for alike in written.values():
             groups.setdefault(tuple(alike[0].constant(i) for i in fixed), []).extend(alike)
-        predicates = set(_predicates(tree)).intersection(fixed)
+        predicates = {*_predicates(tree)}
+        numbers = set() if tree.aggregates else {n.token for n in nodes if n.kind == "number"}
         several: dict[tuple[Hashable, ...], list[list[QueryText]]] = {}
         for constants, group in groups.items():
             self._check_names(group)
             self.observations.span = group[0].span(tree.at)
             likeness = tuple(
-                self.observations.likeness(text[1:-1]) if i in predicates else text
+                self.observations.likeness(text[1:-1])
+                if i in predicates
+                else None
+                if i in numbers
+                else text
                 for i, text in zip(fixed, constants, strict=True)
             )
             several.setdefault(likeness, []).append(group)
         for likeness, together in several.items():
-            differ = tuple(
+            varying = tuple(
                 i
                 for i, like in zip(fixed, likeness, strict=True)
                 if like != together[0][0].constant(i)
             )
-            self._together(tree, open_, together, differ if len(together) > 1 else ())
+            self._together(tree, open_, together, varying if len(together) > 1 else ())
 
     def _together(
         self,
         tree: Query,
         open_: dict[int, Const],
         groups: Sequence[list[QueryText]],
-        properties: tuple[int, ...],
+        varying: tuple[int, ...],
     ) -> None:
-        """Bind groups that differ in these observed properties: at once where that is possible."""
-        if properties:
+        """Bind groups that differ in these constants: at once where that is possible."""
+        if varying:
             whole = [query for group in groups for query in group]
-            with suppress(SeveralProperties):
-                self._group(tree, open_, whole, properties)
+            with suppress(NotTogether):
+                self._group(tree, open_, whole, varying)
                 return
         for group in groups:
             self._group(tree, open_, group)
@@ -151,15 +156,15 @@ class QueryBinder:
         tree: Query,
         open_: dict[int, Const],
         queries: list[QueryText],
-        properties: tuple[int, ...] = (),
+        varying: tuple[int, ...] = (),
     ) -> None:
-        """Queries with the same closed constants but for observed properties that are alike.
+        """Queries with the same closed constants but for those of `varying`.
 
-        Raises SeveralProperties.
+        Raises NotTogether.
         """
         self.observations.span = queries[0].span(tree.at)
         try:
-            branches = Splitter(queries[0], self.observations, properties).split(tree)
+            branches = Splitter(queries[0], self.observations, varying).split(tree)
         except SparqlProblem as problem:
             for query in queries:
                 self._refuse(query, problem)
@@ -186,7 +191,7 @@ class QueryBinder:
                     open=rest,
                     graph=self.graph,
                     observations=self.observations,
-                    properties=properties,
+                    varying=varying,
                 ),
             )
 
