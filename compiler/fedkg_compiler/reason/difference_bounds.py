@@ -14,9 +14,10 @@ count then follows from what is known (the closure of Horn clauses).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from math import lcm
 
 from fedkg.pack import And, Compare, Formula, Known, Negate, Not, Or, Param, Slot, Sum, Term
 from fedkg.pack.walk import ROWS
@@ -30,18 +31,25 @@ MOST_ROWS = 40
 """Rows at a place that paths decide: the work grows with their cube."""
 ZERO = -1
 """The node that stands for 0."""
-Length = tuple[Fraction, int]
-"""A bound, and minus the number of strict comparisons that it is made of: of two equal bounds the
-strict one is tighter."""
+STRICT = 1 << 16
+"""Lengths are whole numbers: `STRICT` times a number of common fractions, less 1 for each strict
+comparison among the edges. Of two equal bounds the strict one is tighter."""
+DIGITS = 10**12
+"""How much finer the common fractions are than the numbers need, for what is only just missed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """``target - source <= length``."""
+    """``target - source <= limit``, or `strict` ``<``."""
 
     source: int
     target: int
-    length: Length
+    limit: Fraction
+    strict: bool = False
+
+
+Lengths = list[tuple[int, int, int]]
+"""Edges as source, target and length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,7 @@ class DifferenceBounds:
         self.table = table
         self._forms = [_form(bank.skeleton) if not bank.members else None for bank in table.banks]
         self._bounds: dict[int, Bound | None] = {}
+        self._read = cache(self._lists)
 
     def at(self, rows: Sequence[int]) -> Paths | None:
         """What rows mean together, inside the declared spans.
@@ -112,21 +121,19 @@ class DifferenceBounds:
         form = self._forms[bank]
         if form is None or self.table.is_timed(row):
             return None
-        readers, items = self.table.readers[bank][ROWS], self.table.variables.items
-        index = int(row - self.table.starts[bank])
-        variables = readers.variables[index].tolist()
-        params = readers.params[index].tolist()
+        items, index = self.table.variables.items, int(row - self.table.starts[bank])
+        variables, shifts, params = (part[index] for part in self._read(bank))
         edges = []
         for part in form.comparisons:
             ends = {1: ZERO, -1: ZERO}
             for slot, sign in part.slots:
-                if readers.shifts[index, slot] or items[variables[slot]].type != "real":
+                if shifts[slot] or items[variables[slot]].type != "real":
                     return None
                 ends[sign] = variables[slot]
             if ends[1] == ends[-1]:
                 return None
-            length = -part.sign * _exact(params[part.param]), -int(part.strict)
-            edges.append(Edge(ends[-1], ends[1], length))
+            limit = -part.sign * _exact(params[part.param])
+            edges.append(Edge(ends[-1], ends[1], limit, part.strict))
         return Bound(
             tuple(edges),
             frozenset(node for edge in edges for node in (edge.source, edge.target)) - {ZERO},
@@ -135,39 +142,52 @@ class DifferenceBounds:
             max(map(abs, params)),
         )
 
+    def _lists(self, bank: int) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
+        """Variables, shifts and numbers of a bank's rows."""
+        readers = self.table.readers[bank][ROWS]
+        return readers.variables.tolist(), readers.shifts.tolist(), readers.params.tolist()
+
     def _spans(self, variables: Iterable[int]) -> Iterator[Edge]:
         for node in sorted(variables):
             low, high = self.table.variables.items[node].span
             if high < float("inf"):
-                yield Edge(ZERO, node, (_exact(high), 0))
+                yield Edge(ZERO, node, _exact(high))
             if low > float("-inf"):
-                yield Edge(node, ZERO, (-_exact(low), 0))
+                yield Edge(node, ZERO, -_exact(low))
 
 
 class Paths:
     """Rows at a place as edges, with those of the declared spans."""
 
     def __init__(self, bounds: Mapping[int, Bound], spans: tuple[Edge, ...]) -> None:
-        self.bounds, self.spans = bounds, spans
+        self.bounds = bounds
+        limits = [edge.limit for bound in bounds.values() for edge in bound.edges]
+        limits += [edge.limit for edge in spans]
+        self._scale = DIGITS * lcm(*(limit.denominator for limit in limits))
+        self._own = {
+            row: [self._length(edge) for edge in bound.edges] for row, bound in bounds.items()
+        }
+        self._spans = [self._length(edge) for edge in spans]
 
-    def conflict(
-        self, rows: Sequence[int], *, spans: bool = True, lenient: bool = False
-    ) -> list[int] | None:
-        """A minimal set of these rows that nothing satisfies, for which rows late in the order are
-        left out first; None if something satisfies all.
+    def clash(
+        self, rows: Iterable[int], *, spans: bool = True, lenient: bool = False
+    ) -> bool:
+        """Whether nothing satisfies all of these rows.
 
         Args:
             spans: the values lie inside the declared spans. lenient: comparisons that only just
                 fail are met.
         """
+        active, _ = self._kept(rows, ())
+        own = self._lenient if lenient else self._own.__getitem__
+        edges = [edge for row in active for edge in own(row)]
+        return _distances([*edges, *(self._spans if spans else ())]) is None
 
-        def clash(some: Sequence[int]) -> bool:
-            edges, _ = self._kept(some, ())
-            if lenient:
-                edges = [self._lenient(edge, some) for edge in edges]
-            return _distances([*edges, *(self.spans if spans else ())]) is None
-
-        return _minimal(rows, clash)
+    def conflict(self, rows: Sequence[int]) -> list[int] | None:
+        """A minimal set of these rows that nothing satisfies, for which rows late in the order are
+        left out first; None if something satisfies all.
+        """
+        return _minimal(rows, self.clash)
 
     def implying(self, row: int, rows: Sequence[int]) -> list[int] | None:
         """A minimal set of these rows without which a row could be violated, as `conflict`; [] if
@@ -184,54 +204,58 @@ class Paths:
         for one in bound.wanted:
             if one not in active(rows, bound.needs)[1]:
                 return False
-        edges, _ = active(rows, bound.needs | bound.reads)
-        for goal in bound.edges:
-            found = _distances([*edges, *self.spans], goal.source)
-            if found is not None and found.get(goal.target, goal.length) > goal.length:
-                return False
-            if found is not None and goal.target not in found:
+        counted, _ = active(rows, bound.needs | bound.reads)
+        edges = [*(edge for one in counted for edge in self._own[one]), *self._spans]
+        for source, target, length in self._own[row]:
+            found = _distances(edges, source)
+            if found is not None and (target not in found or found[target] > length):
                 return False
         return True
 
+    def _length(self, edge: Edge, gap: Fraction = Fraction(0)) -> tuple[int, int, int]:
+        length = int((edge.limit + gap) * self._scale) * STRICT - edge.strict
+        return edge.source, edge.target, length
+
+    def _lenient(self, row: int) -> Lengths:
+        """The edges of a row, as if comparisons that only just fail were met."""
+        bound = self.bounds[row]
+        gap = HAIR * max(Fraction(1, 1000), _exact(bound.size))
+        return [
+            self._length(edge, Fraction(0) if edge.strict else gap) for edge in bound.edges
+        ]
+
     def _kept(
         self, rows: Iterable[int], known: Collection[int]
-    ) -> tuple[list[Edge], Collection[int]]:
-        """The edges that hold where these rows are certainly satisfied and these variables have
-        values, and which have values then.
+    ) -> tuple[list[int], Collection[int]]:
+        """The rows with edges that hold where these rows are certainly satisfied and these variables
+        have values, and which variables have values then.
         """
-        edges: list[Edge] = []
-        found, waiting, before = set(known), [self.bounds[row] for row in rows], -1
+        active: list[int] = []
+        found, waiting, before = set(known), list(rows), -1
         while len(waiting) != before:
             before, rest = len(waiting), []
-            for bound in waiting:
+            for row in waiting:
+                bound = self.bounds[row]
                 if bound.needs <= found:
-                    edges += bound.edges
-                    found |= bound.reads | bound.wanted
+                    active.append(row)
+                    found |= bound.reads
+                    found |= bound.wanted
                 else:
-                    rest.append(bound)
+                    rest.append(row)
             waiting = rest
-        return edges, found
+        return active, found
 
     def _unbroken(
         self, rows: Iterable[int], known: Collection[int]
-    ) -> tuple[list[Edge], Collection[int]]:
+    ) -> tuple[list[int], Collection[int]]:
         """The same where no row is certainly violated: then as many values are missing as
         possible.
         """
-        found, bounds, before = set(known), [self.bounds[row] for row in rows], -1
+        found, bounds, before = set(known), {row: self.bounds[row] for row in rows}, -1
         while len(found) != before:
             before = len(found)
-            found.update(*(bound.wanted for bound in bounds if bound.needs <= found))
-        return [
-            edge for bound in bounds if bound.needs | bound.reads <= found for edge in bound.edges
-        ], found
-
-    def _lenient(self, edge: Edge, rows: Iterable[int]) -> Edge:
-        """An edge that only just fails as one that does not."""
-        value, strict = edge.length
-        size = max(self.bounds[row].size for row in rows if edge in self.bounds[row].edges)
-        gap = HAIR * max(Fraction(1, 1000), _exact(size))
-        return edge if strict else replace(edge, length=(value + gap, 0))
+            found.update(*(bound.wanted for bound in bounds.values() if bound.needs <= found))
+        return [row for row, one in bounds.items() if one.needs | one.reads <= found], found
 
 
 def _minimal(
@@ -250,23 +274,22 @@ def _minimal(
     return core
 
 
-def _distances(edges: Sequence[Edge], source: int | None = None) -> dict[int, Length] | None:
+def _distances(edges: Lengths, source: int | None = None) -> dict[int, int] | None:
     """The lengths of the shortest paths from a node, or (None) from anywhere; None where a cycle is
     shorter than 0.
     """
-    nodes = {node for edge in edges for node in (edge.source, edge.target)}
-    start = nodes if source is None else {source}
-    found: dict[int, Length] = dict.fromkeys(start, (Fraction(0), 0))
+    nodes = {node for start, end, _ in edges for node in (start, end)}
+    found = dict.fromkeys(nodes if source is None else {source}, 0)
     for _ in range(len(nodes) + 1):
         changed = False
-        for edge in edges:
-            before = found.get(edge.source)
+        for start, end, step in edges:
+            before = found.get(start)
             if before is None:
                 continue
-            length = before[0] + edge.length[0], before[1] + edge.length[1]
-            known = found.get(edge.target)
+            length = before + step
+            known = found.get(end)
             if known is None or length < known:
-                found[edge.target] = length
+                found[end] = length
                 changed = True
         if not changed:
             return found

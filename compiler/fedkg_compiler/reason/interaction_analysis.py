@@ -292,7 +292,7 @@ class PlaceReasoner:
     def _without_spans(self, core: Sequence[int]) -> bool:
         """Whether values outside the declared spans satisfy these rows."""
         if self.paths is not None:
-            return self.paths.conflict(core, spans=False) is None
+            return not self.paths.clash(core, spans=False)
         return self._solver(core, spans=False).ask(core) != "no"
 
     def antecedents(self) -> None:
@@ -551,7 +551,7 @@ class PlaceReasoner:
     def _hair(self, core: Sequence[int], applies: Condition | None = None) -> bool:
         """Whether a set of rows only just has no solution, by the rounding of converted numbers."""
         if self.paths is not None and applies is None:
-            return self.paths.conflict(core, lenient=True) is None
+            return not self.paths.clash(core, lenient=True)
         conditions = [] if applies is None else [applies]
         rows = [*dict.fromkeys([*core, *(one.row for one in conditions)])]
         solver = self._solver(rows, lenient=1.0)

@@ -212,7 +212,7 @@ class _Reasoning:
     def _shown_by_paths(self, paths: Paths, rows: Sequence[int]) -> Shown:
         """What values would show of a place that paths decide."""
         return Shown(
-            together=paths.conflict(rows) is None,
+            together=not paths.clash(rows),
             fails={row for row in rows if not paths.implies((), row)},
         )
 
