@@ -439,8 +439,8 @@ def _rule_terms(
         folder, text = names.folders.get(load.path.span.file, Path()), load.path.text
         several = any(mark in text for mark in "*?[")
         try:
-            for path in find(folder, text) if several else (folder / text,):
-                queries.append(decode(read_bytes(path, name="rules"), str(path))[0])
+            paths = find(folder, text) if several else (folder / text,)
+            queries += [decode(read_bytes(path, name="rules"), str(path))[0] for path in paths]
         except (OSError, ValueError, NotImplementedError):
             return None
     patterns = [f"SELECT * WHERE {{ {node.text} }}" for node in nodes if isinstance(node, Pattern)]

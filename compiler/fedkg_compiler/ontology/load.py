@@ -181,9 +181,7 @@ def load_graph(
     return graph, tuple(_in_sources(loading)), sources
 
 
-def _load_endpoints(
-    loading: _Loading, endpoints: Sequence[Path | str], rules: RuleTerms
-) -> None:
+def _load_endpoints(loading: _Loading, endpoints: Sequence[Path | str], rules: RuleTerms) -> None:
     """Load what endpoints hold, without what the rules do not touch, where all axioms are known:
     ontologies that a graph imports may add some.
     """
@@ -211,9 +209,7 @@ def _load_endpoints(
                 _load_file(loading, path)
 
 
-def _alignments(
-    loading: _Loading,
-) -> Iterator[tuple[str, Document | None, tuple[Diagnostic, ...]]]:
+def _alignments(loading: _Loading) -> Iterator[tuple[str, Document | None, tuple[Diagnostic, ...]]]:
     """The alignments between the ontologies that are loaded."""
     for alignment in loading.catalog.alignments:
         if set(alignment.between) <= loading.names:

@@ -109,7 +109,9 @@ class DifferenceBounds:
             if bound is None:
                 return None
             found[row] = bound
-        return Paths(found, tuple(self._spans(frozenset().union(*(b.reads for b in found.values())))))
+        return Paths(
+            found, tuple(self._spans(frozenset().union(*(b.reads for b in found.values()))))
+        )
 
     def _bound(self, row: int) -> Bound | None:
         if row not in self._bounds:
@@ -169,9 +171,7 @@ class Paths:
         }
         self._spans = [self._length(edge) for edge in spans]
 
-    def clash(
-        self, rows: Iterable[int], *, spans: bool = True, lenient: bool = False
-    ) -> bool:
+    def clash(self, rows: Iterable[int], *, spans: bool = True, lenient: bool = False) -> bool:
         """Whether nothing satisfies all of these rows.
 
         Args:
@@ -220,15 +220,13 @@ class Paths:
         """The edges of a row, as if comparisons that only just fail were met."""
         bound = self.bounds[row]
         gap = HAIR * max(Fraction(1, 1000), _exact(bound.size))
-        return [
-            self._length(edge, Fraction(0) if edge.strict else gap) for edge in bound.edges
-        ]
+        return [self._length(edge, Fraction(0) if edge.strict else gap) for edge in bound.edges]
 
     def _kept(
         self, rows: Iterable[int], known: Collection[int]
     ) -> tuple[list[int], Collection[int]]:
-        """The rows with edges that hold where these rows are certainly satisfied and these variables
-        have values, and which variables have values then.
+        """The rows with edges that hold where these rows are certainly satisfied and these
+        variables have values, and which variables have values then.
         """
         active: list[int] = []
         found, waiting, before = set(known), list(rows), -1
@@ -258,9 +256,7 @@ class Paths:
         return [row for row, one in bounds.items() if one.needs | one.reads <= found], found
 
 
-def _minimal(
-    rows: Sequence[int], enough: Callable[[Sequence[int]], bool]
-) -> list[int] | None:
+def _minimal(rows: Sequence[int], enough: Callable[[Sequence[int]], bool]) -> list[int] | None:
     """A minimal part of the rows that is enough, the late ones left out first; None if all are
     not.
     """
@@ -307,9 +303,7 @@ def _form(skeleton: Formula) -> _Form | None:
     needs = [
         part.arg.slot for part in parts if isinstance(part, Not) and isinstance(part.arg, Known)
     ]
-    rest = [
-        part for part in parts if not (isinstance(part, Not) and isinstance(part.arg, Known))
-    ]
+    rest = [part for part in parts if not (isinstance(part, Not) and isinstance(part.arg, Known))]
     if len(rest) != 1:
         return None
     inner = list(rest[0].args) if isinstance(rest[0], And) else rest

@@ -470,11 +470,7 @@ class PlaceReasoner:
                 self._no_failure(row, self.solver)
 
     def _giving_by_paths(
-        self,
-        row: int,
-        core: Sequence[int],
-        others: Sequence[int],
-        reads: Mapping[int, set[int]],
+        self, row: int, core: Sequence[int], others: Sequence[int], reads: Mapping[int, set[int]]
     ) -> frozenset[int]:
         """The same as `_giving`."""
         assert self.paths is not None
@@ -482,7 +478,9 @@ class PlaceReasoner:
             return frozenset(core)
         nearer = [other for other in others if reads[other] <= reads[row]]
         fewer = None if set(nearer) >= set(core) else self.paths.implying(row, nearer)
-        return frozenset(fewer) if fewer and self.paths.implies(fewer, row, gaps=True) else frozenset()
+        return (
+            frozenset(fewer) if fewer and self.paths.implies(fewer, row, gaps=True) else frozenset()
+        )
 
     def _over_time(
         self, row: int, others: Sequence[int], reads: Mapping[int, set[int]], kept: list[int]

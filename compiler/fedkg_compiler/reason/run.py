@@ -188,7 +188,9 @@ class _Reasoning:
         tried = [i for i, here in enumerate(paths) if here is None]
         shown: dict[int, Shown] = dict(
             zip(
-                tried, trials.show([(places[i].keys, rows[i], givers[i]) for i in tried]), strict=True
+                tried,
+                trials.show([(places[i].keys, rows[i], givers[i]) for i in tried]),
+                strict=True,
             )
         )
         for i, here in enumerate(paths):

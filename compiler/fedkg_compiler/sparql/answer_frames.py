@@ -46,9 +46,7 @@ class Batch:
     def __post_init__(self) -> None:
         numbers: dict[tuple[str, ...], int] = {}
         group = [
-            numbers.setdefault(
-                tuple(query.constant(token) for token in self.varying), len(numbers)
-            )
+            numbers.setdefault(tuple(query.constant(token) for token in self.varying), len(numbers))
             for query in self.queries
         ]
         object.__setattr__(self, "group", np.array(group, dtype=np.int64))

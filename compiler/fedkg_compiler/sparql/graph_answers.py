@@ -182,9 +182,7 @@ def _enumerated(branch: Branch, batch: Batch, parent: Frame | None) -> tuple[Par
     """The static parts, and for entities that nothing else names, those that have a column."""
     outside = frozenset() if parent is None else frozenset(parent.names)
     fixed = outside | focus_of(branch, parent)
-    static = enumerated(
-        branch, batch.observations, lambda name: _own_property(name, batch), fixed
-    )
+    static = enumerated(branch, batch.observations, lambda name: _own_property(name, batch), fixed)
     fixed |= certain(static)
     for item in branch.observed:
         if isinstance(item.property, Var) and item.property.name not in fixed:

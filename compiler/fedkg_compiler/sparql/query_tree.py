@@ -267,8 +267,7 @@ def rename(
         return replace(node, name=names[node.name]) if node.name in names else node
     if isinstance(node, Node):
         return replace(
-            node,
-            **{name: rename(getattr(node, name), names) for name in _parts(type(node))},
+            node, **{name: rename(getattr(node, name), names) for name in _parts(type(node))}
         )
     if isinstance(node, tuple):
         return tuple(rename(item, names) for item in node)

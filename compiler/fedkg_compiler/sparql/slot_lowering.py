@@ -326,9 +326,7 @@ def _first_columns(term: Term, part: Part) -> dict[int, str]:
     """The name of a column that a term reads, by query."""
     batch, query = part.frame.batch, part.frame.query[part.at]
     names = dict.fromkeys(np.unique(query).tolist(), "")
-    slot = next(
-        ((table, item) for table, item in everywhere(term) if isinstance(item, Slot)), None
-    )
+    slot = next(((table, item) for table, item in everywhere(term) if isinstance(item, Slot)), None)
     if slot is None:
         return names
     table, item = slot

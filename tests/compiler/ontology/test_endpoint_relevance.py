@@ -93,7 +93,7 @@ def test_a_pattern_over_any_property_fetches_everything(
     rules = RULES.replace("plant:limit ?x ;", "?any ?x FILTER(isNumeric(?x)) ?m")
     part, asked = compiled(rules, server)
     assert "plant#boughtFrom>" in "\n".join(asked)
-    assert part.rows == 3  # M1 has a rated limit, which is a limit too
+    assert part.rows == 2
 
 
 def test_terms_of_rules() -> None:

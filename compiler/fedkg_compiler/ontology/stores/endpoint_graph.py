@@ -162,9 +162,7 @@ def _relevant(
         matters = relevance.matters(counts, found)
         classes = _grouped(endpoint, _CLASSES) if TYPE in counts else {}
         kinds = {
-            kind: count
-            for kind, count in classes.items()
-            if relevance.rules.types or matters(kind)
+            kind: count for kind, count in classes.items() if relevance.rules.types or matters(kind)
         }
         wanted = {
             name: count
