@@ -205,7 +205,8 @@ VARIED = (
     """?m v:at v:P{place} ; v:s{one} ?t .
   OPTIONAL {{ ?m v:rated ?x FILTER(?x > {limit}) }} FILTER(?t {op} COALESCE(?x, {share}))""",
     """?m v:at v:P{place} .
-  {{ ?m v:s{one} ?t FILTER(?t {op} {limit}) }} UNION {{ ?m v:s{two} ?t FILTER(?t {op} {share}) }}""",
+  {{ ?m v:s{one} ?t FILTER(?t {op} {limit}) }}
+  UNION {{ ?m v:s{two} ?t FILTER(?t {op} {share}) }}""",
 )
 """The forms of the queries of the varied plant."""
 

@@ -288,7 +288,7 @@ class Graph:
             texts, key=lambda item: (_language_rank(item.language), item.language or "", item.value)
         ).value
 
-    def _label_quads(self, node: Node | None) -> Iterator[ox.Quad]:
+    def _label_quads(self, node: ox.NamedNode | ox.BlankNode | None) -> Iterator[ox.Quad]:
         """The triples with the names of a node, or of all."""
         for predicate in _LABELS:
             yield from self._store.quads_for_pattern(node, predicate, None)

@@ -124,7 +124,9 @@ class DifferenceBounds:
         if form is None or self.table.is_timed(row):
             return None
         items, index = self.table.variables.items, int(row - self.table.starts[bank])
-        variables, shifts, params = (part[index] for part in self._read(bank))
+        all_variables, all_shifts, all_params = self._read(bank)
+        variables, shifts = all_variables[index], all_shifts[index]
+        params = all_params[index]
         edges = []
         for part in form.comparisons:
             ends = {1: ZERO, -1: ZERO}

@@ -348,8 +348,8 @@ def solutions(
     for q, (query, each) in enumerate(zip(batch.queries, zip(*parts, strict=True), strict=True)):
         _tell_bare(query, q, [item for one in each for item in one.bare], maker.problems)
     whole = [Found() for _ in batch.queries]
-    for each in parts:
-        for found, one in zip(whole, each, strict=True):
+    for results in parts:
+        for found, one in zip(whole, results, strict=True):
             found.add(one)
     return whole
 

@@ -9,7 +9,6 @@ frozen.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from typing import Any, Literal
 
 Place = tuple[int, int]
@@ -231,10 +230,14 @@ def children(node: Node) -> list[Node]:
     return found
 
 
-@cache
+_PARTS: dict[type[Node], tuple[str, ...]] = {}
+
+
 def _parts(kind: type[Node]) -> tuple[str, ...]:
     """The names of the fields that may hold nodes."""
-    return tuple(f.name for f in fields(kind) if f.name != "at")
+    if kind not in _PARTS:
+        _PARTS[kind] = tuple(f.name for f in fields(kind) if f.name != "at")
+    return _PARTS[kind]
 
 
 def _gather(

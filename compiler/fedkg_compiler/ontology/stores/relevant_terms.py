@@ -175,9 +175,9 @@ def _conclusions(axioms: Iterable[ox.Quad]) -> Iterator[tuple[Term, Term]]:
             case _ if is_axiom(name) and not name.value.startswith(FKG):
                 yield subject, target
                 yield target, subject
-    for restriction, name in restricted:
+    for restriction, term in restricted:
         if restriction in giving:
-            yield restriction, name
+            yield restriction, term
 
 
 def _is_standard(term: Term) -> bool:
