@@ -8,6 +8,10 @@ command runs again without any change. Start-up counts; Python's compiled files 
 an installed fedkg. Times are processor time of the process, including system time; wall times are
 printed next to them.
 
+*Varied* is another plant, in which 3,000 queries of six forms bind about fifty of the entities each
+and are compared with each other: limits that differ by entity, differences of two values, missing
+values, defaults and alternatives. Its limits are processor time and memory.
+
 The peer does less work than fedkg: it is what any tool based on rdflib has to do first, in one
 process without its start-up. It loads the same graph files, and parses and translates each query.
 The floor reads the queries and parses the same graph files with
@@ -27,6 +31,7 @@ import hashlib
 import json
 import os
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -40,7 +45,9 @@ from reporting.rows import Row, compare, limit
 
 from fedkg.pack import Pack, load
 
-COLD_S, UNCHANGED_S = 10.0, 1.0
+COLD_S, UNCHANGED_S, VARIED_MIB = 10.0, 1.0, 600.0
+PER_PLACE = 50
+"""Entities at a place of the varied plant."""
 SHARED = Path(os.environ.get("FEDKG_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 OFFICIAL = {
     "isa95": "isa95-dinen62264-2/DINEN62264.owl",
@@ -189,6 +196,59 @@ def grow(bench: Bench, rows: int, machines: int) -> tuple[int, Run]:
     return bench.pack().rows, run
 
 
+VARIED = (
+    "?m a v:{kind} ; v:at v:P{place} ; v:rated ?x ; v:s{one} ?t . FILTER(?t {op} {share} * ?x)",
+    "?m v:at v:P{place} ; v:year ?y ; v:s{one} ?t . FILTER(?y < {year} && ?t {op} {limit})",
+    "?m v:at v:P{place} ; v:s{one} ?t ; v:s{two} ?u . FILTER(?t - ?u {op} {limit})",
+    """?m a v:{kind} ; v:at v:P{place} ; v:s{one} ?t .
+  FILTER NOT EXISTS {{ ?m v:s{two} ?u . FILTER(?u {op} {limit}) }}""",
+    """?m v:at v:P{place} ; v:s{one} ?t .
+  OPTIONAL {{ ?m v:rated ?x FILTER(?x > {limit}) }} FILTER(?t {op} COALESCE(?x, {share}))""",
+    """?m v:at v:P{place} .
+  {{ ?m v:s{one} ?t FILTER(?t {op} {limit}) }}
+  UNION {{ ?m v:s{two} ?t FILTER(?t {op} {share}) }}""",
+)
+"""The forms of the queries of the varied plant."""
+
+
+def write_varied(folder: Path, entities: int, queries: int) -> list[str]:
+    """Write the graph and the queries of the varied plant; return their names."""
+    draw = random.Random(0)
+    kinds, signals = ("Mill", "Lathe", "Press", "Robot", "Drill"), range(12)
+    lines = [
+        "@prefix v: <https://example.org/varied#> .",
+        "@prefix fkg: <https://w3id.org/fedkg/ns#> .",
+        "@prefix sosa: <http://www.w3.org/ns/sosa/> .",
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .",
+        'v:Machine fkg:keyColumn "machine" .',
+        *(f"v:{kind} rdfs:subClassOf v:Machine ." for kind in kinds),
+        *(f'v:s{i} a sosa:ObservableProperty ; fkg:column "s{i}" .' for i in signals),
+        *(
+            f"v:M{i} a v:{draw.choice(kinds)} ; v:at v:P{i // PER_PLACE} ; v:rated"
+            f" {draw.uniform(40, 90):.2f} ; v:year {draw.randrange(1990, 2025)} ."
+            for i in range(entities)
+        ),
+    ]
+    (folder / "varied.ttl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "varied").mkdir()
+    for i in range(queries):
+        one, two = draw.sample(signals, 2)
+        body = draw.choice(VARIED).format(
+            kind=draw.choice(kinds),
+            place=draw.randrange(-(-entities // PER_PLACE)),
+            one=one,
+            two=two,
+            op=draw.choice((">", "<", ">=", "<=")),
+            share=round(draw.uniform(0.5, 2), 2),
+            limit=round(draw.uniform(0, 90), 1),
+            year=draw.randrange(1995, 2024),
+        )
+        text = f"PREFIX v: <https://example.org/varied#>\nSELECT ?m WHERE {{ {body} }}\n"
+        (folder / "varied" / f"v{i:04d}.rq").write_text(text, encoding="utf-8")
+    (folder / "varied.fkg").write_text('queries "varied/*.rq"\n', encoding="utf-8")
+    return ["varied.fkg", "varied.ttl"]
+
+
 def check(bench: Bench, rules: Sequence[str], queries: Sequence[Path]) -> None:
     """Fill Python's byte code cache and check that all runs agree.
 
@@ -240,14 +300,17 @@ def main() -> None:
         check(bench, rules, queries)
         cold: list[Run] = []
         unchanged: list[Run] = []
+        varied: list[Run] = []
+        varied_rules = write_varied(bench.folder, options.entities, options.queries)
         peer, least = [], []
         for repeat in range(options.repeats):
             cold.append(bench.compile(rules, f"cache_{repeat}"))
             unchanged.append(bench.compile(rules, f"cache_{repeat}"))
+            varied.append(bench.compile(varied_rules, f"varied_{repeat}"))
             peer.append(by_rdflib(queries, bench.folder / "plant.nt", official))
             least.append(floor(queries, [bench.folder / "plant.nt", *official]))
         print(f"{'':14} {'median s':>9} {'spread s':>17} {'wall s':>8} {'MiB':>7}")
-        for title, runs in (("cold", cold), ("unchanged", unchanged)):
+        for title, runs in (("cold", cold), ("unchanged", unchanged), ("varied", varied)):
             times, walls = [run.cpu for run in runs], statistics.median(run.wall for run in runs)
             spread = f"{min(times):.2f} .. {max(times):.2f}"
             print(
@@ -274,6 +337,7 @@ def main() -> None:
                 unchanged,
                 peer,
                 least,
+                varied,
             )
         )
     )
@@ -285,6 +349,7 @@ def claims(
     unchanged: Sequence[Run],
     peer: Sequence[float],
     least: Sequence[float],
+    varied: Sequence[Run],
 ) -> list[Row]:
     """The rows: the two limits, and the peer."""
     times, floor = [run.cpu for run in cold], statistics.median(least)
@@ -292,6 +357,8 @@ def claims(
     return [
         limit(f"{what}: compiled cold, CPU s", times, COLD_S, floor=floor),
         limit(f"{what}: compiled with nothing changed, CPU s", again, UNCHANGED_S),
+        limit(f"{what}, varied forms: CPU s", [run.cpu for run in varied], COLD_S),
+        limit(f"{what}, varied forms: MiB", [run.memory for run in varied], VARIED_MIB),
         compare(
             f"{what}: compiled cold, CPU s",
             times,

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedkg._internal.name_matching import few_comparisons
 from fedkg.errors import LimitError
@@ -38,6 +39,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.input_tracking import (
     GRAPH_SUFFIXES,
     QUERY_SUFFIXES,
+    find,
     is_endpoint,
     is_store,
     read_bytes,
@@ -46,8 +48,11 @@ from fedkg_compiler.ir import Outcome
 from fedkg_compiler.syntax import RuleFile, parse, parse_bytes, statement_count
 from fedkg_compiler.syntax.source_decoding import decode
 from fedkg_compiler.syntax.table_as_rule_file import is_table
-from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre, Signal, Use
+from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre, Signal, Tree, Use
 from fedkg_compiler.waivers import Waivers
+
+if TYPE_CHECKING:
+    from fedkg_compiler.ontology.stores.relevant_terms import RuleTerms
 
 TEXT = "<text>"
 """The name of a rule file that was given as text."""
@@ -397,12 +402,56 @@ def _load(
         graphs,
         beside=names.folders,
         client=names.client,
+        rules=_rule_terms(bodies, graphs, names),
     )
     problems.add(found)
     names.graph_broken = names.graph_broken or any(item.severity == "error" for item in found)
     return Sources(names=names, graph=graph, book=book, problems=problems, texts=texts), tuple(
         sources
     )
+
+
+def _rule_terms(
+    bodies: Sequence[_Body], graphs: Sequence[Path | str], names: Names
+) -> RuleTerms | None:
+    """What rules name, for endpoints; None if everything matters, as for shapes, which any file may
+    hold, and for the owners of entities.
+    """
+    if names.client or not all(is_endpoint(path) or is_store(Path(path)) for path in graphs):
+        return None
+    if not any(map(is_endpoint, graphs)):
+        return None
+    from fedkg_compiler.sparql.rule_terms import rule_terms
+
+    nodes = [
+        node
+        for body in bodies
+        for statement in body.tree.statements
+        for node in _nodes_in(statement)
+    ]
+    loads = [*names.loads, *(node for node in nodes if isinstance(node, Load))]
+    if any(isinstance(node, InQuery) for node in nodes) or any(
+        load.what != "queries" for load in loads
+    ):
+        return None
+    queries = []
+    for load in loads:
+        folder, text = names.folders.get(load.path.span.file, Path()), load.path.text
+        several = any(mark in text for mark in "*?[")
+        try:
+            paths = find(folder, text) if several else (folder / text,)
+            queries += [decode(read_bytes(path, name="rules"), str(path))[0] for path in paths]
+        except (OSError, ValueError, NotImplementedError):
+            return None
+    patterns = [f"SELECT * WHERE {{ {node.text} }}" for node in nodes if isinstance(node, Pattern)]
+    texts = [*(body.tree.text for body in bodies), *queries]
+    return rule_terms(texts, [*patterns, *queries])
+
+
+def _nodes_in(tree: Tree) -> Iterator[Tree]:
+    yield tree
+    for part in tree.parts():
+        yield from _nodes_in(part)
 
 
 def _asks_graph(files: Sequence[RuleFile], graphs: Sequence[Path | str]) -> bool:

@@ -6,10 +6,11 @@ Then closes the whole.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyoxigraph as ox
 
@@ -53,6 +54,9 @@ from fedkg_compiler.ontology.swrl_diagnostics import unapplied_rules
 from fedkg_compiler.ontology.triple_locations import Told
 from fedkg_compiler.ontology.user_data_nodes import Node, described_again, nodes_of
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
+
+if TYPE_CHECKING:
+    from fedkg_compiler.ontology.stores.relevant_terms import Relevance, RuleTerms
 
 _NOWHERE = "https://w3id.org/fedkg/nowhere#"
 """Namespace for a prefix with a malformed IRI, so that its names are not reported again."""
@@ -104,6 +108,7 @@ def load_graph(
     catalog: Catalog | None = None,
     text_graphs: Sequence[tuple[str, str]] = (),
     client: str = "",
+    rules: RuleTerms | None = None,
 ) -> tuple[Graph, tuple[Diagnostic, ...], tuple[Source, ...]]:
     """Return the closed graph of everything named, what is wrong with it, and which files went in.
 
@@ -119,6 +124,8 @@ def load_graph(
         text_graphs: further graphs as (name, Turtle).
         client: the client of the private pack: the triples of other clients are removed before the
             closure. "" for a public pack.
+        rules: what rules name, so that an endpoint is not asked for what they do not touch; None:
+            everything.
 
     The order of files and uses changes nothing but the order of diagnostics.
     """
@@ -130,18 +137,17 @@ def load_graph(
         if len(loading.problems) > MOST_ERRORS:  # the compilation stops at them
             break
         _use(loading, name, span, (beside or {}).get(span.file))
+    endpoints = [path for path in files if rules is not None and is_endpoint(path)]
     for path in files:
-        _load_file(loading, path)
+        if path not in endpoints:
+            _load_file(loading, path)
     for name, text in text_graphs:
         _keep_graph(loading, *read_rdf(text.encode(), file=name))
+    if endpoints and rules is not None:
+        _load_endpoints(loading, endpoints, rules)
     _follow_imports(loading)
-    for alignment in loading.catalog.alignments:
-        if set(alignment.between) <= loading.names:
-            _keep_ontology(
-                loading,
-                "-".join(alignment.between),
-                *our_file(loading.catalog.folder / alignment.file),
-            )
+    for name, document, problems in [*_alignments(loading)]:
+        _keep_ontology(loading, name, document, problems)
     _align_b2mml(loading)
     _link_node_sets(loading)
     loading.graphs = rename_shared_blank_nodes(loading.graphs)
@@ -178,6 +184,42 @@ def load_graph(
     ]
     sources = tuple(loading.sources[key] for key in sorted(loading.sources))
     return graph, tuple(_in_sources(loading)), sources
+
+
+def _load_endpoints(loading: _Loading, endpoints: Sequence[Path | str], rules: RuleTerms) -> None:
+    """Load what endpoints hold, without what the rules do not touch, where all axioms are known:
+    ontologies that a graph imports may add some.
+    """
+    from fedkg_compiler.ontology.stores.relevant_terms import Relevance
+
+    def axioms() -> Iterator[ox.Quad]:
+        documents = [*(document for _, document in loading.ontologies), *loading.graphs]
+        documents += [document for _, document, _ in _alignments(loading) if document is not None]
+        for document in documents:
+            yield from document.triples
+
+    known = all(
+        loading.catalog.name_of_iri(iri) in (None, *loading.names)
+        for document in loading.graphs
+        for iri in document.imports
+    )
+    relevance = Relevance(rules, axioms) if known else None
+    for path in endpoints:
+        document = _load_file(loading, path, relevance)
+        if document is not None and relevance is not None:
+            names = {loading.catalog.name_of_iri(iri) for iri in document.imports}
+            if names - {None} - loading.names:
+                loading.graphs.remove(document)
+                del loading.paths[str(path)]
+                _load_file(loading, path)
+
+
+def _alignments(loading: _Loading) -> Iterator[tuple[str, Document | None, tuple[Diagnostic, ...]]]:
+    """The alignments between the ontologies that are loaded."""
+    for alignment in loading.catalog.alignments:
+        if set(alignment.between) <= loading.names:
+            opened = our_file(loading.catalog.folder / alignment.file)
+            yield "-".join(alignment.between), *opened
 
 
 def _in_sources(loading: _Loading) -> list[Diagnostic]:
@@ -456,11 +498,13 @@ def _keep_ontology(
         loading.keep_source(document, "ontology")
 
 
-def _load_file(loading: _Loading, path: Path | str) -> Document | None:
+def _load_file(
+    loading: _Loading, path: Path | str, relevance: Relevance | None = None
+) -> Document | None:
     """Load a graph file, a store or what an endpoint holds once, however often it is named."""
     place = str(path) if is_endpoint(path) else Path(path).resolve()
     if place not in loading.paths:
-        document, problems = open_graph(path, at_once=True)
+        document, problems = open_graph(path, at_once=True, relevance=relevance)
         loading.paths[place] = document
         _keep_graph(loading, document, problems)
     return loading.paths[place]

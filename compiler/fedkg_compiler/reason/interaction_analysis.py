@@ -16,6 +16,7 @@ from fedkg.pack.walk import is_temporal
 from fedkg_compiler.reason.bound_row_table import RowTable
 from fedkg_compiler.reason.bounds import Bounds
 from fedkg_compiler.reason.budget import Budget
+from fedkg_compiler.reason.difference_bounds import Paths
 from fedkg_compiler.reason.interaction_groups import Place
 from fedkg_compiler.reason.negation_normal_form import (
     implications,
@@ -99,12 +100,18 @@ class PlaceReasoner:
         rows: Sequence[int],
         givers: Mapping[int, Sequence[int]],
         shown: Shown,
+        paths: Paths | None = None,
+        *,
+        witnesses: bool = True,
     ) -> None:
         """Begin with a place.
 
         `rows`: those of the place that intervals did not find to contradict others or themselves.
         `givers`: rows that each follows from by its numbers. `shown`: what values showed.
+        `paths`: what decides rows that bound differences; None if there are others.
+        `witnesses`: whether conflicts are found with values that satisfy all rows but one.
         """
+        self.paths, self.witnesses = paths, witnesses
         self.table, self.place, self.budget, self.givers, self.shown = (
             table,
             place,
@@ -259,23 +266,41 @@ class PlaceReasoner:
             return
         rows = list(self.rows)
         for _ in range(MOST_CONFLICTS):
-            answer, needed = self._ask(rows)
-            if answer == "unknown":
-                self.result.open += 1
-            if answer != "no":
+            core, method = self._conflict(rows)
+            if not core:
                 break
-            core, method = self._core(needed)
             rows.remove(core[-1])
             if self._hair(core):
                 continue
             self.result.torn.update(core)
-            spans = method == "interval" or self._solver(core, spans=False).ask(core) != "no"
-            keeps = tuple(self._keeping([other for other in core if other != row]) for row in core)
+            spans = method == "interval" or self._without_spans(core)
+            keeps: tuple[Witness | None, ...] = ()
+            if self.witnesses:
+                keeps = tuple(
+                    self._keeping([other for other in core if other != row]) for row in core
+                )
             kind: Kind = "conflict" if len(core) > 1 or not spans else "outside"
             self.result.found.append(
                 Finding(kind=kind, rows=tuple(core), keeps=keeps, spans=spans, method=method)
             )
         self.rows = [row for row in rows if row not in self.result.torn]
+
+    def _conflict(self, rows: Sequence[int]) -> tuple[list[int], Method]:
+        """A minimal set of rows that no value satisfies together, and what shows it; [] if none is
+        found.
+        """
+        if self.paths is not None:
+            return self.paths.conflict(rows) or [], "z3"
+        answer, needed = self._ask(rows)
+        if answer == "unknown":
+            self.result.open += 1
+        return self._core(needed) if answer == "no" else ([], "z3")
+
+    def _without_spans(self, core: Sequence[int]) -> bool:
+        """Whether values outside the declared spans satisfy these rows."""
+        if self.paths is not None:
+            return not self.paths.clash(core, spans=False)
+        return self._solver(core, spans=False).ask(core) != "no"
 
     def antecedents(self) -> None:
         """Rules that never apply, and rules that cannot be satisfied where they apply."""
@@ -429,6 +454,15 @@ class PlaceReasoner:
                 self._over_time(row, others, reads, kept)
                 continue
             others = [other for other in others if other not in temporal]
+            if self.paths is not None:
+                core = self.paths.implying(row, others)
+                if core is None:
+                    continue
+                if core:
+                    if giving := self._giving_by_paths(row, core, others, reads):
+                        self.result.implied[row] = giving
+                        kept.remove(row)
+                    continue
             fails = Condition(row, self.table.at_any_step(row), False)
             answer, needed = self._narrowed(others, fails)
             self.result.open += answer == "unknown"
@@ -441,6 +475,19 @@ class PlaceReasoner:
                     kept.remove(row)
             elif row not in plain:
                 self._no_failure(row, self.solver)
+
+    def _giving_by_paths(
+        self, row: int, core: Sequence[int], others: Sequence[int], reads: Mapping[int, set[int]]
+    ) -> frozenset[int]:
+        """The same as `_giving`."""
+        assert self.paths is not None
+        if self.paths.implies(core, row, gaps=True):
+            return frozenset(core)
+        nearer = [other for other in others if reads[other] <= reads[row]]
+        fewer = None if set(nearer) >= set(core) else self.paths.implying(row, nearer)
+        return (
+            frozenset(fewer) if fewer and self.paths.implies(fewer, row, gaps=True) else frozenset()
+        )
 
     def _over_time(
         self, row: int, others: Sequence[int], reads: Mapping[int, set[int]], kept: list[int]
@@ -508,6 +555,8 @@ class PlaceReasoner:
 
     def _hair(self, core: Sequence[int], applies: Condition | None = None) -> bool:
         """Whether a set of rows only just has no solution, by the rounding of converted numbers."""
+        if self.paths is not None and applies is None:
+            return not self.paths.clash(core, lenient=True)
         conditions = [] if applies is None else [applies]
         rows = [*dict.fromkeys([*core, *(one.row for one in conditions)])]
         solver = self._solver(rows, lenient=1.0)

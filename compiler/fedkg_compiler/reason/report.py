@@ -50,7 +50,7 @@ def reason_about(
                 end_column=2,
             )
     return [
-        *_the_first(waivers.reported(diagnostics_of(pack, reason(pack), places))),
+        *_the_first(waivers.reported(diagnostics_of(pack, reason(pack, witnesses=False), places))),
         *waivers.reported(uncovered(pack, names, sources)),
     ]
 

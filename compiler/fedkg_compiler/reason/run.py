@@ -16,13 +16,14 @@ from fedkg_compiler.reason.bound_row_table import Keys, RowTable
 from fedkg_compiler.reason.bound_witnesses import point_of
 from fedkg_compiler.reason.bounds import Bounds, find_bounds
 from fedkg_compiler.reason.budget import Budget
+from fedkg_compiler.reason.difference_bounds import DifferenceBounds, Paths
 from fedkg_compiler.reason.interaction_analysis import Findings, PlaceReasoner
 from fedkg_compiler.reason.interaction_groups import Place, find_places, too_large
 from fedkg_compiler.reason.interval_implication import Follows
 from fedkg_compiler.reason.interval_reasoning import Boxes
 from fedkg_compiler.reason.tighter import Tighter
 from fedkg_compiler.reason.verdict import UNKNOWN, Kind, Method, Verdict, Witness
-from fedkg_compiler.reason.witness_search import Trials
+from fedkg_compiler.reason.witness_search import Shown, Trials
 
 MOST_NAMES = 20
 """At most this number of places is named in a verdict; the others are counted."""
@@ -49,7 +50,8 @@ class _Gathered:
 class _Reasoning:
     """Gathers what intervals and the solver find out."""
 
-    def __init__(self, pack: Pack, budget: Budget) -> None:
+    def __init__(self, pack: Pack, budget: Budget, *, witnesses: bool) -> None:
+        self.witnesses = witnesses
         self.table = RowTable(pack)
         self.bounds: Bounds = find_bounds(self.table)
         self.boxes = Boxes(self.table, self.bounds)
@@ -131,7 +133,7 @@ class _Reasoning:
             known = key in self.gathered
             keeps = (
                 ()
-                if known
+                if known or not self.witnesses
                 else tuple(point_of(self.table, self.bounds, [other]) for other in reversed(rows))
             )
             names = dict.fromkeys(name for row in rows if (name := self.table.entity_name(row)))
@@ -181,16 +183,40 @@ class _Reasoning:
         for by_numbers, others in zip(givers, Follows(self.table).givers(rows), strict=True):
             for row, more in others.items():
                 by_numbers[row] = [*by_numbers.get(row, []), *more]
-        shown = trials.show(
-            [
-                (place.keys, here, implied)
-                for place, here, implied in zip(places, rows, givers, strict=True)
-            ]
+        differences = DifferenceBounds(self.table)
+        paths = [differences.at(here) for here in rows]
+        tried = [i for i, here in enumerate(paths) if here is None]
+        shown: dict[int, Shown] = dict(
+            zip(
+                tried,
+                trials.show([(places[i].keys, rows[i], givers[i]) for i in tried]),
+                strict=True,
+            )
         )
+        for i, here in enumerate(paths):
+            if here is not None:
+                shown[i] = self._shown_by_paths(here, rows[i])
         return [
-            PlaceReasoner(self.table, self.bounds, self.budget, *each)
-            for each in zip(places, rows, givers, shown, strict=True)
+            PlaceReasoner(
+                self.table,
+                self.bounds,
+                self.budget,
+                place,
+                rows[i],
+                givers[i],
+                shown[i],
+                paths[i],
+                witnesses=self.witnesses,
+            )
+            for i, place in enumerate(places)
         ]
+
+    def _shown_by_paths(self, paths: Paths, rows: Sequence[int]) -> Shown:
+        """What values would show of a place that paths decide."""
+        return Shown(
+            together=not paths.clash(rows),
+            fails={row for row in rows if not paths.implies((), row)},
+        )
 
     def _linear(self, place: Place) -> None:
         """Very many linear rules: linear programming names the conflict, the solver makes it
@@ -449,15 +475,19 @@ def _key_columns(table: RowTable, place: Place) -> set[int]:
     return {column for column, _ in place.keys if table.variables.place(0, column)[0] in read}
 
 
-def reason(pack: Pack, budget: Budget | None = None) -> tuple[Verdict, ...]:
+def reason(
+    pack: Pack, budget: Budget | None = None, *, witnesses: bool = True
+) -> tuple[Verdict, ...]:
     """What the rules of a pack mean together: conflicts, rules that never apply or never fail,
     rules that others imply.
 
     Intervals decide what bounds single columns, linear programming very many linear rules, the
     solver z3 the rest, within the budget.
+
+    `witnesses`: whether conflicts are proved minimal by values (`Verdict.keeps`).
     """
     _start_anew()
-    return tuple(_Reasoning(pack, budget or Budget()).verdicts())
+    return tuple(_Reasoning(pack, budget or Budget(), witnesses=witnesses).verdicts())
 
 
 def _start_anew() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -178,8 +179,8 @@ class ShapesFile:
 
         `space`: its namespace, where the file says prefixes for it and other names could end alike.
         """
-        rows = self.text.split("\n")
-        prefixes = [prefix for prefix, iri in _PREFIX.findall(self.text) if iri == space]
+        rows = lines_of(self.text)
+        prefixes = [prefix for prefix, iri in _declared(self.text) if iri == space]
         head = f"(?:{'|'.join(map(re.escape, prefixes))})" if prefixes else r"[\w.-]*"
         name = re.compile(
             rf"(?<![\w.-]){head}:{re.escape(word)}(?![\w-])|<[^<>\s]*[/#:]{re.escape(word)}>"
@@ -193,11 +194,22 @@ class ShapesFile:
     def written(self, place: tuple[int, int, int]) -> str:
         """The text at a place."""
         line, column, width = place
-        return self.text.split("\n")[line - 1][column - 1 : column - 1 + width]
+        return lines_of(self.text)[line - 1][column - 1 : column - 1 + width]
 
     def targeted(self) -> Iterator[Shape]:
         """The shapes that say where they hold."""
         return (shape for shape in self.shapes.values() if shape.targets)
+
+
+@lru_cache(maxsize=4)
+def lines_of(text: str) -> list[str]:
+    """The lines of a shapes file; a large file has thousands of places to name."""
+    return text.split("\n")
+
+
+@lru_cache(maxsize=4)
+def _declared(text: str) -> list[tuple[str, str]]:
+    return _PREFIX.findall(text)
 
 
 def steps_in(path: Path) -> Iterator[Step]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ from fedkg_compiler.shacl.model import (
     ShapesFile,
     Step,
     Target,
+    lines_of,
 )
 from fedkg_compiler.shacl.model import Sequence as PathSequence
 from fedkg_compiler.shacl.parameters import items, what_is_wrong
@@ -524,10 +527,13 @@ def _text(values: Iterable[Node]) -> str:
 
 
 def _offset(text: str, line: int) -> int:
-    at = 0
-    for _ in range(line - 1):
-        at = text.find("\n", at) + 1
-    return at
+    return _starts(text)[line - 1]
+
+
+@lru_cache(maxsize=4)
+def _starts(text: str) -> list[int]:
+    """Where each line begins."""
+    return [0, *accumulate(len(line) + 1 for line in lines_of(text))]
 
 
 def _line_index(text: str, prefixes: dict[str, str]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from fedkg_compiler.binding.resolved_names import Key, Place
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_terms import Iri, Literal
 from fedkg_compiler.sparql.branch_tree import Branch, Observed
+from fedkg_compiler.sparql.entity_values import NotTogether
 from fedkg_compiler.sparql.observed_columns import Observations
 from fedkg_compiler.sparql.query_tree import Const, Expr, Var
 from fedkg_compiler.sparql.tokenised_query import QueryText
@@ -29,15 +30,48 @@ class Batch:
 
     Attributes:
         open: the constants in which they differ, by token.
+        varying: tokens of further constants in which they differ, which the graph is never asked
+            about: observed properties that are alike (`Observations.likeness`), and numbers.
+        group: [Q], a number for each query, equal for queries with the same `varying` constants;
+            the numbers are in the order of their first queries.
     """
 
     queries: Sequence[QueryText]
     open: dict[int, Const]
     graph: Graph
     observations: Observations
+    varying: tuple[int, ...] = ()
+    group: Ids = field(init=False)
+
+    def __post_init__(self) -> None:
+        numbers: dict[tuple[str, ...], int] = {}
+        group = [
+            numbers.setdefault(tuple(query.constant(token) for token in self.varying), len(numbers))
+            for query in self.queries
+        ]
+        object.__setattr__(self, "group", np.array(group, dtype=np.int64))
+
+    def groups(self, query: Ids) -> list[tuple[QueryText, Ids]]:
+        """Split the rows of these queries by group.
+
+        Returns the first query of each group, and the positions of its rows.
+        """
+        numbers = self.group[query]
+        order = np.argsort(numbers, kind="stable")
+        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+        firsts = np.unique(self.group, return_index=True)[1]
+        return [
+            (self.queries[int(firsts[numbers[at[0]]])], at)
+            for at in (np.split(order, cuts) if order.size else ())
+        ]
 
     def show(self, constant: Const) -> str:
-        """A constant as the store is asked: a variable where queries differ in it."""
+        """A constant as the store is asked: a variable where queries differ in it.
+
+        Raises NotTogether.
+        """
+        if constant.token in self.varying:
+            raise NotTogether
         if len(self.queries) > 1 and constant.token in self.open and constant.open:
             return f"?_h{constant.token}"
         return self.queries[0].value(constant)
@@ -99,7 +133,8 @@ class Frame:
         inline: whether the rows are those of `parent`, so that the graph is not queried.
         readings: what each observed variable reads in each row.
         inside: the frames of EXISTS and aggregates, by the identity of their branch.
-        without: IRIs of the entities that were left out because the table has no values for them.
+        without: IRIs of the entities that were left out because the table has no values for them,
+            by the group of their query (`Batch.group`).
     """
 
     branch: Branch
@@ -114,7 +149,7 @@ class Frame:
     inline: bool = False
     readings: dict[str, Reading] = field(default_factory=dict)
     inside: dict[int, Frame] = field(default_factory=dict)
-    without: set[str] = field(default_factory=set)
+    without: dict[int, set[str]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:

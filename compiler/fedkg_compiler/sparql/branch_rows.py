@@ -58,6 +58,14 @@ class Found:
     bare: list[Bare] = field(default_factory=list)
     never: list[tuple[Place, str]] = field(default_factory=list)
 
+    def add(self, other: Found) -> None:
+        """Add the result of another part of the same query."""
+        self.rows += other.rows
+        self.violations += other.violations
+        self.reads |= other.reads
+        self.bare += other.bare
+        self.never += other.never
+
 
 class RowMaker:
     """Makes rows of branches; `record` tells what the pack says of a query's rule."""
@@ -78,12 +86,20 @@ class RowMaker:
         Raises:
             SparqlProblem: if the branch is not supported.
         """
-        found = [Found(reads=not branch.is_static) for _ in batch.queries]
+        reads = not branch.is_static
+        found = [Found(reads=reads) for _ in batch.queries]
         wanted = sorted(name for name in shown & branch.facts if not name.startswith("_"))
         frame = make_frame(branch, batch, None, wanted=wanted)
         self._tell_without(frame)
-        for at in partition(frame):
-            self._part(Part(frame=frame, at=at, rows=Rows(at.shape[0])), wanted, found)
+        parts = partition(frame)
+        results = [found if len(parts) == 1 else [Found() for _ in batch.queries] for _ in parts]
+        for at, result in zip(parts, results, strict=True):
+            self._part(Part(frame=frame, at=at, rows=Rows(at.shape[0])), wanted, result)
+        if len(parts) > 1:
+            # the parts of a query are in the order in which queries of its group meet them
+            for q, order in enumerate(_orders(frame, parts)):
+                for i in order:
+                    found[q].add(results[i][q])
         return found
 
     def _part(self, part: Part, wanted: list[str], found: list[Found]) -> None:
@@ -136,14 +152,16 @@ class RowMaker:
     def _whole(self, part: Part) -> Ids:
         """Return the rows that read one table row each; report the others."""
         torn = _torn(part)
-        if torn.any():
-            first = part.frame.batch.queries[int(part.frame.query[part.at[0]])]
-            self.problems.warning(
-                "FKG346",
-                first.span(part.frame.branch.observed[0].at),
-                f"{int(torn.sum())} solutions combine values from different rows of the table",
-                "give each entity a separate column",
-            )
+        query, batch = part.frame.query[part.at], part.frame.batch
+        for _, at in batch.groups(query) if torn.any() else ():
+            if torn[at].any():
+                self.problems.warning(
+                    "FKG346",
+                    batch.queries[int(query[at[0]])].span(part.frame.branch.observed[0].at),
+                    f"{int(torn[at].sum())} solutions combine values from different rows of the"
+                    " table",
+                    "give each entity a separate column",
+                )
         return np.flatnonzero(~torn)
 
     def _subjects(self, part: Part, wanted: list[str]) -> list[About]:
@@ -203,34 +221,47 @@ class RowMaker:
         """Say which columns are read as numbers though neither the query nor the graph tells what
         they hold.
         """
-        for read, (at, column, any_property) in state.ambiguous.items():
+        batch = part.frame.batch
+        for read, (at, columns, query, any_property) in state.ambiguous.items():
             mode = state.modes.get(read, state.presumed.get(read))
             if mode != "number" or (read in state.modes and not any_property):
                 continue
-            entry = self.observations.sources.book.columns[column]
-            self.problems.info(
-                "FKG359",
-                part.frame.batch.queries[0].span(at),
-                f"`{entry.name}` is read as numbers: nothing tells what it holds",
-                "if it holds texts, give its property `fkg:category` or `fkg:datatype xsd:string`",
-            )
+            for first, rows in batch.groups(query):
+                entry = self.observations.sources.book.columns[int(columns[rows[0]])]
+                self.problems.info(
+                    "FKG359",
+                    first.span(at),
+                    f"`{entry.name}` is read as numbers: nothing tells what it holds",
+                    "if it holds texts, give its property `fkg:category` or `fkg:datatype"
+                    " xsd:string`",
+                )
 
     def _tell_without(self, frame: Frame) -> None:
         """Say how many entities were left out because the table has nothing of them."""
-        if not frame.without:
-            return
-        names = sorted(frame.without)
-        many = (
-            f"{len(names)} entities have" if len(names) > 1 else f"{self._label(Iri(names[0]))} has"
-        )
-        example = f", {self._label(Iri(names[0]))} for example" if len(names) > 1 else ""
-        at = frame.branch.observed[0].at
-        self.problems.info(
-            "FKG345",
-            frame.batch.queries[0].span(at),
-            f"{many} no column for what is read here{example}: nothing is checked there",
-            "give their sensors an `fkg:column`",
-        )
+        at = frame.branch.observed[0].at if frame.branch.observed else (0, 0)
+        for group, entities in frame.without.items():
+            names = sorted(entities)
+            first = self._label(Iri(names[0]))
+            many = f"{len(names)} entities have" if len(names) > 1 else f"{first} has"
+            example = f", {first} for example" if len(names) > 1 else ""
+            self.problems.info(
+                "FKG345",
+                frame.batch.queries[int(np.argmax(frame.batch.group == group))].span(at),
+                f"{many} no column for what is read here{example}: nothing is checked there",
+                "give their sensors an `fkg:column`",
+            )
+
+
+def _orders(frame: Frame, parts: Sequence[Ids]) -> list[list[int]]:
+    """For each query the parts of a frame, by the first row that queries of its group have
+    there.
+    """
+    groups = frame.batch.group
+    first = np.full((int(groups.max()) + 1, len(parts)), frame.count, dtype=np.int64)
+    for i, at in enumerate(parts):
+        np.minimum.at(first[:, i], groups[frame.query[at]], at)
+    orders = [np.argsort(line, kind="stable").tolist() for line in first]
+    return [orders[group] for group in groups.tolist()]
 
 
 def _torn(part: Part) -> NDArray[np.bool_]:
@@ -318,15 +349,11 @@ def solutions(
         ) from error
     for q, (query, each) in enumerate(zip(batch.queries, zip(*parts, strict=True), strict=True)):
         _tell_bare(query, q, [item for one in each for item in one.bare], maker.problems)
-    return [
-        Found(
-            rows=[row for one in each for row in one.rows],
-            violations=[terms for one in each for terms in one.violations],
-            reads=any(one.reads for one in each),
-            never=[item for one in each for item in one.never],
-        )
-        for each in zip(*parts, strict=True)
-    ]
+    whole = [Found() for _ in batch.queries]
+    for results in parts:
+        for found, one in zip(whole, results, strict=True):
+            found.add(one)
+    return whole
 
 
 def _tell_bare(query: QueryText, q: int, bare: Sequence[Bare], problems: Problems) -> None:
@@ -338,7 +365,7 @@ def _tell_bare(query: QueryText, q: int, bare: Sequence[Bare], problems: Problem
         value = item.values[q]
         name = "" if item.written else query.written(item.at)
         units = places.setdefault(item.at, {})
-        units.setdefault(item.unit, item.column)
+        units.setdefault(item.unit, item.columns[q])
         said, advice = mixed((value, units), name)
         if not said and item.others and value:
             unit = item.unit.text

@@ -18,6 +18,7 @@ from fedkg_compiler.ontology.graph_terms import Literal, local_name
 from fedkg_compiler.ontology.standard_vocabularies import XSD
 from fedkg_compiler.sparql import aggregates, exists_members
 from fedkg_compiler.sparql.branch_tree import Never, Reduced, Seen, Within, is_static
+from fedkg_compiler.sparql.entity_values import NotTogether
 from fedkg_compiler.sparql.formula_logic import Truth, all_of, any_of, known_formula, none
 from fedkg_compiler.sparql.if_coalesce_lifting import TRUTHS
 from fedkg_compiler.sparql.numeric_terms import Number, arithmetic, in_one_unit, unknown_term
@@ -146,6 +147,8 @@ def _static_truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> T
         name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
     number = number_term(expr, part, state) if name is None else None
     if number is not None and number.values is not None:
+        if isinstance(expr, Const) and expr.token in part.frame.batch.varying:
+            raise NotTogether
         return bool((number.values[0] != 0) == wanted) if number.values.size else False
     kind = ("none", "") if name is None else part.kind(name)
     if kind[0] in ("true", "false"):
@@ -310,13 +313,12 @@ def _tell_units(a: Number, b: Number, part: Part) -> None:
             and other.unit is not None
             and other.values is not None
         ):
-            sources = part.frame.batch.observations.sources
-            sources.book.tell_unit(
-                [one.columns],
-                other.unit,
-                part.frame.batch.queries[0].span(one.at),
-                sources.problems,
-            )
+            batch = part.frame.batch
+            sources = batch.observations.sources
+            for first, at in batch.groups(part.frame.query[part.at]):
+                sources.book.tell_unit(
+                    [one.columns[at]], other.unit, first.span(one.at), sources.problems
+                )
 
 
 def bound(expr: Expr, part: Part, state: Lowering) -> Truth:

@@ -12,6 +12,12 @@ from fedkg_compiler.sparql.query_tree import Const, Part, Var
 from fedkg_compiler.sparql.variable_scope import Names, certain, in_scope
 
 
+class NotTogether(Exception):
+    """Queries that differ in some constants cannot be bound together: what the graph is asked
+    depends on them. Raised and caught in this folder.
+    """
+
+
 def enumerated(
     branch: Branch,
     observations: Observations,

@@ -29,7 +29,7 @@ from fedkg_compiler.sparql.branch_tree import (
     is_static,
     static_names,
 )
-from fedkg_compiler.sparql.entity_values import enumerated
+from fedkg_compiler.sparql.entity_values import NotTogether, enumerated
 from fedkg_compiler.sparql.query_printer import expr_text, parts_text
 from fedkg_compiler.sparql.query_tree import Const, Expr, Group, Op, Part, Var, walk
 from fedkg_compiler.sparql.tokenised_query import SparqlProblem
@@ -79,11 +79,10 @@ def make_frame(
     ):
         if gaps.any() and isinstance(item.property, Const):
             values = node_values(item.subject, frame)
-            frame.without |= {
-                value
-                for i in np.flatnonzero(gaps).tolist()
-                if (value := values[i]) and not value.startswith("_:")
-            }
+            groups = batch.group[frame.query]
+            for i in np.flatnonzero(gaps).tolist():
+                if (value := values[i]) and not value.startswith("_:"):
+                    frame.without.setdefault(int(groups[i]), set()).add(value)
     if missing and not inline and (gone := np.logical_or.reduce(missing)).any():
         frame.take(np.flatnonzero(~gone))
     for expr in exprs:
@@ -201,9 +200,7 @@ def _enumerated(branch: Branch, batch: Batch, parent: Frame | None) -> tuple[Par
     """The static parts, and for entities that nothing else names, those that have a column."""
     outside = frozenset() if parent is None else frozenset(parent.names)
     fixed = outside | focus_of(branch, parent)
-    static = enumerated(
-        branch, batch.observations, lambda name: batch.queries[0].value(name)[1:-1], fixed
-    )
+    static = enumerated(branch, batch.observations, lambda name: _own_property(name, batch), fixed)
     fixed |= certain(static)
     for item in branch.observed:
         if isinstance(item.property, Var) and item.property.name not in fixed:
@@ -221,6 +218,13 @@ def _enumerated(branch: Branch, batch: Batch, parent: Frame | None) -> tuple[Par
                 "bind it for certain",
             )
     return static
+
+
+def _own_property(name: Const, batch: Batch) -> str:
+    """The IRI of a property that must be the same in all queries. Raises NotTogether."""
+    if name.token in batch.varying:
+        raise NotTogether
+    return batch.queries[0].value(name)[1:-1]
 
 
 def focus_of(branch: Branch, parent: Frame | None) -> frozenset[str]:

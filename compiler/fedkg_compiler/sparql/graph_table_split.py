@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import assert_never
@@ -24,7 +25,7 @@ from fedkg_compiler.sparql.branch_tree import (
     steps,
     unknown_to_graph,
 )
-from fedkg_compiler.sparql.entity_values import enumerated
+from fedkg_compiler.sparql.entity_values import NotTogether, enumerated
 from fedkg_compiler.sparql.group_by_queries import grouped
 from fedkg_compiler.sparql.if_coalesce_lifting import choice, seen_text, simplified, takes_text
 from fedkg_compiler.sparql.observed_columns import Observations
@@ -67,11 +68,17 @@ EMPTY = Branch()
 
 
 class Splitter:
-    """The split of one shape; `query` is any query of it, for its constants."""
+    """The split of one shape; `query` is any query of it, for its constants.
 
-    def __init__(self, query: QueryText, observations: Observations) -> None:
+    `varying`: tokens of constants in which the queries differ (`Batch.varying`).
+    """
+
+    def __init__(
+        self, query: QueryText, observations: Observations, varying: Sequence[int] = ()
+    ) -> None:
         self.query = query
         self.observations = observations
+        self.varying = varying
         self._count = count(1)
 
     def fresh(self) -> str:
@@ -84,6 +91,7 @@ class Splitter:
 
         Raises:
             SparqlProblem: something in it cannot be split, with the place and the reason.
+            NotTogether: the split depends on one of the `varying` constants.
         """
         if query.dataset is not None:
             raise SparqlProblem(
@@ -136,6 +144,15 @@ class Splitter:
         if isinstance(node, Const) and node.kind == "iri":
             return self.query.value(node)[1:-1]
         return None
+
+    def own_property(self, node: Const) -> str:
+        """The IRI of a property that must be the same in all queries.
+
+        Raises NotTogether.
+        """
+        if node.token in self.varying:
+            raise NotTogether
+        return self.query.value(node)[1:-1]
 
     def is_observed(self, node: Node) -> bool:
         """Whether a constant is an observed property."""
@@ -294,9 +311,7 @@ class Splitter:
         reading gives.
         """
         rows = frozenset().union(*(item.focus for item in outer))
-        static = enumerated(
-            branch, self.observations, lambda name: self.query.value(name)[1:-1], rows, among
-        )
+        static = enumerated(branch, self.observations, self.own_property, rows, among)
         return branch if static == branch.static else replace(branch, static=static)
 
     def with_static(self, branch: Branch, part: Part, outer: Outer = ()) -> Branch:

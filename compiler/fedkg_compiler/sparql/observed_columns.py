@@ -4,7 +4,7 @@ where.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fedkg_compiler.binding.observed_properties import observed_place, signal_of
@@ -53,6 +53,7 @@ class Observations:
     _keys: dict[str, Key | None] = field(default_factory=dict)
     _numbers: dict[Iri | Literal, Quantity | float | None] = field(default_factory=dict)
     _kinds: dict[str, str] = field(default_factory=dict)
+    _likeness: dict[str, Hashable] = field(default_factory=dict)
     _with_key: frozenset[str] | None = None
     _every: tuple[str, ...] | None = None
 
@@ -79,6 +80,31 @@ class Observations:
             }
             self._every = tuple(sorted(iri for iri in found if self.signal(iri) is not None))
         return self._every
+
+    def likeness(self, iri: str) -> Hashable:
+        """Equal for observed properties that the same formulas serve: one table column has the
+        values of all entities, of the same kind, role, unit and span.
+
+        For any other property its IRI in brackets.
+        """
+        if iri not in self._likeness:
+            self._likeness[iri] = self._find_likeness(iri) or f"<{iri}>"
+        return self._likeness[iri]
+
+    def _find_likeness(self, iri: str) -> Hashable:
+        if self.signal(iri) is None:
+            return None
+        entities = self.entities(iri)
+        found = None if self._own[iri] or not entities else self.find_column(iri, entities[0])
+        if found is None:
+            return None
+        place, entry = found[0], self.sources.book.columns[found[0].column]
+        return (
+            self.kind(iri, place),
+            self.categories(iri),
+            replace(place, column=0, key=None),
+            replace(entry, name="", source=""),
+        )
 
     def is_rows(self, class_iri: str) -> bool:
         """Whether the table rows are members of a class."""

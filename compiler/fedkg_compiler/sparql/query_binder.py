@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from fedkg._internal.name_matching import nearest_name
@@ -22,9 +23,10 @@ from fedkg_compiler.ontology.vocabulary import Vocabulary
 from fedkg_compiler.sparql.answer_frames import Batch
 from fedkg_compiler.sparql.branch_rows import Found, RowMaker, solutions
 from fedkg_compiler.sparql.branch_tree import Branch
+from fedkg_compiler.sparql.entity_values import NotTogether
 from fedkg_compiler.sparql.graph_table_split import Splitter
 from fedkg_compiler.sparql.observed_columns import Observations
-from fedkg_compiler.sparql.query_tree import Const, Part, Query, SubSelect, walk
+from fedkg_compiler.sparql.query_tree import Const, Part, Query, SubSelect, Triple, walk
 from fedkg_compiler.sparql.query_tree_builder import read_tree
 from fedkg_compiler.sparql.tokenised_query import QueryText, SparqlProblem
 from fedkg_compiler.sparql.variable_scope import in_scope, shown, unbound
@@ -88,8 +90,43 @@ class QueryBinder:
         groups: dict[tuple[str, ...], list[QueryText]] = {}
         for alike in written.values():
             groups.setdefault(tuple(alike[0].constant(i) for i in fixed), []).extend(alike)
-        for group in groups.values():
+        predicates = {*_predicates(tree)}
+        numbers = set() if tree.aggregates else {n.token for n in nodes if n.kind == "number"}
+        several: dict[tuple[Hashable, ...], list[list[QueryText]]] = {}
+        for constants, group in groups.items():
             self._check_names(group)
+            self.observations.span = group[0].span(tree.at)
+            likeness = tuple(
+                self.observations.likeness(text[1:-1])
+                if i in predicates
+                else None
+                if i in numbers
+                else text
+                for i, text in zip(fixed, constants, strict=True)
+            )
+            several.setdefault(likeness, []).append(group)
+        for likeness, together in several.items():
+            varying = tuple(
+                i
+                for i, like in zip(fixed, likeness, strict=True)
+                if like != together[0][0].constant(i)
+            )
+            self._together(tree, open_, together, varying if len(together) > 1 else ())
+
+    def _together(
+        self,
+        tree: Query,
+        open_: dict[int, Const],
+        groups: Sequence[list[QueryText]],
+        varying: tuple[int, ...],
+    ) -> None:
+        """Bind groups that differ in these constants: at once where that is possible."""
+        if varying:
+            whole = [query for group in groups for query in group]
+            with suppress(NotTogether):
+                self._group(tree, open_, whole, varying)
+                return
+        for group in groups:
             self._group(tree, open_, group)
 
     def _check_names(self, group: Sequence[QueryText]) -> None:
@@ -121,11 +158,20 @@ class QueryBinder:
         if not wrong:
             self.fine.add(iri)
 
-    def _group(self, tree: Query, open_: dict[int, Const], queries: list[QueryText]) -> None:
-        """Queries with the same closed constants."""
+    def _group(
+        self,
+        tree: Query,
+        open_: dict[int, Const],
+        queries: list[QueryText],
+        varying: tuple[int, ...] = (),
+    ) -> None:
+        """Queries with the same closed constants but for those of `varying`.
+
+        Raises NotTogether.
+        """
         self.observations.span = queries[0].span(tree.at)
         try:
-            branches = Splitter(queries[0], self.observations).split(tree)
+            branches = Splitter(queries[0], self.observations, varying).split(tree)
         except SparqlProblem as problem:
             for query in queries:
                 self._refuse(query, problem)
@@ -147,7 +193,13 @@ class QueryBinder:
             self._answered(
                 tree,
                 branches,
-                Batch(queries=group, open=rest, graph=self.graph, observations=self.observations),
+                Batch(
+                    queries=group,
+                    open=rest,
+                    graph=self.graph,
+                    observations=self.observations,
+                    varying=varying,
+                ),
             )
 
     def _answered(self, tree: Query, branches: Sequence[Branch], batch: Batch) -> None:
@@ -262,6 +314,13 @@ def _unknown_prefix(query: QueryText) -> SparqlProblem:
         except SparqlProblem as problem:
             return problem
     raise AssertionError("all prefixes are known")
+
+
+def _predicates(tree: Query) -> Iterator[int]:
+    """The tokens of constants that are predicates of triples, and nothing else."""
+    for node in walk(tree):
+        if isinstance(node, Triple) and isinstance(node.predicate, Const):
+            yield node.predicate.token
 
 
 def _inside(part: Part) -> list[Const]:

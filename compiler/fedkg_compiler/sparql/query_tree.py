@@ -237,8 +237,18 @@ class Query(Node):
 def children(node: Node) -> list[Node]:
     """The nodes directly below a node."""
     found: list[Node] = []
-    _gather([getattr(node, f.name) for f in fields(node) if f.name != "at"], found)
+    _gather([getattr(node, name) for name in _parts(type(node))], found)
     return found
+
+
+_PARTS: dict[type[Node], tuple[str, ...]] = {}
+
+
+def _parts(kind: type[Node]) -> tuple[str, ...]:
+    """The names of the fields that may hold nodes."""
+    if kind not in _PARTS:
+        _PARTS[kind] = tuple(f.name for f in fields(kind) if f.name != "at")
+    return _PARTS[kind]
 
 
 def _gather(
@@ -271,10 +281,7 @@ def rename(
         return replace(node, name=names[node.name]) if node.name in names else node
     if isinstance(node, Node):
         return replace(
-            node,
-            **{
-                f.name: rename(getattr(node, f.name), names) for f in fields(node) if f.name != "at"
-            },
+            node, **{name: rename(getattr(node, name), names) for name in _parts(type(node))}
         )
     if isinstance(node, tuple):
         return tuple(rename(item, names) for item in node)

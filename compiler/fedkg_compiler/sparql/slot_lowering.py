@@ -15,9 +15,10 @@ from fedkg.pack.walk import ROWS, everywhere
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.column_registry import BookColumn
+from fedkg_compiler.ir import Rows
 from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.ontology.standard_vocabularies import XSD
-from fedkg_compiler.sparql.answer_frames import Answer, node_values
+from fedkg_compiler.sparql.answer_frames import Answer, Ids, node_values
 from fedkg_compiler.sparql.branch_tree import Seen
 from fedkg_compiler.sparql.formula_logic import Truth
 from fedkg_compiler.sparql.numeric_terms import Number, in_rule_unit
@@ -40,7 +41,7 @@ class Bare:
         values: the number, by query; the largest if there are several, NaN for an aggregate.
         written: whether the query itself states the number.
         unit: the unit of the other value.
-        column: the name of a column of the other value.
+        columns: the name of a column in that unit, by query.
         others: the units of further members of an aggregate.
     """
 
@@ -48,7 +49,7 @@ class Bare:
     values: Mapping[int, float]
     written: bool
     unit: Unit
-    column: str
+    columns: Mapping[int, str]
     others: tuple[str, ...] = ()
 
 
@@ -75,8 +76,8 @@ class Lowering:
         never: terms that never have a value because they have another kind than required,
             with the reason.
         ambiguous: variables that may be numbers or texts, because neither the query nor the graph
-            states their kind: each with its place, a column, and whether it is the value of
-            any property.
+            states their kind: each with its place, the column and the query of each row that reads
+            it, and whether it is the value of any property.
     """
 
     holds: Callable[[Expr, Part, Lowering], Truth]
@@ -88,7 +89,7 @@ class Lowering:
     presumed: dict[Read, str] = field(default_factory=dict)
     bare: list[Bare] = field(default_factory=list)
     never: list[tuple[Place, str]] = field(default_factory=list)
-    ambiguous: dict[Read, tuple[Place, int, bool]] = field(default_factory=dict)
+    ambiguous: dict[Read, tuple[Place, Ids, Ids, bool]] = field(default_factory=dict)
 
 
 # ---- texts
@@ -192,8 +193,9 @@ def slot_of(seen: Seen, part: Part, state: Lowering, *, mode: str | None) -> Slo
     kind = kind_read(seen, part)
     read = seen.name, id(here.frame), kind
     if not kind and (mode is None or any_property):
-        column = places[int(which[0])].column
-        state.ambiguous.setdefault(read, (seen.at, column, any_property))
+        read_columns = np.array([place.column for place in places], dtype=np.int64)[which]
+        query = part.frame.query[part.at]
+        state.ambiguous.setdefault(read, (seen.at, read_columns, query, any_property))
     if mode is None:
         told = "category" if kind == "text" else "number"
         mode = state.presumed.setdefault(read, state.modes.get(read, told))
@@ -309,14 +311,13 @@ def note_bare(a: Number, b: Number, part: Part, state: Lowering) -> None:
     """Keep in mind in which unit a number of the query is taken that has none."""
     for one, other in ((a, b), (b, a)):
         if one.stated and one.unit is None and other.unit is not None and other.term is not None:
-            column = _first_column(other.term, part)
             state.bare.append(
                 Bare(
                     at=one.at,
                     values=_largest(one, part),
                     written=one.written,
                     unit=other.unit,
-                    column=column,
+                    columns=_first_columns(other.term, part),
                     others=other.others,
                 )
             )
@@ -330,18 +331,31 @@ def _largest(number: Number, part: Part) -> dict[int, float]:
     return dict(zip(query[order].tolist(), values[order].tolist(), strict=True))
 
 
-def _first_column(term: Term, part: Part) -> str:
-    """The name of a column that a term reads."""
-    for table, item in everywhere(term):
-        if isinstance(item, Slot):
-            rows = part.rows if table == ROWS else part.rows.root.members[table].rows
-            columns = rows.slots[item.index].columns
-            return (
-                part.frame.batch.observations.sources.book.columns[int(columns[0])].name
-                if columns.size
-                else ""
-            )
-    return ""
+def _first_columns(term: Term, part: Part) -> dict[int, str]:
+    """The name of a column that a term reads, by query."""
+    batch, query = part.frame.batch, part.frame.query[part.at]
+    names = dict.fromkeys(np.unique(query).tolist(), "")
+    slot = next(((table, item) for table, item in everywhere(term) if isinstance(item, Slot)), None)
+    if slot is None:
+        return names
+    table, item = slot
+    rows = part.rows if table == ROWS else part.rows.root.members[table].rows
+    columns = rows.slots[item.index].columns
+    owners = query if table == ROWS else query[_owners(part.rows, table)]
+    for _, at in batch.groups(owners) if columns.size else ():
+        name = batch.observations.sources.book.columns[int(columns[at[0]])].name
+        mine = batch.group == batch.group[owners[at[0]]]
+        names |= {q: name for q in names if mine[q]}
+    return names
+
+
+def _owners(rows: Rows, table: int) -> Ids:
+    """The row among `rows` that each member of a table belongs to."""
+    entry = rows.root.members[table]
+    owners = np.repeat(np.arange(entry.offsets.size - 1), np.diff(entry.offsets))
+    if entry.parent == rows.number:
+        return owners
+    return _owners(rows, entry.parent)[owners]
 
 
 def fixed_number(expr: Expr, part: Part, state: Lowering) -> Number | None:

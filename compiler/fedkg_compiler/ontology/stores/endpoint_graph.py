@@ -1,4 +1,7 @@
-"""The default graph of an endpoint, whole: counted first, fetched page by page, and counted again.
+"""The default graph of an endpoint: counted first, fetched page by page, and counted again.
+
+A small graph is fetched whole, a large one without the triples that the rules do not touch
+(`relevant_terms`): first the axioms, then the properties and classes that matter.
 
 Triples without blank nodes come property by property, many small properties in one query and large
 ones in pages of a fixed order, so that a server need not sort everything for every page. Triples
@@ -29,15 +32,23 @@ from fedkg_compiler.ontology.stores.endpoint import (
 )
 from fedkg_compiler.ontology.stores.iri_prefix_scan import marks_in
 from fedkg_compiler.ontology.stores.problem import StoreProblem
+from fedkg_compiler.ontology.stores.relevant_terms import TYPE, Relevance, is_axiom
 
 PAGE = 50_000
 """The most triples that are asked for at once."""
 MOST = 5_000_000
 """The most triples that are fetched: in memory, with their closure, they take several GB."""
+SMALL = 200_000
+"""Triples up to which a graph is fetched whole: its checksum, which the pack records, is then that
+of the same graph in a file."""
 _ATTEMPTS = 3
 _MOST_PROPERTIES = 200
 
 _NAMED = "FILTER(!isBlank(?s) && !isBlank(?o))"
+_CLASSES = (
+    f"SELECT ?c (COUNT(*) AS ?n) WHERE {{ ?s {TYPE} ?c FILTER(!isBlank(?s) && isIRI(?c)) }}"
+    " GROUP BY ?c"
+)
 _COUNTS = f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ ?s ?p ?o {_NAMED} }} GROUP BY ?p"
 _BLANK = "?s ?p ?o FILTER(isBlank(?s) || isBlank(?o))"
 _BLANK_COUNT = f"SELECT (COUNT(*) AS ?n) WHERE {{ {_BLANK} }}"
@@ -51,7 +62,10 @@ class _Changed(Exception):
 
 
 def read_endpoint(
-    address: str, patience: Patience | None = None, page: int = PAGE
+    address: str,
+    patience: Patience | None = None,
+    page: int = PAGE,
+    relevance: Relevance | None = None,
 ) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return what the default graph of an endpoint says, or None with the reason.
 
@@ -60,11 +74,12 @@ def read_endpoint(
             graph (SPARQL 1.1 Protocol, section 2.1.4).
         patience: the time limits; default: those of `Patience`.
         page: the largest number of triples in one request.
+        relevance: what matters of a graph that is not `SMALL`; None: everything.
     """
     name = shown(address)
     note_remote(name)
     try:
-        quads = _fetched(open_endpoint(address, patience), page)
+        quads = _fetched(open_endpoint(address, patience), page, relevance)
     except StoreProblem as problem:
         return None, (problem.diagnostic(name),)
     quads = as_kept(quads)
@@ -96,25 +111,23 @@ def read_endpoint(
     return document, ()
 
 
-def _fetched(endpoint: Endpoint, page: int) -> Sequence[ox.Quad]:
-    """All triples of the default graph, each once, with the labels of one answer for its blank
-    nodes.
+def _fetched(
+    endpoint: Endpoint, page: int, relevance: Relevance | None = None
+) -> Sequence[ox.Quad]:
+    """All triples of the default graph, or those that matter, each once, with the labels of one
+    answer for its blank nodes.
     """
     for _ in range(_ATTEMPTS):
         counts, blank = _counted(endpoint)
         total = sum(counts.values()) + blank
         if not total:
             _complain_of_nothing(endpoint)
-        if total > MOST:
-            advice = (
-                "put the triples that the rules need into a separate graph, and add "
-                "?default-graph-uri=IRI to the address"
-            )
-            raise StoreProblem(
-                "FKG140",
-                f"{endpoint.name} holds {total:,} triples; at most {MOST:,} are fetched",
-                help=advice,
-            )
+        if relevance is not None and total > SMALL:
+            found_part = _relevant(endpoint, counts, page, relevance)
+            if found_part is None or _counted(endpoint) != (counts, blank):
+                continue
+            return found_part
+        _require_few(endpoint, total, f"holds {total:,} triples")
         try:
             found = set(_named(endpoint, counts, page))
             found.update(_with_blanks(endpoint, blank))
@@ -130,24 +143,71 @@ def _fetched(endpoint: Endpoint, page: int) -> Sequence[ox.Quad]:
     )
 
 
+def _require_few(endpoint: Endpoint, count: int, holds: str) -> None:
+    if count > MOST:
+        raise StoreProblem(
+            "FKG140",
+            f"{endpoint.name} {holds}; at most {MOST:,} are fetched",
+            help="put the triples that the rules need into a separate graph, and add "
+            "?default-graph-uri=IRI to the address",
+        )
+
+
+def _relevant(
+    endpoint: Endpoint, counts: Counts, page: int, relevance: Relevance
+) -> list[ox.Quad] | None:
+    """The triples that matter; None if they are others than were counted."""
+    axioms = {name: count for name, count in counts.items() if is_axiom(name)}
+    try:
+        found = {*_named(endpoint, axioms, page), *_blanks_of(endpoint, [*axioms])}
+        matters = relevance.matters(counts, found)
+        classes = _grouped(endpoint, _CLASSES) if TYPE in counts else {}
+        kinds = {
+            kind: count for kind, count in classes.items() if relevance.rules.types or matters(kind)
+        }
+        wanted = {
+            name: count
+            for name, count in counts.items()
+            if name != TYPE and name not in axioms and matters(name)
+        }
+        count = sum(map(sum, (axioms.values(), kinds.values(), wanted.values())))
+        _require_few(endpoint, count, f"holds {count:,} triples that the rules may need")
+        found.update(_named(endpoint, wanted, page), _typed(endpoint, kinds, page))
+        named = sum(not _is_blank(quad) for quad in found)
+        found.update(_blanks_of(endpoint, [*wanted, TYPE]))
+    except _Changed:
+        return None
+    return list(found) if named == count else None
+
+
+def _is_blank(quad: ox.Quad) -> bool:
+    return isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)
+
+
 def _counted(endpoint: Endpoint) -> tuple[Counts, int]:
     """The number of triples without blank nodes of each property, and the number of triples with
     blank nodes.
     """
-    counts: Counts = {}
-    for row in endpoint.ask(_COUNTS):
-        match row:
-            case (ox.NamedNode() as predicate, ox.Literal() as number):
-                counts[predicate] = _number(endpoint, number)
-            case (None, ox.Literal() as number) if number.value == "0":
-                pass  # some servers group nothing into one row
-            case _:
-                raise _odd(endpoint)
+    counts = _grouped(endpoint, _COUNTS)
     match endpoint.ask(_BLANK_COUNT):
         case [(ox.Literal() as number,)]:
             return counts, _number(endpoint, number)
         case _:
             raise _odd(endpoint)
+
+
+def _grouped(endpoint: Endpoint, query: str) -> Counts:
+    """The numbers that a query gives for IRIs."""
+    counts: Counts = {}
+    for row in endpoint.ask(query):
+        match row:
+            case (ox.NamedNode() as name, ox.Literal() as number):
+                counts[name] = _number(endpoint, number)
+            case (None, ox.Literal() as number) if number.value == "0":
+                pass  # some servers group nothing into one row
+            case _:
+                raise _odd(endpoint)
+    return counts
 
 
 def _number(endpoint: Endpoint, literal: ox.Literal) -> int:
@@ -196,6 +256,30 @@ def _small(
         return
     for predicate in predicates:
         yield from _large(endpoint, predicate, counts[predicate], max(1, min(page, len(rows))))
+
+
+def _typed(endpoint: Endpoint, kinds: Counts, page: int) -> Iterator[ox.Quad]:
+    """The members of classes that are no blank nodes."""
+    for kind, count in kinds.items():
+        offset = 0
+        while offset < count:
+            rows = endpoint.ask(
+                f"SELECT ?s WHERE {{ ?s {TYPE} {kind} FILTER(!isBlank(?s)) }} ORDER BY STR(?s)"
+                f" LIMIT {page} OFFSET {offset}"
+            )
+            if not rows or len(rows) > page:
+                raise _Changed
+            yield from (_quad(endpoint, (row[0], TYPE, kind)) for row in rows)
+            offset += len(rows)
+
+
+def _blanks_of(endpoint: Endpoint, properties: Sequence[ox.NamedNode]) -> list[ox.Quad]:
+    """The triples of properties with blank nodes, in one answer."""
+    if not properties:
+        return []
+    values = " ".join(map(str, properties))
+    rows = endpoint.ask(f"SELECT ?s ?p ?o WHERE {{ VALUES ?p {{ {values} }} {_BLANK} }}")
+    return [_quad(endpoint, row) for row in rows]
 
 
 def _large(endpoint: Endpoint, predicate: ox.NamedNode, count: int, page: int) -> Iterator[ox.Quad]:
