@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rdflib import RDF, RDFS, BNode, Graph, Literal, URIRef, Variable
+import pyoxigraph as ox
+from rdflib import RDF, RDFS, XSD, BNode, Graph, Literal, URIRef, Variable
 from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
@@ -167,3 +168,45 @@ class Data:
 
     def _closure(self, kind: Node, path: Path) -> set[Node]:
         return self._repeat({kind}, Repeat(path, 0, True), True)
+
+
+def memory_graph(triples: Iterable[ox.Quad]) -> Graph:
+    """Copy triples into a graph of rdflib, with literals as they are written.
+
+    A store would write ``"4.0"^^xsd:decimal`` as ``4``. Plain texts have no datatype, as in files
+    that rdflib reads itself.
+    """
+    terms = _Terms()
+    graph = Graph(bind_namespaces="none")
+    store, context = graph.store, graph
+    for quad in triples:
+        store.add(
+            (terms[quad.subject], terms[quad.predicate], terms[quad.object]), context, quoted=False
+        )
+    return graph
+
+
+class _Terms(dict[object, Node]):
+    """Terms of rdflib by those of the store's library; each is converted once."""
+
+    def __missing__(self, term: object) -> Node:
+        found = self[term] = to_rdflib(term)
+        return found
+
+
+def to_rdflib(term: object) -> Node:
+    """A term of the store's library as rdflib has it."""
+    match term:
+        case ox.NamedNode():
+            return URIRef(term.value)
+        case ox.BlankNode():
+            return BNode(term.value)
+        case ox.Literal():
+            if term.language:
+                return Literal(term.value, lang=term.language)
+            kind = URIRef(term.datatype.value)
+            return Literal(
+                term.value, datatype=None if kind == XSD.string else kind, normalize=False
+            )
+        case _:
+            raise TypeError(f"{term} is not an RDF 1.1 term")

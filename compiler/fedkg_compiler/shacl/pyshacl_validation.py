@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rdflib import OWL, RDF, BNode, Graph, URIRef
+from rdflib import OWL, RDF, BNode, Graph, Literal, URIRef
 from rdflib.plugins.sparql import prepareQuery
 from rdflib.plugins.sparql.sparql import Query
 from rdflib.query import Result
@@ -15,13 +16,17 @@ from rdflib.term import Node
 from typing_extensions import override
 
 from fedkg._internal.forked_worker import Crashed, run_apart
+from fedkg.errors import LimitError
 from fedkg_compiler.ontology.select_results import asks_service
 from fedkg_compiler.ontology.standard_vocabularies import FKG
 from fedkg_compiler.shacl.bounded_regex import bounded_pyshacl
 from fedkg_compiler.shacl.model import Constraint, Shape, ShapesFile
-from fedkg_compiler.shacl.read import SH
+from fedkg_compiler.shacl.read import SH, read_path
+from fedkg_compiler.shacl.validation_report import Result, fill, path_sparql, sorted_results
 
 _SKOLEM = "urn:fedkg:shape:"
+MOST_NESTED = 15
+"""Shapes inside shapes that pySHACL follows; its own default."""
 _BESIDE = {"closed": ("ignoredProperties",), "pattern": ("flags",)}
 """Parameters without meaning if their component is absent."""
 
@@ -39,10 +44,17 @@ class Finding:
 
 
 class _Still(Graph):
-    """A view of the store that counts its size once: pySHACL asks for it with every result."""
+    """A view of the store that counts its size once: pySHACL asks for it with every result.
 
-    def __init__(self, data: Graph, prefixes: Mapping[str, str]) -> None:
+    Args:
+        queried: the same triples in a store with a faster query engine; default: those of `data`.
+    """
+
+    def __init__(
+        self, data: Graph, prefixes: Mapping[str, str], queried: Graph | None = None
+    ) -> None:
         super().__init__(store=data.store, identifier=data.identifier)
+        self._ask = super().query if queried is None else queried.query
         self._known = {**prefixes, **{prefix: str(iri) for prefix, iri in data.namespaces()}}
         self._size = len(data)
         self._prepared: dict[str, Query] = {}
@@ -75,7 +87,7 @@ class _Still(Graph):
         flat = text.count("{") == 1 and re.search(r"\bAS\b", text, re.IGNORECASE) is None
         if not bound or flat:
             try:
-                return super().query(
+                return self._ask(
                     query_object, processor, result, initNs, bound, use_store_provided, **options
                 )
             except RuntimeError:  # it has no such variable in its patterns
@@ -107,6 +119,194 @@ class NotDecided(Exception):
                 self.shape = self.shape or shapes.shapes[node]
                 sentence = pattern.sub(self.shape.name or "a shape", sentence)
         super().__init__(sentence)
+
+
+class Engine:
+    """pySHACL on a graph that may change between questions.
+
+    Use it in a `with` statement.
+
+    Args:
+        shapes: the shapes graph; this changes it. data: the data graph. queried: the same triples
+            in a store, for queries. prefixes: those of queries that do not state them.
+
+    Raises:
+        Undecidable: pySHACL rejects the shapes. All methods raise it.
+    """
+
+    def __init__(
+        self, shapes: Graph, data: Graph, queried: Graph, prefixes: Mapping[str, str]
+    ) -> None:
+        self._shapes = shapes
+        self._data = _Still(data, prefixes, queried)
+        self._open = ExitStack()
+
+    def __enter__(self) -> Engine:
+        from pyshacl.constraints.constraint_component import ConstraintComponent
+        from pyshacl.functions import apply_functions, gather_functions, unapply_functions
+        from pyshacl.graph_abstraction import DataGraph
+        from pyshacl.pytypes import SHACLExecutor
+        from pyshacl.shapes_graph import ShapesGraph
+        from pyshacl.target import apply_target_types, gather_target_types
+
+        self._open.enter_context(bounded_pyshacl())
+        original = ConstraintComponent.make_v_result
+        self._open.callback(setattr, ConstraintComponent, "make_v_result", original)
+        ConstraintComponent.make_v_result = lambda component, *arguments, **named: (
+            self._make_result(component, *arguments, **named)
+        )
+        self._graph = DataGraph.from_rdflib(self._data)
+        self._executor = SHACLExecutor(advanced_mode=True, max_validation_depth=MOST_NESTED)
+        with _rejections():
+            self._known = ShapesGraph(_with_imported_prefixes(self._shapes))
+            for shape in self._known.shapes:
+                shape.set_advanced(True)
+            functions = gather_functions(self._executor, self._known)
+            apply_target_types(gather_target_types(self._known))
+            apply_functions(self._executor, functions, self._graph)
+            self._open.callback(unapply_functions, functions, self._graph)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def results(self, shape: Node, focus_nodes: Sequence[Node]) -> list[Result]:
+        """Validate focus nodes against a shape, whether or not they are its targets."""
+        if not focus_nodes:
+            return []
+        with _rejections():
+            known = self._known.lookup_shape_from_node(shape)
+            _, found = known.validate(self._executor, self._graph, focus=list(focus_nodes))
+            return [_with_details(node, triples) for _, node, triples in found]
+
+    def conforming(self, shape: Node, focus_nodes: Sequence[Node]) -> list[Node]:
+        """The focus nodes that conform to a shape."""
+        violating = {result.focus for result in self.results(shape, focus_nodes)}
+        return [node for node in focus_nodes if node not in violating]
+
+    def values(self, expression: Node, focus: Node) -> set[Node]:
+        """The values of a node expression (W3C SHACL-AF 2017, section 5)."""
+        from pyshacl.helper.expression_helper import nodes_from_node_expression
+
+        with _rejections():
+            return set(nodes_from_node_expression(expression, focus, self._graph, self._known))
+
+    def _make_result(
+        self,
+        component: Any,
+        datagraph: Any,
+        focus_node: Node,
+        value_node: Node | None = None,
+        result_path: Node | None = None,
+        constraint_component: Node | None = None,
+        source_constraint: Node | None = None,
+        extra_messages: Any = None,
+        bound_vars: Any = None,
+    ) -> tuple[str, Node, list[tuple[Node, Node, Any]]]:
+        """Make a result in place of `ConstraintComponent.make_v_result`.
+
+        pySHACL would write each result as triples and as text, which takes most of its time, and
+        mixes the messages of a constraint with those of its shape. The names are those of pySHACL.
+        """
+        shape = component.shape
+        path = result_path
+        if path is None and shape.is_property_shape:
+            path = shape.path()
+        read = None if path is None else read_path(self._shapes, path)
+        values: dict[str, Node | None] = {"this": focus_node, "value": value_node}
+        messages: list[Literal] = []
+        query = getattr(component, "query_helper", None)
+        if query is not None:  # a custom component
+            values = {**query.param_bind_map, **values}
+            messages = list(component.validator.messages) or list(component.constraint.messages)
+        elif bound_vars is not None:
+            solution = bound_vars if isinstance(bound_vars, dict) else dict(*bound_vars[3:4])
+            values = {**values, **solution}
+            messages = [solution["message"]] if "message" in solution else []
+        if source_constraint is not None and not messages:
+            messages = list(self._shapes.objects(source_constraint, SH.message))
+        messages = messages or list(shape.message)
+        if not messages:
+            messages = component.make_generic_messages(datagraph, focus_node, value_node)
+        texts = {name: _text(value) for name, value in values.items() if value is not None}
+        if read is not None:
+            texts["path"] = texts["PATH"] = path_sparql(read).strip("<>")
+        filled = {self._fill(message, texts, shape.node) for message in messages}
+        result = Result(
+            focus=focus_node,
+            value=value_node,
+            path=read,
+            severity=URIRef(str(shape.severity)),
+            component=URIRef(str(constraint_component or component.shacl_constraint_component)),
+            shape=shape.node,
+            constraint=source_constraint,
+            messages=tuple(sorted(filled)),
+        )
+        node = BNode()
+        return "", node, [(node, _RESULT, result)]
+
+    def _fill(self, message: Node, texts: Mapping[str, str], shape: Node) -> Literal:
+        """Fill the placeholders of a message; parameters of components are those of the shape."""
+        literal = message if isinstance(message, Literal) else Literal(str(message))
+        if "{" not in literal:
+            return literal
+        own = {
+            str(predicate).removeprefix(str(SH)): _text(value)
+            for predicate, value in self._shapes.predicate_objects(shape)
+            if str(predicate).startswith(str(SH)) and not isinstance(value, BNode)
+        }
+        return fill(literal, {**own, **texts})
+
+
+_RESULT = URIRef("urn:fedkg:result")
+"""Stands for a predicate where a result passes through pySHACL as the only triple of a node."""
+
+
+def _text(value: Node) -> str:
+    """A term inside a message."""
+    return f"_:{value}" if isinstance(value, BNode) else str(value)
+
+
+def _with_details(node: Node, triples: Iterable[tuple[Node, Node, Any]]) -> Result:
+    """The result of a node with those that explain it; pySHACL puts all of them into one list."""
+    results: dict[Node, Result] = {}
+    inner: dict[Node, list[Node]] = {}
+    for subject, predicate, value in triples:
+        if predicate == _RESULT:
+            results[subject] = value
+        elif predicate == SH.detail:
+            inner.setdefault(subject, []).append(value)
+
+    def build(at: Node) -> Result:
+        details = tuple(build(child) for child in inner.get(at, ()) if child in results)
+        return replace(results[at], details=sorted_results(details)) if details else results[at]
+
+    return build(node)
+
+
+class Undecidable(Exception):
+    """pySHACL cannot evaluate the shapes; the text is its own."""
+
+
+@contextmanager
+def _rejections() -> Iterator[None]:
+    """Turn the exceptions of pySHACL, and those of rdflib inside it, into `Undecidable`."""
+    try:
+        yield
+    except (MemoryError, Undecidable, LimitError):
+        raise
+    except Exception as error:  # rdflib raises `Exception`, pySHACL any error
+        sentence = str(getattr(error, "message", error)).strip().split("\n")[0]
+        raise Undecidable(sentence or type(error).__name__) from error
+
+
+def _with_imported_prefixes(shapes: Graph) -> Graph:
+    """Add the prefixes that `sh:prefixes` imports: pySHACL does not follow these imports."""
+    for node in set(shapes.objects(None, SH.prefixes)):
+        for place in set(shapes.transitive_objects(node, OWL.imports)) - {node}:
+            for declaration in list(shapes.objects(place, SH.declare)):
+                shapes.add((node, SH.declare, declaration))
+    return shapes
 
 
 def component_iri(constraint: Constraint) -> str:

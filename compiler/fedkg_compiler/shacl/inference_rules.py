@@ -1,0 +1,403 @@
+"""Applies the rules of shapes (`sh:rule`) to a graph, before the graph is validated.
+
+Source: SHACL Advanced Features (W3C Working Group Note 2017), section 8. The note leaves open
+whether rules run once or until nothing changes. fedkg runs all rules in the order of `sh:order`,
+each on what the rules before it have added, and repeats this until a pass adds no triple. The
+result then does not depend on the order of rules that only add facts for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Protocol
+
+import pyoxigraph as ox
+from rdflib import BNode, Graph, Literal, URIRef
+from rdflib.term import Node
+
+from fedkg.errors import LimitError
+from fedkg.limits import explain_raise, limit
+from fedkg_compiler.ontology.blank_node_names import as_kept, names_by_content, renamed
+from fedkg_compiler.ontology.select_results import asks_service
+from fedkg_compiler.ontology.sparql_pattern_tokens import Token, tokens
+from fedkg_compiler.shacl.data_graph import Data, to_rdflib
+from fedkg_compiler.shacl.model import Shape, ShapesFile
+from fedkg_compiler.shacl.parameters import items
+from fedkg_compiler.shacl.read import SH, declared_prefixes
+
+MOST_PASSES = 100
+"""Passes over all rules; each pass adds a triple, and a chain of this length is an endless one."""
+FREE_TRIPLES = 300_000
+"""Triples that rules may add to a graph of any size; the limit `inferred` applies beyond them."""
+FOCUS = ox.NamedNode("urn:fedkg:focus")
+"""The named graph with the focus nodes of a query, which binds `$this` to them."""
+_AGGREGATES = frozenset(
+    "GROUP HAVING COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT LIMIT OFFSET".split()
+)
+"""Words of queries that need one focus node at a time."""
+
+
+class RuleProblem(Exception):
+    """A rule that cannot be applied.
+
+    Attributes:
+        shape: the shape with the rule. node: the rule.
+    """
+
+    def __init__(self, sentence: str, shape: Node, node: Node) -> None:
+        super().__init__(sentence, shape, node)
+        self.sentence, self.shape, self.node = sentence, shape, node
+
+
+class Conditions(Protocol):
+    """Evaluates what rules need of SHACL."""
+
+    def conforming(self, shape: Node, focus_nodes: Sequence[Node]) -> list[Node]:
+        """The focus nodes that conform to a shape."""
+
+    def values(self, expression: Node, focus: Node) -> set[Node]:
+        """The values of a node expression."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule of a shape.
+
+    Attributes:
+        order: `sh:order` of the shape, then of the rule; both 0 by default.
+        conditions: shapes to which a focus node must conform.
+        triple: subject, predicate and object expressions of a `sh:TripleRule`; () for others.
+        construct: the queries of a `sh:SPARQLRule`, with prefixes.
+    """
+
+    shape: Shape
+    node: Node
+    order: tuple[float, float]
+    conditions: tuple[Node, ...] = ()
+    triple: tuple[Node, ...] = ()
+    construct: tuple[str, ...] = ()
+
+    @property
+    def follows_classes(self) -> bool:
+        """Whether the rule reads nothing but the classes of nodes."""
+        return (
+            bool(self.triple)
+            and not self.conditions
+            and all(target.kind in ("class", "node") for target in self.shape.targets)
+            and not any(isinstance(node, BNode) for node in self.triple)
+        )
+
+
+def read_rules(shapes: ShapesFile) -> list[Rule]:
+    """The active rules of a shapes graph in the order in which they run.
+
+    Raises:
+        RuleProblem: a rule is neither a triple rule nor a SPARQL rule, or is not well formed.
+    """
+    graph, found = shapes.graph, list[Rule]()
+    for owner, node in graph.subject_objects(SH.rule):
+        shape = shapes.shapes.get(owner)
+        if shape is None or shape.deactivated or _is_true(graph.value(node, SH.deactivated)):
+            continue
+        rule = Rule(
+            shape=shape,
+            node=node,
+            order=(_order(graph, owner), _order(graph, node)),
+            conditions=tuple(_conditions(graph, node)),
+            triple=_triple(graph, shape, node),
+            construct=_constructs(graph, shape, node),
+        )
+        if not rule.triple and not rule.construct:
+            raise RuleProblem(
+                "the rule is neither a sh:TripleRule nor a sh:SPARQLRule", owner, node
+            )
+        found.append(rule)
+    return sorted(found, key=lambda rule: (rule.order, str(rule.shape.node), str(rule.node)))
+
+
+def _triple(graph: Graph, shape: Shape, node: Node) -> tuple[Node, ...]:
+    parts = [list(graph.objects(node, SH[name])) for name in ("subject", "predicate", "object")]
+    if not any(parts):
+        return ()
+    if any(len(part) != 1 for part in parts):
+        sentence = "a sh:TripleRule has one sh:subject, one sh:predicate and one sh:object"
+        raise RuleProblem(sentence, shape.node, node)
+    return tuple(part[0] for part in parts)
+
+
+def _constructs(graph: Graph, shape: Shape, node: Node) -> tuple[str, ...]:
+    prefixes = "".join(
+        f"PREFIX {name}: <{iri}>\n" for name, iri in sorted(declared_prefixes(graph, node).items())
+    )
+    found = []
+    for text in sorted(str(value) for value in graph.objects(node, SH.construct)):
+        if asks_service(text):
+            sentence = "SERVICE asks another server, and fedkg contacts none for a rule"
+            raise RuleProblem(sentence, shape.node, node)
+        found.append(prefixes + text)
+    return tuple(found)
+
+
+def _conditions(graph: Graph, node: Node) -> Iterator[Node]:
+    for condition in graph.objects(node, SH.condition):
+        yield from items(graph, condition) or (condition,)
+
+
+def _order(graph: Graph, node: Node) -> float:
+    value = graph.value(node, SH.order)
+    try:
+        return 0.0 if value is None else float(str(value))
+    except ValueError:
+        return 0.0
+
+
+def _is_true(value: Node | None) -> bool:
+    return isinstance(value, Literal) and value.value is True
+
+
+@dataclass(slots=True)
+class RuleRun:
+    """Applies rules to a store until nothing changes.
+
+    Attributes:
+        store: the data, whose default graph grows. graph: the same triples for rdflib.
+        added: the number of added triples.
+    """
+
+    rules: Sequence[Rule]
+    store: ox.Store
+    graph: Graph
+    conditions: Conditions
+    added: int = 0
+    _size: int = 0
+    _data: Data = field(init=False)
+
+    def run(self) -> int:
+        """Apply the rules; return the number of added triples.
+
+        Raises:
+            RuleProblem: a query is wrong, or the rules add triples without end.
+            LimitError: too many triples follow.
+        """
+        self._size = len(self.store)
+        self._data = Data(self.graph, lambda _: True)
+        classes_changed = True
+        for _ in range(MOST_PASSES):
+            before, changed = self.added, False
+            for rule in self.rules:
+                if rule.follows_classes and not (classes_changed or changed):
+                    continue
+                changed |= self._apply(rule)
+            if self.added == before:
+                return self.added
+            classes_changed = changed
+        last = self.rules[-1]
+        raise RuleProblem(
+            f"the rules still add triples after {MOST_PASSES} passes", last.shape.node, last.node
+        )
+
+    def _apply(self, rule: Rule) -> bool:
+        """Apply one rule; return whether classes of nodes changed."""
+        try:
+            nodes = self._data.focus_nodes(rule.shape)
+        except ValueError as error:
+            sentence = f"the target of the shape cannot be evaluated: {error}"
+            raise RuleProblem(sentence, rule.shape.node, rule.node) from error
+        for condition in rule.conditions:
+            nodes = self.conditions.conforming(condition, nodes)
+        if not nodes:
+            return False
+        concluded = self._triples(rule, nodes) if rule.triple else self._constructed(rule, nodes)
+        return self._add(concluded)
+
+    def _add(self, concluded: Iterable[ox.Quad]) -> bool:
+        new = [quad for quad in dict.fromkeys(concluded) if quad not in self.store]
+        self.store.extend(new)
+        for quad in new:
+            self.graph.add(
+                (to_rdflib(quad.subject), to_rdflib(quad.predicate), to_rdflib(quad.object))
+            )
+        self.added += len(new)
+        allowed = max(FREE_TRIPLES, limit("inferred") * self._size)
+        if self.added > allowed:
+            raise LimitError(
+                f"the rules of the shapes add more than {allowed:,} triples",
+                help=explain_raise("inferred", 4 * limit("inferred")),
+            )
+        changed = any(quad.predicate in _CLASS_PROPERTIES for quad in new)
+        if changed:
+            self._data = Data(self.graph, lambda _: True)  # it keeps the members of classes
+        return changed
+
+    def _triples(self, rule: Rule, nodes: Sequence[Node]) -> Iterator[ox.Quad]:
+        for node in nodes:
+            parts = [self._values(expression, node) for expression in rule.triple]
+            for subject, predicate, value in product(*parts):
+                if isinstance(subject, URIRef | BNode) and isinstance(predicate, URIRef):
+                    yield ox.Quad(to_store(subject), to_store(predicate), to_store(value))  # type: ignore[arg-type]
+
+    def _values(self, expression: Node, node: Node) -> Iterable[Node]:
+        if expression == SH.this:
+            return (node,)
+        if isinstance(expression, BNode):
+            return self.conditions.values(expression, node)
+        return (expression,)
+
+    def _constructed(self, rule: Rule, nodes: Sequence[Node]) -> list[ox.Quad]:
+        found: list[ox.Quad] = []
+        for text in rule.construct:
+            one_by_one = bool(
+                _AGGREGATES & {word.text.upper() for word in tokens(text) if word.kind == "word"}
+            )
+            try:
+                query = with_focus_nodes(text)
+                for part in ([node] for node in nodes) if one_by_one else [nodes]:
+                    found += query_with_focus(self.store, query, part)
+            except (SyntaxError, ValueError, RuntimeError, OSError) as error:
+                sentence = f"the query cannot be evaluated: {str(error).split(chr(10))[0]}"
+                raise RuleProblem(sentence, rule.shape.node, rule.node) from error
+        return self._named(found)
+
+    def _named(self, quads: list[ox.Quad]) -> list[ox.Quad]:
+        """Name the new blank nodes by their content: a second run must add the same nodes."""
+        new = {
+            node.value
+            for quad in quads
+            for node in (quad.subject, quad.object)
+            if isinstance(node, ox.BlankNode) and not self._occurs(node)
+        }
+        if not new:
+            return quads
+        # Nodes of the data keep their names: as far as the new ones are concerned, they are IRIs.
+        names = names_by_content(as_kept([_with_iris(quad, new) for quad in quads]))
+        return renamed(quads, {old: name for old, name in names.items() if old in new})
+
+    def _occurs(self, node: ox.BlankNode) -> bool:
+        return any(True for _ in self.store.quads_for_pattern(node, None, None, None)) or any(
+            True for _ in self.store.quads_for_pattern(None, None, node, None)
+        )
+
+
+_RDF, _RDFS = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2000/01/rdf-schema#"
+_CLASS_PROPERTIES = frozenset({ox.NamedNode(_RDF + "type"), ox.NamedNode(_RDFS + "subClassOf")})
+
+
+def _with_iris(quad: ox.Quad, new: set[str]) -> ox.Quad:
+    """A triple in which only new blank nodes are blank."""
+
+    def part(node: object) -> object:
+        if isinstance(node, ox.BlankNode) and node.value not in new:
+            return ox.NamedNode(f"urn:fedkg:blank:{node.value}")
+        return node
+
+    return ox.Quad(part(quad.subject), quad.predicate, part(quad.object))  # type: ignore[arg-type]
+
+
+def to_store(node: Node) -> ox.NamedNode | ox.BlankNode | ox.Literal:
+    """A term of rdflib as the store has it."""
+    if isinstance(node, Literal):
+        if node.language:
+            return ox.Literal(str(node), language=node.language)
+        kind = None if node.datatype is None else ox.NamedNode(str(node.datatype))
+        return ox.Literal(str(node), datatype=kind)
+    return ox.BlankNode(str(node)) if isinstance(node, BNode) else ox.NamedNode(str(node))
+
+
+def query_with_focus(
+    store: ox.Store, query: str, focus_nodes: Sequence[Node]
+) -> list[ox.Quad]:
+    """The triples of a CONSTRUCT query of `with_focus_nodes` for these focus nodes."""
+    marks = [ox.Quad(FOCUS, FOCUS, to_store(node), FOCUS) for node in focus_nodes]
+    store.extend(marks)
+    try:
+        found = store.query(query)
+        if not isinstance(found, ox.QueryTriples):
+            raise ValueError("it is not a CONSTRUCT query")
+        return [ox.Quad(triple.subject, triple.predicate, triple.object) for triple in found]
+    finally:
+        store.remove_graph(FOCUS)
+
+
+def with_focus_nodes(text: str) -> str:
+    """Bind `$this` in a query to the nodes of the named graph `FOCUS`.
+
+    Each group that names `$this` gets the pattern, because nested groups do not see variables of
+    the outer group, but pre-bound variables apply there too (W3C SHACL 2017, section 5.3.1).
+    EXISTS sees them.
+
+    Raises:
+        ValueError: the query has no group.
+    """
+    words = tokens(text)
+    bind = f" GRAPH {FOCUS} {{ {FOCUS} {FOCUS} $this }} "
+    ends = _closing(words)
+    places: list[int] = []
+    start = _first_group(words)
+    until = -1
+    for at in range(start, len(words)):
+        word = words[at]
+        if word.text != "{" or word.kind != "mark" or at < until:
+            continue
+        before = words[at - 1].text.upper()
+        inside = words[at + 1 : ends[at]]
+        if before == "EXISTS" or _is_data_of_values(words, at):
+            until = ends[at]
+            continue
+        if inside and inside[0].kind == "word" and inside[0].text.upper() == "SELECT":
+            continue  # its own group follows
+        if any(one.kind == "variable" and one.text == "this" for one in inside):
+            places.append(word.end)
+    parts, last = [], 0
+    for place in places:
+        parts += [text[last:place], bind]
+        last = place
+    query = "".join([*parts, text[last:]])
+    if start and words[start - 1].text.upper() == "WHERE" and words[start - 2].text.upper() == (
+        "CONSTRUCT"
+    ):  # the short form `CONSTRUCT WHERE { ... }` takes triples alone
+        first, end = words[start].end, words[ends[start]].start
+        head = text[: words[start - 1].start]
+        query = f"{head}{{{text[first:end]}}} WHERE {query[words[start].start :]}"
+    return query
+
+
+def _first_group(words: Sequence[Token]) -> int:
+    """The position of the `{` of the WHERE clause, after the template."""
+    opening = [at for at, word in enumerate(words) if word.text == "{" and word.kind == "mark"]
+    if not opening:
+        raise ValueError("it has no group graph pattern")
+    first = opening[0]
+    if words[first - 1].text.upper() != "CONSTRUCT":
+        return first
+    end = _closing(words)[first]
+    return next((at for at in opening if at > end), first)
+
+
+def _closing(words: Sequence[Token]) -> dict[int, int]:
+    """The position of the `}` of each `{`."""
+    found: dict[int, int] = {}
+    open_: list[int] = []
+    for at, word in enumerate(words):
+        if word.kind != "mark":
+            continue
+        if word.text == "{":
+            open_.append(at)
+        elif word.text == "}" and open_:
+            found[open_.pop()] = at
+    for at in open_:
+        found[at] = len(words)
+    return found
+
+
+def _is_data_of_values(words: Sequence[Token], at: int) -> bool:
+    """Whether a `{` begins the data of VALUES."""
+    at -= 1
+    if words[at].text == ")":
+        while at > 0 and words[at].text != "(":
+            at -= 1
+    return at > 0 and words[at - 1].text.upper() == "VALUES"
+
+
+__all__ = ["Rule", "RuleProblem", "RuleRun", "read_rules", "with_focus_nodes"]
