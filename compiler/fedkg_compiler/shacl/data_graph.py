@@ -32,10 +32,14 @@ class Data:
 
     Args:
         is_own: whether a node, by its IRI or as ``_:label``, belongs to the user's data.
+        queried: the same triples in a store, for queries of targets, in a process that has limits
+            already; default: `graph`, with a process of its own for each query.
     """
 
-    def __init__(self, graph: Graph, is_own: Callable[[str], bool]) -> None:
-        self.graph = graph
+    def __init__(
+        self, graph: Graph, is_own: Callable[[str], bool], queried: Graph | None = None
+    ) -> None:
+        self.graph, self._queried = graph, queried
         self._is_own = is_own
         self._members: dict[Node, frozenset[Node]] = {}
 
@@ -117,12 +121,15 @@ class Data:
             raise ValueError("SERVICE asks another server, and fedkg contacts none for a query")
 
         def selected() -> set[Node]:
-            found, this = self.graph.query(select), Variable("this")
+            asked = self.graph if self._queried is None else self._queried
+            found, this = asked.query(select), Variable("this")
             if found.type != "SELECT" or this not in (found.vars or ()):
                 raise ValueError("it does not select ?this")
             return {solution[this] for solution in found.bindings if this in solution}
 
         try:
+            if self._queried is not None:
+                return selected()
             return run_apart(selected, "the query of a target")
         except (SyntaxError, RuntimeError, OSError, Crashed) as error:  # what the store raises
             raise ValueError(str(error).strip().split("\n")[0]) from error

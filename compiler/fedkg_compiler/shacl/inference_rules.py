@@ -14,7 +14,7 @@ from itertools import product
 from typing import Protocol
 
 import pyoxigraph as ox
-from rdflib import BNode, Graph, Literal, URIRef
+from rdflib import RDF, RDFS, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.errors import LimitError
@@ -37,6 +37,11 @@ _AGGREGATES = frozenset(
     "GROUP HAVING COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT LIMIT OFFSET".split()
 )
 """Words of queries that need one focus node at a time."""
+_RANDOM = frozenset({"UUID", "STRUUID", "RAND", "NOW"})
+"""Functions with another value at each call: a rule that calls one would never stop adding."""
+
+
+_CLASS_PROPERTIES = frozenset({str(RDF.type), str(RDFS.subClassOf)})
 
 
 class RuleProblem(Exception):
@@ -70,6 +75,7 @@ class Rule:
         conditions: shapes to which a focus node must conform.
         triple: subject, predicate and object expressions of a `sh:TripleRule`; () for others.
         construct: the queries of a `sh:SPARQLRule`, with prefixes.
+        is_random: a query makes other names or numbers each time that it runs.
     """
 
     shape: Shape
@@ -78,16 +84,25 @@ class Rule:
     conditions: tuple[Node, ...] = ()
     triple: tuple[Node, ...] = ()
     construct: tuple[str, ...] = ()
+    is_random: bool = False
 
     @property
-    def follows_classes(self) -> bool:
-        """Whether the rule reads nothing but the classes of nodes."""
-        return (
-            bool(self.triple)
-            and not self.conditions
-            and all(target.kind in ("class", "node") for target in self.shape.targets)
-            and not any(isinstance(node, BNode) for node in self.triple)
-        )
+    def reads(self) -> frozenset[str] | None:
+        """The properties whose triples the rule may read; None if it may read any."""
+        found = set(_CLASS_PROPERTIES)
+        for target in self.shape.targets:
+            if target.kind in ("subjects", "objects"):
+                found.add(str(target.value))
+            elif target.kind not in ("class", "node"):
+                return None
+        if self.conditions or any(isinstance(node, BNode) for node in self.triple):
+            return None
+        for text in self.construct:
+            words = tokens(text)
+            if predicate_variables(words) or _has_negated_path(words):
+                return None
+            found |= _iris(words)
+        return frozenset(found)
 
 
 def read_rules(shapes: ShapesFile) -> list[Rule]:
@@ -101,13 +116,15 @@ def read_rules(shapes: ShapesFile) -> list[Rule]:
         shape = shapes.shapes.get(owner)
         if shape is None or shape.deactivated or _is_true(graph.value(node, SH.deactivated)):
             continue
+        construct = _constructs(graph, shape, node)
         rule = Rule(
             shape=shape,
             node=node,
             order=(_order(graph, owner), _order(graph, node)),
             conditions=tuple(_conditions(graph, node)),
             triple=_triple(graph, shape, node),
-            construct=_constructs(graph, shape, node),
+            construct=construct,
+            is_random=any(_names_word(tokens(text), _RANDOM) for text in construct),
         )
         if not rule.triple and not rule.construct:
             raise RuleProblem(
@@ -162,16 +179,20 @@ class RuleRun:
     """Applies rules to a store until nothing changes.
 
     Attributes:
-        store: the data, whose default graph grows. graph: the same triples for rdflib.
+        store: the data, whose default graph grows. graph: the same triples for rdflib. queried: the
+            store behind rdflib.
         added: the number of added triples.
     """
 
     rules: Sequence[Rule]
     store: ox.Store
     graph: Graph
+    queried: Graph
     conditions: Conditions
     added: int = 0
     _size: int = 0
+    _changed: dict[str, int] = field(default_factory=dict)
+    """The number of added triples after the last one of each property."""
     _data: Data = field(init=False)
 
     def run(self) -> int:
@@ -182,24 +203,43 @@ class RuleRun:
             LimitError: too many triples follow.
         """
         self._size = len(self.store)
-        self._data = Data(self.graph, lambda _: True)
-        classes_changed = True
+        self._data = Data(self.graph, lambda _: True, self.queried)
+        repeated = [rule for rule in self.rules if not rule.is_random]
+        self._repeat(repeated)
+        before = self.added
+        for rule in self.rules:
+            if rule.is_random:
+                self._apply(rule)
+        if self.added > before:
+            self._repeat(repeated)
+        return self.added
+
+    def _repeat(self, rules: Sequence[Rule]) -> None:
+        """Apply rules until a pass adds nothing; a rule runs again if what it reads has changed."""
+        reads = [rule.reads for rule in rules]
+        done = [-1] * len(rules)
         for _ in range(MOST_PASSES):
-            before, changed = self.added, False
-            for rule in self.rules:
-                if rule.follows_classes and not (classes_changed or changed):
-                    continue
-                changed |= self._apply(rule)
+            before = self.added
+            for number, rule in enumerate(rules):
+                if done[number] < self._last_change(reads[number]):
+                    done[number] = self.added
+                    self._apply(rule)
             if self.added == before:
-                return self.added
-            classes_changed = changed
-        last = self.rules[-1]
+                return
+        last = rules[-1]
         raise RuleProblem(
             f"the rules still add triples after {MOST_PASSES} passes", last.shape.node, last.node
         )
 
-    def _apply(self, rule: Rule) -> bool:
-        """Apply one rule; return whether classes of nodes changed."""
+    def _last_change(self, properties: frozenset[str] | None) -> int:
+        changes = (
+            self._changed.values()
+            if properties is None
+            else (self._changed.get(name, 0) for name in properties)
+        )
+        return max(changes, default=0)
+
+    def _apply(self, rule: Rule) -> None:
         try:
             nodes = self._data.focus_nodes(rule.shape)
         except ValueError as error:
@@ -207,12 +247,12 @@ class RuleRun:
             raise RuleProblem(sentence, rule.shape.node, rule.node) from error
         for condition in rule.conditions:
             nodes = self.conditions.conforming(condition, nodes)
-        if not nodes:
-            return False
-        concluded = self._triples(rule, nodes) if rule.triple else self._constructed(rule, nodes)
-        return self._add(concluded)
+        if nodes:
+            self._add(
+                self._triples(rule, nodes) if rule.triple else self._constructed(rule, nodes)
+            )
 
-    def _add(self, concluded: Iterable[ox.Quad]) -> bool:
+    def _add(self, concluded: Iterable[ox.Quad]) -> None:
         new = [quad for quad in dict.fromkeys(concluded) if quad not in self.store]
         self.store.extend(new)
         for quad in new:
@@ -226,10 +266,10 @@ class RuleRun:
                 f"the rules of the shapes add more than {allowed:,} triples",
                 help=explain_raise("inferred", 4 * limit("inferred")),
             )
-        changed = any(quad.predicate in _CLASS_PROPERTIES for quad in new)
-        if changed:
-            self._data = Data(self.graph, lambda _: True)  # it keeps the members of classes
-        return changed
+        changed = {quad.predicate.value for quad in new}
+        self._changed |= dict.fromkeys(changed, self.added)
+        if changed & _CLASS_PROPERTIES:  # the members of classes are kept
+            self._data = Data(self.graph, lambda _: True, self.queried)
 
     def _triples(self, rule: Rule, nodes: Sequence[Node]) -> Iterator[ox.Quad]:
         for node in nodes:
@@ -248,17 +288,28 @@ class RuleRun:
     def _constructed(self, rule: Rule, nodes: Sequence[Node]) -> list[ox.Quad]:
         found: list[ox.Quad] = []
         for text in rule.construct:
-            one_by_one = bool(
-                _AGGREGATES & {word.text.upper() for word in tokens(text) if word.kind == "word"}
-            )
+            words = tokens(text)
             try:
+                if "this" in predicate_variables(words):
+                    found += self._with_constants(text, nodes)
+                    continue
                 query = with_focus_nodes(text)
-                for part in ([node] for node in nodes) if one_by_one else [nodes]:
-                    found += query_with_focus(self.store, query, part)
+                groups = [[node] for node in nodes] if _names_word(words, _AGGREGATES) else [nodes]
+                for group in groups:
+                    found += query_with_focus(self.store, query, group)
             except (SyntaxError, ValueError, RuntimeError, OSError) as error:
                 sentence = f"the query cannot be evaluated: {str(error).split(chr(10))[0]}"
                 raise RuleProblem(sentence, rule.shape.node, rule.node) from error
         return self._named(found)
+
+    def _with_constants(self, text: str, nodes: Sequence[Node]) -> Iterator[ox.Quad]:
+        """Write each focus node into the query, which is a property there.
+
+        The store would read all triples for a pattern with any property.
+        """
+        for node in nodes:
+            if isinstance(node, URIRef):
+                yield from _constructed(self.store, with_constant(text, node))
 
     def _named(self, quads: list[ox.Quad]) -> list[ox.Quad]:
         """Name the new blank nodes by their content: a second run must add the same nodes."""
@@ -278,10 +329,6 @@ class RuleRun:
         return any(True for _ in self.store.quads_for_pattern(node, None, None, None)) or any(
             True for _ in self.store.quads_for_pattern(None, None, node, None)
         )
-
-
-_RDF, _RDFS = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2000/01/rdf-schema#"
-_CLASS_PROPERTIES = frozenset({ox.NamedNode(_RDF + "type"), ox.NamedNode(_RDFS + "subClassOf")})
 
 
 def _with_iris(quad: ox.Quad, new: set[str]) -> ox.Quad:
@@ -312,12 +359,26 @@ def query_with_focus(
     marks = [ox.Quad(FOCUS, FOCUS, to_store(node), FOCUS) for node in focus_nodes]
     store.extend(marks)
     try:
-        found = store.query(query)
-        if not isinstance(found, ox.QueryTriples):
-            raise ValueError("it is not a CONSTRUCT query")
-        return [ox.Quad(triple.subject, triple.predicate, triple.object) for triple in found]
+        return _constructed(store, query)
     finally:
         store.remove_graph(FOCUS)
+
+
+def _constructed(store: ox.Store, query: str) -> list[ox.Quad]:
+    found = store.query(query)
+    if not isinstance(found, ox.QueryTriples):
+        raise ValueError("it is not a CONSTRUCT query")
+    return [ox.Quad(triple.subject, triple.predicate, triple.object) for triple in found]
+
+
+def with_constant(text: str, node: URIRef) -> str:
+    """Write a focus node into a query in place of `$this`."""
+    parts, last = [], 0
+    for word in tokens(text):
+        if word.kind == "variable" and word.text == "this":
+            parts += [text[last : word.start], f"<{node}>"]
+            last = word.end
+    return "".join([*parts, text[last:]])
 
 
 def with_focus_nodes(text: str) -> str:
@@ -388,6 +449,47 @@ def _closing(words: Sequence[Token]) -> dict[int, int]:
             found[open_.pop()] = at
     for at in open_:
         found[at] = len(words)
+    return found
+
+
+_TERMS = frozenset({"variable", "iri", "pname", "blank", "string", "number"})
+
+
+def predicate_variables(words: Sequence[Token]) -> set[str]:
+    """The variables that stand for properties: between two terms, or after `;`."""
+    return {
+        word.text
+        for before, word, after in zip(words, words[1:], words[2:], strict=False)
+        if word.kind == "variable"
+        and (before.kind in _TERMS or before.text in (";", "]"))
+        and (after.kind in _TERMS or after.text in ("[", "("))
+    }
+
+
+def _has_negated_path(words: Sequence[Token]) -> bool:
+    """Whether a property path excludes properties: it reads all others."""
+    return any(
+        word.text == "!" and (after.kind in ("iri", "pname") or after.text in ("^", "("))
+        for word, after in zip(words, words[1:], strict=False)
+    )
+
+
+def _names_word(words: Sequence[Token], wanted: frozenset[str]) -> bool:
+    return any(word.kind == "word" and word.text.upper() in wanted for word in words)
+
+
+def _iris(words: Sequence[Token]) -> set[str]:
+    """All IRIs of a query, in full."""
+    prefixes = {
+        name.text.removesuffix(":"): iri.text[1:-1]
+        for word, name, iri in zip(words, words[1:], words[2:], strict=False)
+        if word.text.upper() == "PREFIX" and name.kind == "pname" and iri.kind == "iri"
+    }
+    found = {word.text[1:-1] for word in words if word.kind == "iri"}
+    for word in words:
+        prefix, colon, name = word.text.partition(":")
+        if word.kind == "pname" and colon:
+            found.add(prefixes.get(prefix, "") + name)
     return found
 
 

@@ -158,7 +158,8 @@ class Engine:
         self._graph = DataGraph.from_rdflib(self._data)
         self._executor = SHACLExecutor(advanced_mode=True, max_validation_depth=MOST_NESTED)
         with _rejections():
-            self._known = ShapesGraph(_with_imported_prefixes(self._shapes))
+            _prepare(self._shapes)
+            self._known = ShapesGraph(self._shapes)
             for shape in self._known.shapes:
                 shape.set_advanced(True)
             functions = gather_functions(self._executor, self._known)
@@ -300,13 +301,17 @@ def _rejections() -> Iterator[None]:
         raise Undecidable(sentence or type(error).__name__) from error
 
 
-def _with_imported_prefixes(shapes: Graph) -> Graph:
-    """Add the prefixes that `sh:prefixes` imports: pySHACL does not follow these imports."""
+def _prepare(shapes: Graph) -> None:
+    """Change a shapes graph so that pySHACL reads it as the recommendation does."""
+    # pySHACL does not follow the imports of `sh:prefixes`.
     for node in set(shapes.objects(None, SH.prefixes)):
         for place in set(shapes.transitive_objects(node, OWL.imports)) - {node}:
             for declaration in list(shapes.objects(place, SH.declare)):
                 shapes.add((node, SH.declare, declaration))
-    return shapes
+    # Section 4.4.5: only the literal `true` switches `sh:uniqueLang` on, not "1"^^xsd:boolean.
+    for node, value in list(shapes.subject_objects(SH.uniqueLang)):
+        if str(value) != "true":
+            shapes.remove((node, SH.uniqueLang, value))
 
 
 def component_iri(constraint: Constraint) -> str:

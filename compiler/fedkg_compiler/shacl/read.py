@@ -139,7 +139,10 @@ class _Reader:
         self.graph, self.text, self.prefixes = graph, text, prefixes
         self.problems: list[tuple[Node, str, str]] = []
         self.custom = self._custom()
+        # Section 2.1.3.3: a shape is its own target if it is a SHACL instance of rdfs:Class.
+        self.classes = {OWL.Class, *graph.transitive_subjects(RDFS.subClassOf, RDFS.Class)}
         self.lines = _line_index(text, prefixes)
+        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.around: dict[Node, Node] = {}
 
     def file(self, name: str, sha256: str) -> ShapesFile:
@@ -281,7 +284,7 @@ class _Reader:
         line = self.lines.get(str(named), 1) if named is not None else 1
         path = self.graph.value(node, SH.path)
         if isinstance(node, BNode) and isinstance(path, URIRef) and self.text:
-            start = _offset(self.text, line)
+            start = self.starts[min(line, len(self.starts)) - 1]
             found = re.compile(rf"[:#/<]{re.escape(local_name(str(path)))}(?![\w-])").search(
                 self.text, start
             )
@@ -436,8 +439,7 @@ class _Reader:
                 # the dict's values are the kinds
                 yield Target(kind, value)  # type: ignore[arg-type]
         kinds = set(graph.objects(node, RDF.type))
-        is_class = RDFS.Class in kinds or OWL.Class in kinds
-        if is_class and (SH.NodeShape in kinds or SH.PropertyShape in kinds):
+        if kinds & self.classes and (SH.NodeShape in kinds or SH.PropertyShape in kinds):
             yield Target("class", node)
         for target in _sorted(graph.objects(node, SH.target)):
             yield self._target(target)
@@ -548,13 +550,6 @@ def _text(values: Iterable[Node]) -> str:
     return (
         str(min(found, key=lambda item: (rank.get(item.language, 2), str(item)))) if found else ""
     )
-
-
-def _offset(text: str, line: int) -> int:
-    at = 0
-    for _ in range(line - 1):
-        at = text.find("\n", at) + 1
-    return at
 
 
 def _line_index(text: str, prefixes: dict[str, str]) -> dict[str, int]:

@@ -249,8 +249,8 @@ def _evaluate(
     at: Node | None = None
     try:
         with Engine(shapes.graph, graph, queried, prefixes) as engine:
-            inferred = RuleRun(read_rules(shapes), store, graph, engine).run()
-            data = Data(graph, is_own)
+            inferred = RuleRun(read_rules(shapes), store, graph, queried, engine).run()
+            data = Data(graph, is_own, queried)
             results: list[Result] = []
             count = 0
             for shape in shapes.targeted():
