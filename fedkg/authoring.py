@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.reason.pack_difference import RuleDifference
     from fedkg_compiler.reason.row_source_triples import Origin
     from fedkg_compiler.reason.rule_description import Description
+    from fedkg_compiler.shacl.validation_report import Report
 
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """First bytes of workbooks, Parquet files and archives."""
@@ -458,6 +459,32 @@ def compile_for_rdf(
     if any(item.severity == "error" for item in found.diagnostics):
         raise CompileError(found.diagnostics, render(found.diagnostics))
     return found.parts, found.diagnostics
+
+
+def validate(
+    data: str | Path, shapes: Sequence[str | Path], ontologies: Sequence[str | Path] = ()
+) -> tuple[Report, tuple[Diagnostic, ...]]:
+    """Validate a graph against SHACL shapes; return the report, and notes about the inputs.
+
+    Args:
+        data: a file, a store or an endpoint. shapes: files with shapes; none: those in `data`.
+        ontologies: further graphs that both refer to.
+
+    Raises:
+        CompileError: the data or the shapes cannot be read or evaluated.
+        UsageError: a file does not exist.
+    """
+    with needs_compiler("validating graphs"):
+        from fedkg_compiler.shacl.validation import validate_graph
+
+        found = validate_graph(
+            [resolve_source(path) for path in (data,)],
+            [resolve_source(path) for path in shapes],
+            [resolve_source(path) for path in ontologies],
+        )
+    if found.report is None:
+        raise CompileError(found.diagnostics, render(found.diagnostics))
+    return found.report, found.diagnostics
 
 
 def is_rule_text(path: str) -> bool:

@@ -19,6 +19,7 @@ from rdflib import BNode, Graph, URIRef
 from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
+from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.input_tracking import is_endpoint
 from fedkg_compiler.ontology.catalog import load_catalog
@@ -106,7 +107,7 @@ def validate_graph(
             shapes refer to.
 
     Raises:
-        LimitError: a file is above a limit, or the validation takes too long.
+        UsageError: there are no shapes. LimitError: a file is above a limit, or the validation takes too long.
     """
     inputs = _Inputs()
     for path in data:
@@ -167,14 +168,11 @@ def _validate(inputs: _Inputs) -> Validation:
         )
         return Validation(report=None, diagnostics=(*inputs.problems, problem))
     if shapes is None:
-        problem = report(
-            "FKG315",
-            point(with_shapes[0].name),
-            f"{Path(with_shapes[0].name).name} holds no shapes",
-            help="a shape is a sh:NodeShape or a sh:PropertyShape",
-            severity="warning",
+        raise UsageError(
+            f"{Path(with_shapes[0].name).name} contains no SHACL shapes",
+            expected="a sh:NodeShape or a sh:PropertyShape",
+            help="give the data first, then the files with shapes",
         )
-        return Validation(report=None, diagnostics=(*inputs.problems, problem))
     texts = _Texts(with_shapes)
     problems = [*inputs.problems, *_malformed(shapes, texts)]
     if any(problem.severity == "error" for problem in problems):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 from typing import Literal as OneOf
 
 from rdflib import RDF, XSD, BNode, Graph, Literal, URIRef
-from rdflib.collection import Collection
 from rdflib.term import Node
+from typing_extensions import override
 
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.shacl.model import (
@@ -93,17 +94,19 @@ class Report:
         graph = Graph(bind_namespaces="none")
         for prefix, namespace in {**self.prefixes, "sh": str(SH), "xsd": str(XSD)}.items():
             graph.bind(prefix, namespace)
-        report = BNode()
+        report, blank = BNode("report"), BlankNodes()
         graph.add((report, RDF.type, SH.ValidationReport))
         graph.add((report, SH.conforms, Literal(self.conforms)))
         described: set[Node] = set()
         for result in self.results:
-            graph.add((report, SH.result, self._write(result, graph, described)))
+            graph.add((report, SH.result, self._write(result, graph, blank, described)))
         return graph
 
-    def _write(self, result: Result, graph: Graph, described: set[Node]) -> Node:
+    def _write(
+        self, result: Result, graph: Graph, blank: BlankNodes, described: set[Node]
+    ) -> Node:
         """Write one result and its details; return its node."""
-        node = BNode()
+        node = next(blank)
         graph.add((node, RDF.type, SH.ValidationResult))
         graph.add((node, SH.focusNode, plain(result.focus)))
         graph.add((node, SH.resultSeverity, result.severity))
@@ -112,7 +115,7 @@ class Report:
         if result.value is not None:
             graph.add((node, SH.value, plain(result.value)))
         if result.path is not None:
-            graph.add((node, SH.resultPath, path_node(result.path, graph)))
+            graph.add((node, SH.resultPath, path_node(result.path, graph, blank)))
         if result.constraint is not None:
             graph.add((node, SH.sourceConstraint, result.constraint))
         for message in result.messages:
@@ -120,7 +123,7 @@ class Report:
         for source in (result.shape, result.constraint):
             self._describe(source, graph, described)
         for detail in result.details:
-            graph.add((node, SH.detail, self._write(detail, graph, described)))
+            graph.add((node, SH.detail, self._write(detail, graph, blank, described)))
         return node
 
     def serialized(self, form: Format) -> str:
@@ -212,26 +215,45 @@ def plain(node: Node) -> Node:
     return node
 
 
-def path_node(path: Path, graph: Graph) -> Node:
-    """Write a path into a graph; return its node."""
+class BlankNodes(Iterator[BNode]):
+    """New blank nodes, numbered, so that the same report is always the same text."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    @override
+    def __next__(self) -> BNode:
+        return BNode(f"node{next(self._numbers)}")
+
+
+def path_node(path: Path, graph: Graph, blank: Iterator[BNode]) -> Node:
+    """Write a path into a graph, with these blank nodes; return its node."""
     if isinstance(path, Step):
         return path.property
-    node = BNode()
+    if isinstance(path, PathSequence):
+        return _list([path_node(part, graph, blank) for part in path.paths], graph, blank)
+    node = next(blank)
     match path:
         case Inverse():
-            graph.add((node, SH.inversePath, path_node(path.path, graph)))
+            graph.add((node, SH.inversePath, path_node(path.path, graph, blank)))
         case Repeat():
             name = "zeroOrOnePath"
             if path.many:
                 name = "oneOrMorePath" if path.least else "zeroOrMorePath"
-            graph.add((node, SH[name], path_node(path.path, graph)))
-        case PathSequence():
-            Collection(graph, node, [path_node(part, graph) for part in path.paths])
+            graph.add((node, SH[name], path_node(path.path, graph, blank)))
         case Alternative():
-            parts = BNode()
-            Collection(graph, parts, [path_node(part, graph) for part in path.paths])
-            graph.add((node, SH.alternativePath, parts))
+            parts = [path_node(part, graph, blank) for part in path.paths]
+            graph.add((node, SH.alternativePath, _list(parts, graph, blank)))
     return node
+
+
+def _list(members: Sequence[Node], graph: Graph, blank: Iterator[BNode]) -> Node:
+    head: Node = RDF.nil
+    for member in reversed(members):
+        rest, head = head, next(blank)
+        graph.add((head, RDF.first, member))
+        graph.add((head, RDF.rest, rest))
+    return head
 
 
 def path_sparql(path: Path) -> str:
