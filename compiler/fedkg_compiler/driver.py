@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedkg._internal.name_matching import few_comparisons
 from fedkg.errors import LimitError
@@ -48,6 +49,9 @@ from fedkg_compiler.syntax.source_decoding import decode
 from fedkg_compiler.syntax.table_as_rule_file import is_table
 from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre, Signal, Use
 from fedkg_compiler.waivers import Waivers
+
+if TYPE_CHECKING:
+    from fedkg_compiler.shacl.table_results import ShapeResults
 
 TEXT = "<text>"
 """The name of a rule file that was given as text."""
@@ -99,6 +103,7 @@ def compile_rules(
     client: str = "",
     check_only: bool = False,
     reason: bool = True,
+    shape_results: ShapeResults | None = None,
 ) -> Compilation:
     """Compile rule files, or a rule text, into a pack.
 
@@ -112,6 +117,7 @@ def compile_rules(
         check_only: find every problem, and make no pack: then `pack` is None.
         reason: say what the rules mean together: conflicts, rules that never apply or never fail,
             rules that others imply.
+        shape_results: takes the violations of shapes by the graph, which are no diagnostics then.
 
     What cannot be read or understood is a diagnostic.
 
@@ -124,7 +130,7 @@ def compile_rules(
     queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
     rule_paths = [path for path in rule_paths if path.suffix.lower() not in QUERY_SUFFIXES]
     reasons: list[Diagnostic] = []
-    outcome = Outcome()
+    outcome = Outcome(shape_results=shape_results)
     pack, waivers = None, Waivers()
     with suppress(TooManyErrors):  # the last diagnostic says so
         bodies = [body for path in rule_paths if (body := _read(path, problems)) is not None]
@@ -207,7 +213,16 @@ def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
         problems,
     )
     gather(files, _properties(files, sources), names, problems)
+    _apply_shape_rules(graphs, sources)
     return sources, graphs
+
+
+def _apply_shape_rules(graphs: Sequence[Path], sources: Sources) -> None:
+    """Add to the graph what the rules of shapes conclude."""
+    if graphs and not sources.names.client:
+        from fedkg_compiler.shacl.graph_rules import apply_rules
+
+        apply_rules(graphs, sources)
 
 
 def _sorted_out(
@@ -341,6 +356,7 @@ def _compile(
         problems,
     )
     gather(files, _properties(files, sources), names, problems)
+    _apply_shape_rules(graph_paths, sources)
     in_scope(names, problems)
     waivers.left_out = names.left_out
     check_client(sources)

@@ -21,7 +21,12 @@ BAD_INPUT = 2
 
 Form = Literal["text", "turtle", "json-ld", "n-triples", "json"]
 
-SUFFIXES: dict[str, Form] = {".ttl": "turtle", ".jsonld": "json-ld", ".nt": "n-triples", ".json": "json"}
+SUFFIXES: dict[str, Form] = {
+    ".ttl": "turtle",
+    ".jsonld": "json-ld",
+    ".nt": "n-triples",
+    ".json": "json",
+}
 """Formats of a report by the suffix of its file; any other suffix: text."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from fedkg.pack.inference_records import Inference
 from fedkg.pack.knowledge_models import KnowledgeModel
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
+
+if TYPE_CHECKING:
+    from fedkg_compiler.shacl.table_results import ShapeResults
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +37,8 @@ class Outcome:
         examples: of rules, in source order.
         sources: files that went into the pack besides rule files, ontologies and sheets.
         places: of rules that are not in a rule file, by name.
+        shape_results: for a validation, notes the components behind rules, and takes the violations
+            of shapes by the graph in place of diagnostics; else None.
     """
 
     rows: list[BoundRows] = field(default_factory=list)
@@ -46,3 +52,4 @@ class Outcome:
     examples: list[RuleExample] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     places: dict[str, Span] = field(default_factory=dict)
+    shape_results: ShapeResults | None = None

@@ -101,7 +101,7 @@ class Rule:
             words = tokens(text)
             if predicate_variables(words) or _has_negated_path(words):
                 return None
-            found |= _iris(words)
+            found |= iris_of(words)
         return frozenset(found)
 
 
@@ -181,7 +181,7 @@ class RuleRun:
     Attributes:
         store: the data, whose default graph grows. graph: the same triples for rdflib. queried: the
             store behind rdflib.
-        added: the number of added triples.
+        added: the number of added triples. new: the triples.
     """
 
     rules: Sequence[Rule]
@@ -190,6 +190,7 @@ class RuleRun:
     queried: Graph
     conditions: Conditions
     added: int = 0
+    new: list[ox.Quad] = field(default_factory=list)
     _size: int = 0
     _changed: dict[str, int] = field(default_factory=dict)
     """The number of added triples after the last one of each property."""
@@ -248,9 +249,7 @@ class RuleRun:
         for condition in rule.conditions:
             nodes = self.conditions.conforming(condition, nodes)
         if nodes:
-            self._add(
-                self._triples(rule, nodes) if rule.triple else self._constructed(rule, nodes)
-            )
+            self._add(self._triples(rule, nodes) if rule.triple else self._constructed(rule, nodes))
 
     def _add(self, concluded: Iterable[ox.Quad]) -> None:
         new = [quad for quad in dict.fromkeys(concluded) if quad not in self.store]
@@ -259,6 +258,7 @@ class RuleRun:
             self.graph.add(
                 (to_rdflib(quad.subject), to_rdflib(quad.predicate), to_rdflib(quad.object))
             )
+        self.new += new
         self.added += len(new)
         allowed = max(FREE_TRIPLES, limit("inferred") * self._size)
         if self.added > allowed:
@@ -352,9 +352,7 @@ def to_store(node: Node) -> ox.NamedNode | ox.BlankNode | ox.Literal:
     return ox.BlankNode(str(node)) if isinstance(node, BNode) else ox.NamedNode(str(node))
 
 
-def query_with_focus(
-    store: ox.Store, query: str, focus_nodes: Sequence[Node]
-) -> list[ox.Quad]:
+def query_with_focus(store: ox.Store, query: str, focus_nodes: Sequence[Node]) -> list[ox.Quad]:
     """The triples of a CONSTRUCT query of `with_focus_nodes` for these focus nodes."""
     marks = [ox.Quad(FOCUS, FOCUS, to_store(node), FOCUS) for node in focus_nodes]
     store.extend(marks)
@@ -415,8 +413,10 @@ def with_focus_nodes(text: str) -> str:
         parts += [text[last:place], bind]
         last = place
     query = "".join([*parts, text[last:]])
-    if start and words[start - 1].text.upper() == "WHERE" and words[start - 2].text.upper() == (
-        "CONSTRUCT"
+    if (
+        start
+        and words[start - 1].text.upper() == "WHERE"
+        and words[start - 2].text.upper() == ("CONSTRUCT")
     ):  # the short form `CONSTRUCT WHERE { ... }` takes triples alone
         first, end = words[start].end, words[ends[start]].start
         head = text[: words[start - 1].start]
@@ -478,7 +478,7 @@ def _names_word(words: Sequence[Token], wanted: frozenset[str]) -> bool:
     return any(word.kind == "word" and word.text.upper() in wanted for word in words)
 
 
-def _iris(words: Sequence[Token]) -> set[str]:
+def iris_of(words: Sequence[Token]) -> set[str]:
     """All IRIs of a query, in full."""
     prefixes = {
         name.text.removesuffix(":"): iri.text[1:-1]
@@ -500,6 +500,3 @@ def _is_data_of_values(words: Sequence[Token], at: int) -> bool:
         while at > 0 and words[at].text != "(":
             at -= 1
     return at > 0 and words[at - 1].text.upper() == "VALUES"
-
-
-__all__ = ["Rule", "RuleProblem", "RuleRun", "read_rules", "with_focus_nodes"]

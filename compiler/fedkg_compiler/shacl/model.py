@@ -83,6 +83,7 @@ class Constraint:
         node: the node of the value in the shapes graph (a list's head).
         count: of ``qualifiedMinCount`` and ``qualifiedMaxCount``. flags: of ``pattern``.
         disjoint: of qualified shapes. custom: it comes from a `sh:ConstraintComponent`.
+        component: the IRI of a custom component.
         message, deactivated: of ``sparql``; these constraints state them directly.
     """
 
@@ -94,6 +95,7 @@ class Constraint:
     flags: str = ""
     disjoint: bool = False
     custom: bool = False
+    component: Node | None = None
     message: str = ""
     deactivated: bool = False
 
@@ -159,6 +161,7 @@ class ShapesFile:
     problems: tuple[tuple[Node, str, str], ...] = ()
     lines: Mapping[Node, int] = field(default_factory=dict)
     text: str = ""
+    prefixes: Mapping[str, str] = field(default_factory=dict)
 
     def locate(self, line: int, word: str, space: str = "") -> tuple[int, int, int]:
         """Line, column and width of a name with this local name at or after a line, within a

@@ -22,7 +22,7 @@ from fedkg_compiler.ontology.standard_vocabularies import FKG
 from fedkg_compiler.shacl.bounded_regex import bounded_pyshacl
 from fedkg_compiler.shacl.model import Constraint, Shape, ShapesFile
 from fedkg_compiler.shacl.read import SH, read_path
-from fedkg_compiler.shacl.validation_report import Result, fill, path_sparql, sorted_results
+from fedkg_compiler.shacl.validation_report import Result, fill_message, path_sparql, sorted_results
 
 _SKOLEM = "urn:fedkg:shape:"
 MOST_NESTED = 15
@@ -232,7 +232,9 @@ class Engine:
         texts = {name: _text(value) for name, value in values.items() if value is not None}
         if read is not None:
             texts["path"] = texts["PATH"] = path_sparql(read).strip("<>")
-        filled = {self._fill(message, texts, shape.node) for message in messages}
+        filled = {
+            fill_message(self._shapes, shape.node, Literal(message), texts) for message in messages
+        }
         result = Result(
             focus=focus_node,
             value=value_node,
@@ -245,18 +247,6 @@ class Engine:
         )
         node = BNode()
         return "", node, [(node, _RESULT, result)]
-
-    def _fill(self, message: Node, texts: Mapping[str, str], shape: Node) -> Literal:
-        """Fill the placeholders of a message; parameters of components are those of the shape."""
-        literal = message if isinstance(message, Literal) else Literal(str(message))
-        if "{" not in literal:
-            return literal
-        own = {
-            str(predicate).removeprefix(str(SH)): _text(value)
-            for predicate, value in self._shapes.predicate_objects(shape)
-            if str(predicate).startswith(str(SH)) and not isinstance(value, BNode)
-        }
-        return fill(literal, {**own, **texts})
 
 
 _RESULT = URIRef("urn:fedkg:result")

@@ -160,6 +160,7 @@ class _Reader:
             problems=tuple(self.problems),
             lines=nodes,
             text=self.text,
+            prefixes=self.prefixes,
         )
 
     def _custom(self) -> dict[Node, tuple[URIRef, tuple[URIRef, ...]]]:
@@ -387,6 +388,7 @@ class _Reader:
                     (argument,),
                     argument,
                     custom=True,
+                    component=component,
                 )
 
     def _items(self, shape: Node, name: str, head: Node) -> tuple[Node, ...]:

@@ -8,10 +8,8 @@ classes and `sh:class`, which pySHACL finds.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -20,7 +18,7 @@ from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg.errors import UsageError
-from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.input_tracking import is_endpoint
 from fedkg_compiler.ontology.catalog import load_catalog
 from fedkg_compiler.ontology.graph_checksum import rename_shared_blank_nodes
@@ -37,7 +35,8 @@ from fedkg_compiler.shacl.model import ShapesFile
 from fedkg_compiler.shacl.parameters import SPACE
 from fedkg_compiler.shacl.pyshacl_validation import Engine, Undecidable
 from fedkg_compiler.shacl.read import SH, shapes_of
-from fedkg_compiler.shacl.validation_report import Place, Report, Result, sorted_results
+from fedkg_compiler.shacl.shapes_text import JoinedTexts
+from fedkg_compiler.shacl.validation_report import Report, Result, sorted_results
 
 
 @dataclass(slots=True)
@@ -65,9 +64,7 @@ class _Inputs:
 
     def all(self) -> list[Document]:
         """Every document once."""
-        return list(
-            {id(one): one for one in (*self.data, *self.shapes, *self.imported)}.values()
-        )
+        return list({id(one): one for one in (*self.data, *self.shapes, *self.imported)}.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +170,7 @@ def _validate(inputs: _Inputs) -> Validation:
             expected="a sh:NodeShape or a sh:PropertyShape",
             help="give the data first, then the files with shapes",
         )
-    texts = _Texts(with_shapes)
+    texts = JoinedTexts(with_shapes)
     problems = [*inputs.problems, *_malformed(shapes, texts)]
     if any(problem.severity == "error" for problem in problems):
         return Validation(report=None, diagnostics=tuple(problems))
@@ -216,9 +213,9 @@ def _validate(inputs: _Inputs) -> Validation:
     return Validation(report=made, diagnostics=tuple(problems))
 
 
-def _is_own(foreign: set[ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple]) -> Callable[
-    [str], bool
-]:
+def _is_own(
+    foreign: set[ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple],
+) -> Callable[[str], bool]:
     """Whether a node, by its IRI or as ``_:label``, belongs to the data."""
     names = {
         f"_:{node.value}" if isinstance(node, ox.BlankNode) else node.value
@@ -250,13 +247,13 @@ def _evaluate(
             inferred = RuleRun(read_rules(shapes), store, graph, queried, engine).run()
             data = Data(graph, is_own, queried)
             results: list[Result] = []
-            count = 0
+            checked: set[Node] = set()
             for shape in shapes.targeted():
                 if shape.deactivated:
                     continue
                 at = shape.node
                 nodes = data.focus_nodes(shape)
-                count += len(nodes)
+                checked.update(nodes)
                 results += engine.results(shape.node, nodes)
     except RuleProblem as error:
         return _Rejected(error.sentence, error.shape, "rule")
@@ -264,10 +261,10 @@ def _evaluate(
         return _Rejected(str(error), at, "")
     except ValueError as error:
         return _Rejected(f"the target cannot be evaluated: {error}", at, "target")
-    return _Found(results, inferred, count)
+    return _Found(results, inferred, len(checked))
 
 
-def _malformed(shapes: ShapesFile, texts: _Texts) -> list[Diagnostic]:
+def _malformed(shapes: ShapesFile, texts: JoinedTexts) -> list[Diagnostic]:
     """An error for each shape that is not well formed."""
     found = []
     for node, parameter, reason in shapes.problems:
@@ -284,33 +281,6 @@ def _malformed(shapes: ShapesFile, texts: _Texts) -> list[Diagnostic]:
             )
         )
     return found
-
-
-class _Texts:
-    """The places in several documents that were read as one text, one after the other."""
-
-    def __init__(self, documents: Sequence[Document]) -> None:
-        self._names = [document.name for document in documents]
-        sizes = [document.text.count("\n") + 1 for document in documents]
-        self._starts = [0, *accumulate(sizes[:-1])]
-
-    def located(self, line: int, column: int = 1, width: int = 1) -> Span:
-        """The span in the file to which a line of the joined text belongs."""
-        number = max(bisect_right(self._starts, line - 1) - 1, 0)
-        return point(self._names[number], line - self._starts[number], column, width=width)
-
-    def span(self, shapes: ShapesFile, node: Node | None, word: str) -> Span:
-        """The span of a word of SHACL in a shape; of the shape itself without a word."""
-        line = 1 if node is None else shapes.lines.get(node, 1)
-        return self.located(*(shapes.locate(line, word, SPACE) if word else (line, 1, 1)))
-
-    def place(self, shapes: ShapesFile, node: Node) -> Place | None:
-        """The file and line of a shape."""
-        line = shapes.lines.get(node)
-        if line is None:
-            return None
-        span = self.located(line)
-        return Place(file=span.file, line=span.line)
 
 
 __all__ = ["Validation", "validate_graph"]

@@ -74,7 +74,7 @@ class Report:
     Attributes:
         shapes: the shapes graph, which describes blank source shapes.
         inferred: the number of triples that rules (`sh:rule`) added before the validation.
-        focus_nodes: the number of pairs of a shape and a focus node that were validated.
+        focus_nodes: the number of focus nodes, each counted once.
     """
 
     results: tuple[Result, ...]
@@ -102,9 +102,7 @@ class Report:
             graph.add((report, SH.result, self._write(result, graph, blank, described)))
         return graph
 
-    def _write(
-        self, result: Result, graph: Graph, blank: BlankNodes, described: set[Node]
-    ) -> Node:
+    def _write(self, result: Result, graph: Graph, blank: BlankNodes, described: set[Node]) -> Node:
         """Write one result and its details; return its node."""
         node = next(blank)
         graph.add((node, RDF.type, SH.ValidationResult))
@@ -293,6 +291,24 @@ def fill(message: Literal, values: Mapping[str, str]) -> Literal:
         return message
     text = _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), message)
     return Literal(text, lang=message.language, datatype=message.datatype)
+
+
+def fill_message(
+    shapes: Graph, shape: Node, message: Literal, values: Mapping[str, str]
+) -> Literal:
+    """Fill the placeholders of a message with values, and with the parameters of its shape.
+
+    Args:
+        values: texts by name: `this`, `value`, `path`, and variables of a query.
+    """
+    if "{" not in message:
+        return message
+    own = {
+        str(predicate).removeprefix(str(SH)): str(value)
+        for predicate, value in shapes.predicate_objects(shape)
+        if str(predicate).startswith(str(SH)) and not isinstance(value, BNode)
+    }
+    return fill(message, {**own, **values})
 
 
 def sorted_results(results: Sequence[Result]) -> tuple[Result, ...]:
