@@ -29,7 +29,6 @@ from fedkg_compiler.shacl.partial_evaluation import Partial
 from fedkg_compiler.shacl.presence_guards import conjuncts, required
 from fedkg_compiler.shacl.pyshacl_validation import Finding, NotDecided, component_iri, decide
 from fedkg_compiler.shacl.queries import conditional
-from fedkg_compiler.shacl.read import SH
 from fedkg_compiler.shacl.shape_conditions import Expr, Has, Refused, guarded, negate
 from fedkg_compiler.shacl.shape_names import (
     focus_term,

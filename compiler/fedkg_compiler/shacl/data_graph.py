@@ -177,6 +177,14 @@ class Data:
         return self._repeat({kind}, Repeat(path, 0, True), True)
 
 
+def behind_rdflib(store: ox.Store) -> Graph:
+    """The default graph of a store behind the interface of rdflib."""
+    from oxrdflib.store import OxigraphStore
+    from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
+
+    return Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID)
+
+
 def memory_graph(triples: Iterable[ox.Quad]) -> Graph:
     """Copy triples into a graph of rdflib, with literals as they are written.
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyoxigraph as ox
-from rdflib import BNode, Graph, URIRef
+from rdflib import BNode, URIRef
 from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
@@ -20,9 +20,10 @@ from fedkg_compiler.input_tracking import read_bytes
 from fedkg_compiler.ontology.rdf_reader import Document, read_file
 from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
 from fedkg_compiler.shacl import holds_shapes, quiet
-from fedkg_compiler.shacl.data_graph import Data
+from fedkg_compiler.shacl.data_graph import Data, behind_rdflib
 from fedkg_compiler.shacl.focus_node_columns import Observer
-from fedkg_compiler.shacl.inference_rules import Rule, RuleProblem, RuleRun, iris_of, read_rules
+from fedkg_compiler.shacl.focus_queries import iris_of
+from fedkg_compiler.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
 from fedkg_compiler.shacl.model import ShapesFile
 from fedkg_compiler.shacl.pyshacl_validation import Engine, Undecidable
 from fedkg_compiler.shacl.read import shapes_of
@@ -82,9 +83,9 @@ def _run(
     """The triples that the rules add, in the process of this call."""
     memory = ox.Store()  # the graph of the compilation may be in a store that is read-only
     memory.bulk_extend(iter(store))
-    copy = _behind_rdflib(memory)
+    copy = behind_rdflib(memory)
     try:
-        with Engine(shapes.graph, copy, copy, prefixes) as engine:
+        with Engine(shapes.graph, copy, memory, prefixes) as engine:
             run = RuleRun(rules, memory, copy, copy, engine)
             run.run()
             return run.new
@@ -92,13 +93,6 @@ def _run(
         return error
     except Undecidable as error:
         return RuleProblem(str(error), rules[0].shape.node, rules[0].node)
-
-
-def _behind_rdflib(store: ox.Store) -> Graph:
-    from oxrdflib.store import OxigraphStore
-    from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
-
-    return Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID)
 
 
 def _require_static(rule: Rule, shapes: ShapesFile, observer: Observer) -> None:

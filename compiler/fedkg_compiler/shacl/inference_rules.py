@@ -21,8 +21,16 @@ from fedkg.errors import LimitError
 from fedkg.limits import explain_raise, limit
 from fedkg_compiler.ontology.blank_node_names import as_kept, names_by_content, renamed
 from fedkg_compiler.ontology.select_results import asks_service
-from fedkg_compiler.ontology.sparql_pattern_tokens import Token, tokens
+from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
 from fedkg_compiler.shacl.data_graph import Data, to_rdflib
+from fedkg_compiler.shacl.focus_queries import (
+    construct,
+    has_negated_path,
+    iris_of,
+    names_word,
+    predicate_variables,
+    to_store,
+)
 from fedkg_compiler.shacl.model import Shape, ShapesFile
 from fedkg_compiler.shacl.parameters import items
 from fedkg_compiler.shacl.read import SH, declared_prefixes
@@ -31,16 +39,8 @@ MOST_PASSES = 100
 """Passes over all rules; each pass adds a triple, and a chain of this length is an endless one."""
 FREE_TRIPLES = 300_000
 """Triples that rules may add to a graph of any size; the limit `inferred` applies beyond them."""
-FOCUS = ox.NamedNode("urn:fedkg:focus")
-"""The named graph with the focus nodes of a query, which binds `$this` to them."""
-_AGGREGATES = frozenset(
-    "GROUP HAVING COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT LIMIT OFFSET".split()
-)
-"""Words of queries that need one focus node at a time."""
 _RANDOM = frozenset({"UUID", "STRUUID", "RAND", "NOW"})
 """Functions with another value at each call: a rule that calls one would never stop adding."""
-
-
 _CLASS_PROPERTIES = frozenset({str(RDF.type), str(RDFS.subClassOf)})
 
 
@@ -99,7 +99,7 @@ class Rule:
             return None
         for text in self.construct:
             words = tokens(text)
-            if predicate_variables(words) or _has_negated_path(words):
+            if predicate_variables(words) or has_negated_path(words):
                 return None
             found |= iris_of(words)
         return frozenset(found)
@@ -124,7 +124,7 @@ def read_rules(shapes: ShapesFile) -> list[Rule]:
             conditions=tuple(_conditions(graph, node)),
             triple=_triple(graph, shape, node),
             construct=construct,
-            is_random=any(_names_word(tokens(text), _RANDOM) for text in construct),
+            is_random=any(names_word(tokens(text), _RANDOM) for text in construct),
         )
         if not rule.triple and not rule.construct:
             raise RuleProblem(
@@ -288,28 +288,12 @@ class RuleRun:
     def _constructed(self, rule: Rule, nodes: Sequence[Node]) -> list[ox.Quad]:
         found: list[ox.Quad] = []
         for text in rule.construct:
-            words = tokens(text)
             try:
-                if "this" in predicate_variables(words):
-                    found += self._with_constants(text, nodes)
-                    continue
-                query = with_focus_nodes(text)
-                groups = [[node] for node in nodes] if _names_word(words, _AGGREGATES) else [nodes]
-                for group in groups:
-                    found += query_with_focus(self.store, query, group)
+                found += construct(self.store, text, nodes)
             except (SyntaxError, ValueError, RuntimeError, OSError) as error:
                 sentence = f"the query cannot be evaluated: {str(error).split(chr(10))[0]}"
                 raise RuleProblem(sentence, rule.shape.node, rule.node) from error
         return self._named(found)
-
-    def _with_constants(self, text: str, nodes: Sequence[Node]) -> Iterator[ox.Quad]:
-        """Write each focus node into the query, which is a property there.
-
-        The store would read all triples for a pattern with any property.
-        """
-        for node in nodes:
-            if isinstance(node, URIRef):
-                yield from _constructed(self.store, with_constant(text, node))
 
     def _named(self, quads: list[ox.Quad]) -> list[ox.Quad]:
         """Name the new blank nodes by their content: a second run must add the same nodes."""
@@ -340,163 +324,3 @@ def _with_iris(quad: ox.Quad, new: set[str]) -> ox.Quad:
         return node
 
     return ox.Quad(part(quad.subject), quad.predicate, part(quad.object))  # type: ignore[arg-type]
-
-
-def to_store(node: Node) -> ox.NamedNode | ox.BlankNode | ox.Literal:
-    """A term of rdflib as the store has it."""
-    if isinstance(node, Literal):
-        if node.language:
-            return ox.Literal(str(node), language=node.language)
-        kind = None if node.datatype is None else ox.NamedNode(str(node.datatype))
-        return ox.Literal(str(node), datatype=kind)
-    return ox.BlankNode(str(node)) if isinstance(node, BNode) else ox.NamedNode(str(node))
-
-
-def query_with_focus(store: ox.Store, query: str, focus_nodes: Sequence[Node]) -> list[ox.Quad]:
-    """The triples of a CONSTRUCT query of `with_focus_nodes` for these focus nodes."""
-    marks = [ox.Quad(FOCUS, FOCUS, to_store(node), FOCUS) for node in focus_nodes]
-    store.extend(marks)
-    try:
-        return _constructed(store, query)
-    finally:
-        store.remove_graph(FOCUS)
-
-
-def _constructed(store: ox.Store, query: str) -> list[ox.Quad]:
-    found = store.query(query)
-    if not isinstance(found, ox.QueryTriples):
-        raise ValueError("it is not a CONSTRUCT query")
-    return [ox.Quad(triple.subject, triple.predicate, triple.object) for triple in found]
-
-
-def with_constant(text: str, node: URIRef) -> str:
-    """Write a focus node into a query in place of `$this`."""
-    parts, last = [], 0
-    for word in tokens(text):
-        if word.kind == "variable" and word.text == "this":
-            parts += [text[last : word.start], f"<{node}>"]
-            last = word.end
-    return "".join([*parts, text[last:]])
-
-
-def with_focus_nodes(text: str) -> str:
-    """Bind `$this` in a query to the nodes of the named graph `FOCUS`.
-
-    Each group that names `$this` gets the pattern, because nested groups do not see variables of
-    the outer group, but pre-bound variables apply there too (W3C SHACL 2017, section 5.3.1).
-    EXISTS sees them.
-
-    Raises:
-        ValueError: the query has no group.
-    """
-    words = tokens(text)
-    bind = f" GRAPH {FOCUS} {{ {FOCUS} {FOCUS} $this }} "
-    ends = _closing(words)
-    places: list[int] = []
-    start = _first_group(words)
-    until = -1
-    for at in range(start, len(words)):
-        word = words[at]
-        if word.text != "{" or word.kind != "mark" or at < until:
-            continue
-        before = words[at - 1].text.upper()
-        inside = words[at + 1 : ends[at]]
-        if before == "EXISTS" or _is_data_of_values(words, at):
-            until = ends[at]
-            continue
-        if inside and inside[0].kind == "word" and inside[0].text.upper() == "SELECT":
-            continue  # its own group follows
-        if any(one.kind == "variable" and one.text == "this" for one in inside):
-            places.append(word.end)
-    parts, last = [], 0
-    for place in places:
-        parts += [text[last:place], bind]
-        last = place
-    query = "".join([*parts, text[last:]])
-    if (
-        start
-        and words[start - 1].text.upper() == "WHERE"
-        and words[start - 2].text.upper() == ("CONSTRUCT")
-    ):  # the short form `CONSTRUCT WHERE { ... }` takes triples alone
-        first, end = words[start].end, words[ends[start]].start
-        head = text[: words[start - 1].start]
-        query = f"{head}{{{text[first:end]}}} WHERE {query[words[start].start :]}"
-    return query
-
-
-def _first_group(words: Sequence[Token]) -> int:
-    """The position of the `{` of the WHERE clause, after the template."""
-    opening = [at for at, word in enumerate(words) if word.text == "{" and word.kind == "mark"]
-    if not opening:
-        raise ValueError("it has no group graph pattern")
-    first = opening[0]
-    if words[first - 1].text.upper() != "CONSTRUCT":
-        return first
-    end = _closing(words)[first]
-    return next((at for at in opening if at > end), first)
-
-
-def _closing(words: Sequence[Token]) -> dict[int, int]:
-    """The position of the `}` of each `{`."""
-    found: dict[int, int] = {}
-    open_: list[int] = []
-    for at, word in enumerate(words):
-        if word.kind != "mark":
-            continue
-        if word.text == "{":
-            open_.append(at)
-        elif word.text == "}" and open_:
-            found[open_.pop()] = at
-    for at in open_:
-        found[at] = len(words)
-    return found
-
-
-_TERMS = frozenset({"variable", "iri", "pname", "blank", "string", "number"})
-
-
-def predicate_variables(words: Sequence[Token]) -> set[str]:
-    """The variables that stand for properties: between two terms, or after `;`."""
-    return {
-        word.text
-        for before, word, after in zip(words, words[1:], words[2:], strict=False)
-        if word.kind == "variable"
-        and (before.kind in _TERMS or before.text in (";", "]"))
-        and (after.kind in _TERMS or after.text in ("[", "("))
-    }
-
-
-def _has_negated_path(words: Sequence[Token]) -> bool:
-    """Whether a property path excludes properties: it reads all others."""
-    return any(
-        word.text == "!" and (after.kind in ("iri", "pname") or after.text in ("^", "("))
-        for word, after in zip(words, words[1:], strict=False)
-    )
-
-
-def _names_word(words: Sequence[Token], wanted: frozenset[str]) -> bool:
-    return any(word.kind == "word" and word.text.upper() in wanted for word in words)
-
-
-def iris_of(words: Sequence[Token]) -> set[str]:
-    """All IRIs of a query, in full."""
-    prefixes = {
-        name.text.removesuffix(":"): iri.text[1:-1]
-        for word, name, iri in zip(words, words[1:], words[2:], strict=False)
-        if word.text.upper() == "PREFIX" and name.kind == "pname" and iri.kind == "iri"
-    }
-    found = {word.text[1:-1] for word in words if word.kind == "iri"}
-    for word in words:
-        prefix, colon, name = word.text.partition(":")
-        if word.kind == "pname" and colon:
-            found.add(prefixes.get(prefix, "") + name)
-    return found
-
-
-def _is_data_of_values(words: Sequence[Token], at: int) -> bool:
-    """Whether a `{` begins the data of VALUES."""
-    at -= 1
-    if words[at].text == ")":
-        while at > 0 and words[at].text != "(":
-            at -= 1
-    return at > 0 and words[at - 1].text.upper() == "VALUES"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyoxigraph as ox
 from rdflib import OWL, RDF, BNode, Graph, Literal, URIRef
 from rdflib.plugins.sparql import prepareQuery
 from rdflib.plugins.sparql.sparql import Query
-from rdflib.query import Result
+from rdflib.query import Result as QueryResult
 from rdflib.term import Node
 from typing_extensions import override
 
@@ -20,6 +21,8 @@ from fedkg.errors import LimitError
 from fedkg_compiler.ontology.select_results import asks_service
 from fedkg_compiler.ontology.standard_vocabularies import FKG
 from fedkg_compiler.shacl.bounded_regex import bounded_pyshacl
+from fedkg_compiler.shacl.data_graph import behind_rdflib
+from fedkg_compiler.shacl.focus_queries import select, to_store, with_constant
 from fedkg_compiler.shacl.model import Constraint, Shape, ShapesFile
 from fedkg_compiler.shacl.read import SH, read_path
 from fedkg_compiler.shacl.validation_report import Result, fill_message, path_sparql, sorted_results
@@ -55,7 +58,7 @@ class _Still(Graph):
     ) -> None:
         super().__init__(store=data.store, identifier=data.identifier)
         self._ask = super().query if queried is None else queried.query
-        self._known = {**prefixes, **{prefix: str(iri) for prefix, iri in data.namespaces()}}
+        self.known = {**prefixes, **{prefix: str(iri) for prefix, iri in data.namespaces()}}
         self._size = len(data)
         self._prepared: dict[str, Query] = {}
 
@@ -73,7 +76,7 @@ class _Still(Graph):
         initBindings: Any = None,
         use_store_provided: bool = True,
         **options: Any,
-    ) -> Result:  # Any, and names: those of rdflib, passed on
+    ) -> QueryResult:  # Any, and names: those of rdflib, passed on
         """The solutions with some variables bound beforehand, as SHACL has it (appendix A).
 
         The store's engine does it at the end of the outermost group alone, and not for variables
@@ -83,7 +86,7 @@ class _Still(Graph):
         text, bound = str(query_object), initBindings or {}
         if asks_service(text):
             raise ValueError("SERVICE asks another server, and fedkg contacts none for a query")
-        initNs = initNs or self._known  # noqa: N806  rdflib's name
+        initNs = initNs or self.known  # noqa: N806  rdflib's name
         flat = text.count("{") == 1 and re.search(r"\bAS\b", text, re.IGNORECASE) is None
         if not bound or flat:
             try:
@@ -127,22 +130,24 @@ class Engine:
     Use it in a `with` statement.
 
     Args:
-        shapes: the shapes graph; this changes it. data: the data graph. queried: the same triples
-            in a store, for queries. prefixes: those of queries that do not state them.
+        shapes: the shapes graph; this changes it. data: the data graph. store: the same triples,
+            for queries; the shapes graph may be added as a named graph. prefixes: those of queries
+            that do not state them.
 
     Raises:
         Undecidable: pySHACL rejects the shapes. All methods raise it.
     """
 
     def __init__(
-        self, shapes: Graph, data: Graph, queried: Graph, prefixes: Mapping[str, str]
+        self, shapes: Graph, data: Graph, store: ox.Store, prefixes: Mapping[str, str]
     ) -> None:
-        self._shapes = shapes
-        self._data = _Still(data, prefixes, queried)
+        self._shapes, self._store = shapes, store
+        self._data = _Still(data, prefixes, behind_rdflib(store))
         self._open = ExitStack()
 
     def __enter__(self) -> Engine:
         from pyshacl.constraints.constraint_component import ConstraintComponent
+        from pyshacl.constraints.sparql.sparql_based_constraints import SPARQLBasedConstraint
         from pyshacl.functions import apply_functions, gather_functions, unapply_functions
         from pyshacl.graph_abstraction import DataGraph
         from pyshacl.pytypes import SHACLExecutor
@@ -150,15 +155,18 @@ class Engine:
         from pyshacl.target import apply_target_types, gather_target_types
 
         self._open.enter_context(bounded_pyshacl())
-        original = ConstraintComponent.make_v_result
-        self._open.callback(setattr, ConstraintComponent, "make_v_result", original)
-        ConstraintComponent.make_v_result = lambda component, *arguments, **named: (
-            self._make_result(component, *arguments, **named)
-        )
+        self._replace(ConstraintComponent, "make_v_result", self._make_result)
+        self._one_by_one = SPARQLBasedConstraint._evaluate_sparql_constraint
+        self._replace(SPARQLBasedConstraint, "_evaluate_sparql_constraint", self._violations)
         self._graph = DataGraph.from_rdflib(self._data)
         self._executor = SHACLExecutor(advanced_mode=True, max_validation_depth=MOST_NESTED)
         with _rejections():
             _prepare(self._shapes)
+            if any("shapesGraph" in str(text) for text in self._shapes.objects(None, SH.select)):
+                self._store.extend(
+                    ox.Quad(to_store(s), to_store(p), to_store(o), to_store(SHAPES))
+                    for s, p, o in self._shapes
+                )
             self._known = ShapesGraph(self._shapes)
             for shape in self._known.shapes:
                 shape.set_advanced(True)
@@ -192,6 +200,54 @@ class Engine:
         with _rejections():
             return set(nodes_from_node_expression(expression, focus, self._graph, self._known))
 
+    def _replace(self, owner: Any, name: str, method: Callable[..., Any]) -> None:
+        """Replace a method of pySHACL until this engine is closed."""
+        self._open.callback(setattr, owner, name, getattr(owner, name))
+        setattr(owner, name, lambda *arguments, **named: method(*arguments, **named))
+
+    def _violations(
+        self, component: Any, helper: Any, graph: Any, values: Mapping[Node, Any]
+    ) -> tuple[bool, list[Any]]:
+        """Ask a SPARQL constraint for all its focus nodes at once.
+
+        pySHACL asks for one after the other, most of them with the query engine of rdflib, which
+        takes nearly all the time on real models. It still does where the store cannot evaluate
+        the query.
+        """
+        nodes = list(values)
+        text = helper.select_text
+        try:
+            shape = component.shape.node
+            helper.select_text = with_constant(text, "shapesGraph", SHAPES)
+            if isinstance(shape, URIRef):
+                helper.select_text = with_constant(helper.select_text, "currentShape", shape)
+            _, query = helper.pre_bind_variables(nodes[0])
+            if asks_service(query):
+                raise Undecidable(
+                    "SERVICE asks another server, and fedkg contacts none for a query"
+                )
+            query = helper.apply_prefixes(query)
+            found = select(self._store, query, nodes, self._data.known)
+        except (SyntaxError, ValueError, RuntimeError, OSError):
+            helper.select_text = text
+            return self._one_by_one(component, helper, graph, values)
+        finally:
+            helper.select_text = text
+        results: dict[Any, Any] = {}
+        for focus, solution in found:
+            value = solution.get("value", None if component.shape.is_property_shape else focus)
+            key = (focus, tuple(sorted(solution.items())))
+            if key not in results:
+                results[key] = component.make_v_result(
+                    graph,
+                    focus,
+                    value_node=value,
+                    result_path=solution.get("path"),
+                    source_constraint=helper.node,
+                    bound_vars=solution,
+                )
+        return bool(results), list(results.values())
+
     def _make_result(
         self,
         component: Any,
@@ -222,7 +278,7 @@ class Engine:
             messages = list(component.validator.messages) or list(component.constraint.messages)
         elif bound_vars is not None:
             solution = bound_vars if isinstance(bound_vars, dict) else dict(*bound_vars[3:4])
-            values = {**values, **solution}
+            values = {**solution, **values}
             messages = [solution["message"]] if "message" in solution else []
         if source_constraint is not None and not messages:
             messages = list(self._shapes.objects(source_constraint, SH.message))
@@ -249,6 +305,8 @@ class Engine:
         return "", node, [(node, _RESULT, result)]
 
 
+SHAPES = URIRef("urn:fedkg:shapes")
+"""The named graph that `$shapesGraph` means in queries."""
 _RESULT = URIRef("urn:fedkg:result")
 """Stands for a predicate where a result passes through pySHACL as the only triple of a node."""
 

@@ -17,6 +17,7 @@ from fedkg.limits import limit
 from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.rdf_reader import Document, read_file
 from fedkg_compiler.ontology.standard_vocabularies import FKG
+from fedkg_compiler.shacl.data_graph import behind_rdflib
 from fedkg_compiler.shacl.model import (
     Alternative,
     Constraint,
@@ -113,13 +114,10 @@ def shapes_of(documents: Sequence[Document], graph: Graph | None = None) -> Shap
 
 def _stored(triples: Sequence[ox.Quad]) -> Graph:
     """Triples with literals as the store has them, so that they equal those of its data."""
-    from oxrdflib.store import OxigraphStore
-    from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
-
     store = ox.Store()
     store.extend(triples)
     graph = Graph()
-    for triple in Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID):
+    for triple in behind_rdflib(store):
         graph.add(triple)
     return graph
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyoxigraph as ox
-from rdflib import BNode, Graph, URIRef
+from rdflib import Graph
 from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
@@ -29,12 +29,12 @@ from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.stores.opening import open_graph
 from fedkg_compiler.ontology.user_data_nodes import nodes_of
 from fedkg_compiler.shacl import quiet
-from fedkg_compiler.shacl.data_graph import Data, memory_graph
+from fedkg_compiler.shacl.data_graph import Data, behind_rdflib, memory_graph
 from fedkg_compiler.shacl.inference_rules import RuleProblem, RuleRun, read_rules
 from fedkg_compiler.shacl.model import ShapesFile
 from fedkg_compiler.shacl.parameters import SPACE
 from fedkg_compiler.shacl.pyshacl_validation import Engine, Undecidable
-from fedkg_compiler.shacl.read import SH, shapes_of
+from fedkg_compiler.shacl.read import shapes_of
 from fedkg_compiler.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.shacl.validation_report import Report, Result, sorted_results
 
@@ -104,7 +104,8 @@ def validate_graph(
             shapes refer to.
 
     Raises:
-        UsageError: there are no shapes. LimitError: a file is above a limit, or the validation takes too long.
+        UsageError: there are no shapes.
+        LimitError: a file is above a limit, or the validation takes too long.
     """
     inputs = _Inputs()
     for path in data:
@@ -237,13 +238,10 @@ def _evaluate(
     Args:
         store, graph: the same data, for queries and for everything else.
     """
-    from oxrdflib.store import OxigraphStore
-    from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
-
-    queried = Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID)
+    queried = behind_rdflib(store)
     at: Node | None = None
     try:
-        with Engine(shapes.graph, graph, queried, prefixes) as engine:
+        with Engine(shapes.graph, graph, store, prefixes) as engine:
             inferred = RuleRun(read_rules(shapes), store, graph, queried, engine).run()
             data = Data(graph, is_own, queried)
             results: list[Result] = []
