@@ -5,6 +5,7 @@ The focus nodes are put into a named graph of the store, and the query joins wit
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -18,7 +19,10 @@ from fedkg_compiler.shacl.data_graph import to_rdflib
 FOCUS = ox.NamedNode("urn:fedkg:focus")
 """The named graph with the focus nodes of a query."""
 _AGGREGATES = frozenset(
-    ["GROUP", "HAVING", "COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT", "LIMIT", "OFFSET"]
+    (
+        *("GROUP", "HAVING", "COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"),
+        *("LIMIT", "OFFSET"),
+    )
 )
 """Words of queries that need one focus node at a time."""
 
@@ -153,7 +157,7 @@ def with_constant(text: str, name: str, node: URIRef) -> str:
             continue
         start, end, constant = word.start, word.end, f"<{node}>"
         if words[at - 1].text == "(" and words[at - 2].text.upper() == "BOUND":
-            start, end, constant = words[at - 2].start, words[at + 1].end, "true"
+            start, end, constant = words[at - 2].start, words[at + 1].end, "(true)"
         parts += [text[last:start], constant]
         last = end
     return "".join([*parts, text[last:]])
@@ -250,11 +254,12 @@ def has_negated_path(words: Sequence[Token]) -> bool:
     """Whether a property path excludes properties: it reads all others."""
     return any(
         word.text == "!" and (after.kind in ("iri", "pname") or after.text in ("^", "("))
-        for word, after in zip(words, words[1:], strict=False)
+        for word, after in itertools.pairwise(words)
     )
 
 
 def names_word(words: Sequence[Token], wanted: frozenset[str]) -> bool:
+    """Whether a query has one of these words, in capitals, that is no name."""
     return any(word.kind == "word" and word.text.upper() in wanted for word in words)
 
 

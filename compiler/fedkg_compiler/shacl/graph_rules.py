@@ -1,8 +1,8 @@
 """Applies the rules of shapes (`sh:rule`) to the graph of a compilation.
 
-The rules run on the closed graph, before anything is bound to it; OWL draws no conclusions from what
-they add. A rule that mentions a property of the table, or a table in which the rows themselves are
-the entities, would need the rules on every row: fedkg rejects it.
+The rules run on the closed graph, before anything is bound to it; OWL draws no conclusions from
+what they add. A rule that mentions a property of the table, or a table in which the rows themselves
+are the entities, would need the rules on every row: fedkg rejects it.
 """
 
 from __future__ import annotations

@@ -234,7 +234,8 @@ class Engine:
         finally:
             helper.select_text = text
         results: dict[Any, Any] = {}
-        for focus, solution in found:
+        for focus, stored in found:
+            solution = {name: self._as_written(focus, term) for name, term in stored.items()}
             value = solution.get("value", None if component.shape.is_property_shape else focus)
             key = (focus, tuple(sorted(solution.items())))
             if key not in results:
@@ -247,6 +248,22 @@ class Engine:
                     bound_vars=solution,
                 )
         return bool(results), list(results.values())
+
+    def _as_written(self, focus: Node, term: Node) -> Node:
+        """A literal as the data has it: the store writes ``12.50`` as ``12.5``."""
+        if not isinstance(term, Literal) or term.datatype is None:
+            return term
+        return next(
+            (
+                value
+                for value in self._data.objects(focus)
+                if isinstance(value, Literal)
+                and value.datatype == term.datatype
+                and value.value is not None
+                and value.value == term.value
+            ),
+            term,
+        )
 
     def _make_result(
         self,
@@ -356,6 +373,10 @@ def _prepare(shapes: Graph) -> None:
         for place in set(shapes.transitive_objects(node, OWL.imports)) - {node}:
             for declaration in list(shapes.objects(place, SH.declare)):
                 shapes.add((node, SH.declare, declaration))
+    # pySHACL does not take the condition of a rule for a shape unless something else says so.
+    for condition in set(shapes.objects(None, SH.condition)):
+        if (condition, SH.path, None) not in shapes and (condition, RDF.first, None) not in shapes:
+            shapes.add((condition, RDF.type, SH.NodeShape))
     # Section 4.4.5: only the literal `true` switches `sh:uniqueLang` on, not "1"^^xsd:boolean.
     for node, value in list(shapes.subject_objects(SH.uniqueLang)):
         if str(value) != "true":
