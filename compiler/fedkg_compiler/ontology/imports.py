@@ -122,8 +122,7 @@ def follow_imports(
             has been reported).
     """
     problems: list[Diagnostic] = []
-    own = {id(document) for document in graphs}
-    known = {iri: document for document in graphs for iri in _ontology_iris(document)}
+    own = {id(document): document for document in graphs}
     edges: dict[int, list[tuple[str, Document]]] = defaultdict(list)
     waiting = deque([*graphs, *ontologies])
     unknown: dict[str, Document] = {}
@@ -142,23 +141,21 @@ def follow_imports(
             elif (found := load_file(file)) is not None:
                 edges[id(document)].append((iri, found))
                 if id(found) not in own:
-                    own.add(id(found))
-                    known |= dict.fromkeys(_ontology_iris(found), found)
+                    own[id(found)] = found
                     waiting.append(found)
-    # A file that is read later may be the ontology that an earlier one imports.
-    loaded = {iri for document in ontologies for iri in _ontology_iris(document)}
-    for iri, document in unknown.items():
-        if iri in known:
-            edges[id(document)].append((iri, known[iri]))
-        elif iri not in loaded and len(problems) < MOST_PROBLEMS:
-            problems.append(unknown_import(document, iri))
+    if unknown:  # a loaded file may be the ontology that another one imports
+        known = {iri: document for document in own.values() for iri in _ontology_iris(document)}
+        named = {iri for document in ontologies for iri in _ontology_iris(document)}
+        for iri, document in unknown.items():
+            if iri in known:
+                edges[id(document)].append((iri, known[iri]))
+            elif iri not in named and len(problems) < MOST_PROBLEMS:
+                problems.append(unknown_import(document, iri))
     return [*problems, *_cycles(graphs, edges)]
 
 
 def _ontology_iris(document: Document) -> set[str]:
     """The IRIs by which a document calls itself an ontology."""
-    if "Ontology" not in document.text and document.text:
-        return set()
     return {
         quad.subject.value
         for quad in document.triples

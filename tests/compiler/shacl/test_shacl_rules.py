@@ -1,4 +1,4 @@
-"""Rules of shapes (`sh:rule`): order, conditions, fixed points, and the triples that pySHACL adds."""
+"""Rules of shapes: order, conditions, fixed points, and the triples that pySHACL adds."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
         (
             (
                 "a sh:SPARQLRule ; sh:construct "
-                '"CONSTRUCT { $this ?p ?o } WHERE { SERVICE <http://localhost:9/> { $this ?p ?o } }"'
+                '"CONSTRUCT { $this ?p ?o } WHERE { SERVICE <http://x:9/> { $this ?p ?o } }"'
             ),
             "SERVICE",
         ),
