@@ -239,6 +239,13 @@ def _closing(words: Sequence[Token]) -> dict[int, int]:
 _TERMS = frozenset({"variable", "iri", "pname", "blank", "string", "number"})
 
 
+def triple_to_store(triple: tuple[Node, Node, Node], graph: ox.NamedNode | None = None) -> ox.Quad:
+    """A triple of rdflib as the store has it, in a named graph, or in the default graph."""
+    subject, predicate, value = map(to_store, triple)
+    # The types of subjects and predicates are those of triples that rdflib has accepted.
+    return ox.Quad(subject, predicate, value, graph)  # type: ignore[arg-type]
+
+
 def predicate_variables(words: Sequence[Token]) -> set[str]:
     """The variables that stand for properties: between two terms, or after `;`."""
     return {

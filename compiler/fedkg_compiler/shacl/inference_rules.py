@@ -29,7 +29,7 @@ from fedkg_compiler.shacl.focus_queries import (
     iris_of,
     names_word,
     predicate_variables,
-    to_store,
+    triple_to_store,
 )
 from fedkg_compiler.shacl.model import Shape, ShapesFile
 from fedkg_compiler.shacl.parameters import items
@@ -276,7 +276,7 @@ class RuleRun:
             parts = [self._values(expression, node) for expression in rule.triple]
             for subject, predicate, value in product(*parts):
                 if isinstance(subject, URIRef | BNode) and isinstance(predicate, URIRef):
-                    yield ox.Quad(to_store(subject), to_store(predicate), to_store(value))  # type: ignore[arg-type]
+                    yield triple_to_store((subject, predicate, value))
 
     def _values(self, expression: Node, node: Node) -> Iterable[Node]:
         if expression == SH.this:

@@ -22,7 +22,7 @@ from fedkg_compiler.ontology.select_results import asks_service
 from fedkg_compiler.ontology.standard_vocabularies import FKG
 from fedkg_compiler.shacl.bounded_regex import bounded_pyshacl
 from fedkg_compiler.shacl.data_graph import behind_rdflib
-from fedkg_compiler.shacl.focus_queries import select, to_store, with_constant
+from fedkg_compiler.shacl.focus_queries import select, triple_to_store, with_constant
 from fedkg_compiler.shacl.model import Constraint, Shape, ShapesFile
 from fedkg_compiler.shacl.read import SH, read_path
 from fedkg_compiler.shacl.validation_report import Result, fill_message, path_sparql, sorted_results
@@ -156,7 +156,7 @@ class Engine:
 
         self._open.enter_context(bounded_pyshacl())
         self._replace(ConstraintComponent, "make_v_result", self._make_result)
-        self._one_by_one = SPARQLBasedConstraint._evaluate_sparql_constraint
+        self._one_by_one: Callable[..., Any] = SPARQLBasedConstraint._evaluate_sparql_constraint
         self._replace(SPARQLBasedConstraint, "_evaluate_sparql_constraint", self._violations)
         self._graph = DataGraph.from_rdflib(self._data)
         self._executor = SHACLExecutor(advanced_mode=True, max_validation_depth=MOST_NESTED)
@@ -164,8 +164,7 @@ class Engine:
             _prepare(self._shapes)
             if any("shapesGraph" in str(text) for text in self._shapes.objects(None, SH.select)):
                 self._store.extend(
-                    ox.Quad(to_store(s), to_store(p), to_store(o), to_store(SHAPES))
-                    for s, p, o in self._shapes
+                    triple_to_store(triple, ox.NamedNode(SHAPES)) for triple in self._shapes
                 )
             self._known = ShapesGraph(self._shapes)
             for shape in self._known.shapes:
@@ -185,7 +184,8 @@ class Engine:
             return []
         with _rejections():
             known = self._known.lookup_shape_from_node(shape)
-            _, found = known.validate(self._executor, self._graph, focus=list(focus_nodes))
+            nodes: list[Any] = list(focus_nodes)
+            _, found = known.validate(self._executor, self._graph, focus=nodes)
             return [_with_details(node, triples) for _, node, triples in found]
 
     def conforming(self, shape: Node, focus_nodes: Sequence[Node]) -> list[Node]:
@@ -198,7 +198,8 @@ class Engine:
         from pyshacl.helper.expression_helper import nodes_from_node_expression
 
         with _rejections():
-            return set(nodes_from_node_expression(expression, focus, self._graph, self._known))
+            found: Any = nodes_from_node_expression(expression, focus, self._graph, self._known)
+            return set(found)
 
     def _replace(self, owner: Any, name: str, method: Callable[..., Any]) -> None:
         """Replace a method of pySHACL until this engine is closed."""
@@ -230,7 +231,8 @@ class Engine:
             found = select(self._store, query, nodes, self._data.known)
         except (SyntaxError, ValueError, RuntimeError, OSError):
             helper.select_text = text
-            return self._one_by_one(component, helper, graph, values)
+            violated, found_one_by_one = self._one_by_one(component, helper, graph, values)
+            return violated, found_one_by_one
         finally:
             helper.select_text = text
         results: dict[Any, Any] = {}
@@ -298,7 +300,8 @@ class Engine:
             values = {**solution, **values}
             messages = [solution["message"]] if "message" in solution else []
         if source_constraint is not None and not messages:
-            messages = list(self._shapes.objects(source_constraint, SH.message))
+            stated = self._shapes.objects(source_constraint, SH.message)
+            messages = [Literal(message) for message in stated]
         messages = messages or list(shape.message)
         if not messages:
             messages = component.make_generic_messages(datagraph, focus_node, value_node)

@@ -170,7 +170,7 @@ def _result(component: Component, focus: Node, value: Node | None, found: str) -
         value=value,
         path=shape.path,
         severity=SH[shape.severity.capitalize()],
-        component=constraint.component if constraint.custom else SH[iri],
+        component=SH[iri] if constraint.component is None else URIRef(str(constraint.component)),
         shape=shape.node,
         constraint=query,
         messages=tuple(

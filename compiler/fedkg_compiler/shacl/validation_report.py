@@ -130,7 +130,7 @@ class Report:
         options: dict[str, Any] = {}
         if form == "json-ld":
             options = {"auto_compact": True, "sort_keys": True}
-        text = graph.serialize(format=FORMATS[form], **options)
+        text: str = graph.serialize(format=FORMATS[form], **options)
         if form != "n-triples":
             return text
         return "".join(sorted(text.splitlines(keepends=True)))
