@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.reason.pack_difference import RuleDifference
     from fedkg_compiler.reason.rule_description import Description
     from fedkg_compiler.row_source_triples import Origin
+    from fedkg_compiler.shacl.validation_report import Report
 
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """First bytes of workbooks, Parquet files and archives."""
@@ -480,6 +481,70 @@ def compile_for_rdf(
     if any(item.severity == "error" for item in found.diagnostics):
         raise CompileError(found.diagnostics, render(found.diagnostics))
     return found.parts, found.diagnostics
+
+
+def validate(
+    data: str | Path, shapes: Sequence[str | Path], ontologies: Sequence[str | Path] = ()
+) -> tuple[Report, tuple[Diagnostic, ...]]:
+    """Validate a graph or a table against SHACL shapes; return the report, and notes.
+
+    Args:
+        data: a graph (a file, a store or an endpoint), or a table. shapes: files with shapes; for a
+            graph none means those in `data`; for a table rule files too, which name its columns.
+        ontologies: further graphs that both refer to.
+
+    Raises:
+        CompileError: the data or the shapes cannot be read or evaluated.
+        TableError: the table lacks a column.
+        UsageError: a file does not exist, or there are no shapes.
+    """
+    if not is_authored(data):
+        return _validate_table(require_file(data), [*shapes, *ontologies])
+    with needs_compiler("validating graphs"):
+        from fedkg_compiler.shacl.validation import validate_graph
+
+        found = validate_graph(
+            [resolve_source(data)],
+            [resolve_source(path) for path in shapes],
+            [resolve_source(path) for path in ontologies],
+        )
+    if found.report is None:
+        raise CompileError(found.diagnostics, render(found.diagnostics))
+    return found.report, found.diagnostics
+
+
+def _validate_table(
+    path: Path, shapes: Sequence[str | Path]
+) -> tuple[Report, tuple[Diagnostic, ...]]:
+    from fedkg.evaluation.violations import violating_rows
+    from fedkg.tables import read_table
+
+    if not shapes:
+        raise UsageError(
+            "the shapes are missing",
+            expected="a table, then files with shapes",
+            help=f"fedkg validate {path} shapes.ttl",
+        )
+    with needs_compiler("validating tables"):
+        from fedkg_compiler.shacl.table_results import RowViolation
+        from fedkg_compiler.table_validation import compile_shapes
+
+        found = compile_shapes([resolve_source(file) for file in shapes])
+        if found.pack is None:
+            raise CompileError(found.diagnostics, render(found.diagnostics))
+        if not found.noted.files:
+            raise UsageError(
+                f"{', '.join(map(str, shapes))} contains no SHACL shapes",
+                help="for rules without shapes: fedkg eval",
+            )
+        table = read_table(path)
+        rows = [
+            RowViolation(
+                rule=row.rule, entity=row.entity, row=row.row, line=row.line, value=row.value
+            )
+            for row in violating_rows(found.pack, table)
+        ]
+        return found.report(str(path), table.rows, rows), found.diagnostics
 
 
 def is_rule_text(path: str) -> bool:

@@ -53,6 +53,7 @@ from fedkg_compiler.waivers import Waivers
 
 if TYPE_CHECKING:
     from fedkg_compiler.ontology.stores.relevant_terms import RuleTerms
+    from fedkg_compiler.shacl.table_results import ShapeResults
 
 TEXT = "<text>"
 """The name of a rule file that was given as text."""
@@ -104,6 +105,7 @@ def compile_rules(
     client: str = "",
     check_only: bool = False,
     reason: bool = True,
+    shape_results: ShapeResults | None = None,
 ) -> Compilation:
     """Compile rule files, or a rule text, into a pack.
 
@@ -117,6 +119,7 @@ def compile_rules(
         check_only: find every problem, but make no pack: `pack` is None.
         reason: also report what the rules mean together: conflicts, rules that never apply or never
             fail, and rules that others imply.
+        shape_results: takes the violations of shapes by the graph, which are no diagnostics then.
 
     What cannot be read or understood is a diagnostic.
 
@@ -129,7 +132,7 @@ def compile_rules(
     queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
     rule_paths = [path for path in rule_paths if path.suffix.lower() not in QUERY_SUFFIXES]
     reasons: list[Diagnostic] = []
-    outcome = Outcome()
+    outcome = Outcome(shape_results=shape_results)
     pack, waivers = None, Waivers()
     with suppress(TooManyErrors):  # the last diagnostic says so
         bodies = [body for path in rule_paths if (body := _read(path, problems)) is not None]
@@ -212,7 +215,16 @@ def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
         problems,
     )
     gather(files, _properties(files, sources), names, problems)
+    _apply_shape_rules(graphs, sources)
     return sources, graphs
+
+
+def _apply_shape_rules(graphs: Sequence[Path], sources: Sources) -> None:
+    """Add to the graph what the rules of shapes conclude."""
+    if graphs and not sources.names.client:
+        from fedkg_compiler.shacl.graph_rules import apply_rules
+
+        apply_rules(graphs, sources)
 
 
 def _sorted_out(
@@ -346,6 +358,7 @@ def _compile(
         problems,
     )
     gather(files, _properties(files, sources), names, problems)
+    _apply_shape_rules(graph_paths, sources)
     in_scope(names, problems)
     waivers.left_out = names.left_out
     check_client(sources)

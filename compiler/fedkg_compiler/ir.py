@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +161,21 @@ class BoundRows:
     unit: str
 
 
+class ShapeNotes(Protocol):
+    """What binding notes about shapes for a validation (`shacl.table_results.ShapeResults`).
+
+    Attributes:
+        components: the component of a shape behind each rule, by the name of the rule.
+        files: the shapes files that were bound.
+    """
+
+    components: dict[str, Any]
+    files: list[Any]
+
+    def add(self, component: Any, focus: Any, value: Any, found: str = "") -> None:
+        """Note a result that the graph alone decides."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Outcome:
     """The bound statements of a compilation, which grow while statements are bound.
@@ -179,6 +194,8 @@ class Outcome:
         examples: the examples of rules, in source order.
         sources: files that went into the pack besides rule files, ontologies and sheets.
         places: the locations of rules that are not in a rule file, by name.
+        shape_results: for a validation, notes the components behind rules, and takes the violations
+            of shapes by the graph in place of diagnostics; else None.
     """
 
     rows: list[BoundRows] = field(default_factory=list)
@@ -192,3 +209,4 @@ class Outcome:
     examples: list[RuleExample] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     places: dict[str, Span] = field(default_factory=dict)
+    shape_results: ShapeNotes | None = None

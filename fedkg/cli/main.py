@@ -34,6 +34,7 @@ from fedkg.cli import (
     run_rule_examples,
     status,
     suggest,
+    validate,
     verify_checksums,
 )
 from fedkg.errors import FedkgError, Stopped
@@ -45,6 +46,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "fmt": fmt.fmt,
     "test": run_rule_examples.run_examples,
     "eval": evaluate.evaluate,
+    "validate": validate.validate,
     "compile": compile_rules.compile_rules,
     "inspect": inspect_pack.inspect,
     "run": run_job.run,

@@ -88,6 +88,61 @@ def violations(pack: Pack, table: Table) -> Violations:
     return Violations(rule[order], bound[order], row[order])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViolatingRow:
+    """One violation with its value.
+
+    Attributes:
+        rule: the name of the rule. entity: what the bound row is about, or "".
+        row: the table row, from 0. line: its line in the file, None if not known.
+        value: the number or text in the only column that the bound row reads; None if it reads
+            several columns, or if the cell is empty.
+    """
+
+    rule: str
+    entity: str
+    row: int
+    line: int | None
+    value: float | str | None
+
+
+def violating_rows(pack: Pack, table: Table) -> list[ViolatingRow]:
+    """Return each violation of a pack by a table with its value. Raises TableError as `evaluate`
+    does.
+    """
+    found = violations(pack, table)
+    names, rules, columns = (
+        pack.manifest.entities,
+        pack.manifest.rules,
+        pack.manifest.contract.columns,
+    )
+    bound = [(bank, i) for bank in pack.banks for i in range(bank.rows)]
+    rows: list[ViolatingRow] = []
+    for rule, at, row in zip(
+        found.rule.tolist(), found.bound.tolist(), found.row.tolist(), strict=True
+    ):
+        bank, i = bound[at]
+        read = set(bank.slots[i].tolist())
+        value: float | str | None = None
+        if len(read) == 1:
+            column = columns[read.pop()]
+            if column.type == "category":
+                value = table.texts(column.source)[row] or None
+            else:
+                number = float(table.numbers(column.source)[row])
+                value = None if np.isnan(number) else number
+        rows.append(
+            ViolatingRow(
+                rule=rules[rule].name,
+                entity=names[int(bank.entity[i])],
+                row=row,
+                line=int(table.lines[row]) if table.lines.size else None,
+                value=value,
+            )
+        )
+    return rows
+
+
 def _is_simple(bank: Bank, readings: Readings) -> bool:
     """Whether all rows are plain comparisons of columns with numbers or columns, on the table as it
     is.

@@ -17,11 +17,11 @@ _GROUPS: tuple[tuple[tuple[Severity, ...], str], ...] = (
             "FKG501 FKG502 FKG505 FKG506"
         ),
     ),
-    (("warning", "info"), "FKG104 FKG218 FKG242 FKG292 FKG295 FKG503 FKG504"),
+    (("warning", "info"), "FKG104 FKG105 FKG218 FKG242 FKG292 FKG295 FKG503 FKG504"),
     (
         ("info",),
         (
-            "FKG105 FKG117 FKG174 FKG217 FKG233 FKG243 FKG260 FKG263 FKG268 FKG280 FKG287 "
+            "FKG117 FKG174 FKG217 FKG233 FKG243 FKG260 FKG263 FKG268 FKG280 FKG287 "
             "FKG345 FKG357 FKG359 FKG381 FKG507 FKG510 FKG511"
         ),
     ),

@@ -79,6 +79,29 @@ class Graph:
         self.ownership = ownership
         self.told = told
 
+    @property
+    def store(self) -> ox.Store:
+        """The store with all triples, those of the closure included; only to read."""
+        return self._store
+
+    def extend(self, triples: Sequence[ox.Quad]) -> None:
+        """Add triples, such as those of rules; nothing is concluded from them.
+
+        A store on disk is not changed: its content is copied into memory first.
+        """
+        self.close()
+        try:
+            self._store.extend(triples)
+        except RuntimeError:  # it is read-only
+            store = ox.Store()
+            store.bulk_extend(iter(self._store))
+            store.extend(triples)
+            self._store = store
+            self._process = QueryProcess(store, own_node_function(self._foreign))
+        self._values = Values(self._store)
+        self._columns = Columns(self._store, self._values)
+        self._labels.clear()
+
     def close(self) -> None:
         """End the process that queries run in; another query starts it anew."""
         self._process.close()

@@ -38,6 +38,7 @@ from fedkg_compiler.ontology.file_format import RDF_SUFFIXES
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.graph_checksum import checksum, rename_shared_blank_nodes
 from fedkg_compiler.ontology.graph_terms import split_iri
+from fedkg_compiler.ontology.imports import follow_imports
 from fedkg_compiler.ontology.local_catalog_source import local
 from fedkg_compiler.ontology.node_values import is_iri
 from fedkg_compiler.ontology.ontology_files import documents_of, our_file
@@ -47,7 +48,7 @@ from fedkg_compiler.ontology.reasoning.contradiction_rules import clashes
 from fedkg_compiler.ontology.reasoning.facts import TooLarge
 from fedkg_compiler.ontology.schema_org_spellings import one_of_two_names
 from fedkg_compiler.ontology.spans import report
-from fedkg_compiler.ontology.standard_vocabularies import FEDKG, OWL, STANDARD_PREFIXES
+from fedkg_compiler.ontology.standard_vocabularies import FEDKG, STANDARD_PREFIXES
 from fedkg_compiler.ontology.stores.opening import open_graph
 from fedkg_compiler.ontology.stores.triple_files import StoredTriples
 from fedkg_compiler.ontology.swrl_diagnostics import unapplied_rules
@@ -60,8 +61,6 @@ if TYPE_CHECKING:
 
 _NOWHERE = "https://w3id.org/fedkg/nowhere#"
 """Namespace for a prefix with a malformed IRI, so that its names are not reported again."""
-MOST_IMPORTS = 100
-"""Reported imports of unknown ontologies; each report searches all triples."""
 GRAPH = "graph"
 """The common name of the user's graphs in a pack: their source (file, store or endpoint) does not
 change the pack."""
@@ -519,54 +518,19 @@ def _keep_graph(
 
 
 def _follow_imports(loading: _Loading) -> None:
-    """Load imported ontologies that the catalogue contains.
+    """Load the bundled ontologies and the files that documents import; cycles are allowed."""
 
-    Report that the others are not followed. Cycles are allowed.
-    """
-    seen: set[str] = set()
-    waiting = [*loading.graphs, *(document for _, document in loading.ontologies)]
-    told = {*(id(document) for document in loading.graphs)}
-    while waiting:
-        document = waiting.pop(0)
-        for iri in document.imports:
-            name = loading.catalog.name_of_iri(iri)
-            if name is not None:
-                count = len(loading.ontologies)
-                _load_named(loading, name)
-                waiting += [later for _, later in loading.ontologies[count:]]
-            elif (
-                iri not in seen
-                and len(seen) < MOST_IMPORTS
-                and id(document) in told
-                and not _is_loaded(loading, iri)
-            ):
-                span = find(document, iri, iri, "")
-                advice = "to have it loaded, give its file as a graph, or `fedkg ontology add` it"
-                needed = document.nodes.awaited.values() if document.nodes is not None else ()
-                written = [node.written for node in needed if node.space == iri]
-                used = f", and this file uses its node {written[0]}" if written else ""
-                used += f" and {len(written) - 1} more" if len(written) > 1 else ""
-                loading.problems.append(
-                    report(
-                        "FKG105",
-                        span,
-                        f"the import of <{iri}> is not followed{used}",
-                        help=advice,
-                        severity="info",
-                    )
-                )
-            seen.add(iri)
+    def load_named(name: str) -> list[Document]:
+        count = len(loading.ontologies)
+        _load_named(loading, name)
+        return [document for _, document in loading.ontologies[count:]]
 
-
-def _is_loaded(loading: _Loading, iri: str) -> bool:
-    node = ox.NamedNode(iri) if is_iri(iri) else None
-    if node is None:
-        return False
-    documents = [*loading.graphs, *(document for _, document in loading.ontologies)]
-    return any(
-        quad.subject == node and getattr(quad.object, "value", "") == OWL + "Ontology"
-        for document in documents
-        for quad in document.triples
+    loading.problems += follow_imports(
+        loading.graphs,
+        [document for _, document in loading.ontologies],
+        name_of_iri=loading.catalog.name_of_iri,
+        load_named=load_named,
+        load_file=lambda path: _load_file(loading, path),
     )
 
 

@@ -35,7 +35,6 @@ from fedkg_compiler.shacl.partial_evaluation import Partial
 from fedkg_compiler.shacl.presence_guards import conjuncts, required
 from fedkg_compiler.shacl.pyshacl_validation import Finding, NotDecided, component_iri, decide
 from fedkg_compiler.shacl.queries import conditional
-from fedkg_compiler.shacl.read import SH
 from fedkg_compiler.shacl.shape_conditions import Expr, Has, Refused, guarded, negate
 from fedkg_compiler.shacl.shape_names import (
     focus_term,
@@ -45,6 +44,7 @@ from fedkg_compiler.shacl.shape_names import (
     shape_name,
     shape_path,
 )
+from fedkg_compiler.shacl.table_results import Component
 from fedkg_compiler.shacl.unknown_terms import Words
 from fedkg_compiler.sparql.answer_frames import Answer
 from fedkg_compiler.sparql.numeric_terms import mixed
@@ -107,7 +107,8 @@ class ShapesBinder:
                 if parameter
                 else "add the path: `sh:path PROPERTY`",
             )
-        self._refuse_rules()
+        if self.outcome.shape_results is not None:
+            self.outcome.shape_results.files.append(self.shapes)
         unknown = self.words.tell_unknown()
         self.words.tell_values()
         for (shape, constraint), refusal in self.words.tell_lost().items():
@@ -412,6 +413,8 @@ class ShapesBinder:
             name, number = f"{base}.{number}", number + 1
         self.taken.add(name)
         self.ruled[name] = part
+        if self.outcome.shape_results is not None:
+            self.outcome.shape_results.components[name] = self._source(part)
         own = part.shape if part.shape.message or part.shape.title else part.root
         return RuleRecord.model_validate(
             {
@@ -498,6 +501,12 @@ class ShapesBinder:
         more = f"; and {count - NAMED} more" if count > NAMED else ""
         own = part.constraint.message or part.shape.message or part.root.message
         what = f"{part.name} is violated by {shown}{more}"
+        if self.outcome.shape_results is not None:
+            for item in found:
+                self.outcome.shape_results.add(
+                    self._source(part), item.focus, item.value, item.message
+                )
+            return
         say = {
             "violation": self.sources.problems.error,
             "warning": self.sources.problems.warning,
@@ -509,6 +518,16 @@ class ShapesBinder:
             f"{what}: {own}" if own else what,
             "correct the graph or the shape",
         )
+
+    def _source(self, part: Part) -> Component:
+        """The component of a part, for validation results."""
+        nodes = {
+            self._focus_name(focus): focus.root
+            for focus in part.foci
+            if not isinstance(focus.root, Row)
+        }
+        of_rows = any(isinstance(focus.root, Row) for focus in part.foci)
+        return Component(self.shapes, part.shape, part.constraint, nodes, of_rows)
 
     def _finding(self, finding: Finding) -> str:
         value = (
@@ -553,20 +572,6 @@ class ShapesBinder:
         if part.shape.node not in self.told:
             self.sources.problems.warning(
                 "FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help
-            )
-
-    def _refuse_rules(self) -> None:
-        """Refuse rules of SHACL-AF: other shapes may ask for the facts that they would add."""
-        graph = self.shapes.graph
-        for node in sorted(set(graph.subjects(SH.rule, None)), key=str):
-            rules = graph.objects(node, SH.rule)
-            if all(str(graph.value(rule, SH.deactivated)) == "true" for rule in rules):
-                continue
-            self._error(
-                "FKG312",
-                self._span(*self.shapes.locate(self.shapes.lines.get(node, 1), "rule")),
-                "fedkg does not run `sh:rule`, and other shapes may need the facts that it adds",
-                "add these facts to the graph, or take the rule out of the file",
             )
 
     # spans

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rdflib import RDF, RDFS, BNode, Graph, Literal, URIRef, Variable
+import pyoxigraph as ox
+from rdflib import RDF, RDFS, XSD, BNode, Graph, Literal, URIRef, Variable
 from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
@@ -31,10 +32,14 @@ class Data:
 
     Args:
         is_own: whether a node, by its IRI or as ``_:label``, belongs to the user's data.
+        queried: the same triples in a store, for queries of targets, in a process that has limits
+            already; default: `graph`, with a process of its own for each query.
     """
 
-    def __init__(self, graph: Graph, is_own: Callable[[str], bool]) -> None:
-        self.graph = graph
+    def __init__(
+        self, graph: Graph, is_own: Callable[[str], bool], queried: Graph | None = None
+    ) -> None:
+        self.graph, self._queried = graph, queried
         self._is_own = is_own
         self._members: dict[Node, frozenset[Node]] = {}
 
@@ -116,12 +121,15 @@ class Data:
             raise ValueError("SERVICE asks another server, and fedkg contacts none for a query")
 
         def selected() -> set[Node]:
-            found, this = self.graph.query(select), Variable("this")
+            asked = self.graph if self._queried is None else self._queried
+            found, this = asked.query(select), Variable("this")
             if found.type != "SELECT" or this not in (found.vars or ()):
                 raise ValueError("it does not select ?this")
             return {solution[this] for solution in found.bindings if this in solution}
 
         try:
+            if self._queried is not None:
+                return selected()
             return run_apart(selected, "the query of a target")
         except (SyntaxError, RuntimeError, OSError, Crashed) as error:  # what the store raises
             raise ValueError(str(error).strip().split("\n")[0]) from error
@@ -167,3 +175,53 @@ class Data:
 
     def _closure(self, kind: Node, path: Path) -> set[Node]:
         return self._repeat({kind}, Repeat(path, 0, True), True)
+
+
+def behind_rdflib(store: ox.Store) -> Graph:
+    """The default graph of a store behind the interface of rdflib."""
+    from oxrdflib.store import OxigraphStore
+    from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
+
+    return Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID)
+
+
+def memory_graph(triples: Iterable[ox.Quad]) -> Graph:
+    """Copy triples into a graph of rdflib, with literals as they are written.
+
+    A store would write ``"4.0"^^xsd:decimal`` as ``4``. Plain texts have no datatype, as in files
+    that rdflib reads itself.
+    """
+    terms = _Terms()
+    graph = Graph(bind_namespaces="none")
+    store, context = graph.store, graph
+    for quad in triples:
+        store.add(
+            (terms[quad.subject], terms[quad.predicate], terms[quad.object]), context, quoted=False
+        )
+    return graph
+
+
+class _Terms(dict[object, Node]):
+    """Terms of rdflib by those of the store's library; each is converted once."""
+
+    def __missing__(self, term: object) -> Node:
+        found = self[term] = to_rdflib(term)
+        return found
+
+
+def to_rdflib(term: object) -> Node:
+    """A term of the store's library as rdflib has it."""
+    match term:
+        case ox.NamedNode():
+            return URIRef(term.value)
+        case ox.BlankNode():
+            return BNode(term.value)
+        case ox.Literal():
+            if term.language:
+                return Literal(term.value, lang=term.language)
+            kind = URIRef(term.datatype.value)
+            return Literal(
+                term.value, datatype=None if kind == XSD.string else kind, normalize=False
+            )
+        case _:
+            raise TypeError(f"{term} is not an RDF 1.1 term")

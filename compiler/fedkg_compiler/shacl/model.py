@@ -85,6 +85,7 @@ class Constraint:
         flags: the flags of ``pattern``, or "".
         disjoint: whether `sh:qualifiedValueShapesDisjoint` is true.
         custom: whether it comes from a `sh:ConstraintComponent`.
+        component: the IRI of a custom component.
         message: the message that a ``sparql`` constraint states itself, or "".
         deactivated: whether a ``sparql`` constraint states that it is deactivated.
     """
@@ -97,6 +98,7 @@ class Constraint:
     flags: str = ""
     disjoint: bool = False
     custom: bool = False
+    component: Node | None = None
     message: str = ""
     deactivated: bool = False
 
@@ -172,6 +174,7 @@ class ShapesFile:
     problems: tuple[tuple[Node, str, str], ...] = ()
     lines: Mapping[Node, int] = field(default_factory=dict)
     text: str = ""
+    prefixes: Mapping[str, str] = field(default_factory=dict)
 
     def locate(self, line: int, word: str, space: str = "") -> tuple[int, int, int]:
         """Line, column and width of a name with this local name at or after a line, within a

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -17,8 +15,9 @@ from rdflib.term import Node
 
 from fedkg.limits import limit
 from fedkg_compiler.ontology.graph_terms import local_name
-from fedkg_compiler.ontology.rdf_reader import read_file
+from fedkg_compiler.ontology.rdf_reader import Document, read_file
 from fedkg_compiler.ontology.standard_vocabularies import FKG
+from fedkg_compiler.shacl.data_graph import behind_rdflib
 from fedkg_compiler.shacl.model import (
     Alternative,
     Constraint,
@@ -30,7 +29,6 @@ from fedkg_compiler.shacl.model import (
     ShapesFile,
     Step,
     Target,
-    lines_of,
 )
 from fedkg_compiler.shacl.model import Sequence as PathSequence
 from fedkg_compiler.shacl.parameters import items, what_is_wrong
@@ -88,22 +86,40 @@ def read_shapes(path: FilePath) -> tuple[ShapesFile | None, tuple[Diagnostic, ..
     Raises:
         RecursionError: blank shapes are nested deeper than the limit `depth`.
     """
-    from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
-
     document, problems = read_file(path)
-    if document is None or not any(map(_names_shacl, document.triples)):
-        return None, problems
-    from oxrdflib.store import OxigraphStore
+    return None if document is None else shapes_of([document]), problems
 
+
+def shapes_of(documents: Sequence[Document], graph: Graph | None = None) -> ShapesFile | None:
+    """The shapes of documents as one file; None if no triple has a term of SHACL.
+
+    Lines count through the texts of all documents, one after the other.
+
+    Args:
+        graph: the triples of the documents, if they are in a graph already.
+
+    Raises:
+        RecursionError: blank shapes are nested deeper than the limit `depth`.
+    """
+    if not any(_names_shacl(triple) for document in documents for triple in document.triples):
+        return None
+    if graph is None:
+        graph = _stored([triple for document in documents for triple in document.triples])
+    prefixes = {
+        prefix: iri for document in reversed(documents) for prefix, iri in document.prefixes.items()
+    }
+    text = "\n".join(document.text for document in documents)
+    return _Reader(graph, text, prefixes).file(documents[0].name, documents[0].sha256)
+
+
+def _stored(triples: Sequence[ox.Quad]) -> Graph:
+    """Triples with literals as the store has them, so that they equal those of its data."""
     store = ox.Store()
-    store.extend(document.triples)
+    store.extend(triples)
     graph = Graph()
-    for triple in Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID):
+    for triple in behind_rdflib(store):
         graph.add(triple)
-    return (
-        _Reader(graph, document.text, dict(document.prefixes)).file(str(path), document.sha256),
-        problems,
-    )
+    return graph
 
 
 def _names_shacl(triple: ox.Quad) -> bool:
@@ -121,7 +137,10 @@ class _Reader:
         self.graph, self.text, self.prefixes = graph, text, prefixes
         self.problems: list[tuple[Node, str, str]] = []
         self.custom = self._custom()
+        # Section 2.1.3.3: a shape is its own target if it is a SHACL instance of rdfs:Class.
+        self.classes = {OWL.Class, *graph.transitive_subjects(RDFS.subClassOf, RDFS.Class)}
         self.lines = _line_index(text, prefixes)
+        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.around: dict[Node, Node] = {}
 
     def file(self, name: str, sha256: str) -> ShapesFile:
@@ -139,6 +158,7 @@ class _Reader:
             problems=tuple(self.problems),
             lines=nodes,
             text=self.text,
+            prefixes=self.prefixes,
         )
 
     def _custom(self) -> dict[Node, tuple[URIRef, tuple[URIRef, ...]]]:
@@ -263,7 +283,7 @@ class _Reader:
         line = self.lines.get(str(named), 1) if named is not None else 1
         path = self.graph.value(node, SH.path)
         if isinstance(node, BNode) and isinstance(path, URIRef) and self.text:
-            start = _offset(self.text, line)
+            start = self.starts[min(line, len(self.starts)) - 1]
             found = re.compile(rf"[:#/<]{re.escape(local_name(str(path)))}(?![\w-])").search(
                 self.text, start
             )
@@ -278,7 +298,7 @@ class _Reader:
             return None
         path = None
         if at is not None:
-            path = self._path(at, 0)
+            path = read_path(self.graph, at)
             if path is None:
                 self.problems.append((node, "path", "its sh:path is not a SHACL path"))
                 return None
@@ -323,36 +343,6 @@ class _Reader:
         )
         return word if word in _KINDS else "other"
 
-    def _path(self, node: Node, depth: int) -> Path | None:
-        graph = self.graph
-        if depth > 50:
-            return None
-        if isinstance(node, URIRef):
-            return Step(node)
-        if (node, RDF.first, None) in graph:
-            return self._paths(items(graph, node) or (), PathSequence, depth)
-        for predicate, least, many in (
-            (SH.zeroOrMorePath, 0, True),
-            (SH.oneOrMorePath, 1, True),
-            (SH.zeroOrOnePath, 0, False),
-        ):
-            if (inner := graph.value(node, predicate)) is not None:
-                path = self._path(inner, depth + 1)
-                return None if path is None else Repeat(path, least, many)
-        if (back := graph.value(node, SH.inversePath)) is not None:
-            path = self._path(back, depth + 1)
-            return None if path is None else Inverse(path)
-        if (choice := graph.value(node, SH.alternativePath)) is not None:
-            return self._paths(items(graph, choice) or (), Alternative, depth)
-        return None
-
-    def _paths(
-        self, nodes: Iterable[Node], form: type[PathSequence] | type[Alternative], depth: int
-    ) -> Path | None:
-        parts = [self._path(node, depth + 1) for node in nodes]
-        known = [part for part in parts if part is not None]
-        return form(tuple(known)) if known and len(known) == len(parts) else None
-
     def _constraints(self, node: Node) -> Iterable[Constraint]:
         graph = self.graph
         # Most shapes have a few of the parameters, and one pass over their triples finds these.
@@ -396,6 +386,7 @@ class _Reader:
                     (argument,),
                     argument,
                     custom=True,
+                    component=component,
                 )
 
     def _items(self, shape: Node, name: str, head: Node) -> tuple[Node, ...]:
@@ -448,8 +439,7 @@ class _Reader:
                 # the dict's values are the kinds
                 yield Target(kind, value)  # type: ignore[arg-type]
         kinds = set(graph.objects(node, RDF.type))
-        is_class = RDFS.Class in kinds or OWL.Class in kinds
-        if is_class and (SH.NodeShape in kinds or SH.PropertyShape in kinds):
+        if kinds & self.classes and (SH.NodeShape in kinds or SH.PropertyShape in kinds):
             yield Target("class", node)
         for target in _sorted(graph.objects(node, SH.target)):
             yield self._target(target)
@@ -481,6 +471,42 @@ class _Reader:
             for name, iri in sorted(declared_prefixes(graph, owner).items())
         )
         return Target("sparql", target, prefixes + text)
+
+
+MOST_NESTED_PATHS = 50
+"""Paths inside paths that are read; a path in a blank node may contain itself."""
+
+
+def read_path(graph: Graph, node: Node, depth: int = 0) -> Path | None:
+    """The path that a node of a shapes graph describes (SHACL, section 2.3.1); None if none."""
+    if depth > MOST_NESTED_PATHS:
+        return None
+    if isinstance(node, URIRef):
+        return Step(node)
+    if (node, RDF.first, None) in graph:
+        return _read_paths(graph, node, PathSequence, depth)
+    for predicate, least, many in (
+        (SH.zeroOrMorePath, 0, True),
+        (SH.oneOrMorePath, 1, True),
+        (SH.zeroOrOnePath, 0, False),
+    ):
+        if (inner := graph.value(node, predicate)) is not None:
+            path = read_path(graph, inner, depth + 1)
+            return None if path is None else Repeat(path, least, many)
+    if (back := graph.value(node, SH.inversePath)) is not None:
+        path = read_path(graph, back, depth + 1)
+        return None if path is None else Inverse(path)
+    if (choice := graph.value(node, SH.alternativePath)) is not None:
+        return _read_paths(graph, choice, Alternative, depth)
+    return None
+
+
+def _read_paths(
+    graph: Graph, head: Node, form: type[PathSequence] | type[Alternative], depth: int
+) -> Path | None:
+    parts = [read_path(graph, node, depth + 1) for node in items(graph, head) or ()]
+    known = [part for part in parts if part is not None]
+    return form(tuple(known)) if known and len(known) == len(parts) else None
 
 
 def declared_prefixes(graph: Graph, node: Node) -> dict[str, str]:
@@ -524,16 +550,6 @@ def _text(values: Iterable[Node]) -> str:
     return (
         str(min(found, key=lambda item: (rank.get(item.language, 2), str(item)))) if found else ""
     )
-
-
-def _offset(text: str, line: int) -> int:
-    return _starts(text)[line - 1]
-
-
-@lru_cache(maxsize=4)
-def _starts(text: str) -> list[int]:
-    """Where each line begins."""
-    return [0, *accumulate(len(line) + 1 for line in lines_of(text))]
 
 
 def _line_index(text: str, prefixes: dict[str, str]) -> dict[str, int]:

@@ -103,7 +103,35 @@ def test_files_that_import_each_other_end(catalog: Catalog, tmp_path: Path) -> N
     two = write(
         tmp_path, "two.ttl", head + "<http://two> a owl:Ontology ; owl:imports <http://one> ."
     )
-    assert load_graph([], {}, [one, two], catalog=catalog)[1] == ()
+    (problem,) = load_graph([], {}, [one, two], catalog=catalog)[1]
+    assert (problem.code, problem.severity) == ("FKG105", "info")
+    assert (problem.span.file, problem.span.line) == (str(two), 2)
+    assert "import each other" in problem.message
+
+
+def test_imported_files_are_loaded_from_the_folder_of_the_file(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    (tmp_path / "parts").mkdir()
+    write(tmp_path / "parts", "mills.ttl", header(catalog) + "plant:a a plant:Mill .")
+    text = "<http://acme/o> a owl:Ontology ;\n owl:imports <parts/mills.ttl> , <parts/none.ttl> ."
+    path = write(tmp_path, "all.ttl", header(catalog) + text)
+    graph, problems, _ = load_graph([], {}, [path], catalog=catalog)
+    assert graph.instances(PLANT + "Mill") == [PLANT + "a"]
+    assert codes(problems) == [("FKG105", "warning")]
+    line = (header(catalog) + text).split("\n")[problems[0].span.line - 1]
+    assert line[problems[0].span.column - 1 :].startswith("parts/none.ttl>")
+
+
+def test_an_import_cannot_read_outside_its_folder(catalog: Catalog, tmp_path: Path) -> None:
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    secret = write(tmp_path, "secret.ttl", header(catalog) + "plant:s a plant:Mill .")
+    text = f"<http://acme/o> a owl:Ontology ; owl:imports <{secret.as_uri()}> , <../secret.ttl> ."
+    path = write(folder, "all.ttl", header(catalog) + text)
+    graph, problems, _ = load_graph([], {}, [path], catalog=catalog)
+    assert graph.instances(PLANT + "Mill") == []
+    assert {problem.code for problem in problems} == {"FKG105"}
 
 
 def test_alignments_apply_where_both_sides_are_loaded(catalog: Catalog) -> None:

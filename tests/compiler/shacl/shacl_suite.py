@@ -25,6 +25,7 @@ from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.shacl import quiet
 from fedkg_compiler.shacl.rdf_tables import FOCUS, class_table, read_subjects
+from fedkg_compiler.shacl.validation import validate_graph
 
 PARTS = ("core", "sparql")
 SUITE = SHARED / "ontologies" / "shacl-test-suite" / "tests"
@@ -56,6 +57,7 @@ class Case:
     """One test; `conforms` is None if the suite expects the shapes to be rejected."""
 
     name: str
+    manifest: Path
     data: Path
     shapes: Path
     conforms: bool | None
@@ -85,6 +87,7 @@ def cases(part: str) -> list[Case]:
             found.append(
                 Case(
                     name=f"{path.parent.relative_to(SUITE).as_posix()}/{path.stem}",
+                    manifest=path,
                     data=data,
                     shapes=shapes,
                     conforms=None if not isinstance(conforms, Literal) else bool(conforms.value),
@@ -172,6 +175,58 @@ def observable(graph: Graph) -> list[URIRef]:
         ):
             found.append(predicate)
     return found
+
+
+COMPARED = (
+    *("focusNode", "resultPath", "resultSeverity", "sourceConstraintComponent", "sourceShape"),
+    "value",
+)
+"""The properties of a result that the suite compares; messages are compared where it gives some."""
+
+
+def reports(case: Case) -> tuple[Graph | None, Graph | None]:
+    """The report that the suite expects and that of `fedkg validate`, reduced to what is compared.
+
+    None if the shapes are rejected.
+    """
+    found = validate_graph([case.data], [case.shapes]).report
+    manifest = _parsed(case.manifest)
+    test = next(iter(manifest.subjects(RDF.type, SHT.Validate)))
+    report = manifest.value(test, MF.result)
+    assert report is not None
+    messages = any(
+        (result, SH.resultMessage, None) in manifest
+        for result in manifest.objects(report, SH.result)
+    )
+    expected = None if case.conforms is None else _reduced(manifest, report, messages)
+    if found is None:
+        return expected, None
+    graph = found.graph()
+    (root,) = graph.subjects(RDF.type, SH.ValidationReport)
+    return expected, _reduced(graph, root, messages)
+
+
+def _reduced(graph: Graph, report: Node, messages: bool) -> Graph:
+    """The triples of a report that are compared."""
+    found = Graph()
+    for value in graph.objects(report, SH.conforms):
+        found.add((report, SH.conforms, value))
+    for result in graph.objects(report, SH.result):
+        found.add((report, SH.result, result))
+        for name in (*COMPARED, *(["resultMessage"] if messages else [])):
+            for value in graph.objects(result, SH[name]):
+                found.add((result, SH[name], value))
+                if name == "resultPath":
+                    _copy(graph, value, found)
+    return found
+
+
+def _copy(graph: Graph, node: Node, into: Graph) -> None:
+    """Copy the description of a blank node, such as a path."""
+    for triple in graph.triples((node, None, None)) if isinstance(node, BNode) else ():
+        if triple not in into:
+            into.add(triple)
+            _copy(graph, triple[2], into)
 
 
 def _verdict(compilation: Compilation, table: Table | None) -> Verdict:

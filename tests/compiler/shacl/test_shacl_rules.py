@@ -1,0 +1,293 @@
+"""Rules of shapes: order, conditions, fixed points, and the triples that pySHACL adds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyshacl
+import pytest
+from rdflib import Graph, Namespace, URIRef
+from rdflib.compare import isomorphic
+
+from fedkg_compiler import compile_rules
+from fedkg_compiler.shacl.focus_queries import predicate_variables, with_constant, with_focus_nodes
+from fedkg_compiler.shacl.validation import Validation, validate_graph
+
+EX = Namespace("http://example.org/")
+HEAD = """@prefix sh: <http://www.w3.org/ns/shacl#> .
+@prefix ex: <http://example.org/> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+ex:prefixes sh:declare [ sh:prefix "ex" ; sh:namespace "http://example.org/"^^xsd:anyURI ] .
+"""
+DATA = """
+ex:a a ex:Pump ; ex:feeds ex:b ; ex:size 3 .
+ex:b a ex:Pump ; ex:feeds ex:c .
+ex:c a ex:Tank .
+"""
+
+
+def validated(folder: Path, shapes: str, data: str = DATA) -> Validation:
+    (folder / "shapes.ttl").write_text(HEAD + shapes, encoding="utf-8")
+    (folder / "data.ttl").write_text(HEAD + data, encoding="utf-8")
+    return validate_graph([folder / "data.ttl"], [folder / "shapes.ttl"])
+
+
+def focus_nodes(validation: Validation) -> list[str]:
+    assert validation.report is not None, validation.diagnostics
+    return [str(result.focus).rsplit("/", 1)[-1] for result in validation.report.results]
+
+
+MARKED = """
+ex:Check a sh:NodeShape ; sh:targetSubjectsOf ex:marked ;
+    sh:property [ sh:path ex:marked ; sh:maxCount 0 ] .
+"""
+
+
+def triple_rule(options: str = "") -> str:
+    return (
+        f"""
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ;
+    sh:rule [ a sh:TripleRule ; sh:subject sh:this ; sh:predicate ex:marked ; sh:object true
+        {options} ] .
+"""
+        + MARKED
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", ["a", "b"]),
+        ("; sh:deactivated true", []),
+        ("; sh:deactivated false", ["a", "b"]),
+        ("; sh:condition [ sh:property [ sh:path ex:size ; sh:minCount 1 ] ]", ["a"]),
+        (
+            (
+                "; sh:condition [ sh:property [ sh:path ex:size ; sh:minCount 1 ] ], "
+                "[ sh:property [ sh:path ex:size ; sh:minInclusive 4 ] ]"
+            ),
+            [],
+        ),
+        ("; sh:condition [ sh:class ex:Pump ]", ["a", "b"]),
+    ],
+)
+def test_a_triple_rule(tmp_path: Path, options: str, expected: list[str]) -> None:
+    assert focus_nodes(validated(tmp_path, triple_rule(options))) == expected
+
+
+def test_node_expressions(tmp_path: Path) -> None:
+    """The object is the size of what a pump feeds, through a path; `ex:c` gets nothing."""
+    shapes = """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ;
+    sh:rule [ a sh:TripleRule ; sh:subject [ sh:path ex:feeds ] ; sh:predicate ex:marked ;
+        sh:object [ sh:path ex:size ] ] .
+"""
+    found = validated(tmp_path, shapes + MARKED)
+    assert focus_nodes(found) == ["b"]
+    assert found.report is not None
+    assert found.report.inferred == 1
+
+
+RULES = {
+    "a chain through two rules": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ; sh:order 2 ;
+    sh:prefixes ex:prefixes ;
+    sh:construct "CONSTRUCT { $this ex:reaches ?y } WHERE { $this ex:feeds ?y }" ], [
+    a sh:SPARQLRule ; sh:order 1 ; sh:prefixes ex:prefixes ; sh:construct
+    "CONSTRUCT { $this ex:reaches ?z } WHERE { $this ex:reaches ?y . ?y ex:reaches ?z }" ] .""",
+    "this in a filter of a nested group": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { $this ex:label ?name } WHERE {
+        { BIND(STRAFTER(STR($this), "org/") AS ?name) } FILTER NOT EXISTS { $this ex:size ?s } }'''
+    ] .""",
+    "this in a union and an optional": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump, ex:Tank ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { $this ex:near ?y ; ex:of ?s } WHERE {
+        { $this ex:feeds ?y } UNION { ?y ex:feeds $this } OPTIONAL { ?y ex:size ?s } }''' ] .""",
+    "a property as focus node": """
+ex:feeds rdfs:subPropertyOf ex:touches .
+ex:R a sh:NodeShape ; sh:targetSubjectsOf rdfs:subPropertyOf ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct
+    "CONSTRUCT { ?s ex:touches ?o } WHERE { ?s $this ?o }" ] .""",
+    "counts for each focus node": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { $this ex:count ?n } WHERE {
+        SELECT $this (COUNT(?y) AS ?n) WHERE { $this ex:feeds ?y } GROUP BY $this }''' ] .""",
+    "the short form": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct "CONSTRUCT WHERE { $this ex:size ?s }" ] .""",
+    "new blank nodes": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct
+    "CONSTRUCT { $this ex:has [ ex:value ?y ] } WHERE { $this ex:feeds ?y }" ] .""",
+    "a condition on what another rule adds": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:TripleRule ; sh:subject sh:this ;
+    sh:predicate rdfs:label ; sh:object "big" ; sh:order 1 ;
+    sh:condition [ a sh:NodeShape ; sh:class ex:Big ] ], [ a sh:TripleRule ; sh:subject sh:this ;
+    sh:predicate <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> ; sh:object ex:Big ;
+    sh:order 0 ; sh:condition [ a sh:NodeShape ;
+        sh:property [ sh:path ex:size ; sh:minInclusive 2 ] ] ] .""",
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_add_what_pyshacl_adds(tmp_path: Path, name: str) -> None:
+    """pySHACL repeats the rules of each shape until nothing changes with `iterate_rules`; in these
+    cases all rules belong to one shape, so that this is the fixed point.
+    """
+    shapes, data = Graph().parse(data=HEAD + RULES[name]), Graph().parse(data=HEAD + DATA)
+    before = set(data)
+    if name == "new blank nodes":  # pySHACL makes other blank nodes each time, without end
+        pyshacl.shacl_rules(data, shacl_graph=shapes, advanced=True, inplace=True)
+    else:
+        merged = data + shapes
+        before = set(merged)
+        pyshacl.shacl_rules(
+            merged, shacl_graph=shapes, advanced=True, inplace=True, iterate_rules=True
+        )
+        data = merged
+    expected = Graph()
+    for triple in set(data) - before:
+        expected.add(triple)
+    (tmp_path / "s.ttl").write_text(HEAD + RULES[name], encoding="utf-8")
+    (tmp_path / "d.ttl").write_text(HEAD + DATA, encoding="utf-8")
+    assert isomorphic(added(tmp_path / "d.ttl", tmp_path / "s.ttl"), expected)
+
+
+def added(data: Path, shapes: Path) -> Graph:
+    """The triples that the rules add."""
+    import pyoxigraph as ox
+
+    from fedkg_compiler.ontology.rdf_reader import read_file
+    from fedkg_compiler.shacl.data_graph import behind_rdflib, memory_graph
+    from fedkg_compiler.shacl.inference_rules import RuleRun, read_rules
+    from fedkg_compiler.shacl.pyshacl_validation import Engine
+    from fedkg_compiler.shacl.read import read_shapes
+
+    store = ox.Store()
+    for path in (data, shapes):
+        document, _ = read_file(path)
+        assert document is not None
+        store.extend(document.triples)
+    graph = memory_graph(list(store))
+    known, _ = read_shapes(shapes)
+    assert known is not None
+    with Engine(known.graph, graph, store, {}) as engine:
+        run = RuleRun(read_rules(known), store, graph, behind_rdflib(store), engine)
+        run.run()
+    return memory_graph(run.new)
+
+
+def test_rules_of_different_shapes_reach_a_fixed_point(tmp_path: Path) -> None:
+    """The first shape needs what the second one adds; one pass in order would miss it."""
+    shapes = """
+ex:A a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ; sh:order 0 ;
+    sh:prefixes ex:prefixes ;
+    sh:construct "CONSTRUCT { $this ex:marked true } WHERE { $this ex:late true }" ] .
+ex:B a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:TripleRule ; sh:order 1 ;
+    sh:subject sh:this ; sh:predicate ex:late ; sh:object true ] .
+"""
+    assert focus_nodes(validated(tmp_path, shapes + MARKED)) == ["a", "b"]
+
+
+def test_new_nodes_of_rules_are_validated(tmp_path: Path) -> None:
+    shapes = """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct
+    "CONSTRUCT { $this ex:has [ ex:marked ?y ] } WHERE { $this ex:feeds ?y }" ] .
+"""
+    assert len(focus_nodes(validated(tmp_path, shapes + MARKED))) == 2
+
+
+def test_random_names_end(tmp_path: Path) -> None:
+    """A rule with UUID() runs once; else it would make another name in each pass."""
+    shapes = """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct
+    "CONSTRUCT { $this ex:has ?n } WHERE { $this ex:feeds ?y BIND(UUID() AS ?n) }" ] .
+"""
+    found = validated(tmp_path, shapes + MARKED)
+    assert found.report is not None
+    assert found.report.inferred == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (
+            (
+                'a sh:SPARQLRule ; sh:construct "CONSTRUCT { $this ex:p 1 } WHERE {" ; '
+                "sh:prefixes ex:prefixes"
+            ),
+            "the query cannot be evaluated",
+        ),
+        (
+            'a sh:SPARQLRule ; sh:construct "SELECT * WHERE { $this ?p ?o }"',
+            "not a CONSTRUCT query",
+        ),
+        (
+            (
+                "a sh:SPARQLRule ; sh:construct "
+                '"CONSTRUCT { $this ?p ?o } WHERE { SERVICE <http://x:9/> { $this ?p ?o } }"'
+            ),
+            "SERVICE",
+        ),
+        ("a sh:TripleRule ; sh:subject sh:this ; sh:object 1", "one sh:predicate"),
+        ('a sh:JSRule ; sh:jsFunctionName "f"', "neither a sh:TripleRule nor a sh:SPARQLRule"),
+        (
+            (
+                "a sh:SPARQLRule ; sh:prefixes ex:prefixes ; sh:construct "
+                '"CONSTRUCT { $this ex:n ?m } WHERE { $this ex:size ?s OPTIONAL { $this ex:n ?n } '
+                'BIND(COALESCE(?n, ?s) + 1 AS ?m) }"'
+            ),
+            "still add triples after 100 passes",
+        ),
+    ],
+)
+def test_a_wrong_rule_is_an_error_at_its_place(tmp_path: Path, rule: str, expected: str) -> None:
+    shapes = f"""
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ;
+    sh:rule [ {rule} ] .
+"""
+    found = validated(tmp_path, shapes + MARKED)
+    assert found.report is None
+    (problem,) = found.diagnostics
+    assert problem.code == "FKG316"
+    assert expected in problem.message
+    assert (problem.span.line, problem.span.column) == (HEAD.count("\n") + 3, 5)
+
+
+def test_rules_apply_to_the_graph_of_a_compilation(tmp_path: Path) -> None:
+    (tmp_path / "s.ttl").write_text(HEAD + triple_rule(), encoding="utf-8")
+    (tmp_path / "d.ttl").write_text(HEAD + DATA, encoding="utf-8")
+    found = compile_rules([tmp_path / "s.ttl", tmp_path / "d.ttl"])
+    (violation,) = (item for item in found.diagnostics if item.code == "FKG310")
+    assert "Check.marked.maxCount is violated by a; b" in violation.message
+
+
+def test_a_rule_about_the_table_is_rejected(tmp_path: Path) -> None:
+    columns = "@prefix fkg: <https://w3id.org/fedkg/ns#> . ex:marked fkg:column 'm' ."
+    (tmp_path / "s.ttl").write_text(HEAD + columns + triple_rule(), encoding="utf-8")
+    (tmp_path / "d.ttl").write_text(HEAD + DATA, encoding="utf-8")
+    found = compile_rules([tmp_path / "s.ttl", tmp_path / "d.ttl"])
+    (problem,) = (item for item in found.diagnostics if item.code == "FKG312")
+    assert "which is a property of the table" in problem.message
+    assert problem.severity == "error"
+
+
+def test_each_group_with_this_is_bound() -> None:
+    query = with_focus_nodes(
+        "CONSTRUCT { $this a ?t } WHERE { $this ?p ?t { BIND($this AS ?x) } { ?a ?b ?c } "
+        "FILTER EXISTS { $this ?q ?r } VALUES ?p { <http://p> } }"
+    )
+    assert query.count("GRAPH <urn:fedkg:focus>") == 2
+
+
+def test_variables_in_the_place_of_a_property() -> None:
+    from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
+
+    text = "?s $this ?o ; ?p 1 . [] ?q ( 1 2 ) FILTER(?o > ?s) BIND(?x + 1 AS ?y)"
+    assert predicate_variables(tokens(text)) == {"this", "p", "q"}
+    bound = with_constant("FILTER(bound($g) && $g != ?x)", "g", URIRef(EX.a))
+    assert bound == "FILTER((true) && <http://example.org/a> != ?x)"

@@ -1,0 +1,250 @@
+"""`fedkg validate`: reports in every format, messages, exit codes, imports and tables."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import NoReturn
+
+import pyshacl
+import pytest
+from command import call
+from rdflib import RDF, Graph, Namespace
+from rdflib.compare import isomorphic
+
+SH = Namespace("http://www.w3.org/ns/shacl#")
+HEAD = """@prefix sh: <http://www.w3.org/ns/shacl#> .
+@prefix ex: <http://example.org/> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+"""
+SHAPES = (
+    HEAD
+    + """
+ex:prefixes sh:declare [ sh:prefix "ex" ; sh:namespace "http://example.org/"^^xsd:anyURI ] .
+ex:PumpShape a sh:NodeShape ; sh:targetClass ex:Pump ;
+    sh:property [ sh:path ex:pressure ; sh:maxInclusive 10.50 ; sh:severity sh:Warning ;
+        sh:message "{$this}: {?value} at {?path} is above {$maxInclusive}; {?other}" ] ;
+    sh:property [ sh:path ( ex:feeds [ sh:inversePath ex:in ] ) ; sh:minCount 1 ] ;
+    sh:sparql [ sh:prefixes ex:prefixes ; sh:message "{?low} is below {?value}"@en ;
+        sh:select \"\"\"SELECT $this ?value ?low WHERE {
+            $this ex:pressure ?value ; ex:low ?low FILTER(?low < ?value) }\"\"\" ] .
+"""
+)
+DATA = HEAD + "ex:p1 a ex:Pump ; ex:pressure 12.50 ; ex:low 2 . ex:p2 a ex:Pump .\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shapes.ttl").write_text(SHAPES, encoding="utf-8")
+    (tmp_path / "data.ttl").write_text(DATA, encoding="utf-8")
+    return tmp_path
+
+
+def results(graph: Graph) -> Graph:
+    """The results of a report without messages, types and descriptions of blank shapes."""
+    found = Graph()
+    for result in graph.objects(None, SH.result):
+        for name in ("focusNode", "value", "resultSeverity", "sourceConstraintComponent"):
+            for value in graph.objects(result, SH[name]):
+                found.add((result, SH[name], value))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("form", "name"), [("turtle", "turtle"), ("json-ld", "json-ld"), ("n-triples", "nt")]
+)
+def test_rdf_reports_say_what_pyshacl_says(
+    folder: Path, capsys: pytest.CaptureFixture[str], form: str, name: str
+) -> None:
+    done = call(capsys, "validate", "data.ttl", "shapes.ttl", "--format", form)
+    assert done.code == 1
+    report = Graph().parse(data=done.out, format=name)
+    (root,) = report.subjects(RDF.type, SH.ValidationReport)
+    assert str(report.value(root, SH.conforms)) == "false"
+    _, expected, _ = pyshacl.validate(
+        Graph().parse(data=DATA), shacl_graph=Graph().parse(data=SHAPES), advanced=True
+    )
+    assert isinstance(expected, Graph)
+    assert isomorphic(results(report), results(expected))
+    again = call(capsys, "validate", "data.ttl", "shapes.ttl", "--format", form)
+    assert again.out == done.out
+
+
+def test_json_and_messages(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = call(capsys, "validate", "data.ttl", "shapes.ttl", "--json")
+    assert done.code == 1
+    report = json.loads(done.out)
+    assert report["conforms"] is False
+    found = {
+        (one["component"].rsplit("#")[-1], one["focus_node"]["value"]): one
+        for one in report["results"]
+    }
+    high = found["MaxInclusiveConstraintComponent", "http://example.org/p1"]
+    assert high["messages"] == [
+        "http://example.org/p1: 12.50 at http://example.org/pressure is above 10.50; {?other}"
+    ]
+    assert high["value"] == {
+        "type": "literal",
+        "value": "12.50",
+        "datatype": "http://www.w3.org/2001/XMLSchema#decimal",
+    }
+    assert (high["severity"], high["file"], high["line"]) == ("warning", "shapes.ttl", 8)
+    query = found["SPARQLConstraintComponent", "http://example.org/p1"]
+    assert query["messages"] == ["2 is below 12.50"]
+    count = found["MinCountConstraintComponent", "http://example.org/p2"]
+    assert count["path"] == "(<http://example.org/feeds>)/(^(<http://example.org/in>))"
+    assert count["value"] is None
+
+
+def test_text_and_exit_codes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = call(capsys, "validate", "data.ttl", "shapes.ttl")
+    assert done.code == 1
+    assert "warning: ex:p1 pressure 12.50: MaxInclusive (PumpShape, shapes.ttl:8)\n" in done.out
+    assert done.out.endswith("data.ttl does not conform: 3 violations, 1 warning; 2 focus nodes\n")
+    (folder / "good.ttl").write_text(HEAD + "ex:t a ex:Tank .", encoding="utf-8")
+    good = call(capsys, "validate", "good.ttl", "shapes.ttl")
+    assert good.code == 0
+    assert good.out == "good.ttl conforms: 0 focus nodes (no shape has a focus node)\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("missing.ttl", "shapes.ttl"), "there is no file missing.ttl"),
+        (("data.ttl", "data.ttl"), "data.ttl contains no SHACL shapes"),
+        (("broken.ttl", "shapes.ttl"), "broken.ttl:1:1: error[FKG103]"),
+        (("data.ttl", "wrong.ttl"), "wrong.ttl:5:77: error[FKG311]"),
+        (("data.ttl", "query.ttl"), "query.ttl:5:1: error[FKG316]"),
+        (("table.csv",), "the shapes are missing"),
+        (("data.ttl", "shapes.ttl", "--json", "--format", "turtle"), "--json cannot be combined"),
+        (("data.ttl", "shapes.ttl", "-o", "no/report.ttl"), "the folder no"),
+    ],
+)
+def test_bad_input(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], expected: str
+) -> None:
+    (folder / "broken.ttl").write_text("ex:a a ex:Pump .", encoding="utf-8")
+    shape = "ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:property [ sh:path ex:p ; "
+    (folder / "wrong.ttl").write_text(HEAD + shape + 'sh:minCount "x" ] .', encoding="utf-8")
+    query = 'sh:sparql [ sh:select "SELECT $this WHERE { MINUS { $this ex:p 1 } }" ] .'
+    (folder / "query.ttl").write_text(
+        f"{HEAD}ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; {query}", encoding="utf-8"
+    )
+    (folder / "table.csv").write_text("a\n1\n", encoding="utf-8")
+    done = call(capsys, "validate", *arguments)
+    assert done.code == 2
+    assert expected in done.err, done.err
+    assert done.out == ""
+
+
+def test_the_report_is_written_to_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = call(capsys, "validate", "data.ttl", "shapes.ttl", "-o", "report.ttl")
+    assert (done.code, done.out.count("\n")) == (1, 1)
+    report = Graph().parse(folder / "report.ttl")
+    assert len(set(report.objects(None, SH.result))) == 4
+
+
+def test_classes_beside_the_shapes_are_known_but_not_validated(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rdfs = "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+    (folder / "classes.ttl").write_text(
+        f"{HEAD}{rdfs}ex:Fan rdfs:subClassOf ex:Pump . ex:sample a ex:Fan .", encoding="utf-8"
+    )
+    (folder / "fan.ttl").write_text(f"{HEAD}ex:f1 a ex:Fan .", encoding="utf-8")
+    done = call(capsys, "validate", "fan.ttl", "shapes.ttl", "--ontology", "classes.ttl")
+    assert done.code == 1
+    assert "ex:f1" in done.out
+    assert "ex:sample" not in done.out
+
+
+IMPORTING = HEAD + "# owl:imports <parts.ttl> in a comment\nex:o a owl:Ontology ;\n    {} .\n"
+
+
+def test_imported_files_are_read_and_nothing_is_fetched(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect(*arguments: object) -> NoReturn:
+        raise AssertionError(f"a connection to {arguments}")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    imports = "owl:imports <shapes.ttl>, <gone.ttl>, <http://example.org/far>, <../secret.ttl>"
+    (folder / "all.ttl").write_text(IMPORTING.format(imports), encoding="utf-8")
+    done = call(capsys, "validate", "data.ttl", "all.ttl")
+    assert done.code == 1
+    assert "3 violations, 1 warning" in done.out
+    assert "all.ttl:7:32: warning[FKG105]: the imported file gone.ttl does not exist" in done.err
+    assert "all.ttl:7:44: info[FKG105]: the import of <http://example.org/far> is not" in done.err
+
+
+def test_a_cycle_of_imports_is_a_note_at_the_import(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "one.ttl").write_text(IMPORTING.format("owl:imports <two.ttl>"), encoding="utf-8")
+    (folder / "two.ttl").write_text(
+        IMPORTING.format("owl:imports <one.ttl>, <shapes.ttl>"), encoding="utf-8"
+    )
+    done = call(capsys, "validate", "data.ttl", "one.ttl")
+    assert done.code == 1
+    assert "two.ttl:7:18: info[FKG105]: two.ttl and <file:///one.ttl> import each other" in done.err
+    assert done.err.count("FKG105") == 1
+
+
+TABLE_SHAPES = """@prefix plant: <https://example.org/plant#> .
+@prefix fkg: <https://w3id.org/fedkg/ns#> .
+@prefix sh: <http://www.w3.org/ns/shacl#> .
+plant:P1 a plant:Pump ; plant:maxPressure 6 ; fkg:keyColumn "pump" ; fkg:keyValue "P1" .
+plant:P2 a plant:Pump ; fkg:keyColumn "pump" ; fkg:keyValue "P2" .
+plant:pressure fkg:column "pressure" .
+plant:state fkg:column "state" ; fkg:category "on", "off", "stuck" .
+plant:PumpShape a sh:NodeShape ; sh:targetClass plant:Pump ;
+    sh:property [ sh:path plant:pressure ; sh:maxInclusive 5 ; sh:severity sh:Warning ;
+        sh:message "{?value} is above {$maxInclusive}" ] ;
+    sh:property [ sh:path plant:pressure ; sh:lessThan plant:maxPressure ] ;
+    sh:property [ sh:path plant:state ; sh:in ( "on" "off" ) ; sh:minCount 1 ] ;
+    sh:property [ sh:path plant:maxPressure ; sh:minCount 1 ] .
+"""
+TABLE = (("P1", 5.5, "on"), ("P1", 7.0, "stuck"), ("P2", 3.0, ""), ("P2", 9.0, "off"))
+
+
+def test_a_table_has_the_results_that_pyshacl_finds_row_by_row(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For each row pySHACL validates the graph with the values of the row written into it."""
+    (folder / "plant.ttl").write_text(TABLE_SHAPES, encoding="utf-8")
+    rows = [f"{pump},{pressure},{state}" for pump, pressure, state in TABLE]
+    (folder / "t.csv").write_text("\n".join(["pump,pressure,state", *rows]), encoding="utf-8")
+    done = call(capsys, "validate", "t.csv", "plant.ttl", "--format", "turtle")
+    assert done.code == 1
+    expected: set[tuple[str, ...]] = set()
+    for pump, pressure, state in TABLE:
+        facts = f"plant:{pump} plant:pressure {pressure:e}" + (
+            f' ; plant:state "{state}" .' if state else " ."
+        )
+        _, report, _ = pyshacl.validate(
+            Graph().parse(data=TABLE_SHAPES + facts), shacl_graph=Graph().parse(data=TABLE_SHAPES)
+        )
+        assert isinstance(report, Graph)
+        other = {"P1", "P2"} - {pump}
+        expected |= {
+            one
+            for one in summary(report)
+            if not any(one[0].endswith(name) for name in other) or "maxPressure" in one[1]
+        }
+    assert summary(Graph().parse(data=done.out)) == expected
+
+
+def summary(report: Graph) -> set[tuple[str, ...]]:
+    """Focus node, path, value as a number or text, severity and component of each result."""
+    found = set()
+    for result in report.objects(None, SH.result):
+        value = report.value(result, SH.value)
+        names = ("focusNode", "resultPath", "resultSeverity", "sourceConstraintComponent")
+        parts = [str(report.value(result, SH[name])) for name in names]
+        shown = "" if value is None else str(getattr(value, "value", value))
+        found.add((*parts, shown))
+    return found
