@@ -210,7 +210,7 @@ def _machine(machine: Machine) -> Iterator[tuple[str, str, str]]:
     if not machine.fault:
         yield name, "plant:maxTorque", f'"{machine.torque}"^^xsd:decimal'
     yield name, "plant:mountedTool", tool
-    yield tool, "a", f"mason:{_TOOLS[_KINDS.index(machine.kind)]}"
+    yield tool, "a", f"fkg-mason:{_TOOLS[_KINDS.index(machine.kind)]}"
     yield tool, "plant:ratedLife", f'"{machine.life}"^^xsd:integer'
     yield name, "fkg:hasLimit", limit
     yield limit, "a", "fkg:Limit"

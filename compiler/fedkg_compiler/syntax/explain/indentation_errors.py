@@ -72,6 +72,8 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
             Edit(span=edge, was="", text="  "),
         )
     near = nearest_name(word.lstrip("@"), STATEMENT_WORDS)
+    if near == "constant" and " require " in chunk.text:
+        near = None  # `constraint NAME require ...` means a rule
     if word == "@prefix":
         hint = "write: prefix plant: <https://example.org/plant#>, without @ and full stop"
     elif near:
