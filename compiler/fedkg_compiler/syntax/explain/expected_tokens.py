@@ -34,6 +34,8 @@ _CONDITION = _VALUE | {
     "FOLLOWS",
 }
 _ARITHMETIC = {"PLUS", "MINUS", "STAR", "SLASH", "CIRCUMFLEX"}
+_RARE = {"BEGINS", "IFF", "XOR", "WEAK"}
+"""Words that are listed after the others, because few statements need them."""
 _MOST = 6
 
 
@@ -55,7 +57,8 @@ def describe_expected(accepts: Iterable[str]) -> list[str]:
         names.discard("NAME")
     end = "$END" in names
     said.extend(_SAID[name] for name in sorted(names) if name in _SAID and name != "$END")
-    said.extend(f"`{known[name]}`" for name in sorted(names) if name in known)
+    words = sorted(names & known.keys(), key=lambda name: (name in _RARE, name))
+    said.extend(f"`{known[name]}`" for name in words)
     if end and len(said) < _MOST:
         said.append(_SAID["$END"])
     return said[:_MOST]
