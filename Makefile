@@ -27,8 +27,8 @@ test: $(STAMP)
 slow: $(STAMP)
 	$(PYTEST) --dist worksteal -m "(slow or hypothesis) and not gpu" --hypothesis-profile=whole
 
-# The tests that call compiled code; `kernels/test_loop_library.py` skips itself, because loops with
-# bounds checks are not cached on disk.
+# The tests that call compiled code. Those of the cache and of compilation ahead skip themselves,
+# because loops with bounds checks are not cached on disk.
 BOUNDS := kernels $(addprefix constraints/test_,fused_calls.py fused_ops.py fused_random.py hoisting.py \
   opened.py projected_sums.py repeated.py specialise.py ties.py window_gradients.py windows_as_loops.py) \
   $(addprefix models/test_,layers_against_pytorch.py mlp.py models_federated.py normal_numbers.py \
