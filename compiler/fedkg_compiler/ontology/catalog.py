@@ -154,7 +154,7 @@ class Catalog(_Record):
 
     def name_of_iri(self, iri: str) -> str | None:
         """Return the name of the ontology that calls itself `iri`, with or without a last ``#`` or
-        ``/``, or of which `iri` is a module of fedkg, such as ``https://w3id.org/fedkg/isa95/work``.
+        ``/``; or of which `iri` is a module, as in ``https://w3id.org/fedkg/isa95/work``.
         """
         bare = iri.rstrip("#/")
         for name, entry in sorted(self.entries.items()):

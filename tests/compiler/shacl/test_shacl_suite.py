@@ -49,14 +49,13 @@ def test_the_reference_lists_where_each_went(verdicts: list[tuple[Case, Verdict,
     assert listed.count("rows of a table") >= 35
 
 
-@pytest.mark.parametrize(
-    "case", [case for part in PARTS for case in cases(part)], ids=lambda case: case.name
-)
-def test_every_report_is_the_expected_one(case: Case) -> None:
+def test_every_report_is_the_expected_one() -> None:
     """Reports are compared as graphs, up to blank nodes; None: the shapes are rejected."""
-    expected, found = reports(case)
-    if expected is None:
-        assert found is None
-    else:
-        assert found is not None
-        assert isomorphic(expected, found)
+    pairs = {case.name: reports(case) for part in PARTS for case in cases(part)}
+    assert len(pairs) == 98 + 23
+    assert not [
+        name
+        for name, (expected, found) in pairs.items()
+        if (expected is None) != (found is None)
+        or (expected is not None and found is not None and not isomorphic(expected, found))
+    ]
