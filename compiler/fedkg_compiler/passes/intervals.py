@@ -2,7 +2,7 @@
 
 Each term defines its own interval (`TermPart.interval`). This goes from slots to terms. The other
 way, from what
-comparisons ask to single columns, is `reason.bounds`.
+comparisons ask to single columns, is `analysis.bounds`.
 
 Letter: R rows.
 """

@@ -13,8 +13,8 @@ from strategies import formulas
 
 from fedkg.pack import Formula
 from fedkg.pack.walk import ROWS, Renumbering, indices, renumbered
+from fedkg_compiler.frontends.sparql.slot_numbering import compact
 from fedkg_compiler.ir import Rows
-from fedkg_compiler.sparql.slot_numbering import compact
 
 
 def rows() -> Rows:
