@@ -79,7 +79,7 @@ BREACHES = {
         "from fedkg import federated\n",
     ),
     "a stage of the compiler imports a later one": (
-        "compiler/fedkg_compiler/passes/scales.py",
+        "compiler/fedkg_compiler/passes/set_scales.py",
         "from fedkg_compiler import banks\n",
     ),
     "the interpreter imports torch": ("fedkg/constraints/meaning/interpreter.py", "import torch\n"),

@@ -62,7 +62,8 @@ from fedkg_compiler.input_tracking import (
     is_store,
     read_bytes,
 )
-from fedkg_compiler.ir import Outcome
+from fedkg_compiler.ir import Program
+from fedkg_compiler.passes import run_passes
 from fedkg_compiler.waivers import Waivers
 
 if TYPE_CHECKING:
@@ -146,8 +147,7 @@ def compile_rules(
     queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
     rule_paths = [path for path in rule_paths if path.suffix.lower() not in QUERY_SUFFIXES]
     reasons: list[Diagnostic] = []
-    outcome = Outcome(shape_results=shape_results)
-    pack, waivers = None, Waivers()
+    pack, program, waivers = None, Program(), Waivers()
     with suppress(TooManyErrors):  # the last diagnostic says so
         bodies = [body for path in rule_paths if (body := _read(path, problems)) is not None]
         if text is not None:
@@ -173,7 +173,7 @@ def compile_rules(
         ]
         bodies.sort(key=lambda body: (body.name, body.sha256))
         waivers = Waivers.from_files(body.tree for body in bodies)
-        pack = _compile(
+        pack, program = _compile(
             bodies,
             library,
             given,
@@ -181,7 +181,7 @@ def compile_rules(
             problems,
             check_only,
             reasons if reason else None,
-            outcome,
+            shape_results,
             client,
             waivers,
         )
@@ -192,7 +192,7 @@ def compile_rules(
     return Compilation(
         made=None if problems.failed or check_only else pack,
         diagnostics=_in_order(diagnostics, order),
-        examples=tuple(outcome.examples),
+        examples=program.examples,
     )
 
 
@@ -351,12 +351,12 @@ def _compile(
     problems: Problems,
     check_only: bool,
     reasons: list[Diagnostic] | None,
-    outcome: Outcome,
+    shape_results: ShapeResults | None,
     client: str,
     waivers: Waivers,
-) -> Pack | None:
-    """The pack, None where there is an error; what reasoning has to say goes into `reasons`, where
-    that is a list.
+) -> tuple[Pack | None, Program]:
+    """The pack, None if there is an error, and the program after all passes; the findings of the
+    analysis go into `reasons`, if that is a list.
     """
     files = [body.tree for body in bodies]
     names = Names(
@@ -378,25 +378,33 @@ def _compile(
     check_client(sources)
     sheets = Sheets()
     try:
-        outcome.rows += [part for rule in names.rules for part in bind_rule(rule, sources, sheets)]
-        _bind_statements(names, files, graph_paths, sources, sheets, outcome)
+        program = _bind_statements(names, files, graph_paths, sources, sheets, shape_results)
     finally:
         if sources.graph is not None:
             sources.graph.close()
     sources.book.settle(problems)
     sources.book.note_units(problems)
-    settle_library(names, outcome, problems)
-    _complain_of_nothing(bodies, names, outcome, problems)
-    if problems.failed or (check_only and not (outcome.rows or outcome.conditions)):
-        return None
-    outcome.sources += [
+    files_read = [
+        *program.sources,
         *(Source(name=body.name, kind="rules", sha256=body.sha256) for body in bodies),
         *loaded,
         *sheets.sources.values(),
     ]
-    outcome.sources = without_private_checksums(outcome.sources, sources)
-    pack = _pack(outcome, names, sources.book)
-    if outcome.knowledge:
+    program = run_passes(
+        replace(
+            program,
+            sources=tuple(without_private_checksums(files_read, sources)),
+            columns=sources.book.freeze(),
+            timing=names.timing,
+        )
+    )
+    problems.add(program.diagnostics)
+    settle_library(names, program, problems)
+    _complain_of_nothing(bodies, names, program, problems)
+    if problems.failed or (check_only and not (program.rows or program.conditions)):
+        return None, program
+    pack = _pack(program, names.client)
+    if program.knowledge:
         from fedkg_compiler.frontends.knowledge.consistency_proof import prove
 
         pack, said = prove(pack, {model.name.text: model.name.span for model in names.knowledge})
@@ -406,9 +414,9 @@ def _compile(
 
         named = [*graph_paths, *(body.folder / body.name for body in bodies)]
         reasons += audible(
-            reason_about(pack, names, sources, named, outcome.places, waivers), names
+            reason_about(pack, names, sources, named, program.places, waivers), names
         )
-    return pack
+    return pack, program
 
 
 def _load(
@@ -526,16 +534,16 @@ def _properties(files: Sequence[RuleFile], sources: Sources) -> Properties:
 
 
 def _complain_of_nothing(
-    bodies: Sequence[_Body], names: Names, outcome: Outcome, problems: Problems
+    bodies: Sequence[_Body], names: Names, program: Program, problems: Problems
 ) -> None:
     """Rules that hold for nothing at all are an error; so are files without any rule."""
     if (
         problems.failed
-        or outcome.rows
-        or outcome.conditions
-        or any(one.reason != NO_CONSTRAINTS for one in outcome.placements)
-        or outcome.sets
-        or outcome.causes
+        or program.rows
+        or program.conditions
+        or any(one.reason != NO_CONSTRAINTS for one in program.placements)
+        or program.sets
+        or program.causes
     ):
         return
     if names.left_out and not names.rules:
@@ -587,22 +595,11 @@ def _complain_of_nothing(
         )
 
 
-def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
-    records = list({part.rule.name: part.rule for part in outcome.rows}.values())
-    lowered = lower(
-        outcome.rows,
-        outcome.conditions,
-        {record.name: i for i, record in enumerate(records)},
-        book,
-        names.timing,
-    )
-    outputs = {
-        part.rule.name
-        for part in outcome.rows
-        if any(slot.role == "output" for slot in part.rows.slots_read())
-    }
+def _pack(program: Program, client: str) -> Pack:
+    """The pack of a program after all passes."""
+    lowered = lower(program)
     empty = {
-        name for name, found in (("sets", outcome.sets), ("causes", outcome.causes)) if not found
+        name for name, found in (("sets", program.sets), ("causes", program.causes)) if not found
     }
     manifest = Manifest(
         sections={
@@ -611,23 +608,21 @@ def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
             if name not in empty
         },
         contract=lowered.numbering.contract,
-        rules=tuple(
-            record.model_copy(update={"output": record.name in outputs}) for record in records
-        ),
+        rules=tuple({part.rule.name: part.rule for part in program.rows}.values()),
         skeletons=tuple(bank.skeleton for bank in lowered.banks),
         entities=lowered.entities,
         units=lowered.units,
         conditions=tuple(bank.skeleton for bank in lowered.conditions),
-        inferences=tuple(outcome.inferences),
-        knowledge=tuple(outcome.knowledge),
-        sets=tuple(sorted(outcome.sets, key=lambda one: one.name)),
-        causes=tuple(sorted(outcome.causes, key=lambda one: one.name)),
-        client=names.client,
-        placements=tuple(outcome.placements),
+        inferences=program.inferences,
+        knowledge=program.knowledge,
+        sets=tuple(sorted(program.sets, key=lambda one: one.name)),
+        causes=tuple(sorted(program.causes, key=lambda one: one.name)),
+        client=client,
+        placements=program.placements,
         provenance=Provenance(
             compiler=f"fedkg {_version()}",
             sources=tuple(
-                sorted(set(outcome.sources), key=lambda item: (item.kind, item.name, item.sha256))
+                sorted(set(program.sources), key=lambda item: (item.kind, item.name, item.sha256))
             ),
         ),
     )
@@ -635,7 +630,7 @@ def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
         manifest=manifest,
         banks=lowered.banks,
         conditions=lowered.conditions,
-        arrays=dict(outcome.arrays),
+        arrays=dict(program.arrays),
     )
 
 
@@ -652,55 +647,59 @@ def _bind_statements(
     graphs: Sequence[Path],
     sources: Sources,
     sheets: Sheets,
-    outcome: Outcome,
-) -> None:
-    """Enter the bound inferences, sets, causes, examples, knowledge models, shapes and queries; the
-    binder of each kind is imported on first use.
+    shape_results: ShapeResults | None,
+) -> Program:
+    """All bound statements, shapes and queries; the binder of each kind is imported on first use.
 
     Args:
         graphs: the graph files, among which those with shapes are found. A client's private pack
             takes no shapes and no queries.
     """
-    _bind_declarations(names, sources, sheets, outcome)
+    program = _bind_declarations(names, sources, sheets)
     if names.knowledge:
         from fedkg_compiler.frontends.knowledge import bind_knowledge
 
         trees = {file.file: file for file in files}
         for model in names.knowledge:
-            bind_knowledge(model, trees[model.span.file], sources, sheets, outcome)
+            first = len(program.conditions)
+            program = program.joined_with(
+                bind_knowledge(model, trees[model.span.file], sources, sheets, first)
+            )
     if graphs and not names.client:
         from fedkg_compiler.frontends.shacl import bind_shapes
 
-        bind_shapes(graphs, sources, outcome)
+        taken = {part.rule.name for part in program.rows}
+        program = program.joined_with(bind_shapes(graphs, sources, taken, shape_results)[0])
     queries = [load for load in names.loads if load.what == "queries"]
     if queries:
         from fedkg_compiler.frontends.sparql import bind_queries
 
-        bind_queries(queries, sources, outcome)
+        program = program.joined_with(bind_queries(queries, sources))
+    return program
 
 
-def _bind_declarations(names: Names, sources: Sources, sheets: Sheets, outcome: Outcome) -> None:
-    """Inferences, sets, causes and examples."""
+def _bind_declarations(names: Names, sources: Sources, sheets: Sheets) -> Program:
+    """Rules, inferences, sets, causes and examples."""
+    rows = [part for rule in names.rules for part in bind_rule(rule, sources, sheets)]
+    program = Program(rows=tuple(rows))
     if names.infers:
         from fedkg_compiler.frontends.fkg.binding.infer_statement import bind_infer
 
         for infer in names.infers:
-            bind_infer(infer, sources, outcome)
+            program = program.joined_with(bind_infer(infer, sources, len(program.conditions)))
     if names.sets:
         from fedkg_compiler.frontends.fkg.binding.feasible_set_statement import bind_set
 
-        outcome.sets += [
-            kept for one in names.sets if (kept := bind_set(one, sources, sheets)) is not None
-        ]
+        sets = (bind_set(one, sources, sheets) for one in names.sets)
+        program = replace(program, sets=tuple(one for one in sets if one is not None))
     if names.causes:
         from fedkg_compiler.frontends.fkg.binding.causes import bind_cause
 
-        outcome.causes += [
-            cause for one in names.causes if (cause := bind_cause(one, sources, sheets)) is not None
-        ]
+        causes = (bind_cause(one, sources, sheets) for one in names.causes)
+        program = replace(program, causes=tuple(one for one in causes if one is not None))
     if names.examples:
         from fedkg_compiler.frontends.fkg.binding.rule_examples import bind_example
 
-        outcome.examples += [
-            example for one in names.examples if (example := bind_example(one, sources)) is not None
-        ]
+        examples = (bind_example(one, sources) for one in names.examples)
+        program = replace(program, examples=tuple(one for one in examples if one is not None))
+    return program

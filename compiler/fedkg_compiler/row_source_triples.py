@@ -194,10 +194,10 @@ def _of_shapes(
 
     from fedkg_compiler.frontends.shacl import bind_shapes, quiet
     from fedkg_compiler.frontends.shacl.supporting_triples import facts_of_part, statements
-    from fedkg_compiler.ir import Outcome
 
     with quiet():
-        for binder in bind_shapes(graphs, sources, Outcome()):
+        _, binders = bind_shapes(graphs, sources)
+        for binder in binders:
             for rule, part in binder.ruled.items():
                 roots = [
                     focus.root

@@ -75,7 +75,8 @@ def binders(monkeypatch: pytest.MonkeyPatch) -> list[QueryBinder | ShapesBinder]
 
         def bind_and_keep(self, *args, _bind=bind):
             found.append(self)
-            _bind(self, *args)
+            self.program = _bind(self, *args)
+            return self.program
 
         monkeypatch.setattr(kind, "bind", bind_and_keep)
     return found
@@ -85,7 +86,7 @@ def check(outcome: PartOutcome, binder: QueryBinder | ShapesBinder) -> None:
     """An outcome is what the compilation did."""
     match outcome:
         case BankRows():
-            kept = {id(row) for row in binder.outcome.rows}
+            kept = {id(row) for row in binder.program.rows}
             assert all(id(row) in kept for row in outcome.rows)
         case Refusal():
             assert outcome.span.line >= 1

@@ -1,6 +1,6 @@
 """Rules that bound single columns, as plain arrays: one entry per bound and variable.
 
-This goes from comparisons to columns and is exact. `passes.intervals` goes the other way, to
+This goes from comparisons to columns and is exact. `formulas.intervals` goes the other way, to
 the range of a term over columns.
 
 Letters: R rows of a bank, N bound rows of all banks, E ends: one for each lower or upper bound.
@@ -18,7 +18,7 @@ from fedkg.pack import Compare, Temporal
 from fedkg.pack.walk import ROWS, indices, subformulas
 from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.negation_normal_form import comparisons
-from fedkg_compiler.passes.affine import affine_by_shape
+from fedkg_compiler.formulas.affine import affine_by_shape
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

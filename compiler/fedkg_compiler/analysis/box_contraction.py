@@ -1,6 +1,6 @@
 """Boxes made smaller without losing a value: what formulas that must hold leave of each side.
 
-Each comparison is a tree. Upwards, intervals say what its terms can be (`passes.intervals`);
+Each comparison is a tree. Upwards, intervals say what its terms can be (`formulas.intervals`);
 downwards, what the comparison leaves of the whole is taken back through each operation to its
 arguments, and at last to the slots (HC4-revise: Benhamou, Goualard, Granvilliers and Puget,
 "Revising hull and box consistency", 1999). Of `or` the hull of what its parts leave is kept. Ends
@@ -43,7 +43,7 @@ from fedkg.pack.numeric.intervals import Interval, outwards, product, quotient
 from fedkg.pack.numeric.three_valued_logic import Bool
 from fedkg_compiler.analysis.bounds import CLOSE, Float, Int
 from fedkg_compiler.analysis.interval_truth import Sides
-from fedkg_compiler.passes.intervals import Seen, interval
+from fedkg_compiler.formulas.intervals import Seen, interval
 
 ROUND, TINY = 1e-13, 1e-300
 """By this share, and this much, ends are moved outwards before and after each operation: it is more

@@ -19,7 +19,7 @@ from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg.pack.numeric.three_valued_logic import Bool
 from fedkg_compiler.analysis.bounds import CLOSE, Float, Int
 from fedkg_compiler.analysis.formula_evaluation import Truth
-from fedkg_compiler.passes.intervals import interval
+from fedkg_compiler.formulas.intervals import interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -18,7 +18,7 @@ from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg.pack.walk import ROWS, everywhere, indices
 from fedkg_compiler.analysis.bound_row_table import Readers, RowTable
 from fedkg_compiler.analysis.bounds import Float, Int
-from fedkg_compiler.passes.relaxation_direction import direction
+from fedkg_compiler.formulas.relaxation_direction import direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

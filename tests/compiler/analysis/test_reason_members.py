@@ -30,8 +30,7 @@ from fedkg.pack import (
 )
 from fedkg_compiler.analysis import reason
 from fedkg_compiler.analysis.requirement_text import clause, sentence
-from fedkg_compiler.passes.affine import affine_by_shape
-from fedkg_compiler.passes.hard_rule_projection import bent_comparisons
+from fedkg_compiler.formulas.affine import affine_by_shape, nonlinear_comparisons
 
 X, Y = Slot(index=0), Slot(index=1)
 OUT = Slot(index=0, role="output")
@@ -137,6 +136,6 @@ def test_a_sum_of_predictions_is_linear_and_their_maximum_is_not() -> None:
     def limit_aggregate(op: str) -> Compare:
         return at_most(Reduce.model_validate({"op": op, "members": 0, "arg": OUT}))
 
-    assert bent_comparisons(limit_aggregate("sum")) == []
-    assert bent_comparisons(limit_aggregate("max")) == [limit_aggregate("max")]
+    assert nonlinear_comparisons(limit_aggregate("sum")) == []
+    assert nonlinear_comparisons(limit_aggregate("max")) == [limit_aggregate("max")]
     assert affine_by_shape(SUM, [np.ones(1)], 1) is None

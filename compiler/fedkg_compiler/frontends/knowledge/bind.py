@@ -9,7 +9,7 @@ condition, and the other sides of the comparisons become the numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fedkg.pack import And, Compare, Formula, Implies, RuleRecord, Term, reads_output
@@ -46,39 +46,47 @@ from fedkg_compiler.frontends.knowledge.knowledge_output import (
 )
 from fedkg_compiler.frontends.knowledge.otherwise_conflicts import conflicting_rows
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
-from fedkg_compiler.ir import BoundRows, Outcome, Rows
+from fedkg_compiler.ir import BoundRows, Program, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Context:
+    """What the clauses of one statement are bound against.
+
+    Attributes:
+        first: the number of conditions before those of the statement.
+        conditions: collects the conditions of the statement.
+    """
+
     statement: Statement
     answer: Answer
     file: RuleFile
     sources: Sources
     sheets: Sheets
-    outcome: Outcome
+    first: int
+    conditions: list[BoundRows] = field(default_factory=list)
 
 
 def bind_knowledge(
-    statement: Statement, file: RuleFile, sources: Sources, sheets: Sheets, outcome: Outcome
-) -> None:
-    """Enter a knowledge model and its conditions; nothing after an error."""
+    statement: Statement, file: RuleFile, sources: Sources, sheets: Sheets, first: int
+) -> Program:
+    """A knowledge model and its conditions; no model after an error.
+
+    Args:
+        first: the number of conditions before those of the model.
+    """
     answer = answer_of(statement, sources.names, sources.problems)
     if answer is None:
-        return
+        return Program()
     at = _Context(
-        statement=statement,
-        answer=answer,
-        file=file,
-        sources=sources,
-        sheets=sheets,
-        outcome=outcome,
+        statement=statement, answer=answer, file=file, sources=sources, sheets=sheets, first=first
     )
     before = sources.problems.errors
     fields: dict[str, object] = {}
+    network = Program()
     match statement.source:
         case EarlierModel() as model:
-            fields = bind_network(model, statement, answer, sources, outcome)
+            fields, network = bind_network(model, statement, answer, sources, first)
         case DecisionTable() as table:
             clauses = table_clauses(table, statement, answer, sources, sheets)
             fields = {"clauses": tuple(_clauses(at, clauses)), "otherwise": _otherwise(at)}
@@ -87,27 +95,27 @@ def bind_knowledge(
                 "clauses": tuple(_clauses(at, statement.clauses)),
                 "otherwise": _otherwise(at),
             }
+    found = network.joined_with(Program(conditions=tuple(at.conditions)))
     if sources.problems.errors > before:
-        return
+        return found
     number = answer.number
-    outcome.knowledge.append(
-        KnowledgeModel.model_validate(
-            {
-                "name": statement.name.text,
-                "kind": _kind(statement),
-                "output": answer.name.text,
-                "column": answer.column,
-                "classes": answer.classes,
-                "unit": number.unit.text if number is not None and number.unit is not None else "",
-                "span": None if number is None else number.span,
-                "scope": scope_of(statement.scope),
-                "text": sources.written(statement.span),
-                "file": Path(statement.span.file).name,
-                "line": statement.span.line,
-                **fields,
-            }
-        )
+    record = KnowledgeModel.model_validate(
+        {
+            "name": statement.name.text,
+            "kind": _kind(statement),
+            "output": answer.name.text,
+            "column": answer.column,
+            "classes": answer.classes,
+            "unit": number.unit.text if number is not None and number.unit is not None else "",
+            "span": None if number is None else number.span,
+            "scope": scope_of(statement.scope),
+            "text": sources.written(statement.span),
+            "file": Path(statement.span.file).name,
+            "line": statement.span.line,
+            **fields,
+        }
     )
+    return replace(found, knowledge=(record,))
 
 
 def _kind(statement: Statement) -> str:
@@ -125,7 +133,7 @@ def _otherwise(at: _Context) -> Clause | None:
     if said is None or (isinstance(said, Choice) and said == Choice(span=said.span)):
         return None
     found = _bind(at, None, said)
-    differing = conflicting_rows([at.outcome.conditions[clause.bank] for clause in found])
+    differing = conflicting_rows([at.conditions[clause.bank - at.first] for clause in found])
     if differing is not None:
         one, other = differing
         message = (
@@ -266,7 +274,10 @@ def _bound(
                 "write it with signals only: knowledge is applied before the model predicts",
             )
             continue
-        kept = replace(part, formula=held if held is not None else always(part.rows))
+        rows = part.rows
+        if held is None:
+            held, rows = always(rows)
+        kept = replace(part, formula=held, conclusion=said, rows=rows)
         result.append((kept, {} if said is None else _numbers(said)))
     return result
 
@@ -296,17 +307,15 @@ def _numbers(said: Formula) -> dict[str, Term | None]:
 
 def _always(at: _Context) -> BoundRows:
     """A condition that always holds, bound once."""
-    rows = Rows(1)
+    formula, rows = always(Rows(count=1))
     record = RuleRecord(
         name=at.statement.name.text,
         file=Path(at.statement.span.file).name,
         line=at.statement.span.line,
     )
-    return BoundRows(
-        rule=record, formula=always(rows), rows=rows, keys=((),), entities=("",), unit=""
-    )
+    return BoundRows(rule=record, formula=formula, rows=rows, keys=((),), entities=("",), unit="")
 
 
 def _keep(at: _Context, bound: BoundRows) -> int:
-    at.outcome.conditions.append(bound)
-    return len(at.outcome.conditions) - 1
+    at.conditions.append(bound)
+    return at.first + len(at.conditions) - 1

@@ -32,16 +32,19 @@ from fedkg_compiler.frontends.knowledge.dense_layer_reader import (
 )
 from fedkg_compiler.frontends.knowledge.knowledge_output import Answer, Statement
 from fedkg_compiler.input_tracking import read_bytes
-from fedkg_compiler.ir import BoundRows, Outcome, Rows
+from fedkg_compiler.ir import BoundRows, Program, RowBuilder
 
 _SYNTAX = 'its metadata needs a list: {"features": "[\\"ash\\", \\"sulphur\\"]"}'
 
 
 def bind_network(
-    source: EarlierModel, statement: Statement, answer: Answer, sources: Sources, outcome: Outcome
-) -> dict[str, object]:
-    """The network of a model file, its arrays entered into the outcome; {} with a problem where it
-    cannot be used.
+    source: EarlierModel, statement: Statement, answer: Answer, sources: Sources, first: int
+) -> tuple[dict[str, object], Program]:
+    """The network of a model file, with its arrays, source and condition; nothing if it cannot be
+    used, which has been reported.
+
+    Args:
+        first: the number of conditions before that of the network.
     """
     place, problems = source.path.span, sources.problems
     path = sources.names.folders[place.file] / source.path.text
@@ -57,16 +60,16 @@ def bind_network(
             f"cannot read the model {source.path.text}: {error.strerror or error}",
             "check the spelling; the path is relative to the rule file",
         )
-        return {}
+        return {}, Program()
     except Unreadable as error:
         problems.error(
             "FKG377", place, f"the model {source.path.text} {error.reason}", error.advice
         )
-        return {}
-    rows = Rows(1)
+        return {}, Program()
+    rows = RowBuilder(1)
     for name in features:
         if not _slot(name, rows, source, sources):
-            return {}
+            return {}, Program()
     wanted = len(answer.classes) if read.answers > 1 else 1
     if (
         read.answers != wanted
@@ -84,7 +87,7 @@ def bind_network(
             f"the model {source.path.text} has {received}, but {expected}",
             "export the model that belongs to it",
         )
-        return {}
+        return {}, Program()
     decision = read.decision or (
         "largest" if read.answers > 1 else "logit" if answer.label is not None else "number"
     )
@@ -104,30 +107,22 @@ def bind_network(
             message,
             "export one answer for each class; or one for two classes, or for a number",
         )
-        return {}
-    outcome.arrays |= {
-        f"{statement.name.text}.{name}": array for name, array in read.arrays.items()
-    }
-    outcome.sources.append(
-        Source(name=path.name, kind="model", sha256=hashlib.sha256(body).hexdigest())
-    )
+        return {}, Program()
     record = RuleRecord(name=statement.name.text, file=Path(place.file).name, line=place.line)
-    outcome.conditions.append(
-        BoundRows(rule=record, formula=always(rows), rows=rows, keys=((),), entities=("",), unit="")
-    )
+    formula, held = always(rows.build())
+    part = BoundRows(rule=record, formula=formula, rows=held, keys=((),), entities=("",), unit="")
     prefix = f"{statement.name.text}."
     layers = tuple(
         layer.model_copy(update={"weight": prefix + layer.weight, "bias": prefix + layer.bias})
         for layer in read.layers
     )
-    network = Network(
-        bank=len(outcome.conditions) - 1,
-        mean=scaling[0],
-        std=scaling[1],
-        layers=layers,
-        decision=decision,
+    network = Network(bank=first, mean=scaling[0], std=scaling[1], layers=layers, decision=decision)
+    found = Program(
+        conditions=(part,),
+        arrays={prefix + name: array for name, array in read.arrays.items()},
+        sources=(Source(name=path.name, kind="model", sha256=hashlib.sha256(body).hexdigest()),),
     )
-    return {"network": network}
+    return {"network": network}, found
 
 
 def _decides(decision: str, answers: int, classes: int) -> bool:
@@ -174,7 +169,7 @@ def _scaling(
     return result[0], result[1]
 
 
-def _slot(name: str, rows: Rows, source: EarlierModel, sources: Sources) -> bool:
+def _slot(name: str, rows: RowBuilder, source: EarlierModel, sources: Sources) -> bool:
     """Enter an input of the model; False, with a problem, where nothing is called so."""
     place, names = source.path.span, sources.names
     signal = names.signals.get(name) or names.by_header(name)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from fedkg.pack.walk import ROWS
 from fedkg_compiler.ir import BoundRows, Codes, Rows
 
 Keys = tuple[tuple[str, str], ...]
@@ -53,7 +54,7 @@ def _row_content(rows: Rows, row: int) -> Hashable:
             for member in range(int(table.offsets[row]), int(table.offsets[row + 1]))
         )
         for table in rows.members
-        if table.parent == rows.number
+        if table.parent == ROWS
     )
     return params, slots, owned
 

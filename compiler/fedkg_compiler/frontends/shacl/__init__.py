@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +15,11 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
 from fedkg_compiler.frontends.fkg.syntax.tree import Load, RuleFile
 from fedkg_compiler.input_tracking import find, read_bytes
-from fedkg_compiler.ir import Outcome
+from fedkg_compiler.ir import Program
 
 if TYPE_CHECKING:
     from fedkg_compiler.frontends.shacl.bind import ShapesBinder
+    from fedkg_compiler.frontends.shacl.table_results import ShapeResults
 
 MARK = b"http://www.w3.org/ns/shacl#"
 """A file without this text holds no shapes."""
@@ -52,13 +53,27 @@ def shape_files(
     return found
 
 
-def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> list[ShapesBinder]:
-    """Bind the shapes of all graphs that contain shapes. Returns the binder of each file."""
+def bind_shapes(
+    graphs: Sequence[Path],
+    sources: Sources,
+    taken: Iterable[str] = (),
+    results: ShapeResults | None = None,
+) -> tuple[Program, list[ShapesBinder]]:
+    """Bind the shapes of all graphs that contain shapes.
+
+    Args:
+        taken: the names of other rules.
+        results: as for `ShapesBinder`.
+
+    Returns:
+        The bound rows, and the binder of each file.
+    """
+    found = Program()
     paths = sorted(
         (path for path in graphs if holds_shapes(path)), key=lambda path: (path.name, str(path))
     )
     if not paths or sources.graph is None:
-        return []
+        return found, []
     from fedkg_compiler.frontends.shacl.bind import ShapesBinder
     from fedkg_compiler.frontends.shacl.read import read_shapes
 
@@ -75,15 +90,16 @@ def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> l
                     and shapes.shapes
                     and not any(problem.severity == "error" for problem in problems)
                 ):
-                    binders.append(ShapesBinder(shapes, sources, outcome))
-                    binders[-1].bind()
+                    names = {*taken, *(part.rule.name for part in found.rows)}
+                    binders.append(ShapesBinder(shapes, sources, names, results))
+                    found = found.joined_with(binders[-1].bind())
             except RecursionError:
                 start = Span(file=str(path), line=1, column=1, end_line=1, end_column=1)
                 message = "the shapes of this file are nested too deeply"
                 sources.problems.error(
                     "FKG311", start, message, "give the inner shapes names, and fewer levels"
                 )
-    return binders
+    return found, binders
 
 
 @contextmanager

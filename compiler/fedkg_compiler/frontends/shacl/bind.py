@@ -47,13 +47,13 @@ from fedkg_compiler.frontends.shacl.shape_names import (
     shape_name,
     shape_path,
 )
-from fedkg_compiler.frontends.shacl.table_results import Component
+from fedkg_compiler.frontends.shacl.table_results import Component, ShapeResults
 from fedkg_compiler.frontends.shacl.unknown_terms import Words
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
 from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.graph.graph_terms import local_name
-from fedkg_compiler.ir import BoundRows, Outcome
+from fedkg_compiler.ir import BoundRows, Program
 
 _NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})
 """Codes of queries that say nothing in SPARQL."""
@@ -80,9 +80,22 @@ class Part:
 class ShapesBinder:
     """The binding of one file; `bind` does it all."""
 
-    def __init__(self, shapes: ShapesFile, sources: Sources, outcome: Outcome) -> None:
+    def __init__(
+        self,
+        shapes: ShapesFile,
+        sources: Sources,
+        taken: Iterable[str] = (),
+        results: ShapeResults | None = None,
+    ) -> None:
+        """Prepare the binding of a file.
+
+        Args:
+            taken: the names of other rules.
+            results: for a validation, notes the components behind rules, and takes the violations
+                of shapes by the graph in place of diagnostics.
+        """
         assert sources.graph is not None, "the pipeline loads a graph where shapes are"
-        self.shapes, self.sources, self.outcome = shapes, sources, outcome
+        self.shapes, self.sources, self.results = shapes, sources, results
         self.graph = sources.graph.rdflib()
         self.data = Data(self.graph, sources.graph.is_own)
         self.observer = Observer(sources, self.data, shapes)
@@ -92,14 +105,15 @@ class ShapesBinder:
         self.told: set[Node] = set()
         self.unsound: list[tuple[Shape, Constraint]] = []
         self.file = PurePath(shapes.name).name
-        self.taken = {part.rule.name for part in outcome.rows}
+        self.taken = {*taken}
+        self.rows: list[BoundRows] = []
         self.placed: Placed = {}
         self.parts: dict[tuple[Node, Constraint, Node], Part] = {}
         self.ruled: dict[str, Part] = {}
         """The component behind each rule."""
 
-    def bind(self) -> None:
-        """Place every component; rows, placements and the source go to the outcome."""
+    def bind(self) -> Program:
+        """Place every component: its rows, the placements and the source."""
         for node, parameter, reason in self.shapes.problems:
             line = self.shapes.lines.get(node, 1)
             self._error(
@@ -112,8 +126,8 @@ class ShapesBinder:
                 if parameter
                 else "add the path: `sh:path PROPERTY`",
             )
-        if self.outcome.shape_results is not None:
-            self.outcome.shape_results.files.append(self.shapes)
+        if self.results is not None:
+            self.results.files.append(self.shapes)
         unknown = self.words.tell_unknown()
         self.words.tell_values()
         for (shape, constraint), refusal in self.words.tell_lost().items():
@@ -145,11 +159,12 @@ class ShapesBinder:
                 static.append(part)
         self._decide(static)
         place_inner(self.shapes, self.placed)
-        self.outcome.placements += [
-            placement_of(outcome, self.file) for outcome in (*unknown, *self.placed.values())
-        ]
-        self.outcome.sources.append(
-            Source(name=self.file, kind="shapes", sha256=self.shapes.sha256)
+        return Program(
+            rows=tuple(self.rows),
+            placements=tuple(
+                placement_of(outcome, self.file) for outcome in (*unknown, *self.placed.values())
+            ),
+            sources=(Source(name=self.file, kind="shapes", sha256=self.shapes.sha256),),
         )
 
     # focus nodes
@@ -233,7 +248,7 @@ class ShapesBinder:
                         if found.violations
                         else []
                     )
-                    rows += bound_rows(record, missing, self.sources)
+                    rows += bound_rows(record, missing)
                 for row in foci[0].unless:
                     rows += [either(own, row, record) for own in found.rows]
                     rows += [replace(row, rule=record)] if found.violations else []
@@ -249,7 +264,7 @@ class ShapesBinder:
                 [Finding(part.shape.node, "", rdf_term(term), None, None, "") for term in terms],
                 len(terms),
             )
-        self.outcome.rows += rows
+        self.rows += rows
         if rows:
             self._add_rows(part, rows, graph_violates=bool(terms))
         elif terms:
@@ -336,7 +351,7 @@ class ShapesBinder:
             )
         if record is not None:
             rows += [replace(row, rule=record) for focus in never for row in focus.unless]
-            self.outcome.rows += rows
+            self.rows += rows
             self._add_rows(part, rows, graph_violates=bool(always))
         elif always:
             self._add_verdict(part, conforms=False, reason="the graph alone violates it")
@@ -359,7 +374,7 @@ class ShapesBinder:
 
         Where focus nodes depend on the table, they hold too where it makes them none.
         """
-        rows = bound_rows(record, pieces, self.sources)
+        rows = bound_rows(record, pieces)
         return [either(row, other, record) for row in rows for other in unless] if unless else rows
 
     def _conditions(self, part: Part, focus: Focus) -> Iterable[Expr]:
@@ -418,8 +433,8 @@ class ShapesBinder:
             name, number = f"{base}.{number}", number + 1
         self.taken.add(name)
         self.ruled[name] = part
-        if self.outcome.shape_results is not None:
-            self.outcome.shape_results.components[name] = self._source(part)
+        if self.results is not None:
+            self.results.components[name] = self._source(part)
         own = part.shape if part.shape.message or part.shape.title else part.root
         return RuleRecord.model_validate(
             {
@@ -506,11 +521,9 @@ class ShapesBinder:
         more = f"; and {count - NAMED} more" if count > NAMED else ""
         own = part.constraint.message or part.shape.message or part.root.message
         what = f"{part.name} is violated by {shown}{more}"
-        if self.outcome.shape_results is not None:
+        if self.results is not None:
             for item in found:
-                self.outcome.shape_results.add(
-                    self._source(part), item.focus, item.value, item.message
-                )
+                self.results.add(self._source(part), item.focus, item.value, item.message)
             return
         say = {
             "violation": self.sources.problems.error,

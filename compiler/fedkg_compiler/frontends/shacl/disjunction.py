@@ -25,14 +25,11 @@ def either(one: BoundRows, other: BoundRows, record: RuleRecord) -> BoundRows:
     """
     many, more = one.rows.count, other.rows.count
     left, right = np.repeat(np.arange(many), more), np.tile(np.arange(more), many)
-    rows = Rows(many * more)
-    shifts = (0, 0, 0)
+    rows = Rows(count=many * more)
     parts = []
     for bound, at in ((one, left), (other, right)):
-        taken = take_rows(bound.rows, at.astype(np.int64))
-        parts.append(_shifted(bound.formula, *shifts))
-        _append(taken, rows, shifts[2])
-        shifts = len(rows.slots), len(rows.params), len(rows.members)
+        parts.append(_shifted(bound.formula, rows))
+        rows = _appended(rows, take_rows(bound.rows, at.astype(np.int64)))
     keys = []
     for i, j in zip(left.tolist(), right.tolist(), strict=True):
         key = dict(one.keys[i])
@@ -50,22 +47,27 @@ def either(one: BoundRows, other: BoundRows, record: RuleRecord) -> BoundRows:
     )
 
 
-def _append(taken: Rows, rows: Rows, shift: int) -> None:
-    """The slots, parameters and members of some rows behind those that are there."""
-    rows.slots += taken.slots
-    rows.params += taken.params
-    for table in taken.members:
-        _, inner = rows.set_of_members(
-            table.offsets, -1 if table.parent < 0 else table.parent + shift
-        )
-        inner.slots, inner.params = table.rows.slots, table.rows.params
+def _appended(rows: Rows, more: Rows) -> Rows:
+    """The slots, parameters and members of `more` behind those of `rows`."""
+    shift = len(rows.members)
+    moved = (
+        table if table.parent == ROWS else replace(table, parent=table.parent + shift)
+        for table in more.members
+    )
+    return replace(
+        rows,
+        slots=rows.slots + more.slots,
+        params=rows.params + more.params,
+        members=(*rows.members, *moved),
+    )
 
 
-def _shifted(formula: Formula, slots: int, params: int, tables: int) -> Formula:
-    """A formula with shifted slot, parameter and table numbers.
+def _shifted(formula: Formula, before: Rows) -> Formula:
+    """A formula with the slot, parameter and table numbers that it has behind some rows.
 
     Member sets have separate numbers.
     """
+    slots, params, tables = len(before.slots), len(before.params), len(before.members)
     new = Renumbering(
         slot=lambda table, old: old + slots if table == ROWS else old,
         param=lambda table, old: old + params if table == ROWS else old,

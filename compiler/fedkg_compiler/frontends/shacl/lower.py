@@ -52,8 +52,7 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     Whole,
 )
 from fedkg_compiler.graph.graph_terms import local_name
-from fedkg_compiler.ir import BoundRows, Rows
-from fedkg_compiler.passes.scales import set_scales
+from fedkg_compiler.ir import BoundRows, RowBuilder
 
 Code = tuple[object, ...]
 """A formula without its columns and numbers, as nested tuples: equal codes are one skeleton."""
@@ -289,21 +288,19 @@ def _observed(expr: Expr) -> Iterator[Observed]:
             return
 
 
-def bound_rows(record: RuleRecord, pieces: Iterable[Piece], sources: Sources) -> list[BoundRows]:
+def bound_rows(record: RuleRecord, pieces: Iterable[Piece]) -> list[BoundRows]:
     """The pieces of one rule as bank rows, one part for each form and unit."""
     groups, parts = dict[tuple[Code, str], list[Piece]](), []
     for piece in pieces:
         groups.setdefault((piece.code, piece.unit), []).append(piece)
     for (code, unit), members in groups.items():
-        rows = Rows(len(members))
+        rows = RowBuilder(len(members))
         _fill(rows, [piece.draft for piece in members])
-        formula = _formula(code)
-        set_scales(formula, rows, sources.book)
         parts.append(
             BoundRows(
                 rule=record,
-                formula=formula,
-                rows=rows,
+                formula=_formula(code),
+                rows=rows.build(),
                 keys=tuple(piece.keys for piece in members),
                 entities=tuple(piece.entity for piece in members),
                 unit=unit,
@@ -312,7 +309,7 @@ def bound_rows(record: RuleRecord, pieces: Iterable[Piece], sources: Sources) ->
     return parts
 
 
-def _fill(rows: Rows, drafts: Sequence[Draft]) -> None:
+def _fill(rows: RowBuilder, drafts: Sequence[Draft]) -> None:
     first = drafts[0]
     zeros = np.zeros(rows.count, dtype=np.int64)
     for i, (_, role) in enumerate(first.slots):

@@ -61,7 +61,7 @@ from fedkg_compiler.graph.graph import Resource
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.sparql_pattern_tokens import Token, tokens
 from fedkg_compiler.graph.standard_vocabularies import NUMBERS
-from fedkg_compiler.ir import BoundRows
+from fedkg_compiler.ir import BoundRows, SlotColumn
 
 _FORBIDDEN = {Minus: "MINUS", Values: "VALUES", Elsewhere: "SERVICE or GRAPH"}
 
@@ -378,19 +378,23 @@ def conditional(bound: BoundRows, given: Observed) -> BoundRows:
     Raises Refused if the value is in other table rows.
     """
     place, rows = given.datatypes or given.place, bound.rows
-    slot = rows.slot(
-        ("shacl", "given"),
-        np.full(rows.count, place.column, dtype=np.int64),
-        np.zeros(rows.count, dtype=np.int64),
-        place.role,
+    slot = SlotColumn(
+        columns=np.full(rows.count, place.column, dtype=np.int64),
+        views=np.zeros(rows.count, dtype=np.int64),
+        role=place.role,
     )
     keys = [dict(key) for key in bound.keys]
     for key in keys if place.key is not None else ():
         assert place.key is not None
         if key.setdefault(*place.key) != place.key[1]:
             raise Refused(f"no table row is about both {key[place.key[0]]} and {place.key[1]}")
-    formula = Or(args=(Not(arg=Known(slot=slot.index)), bound.formula))
-    return replace(bound, formula=formula, keys=tuple(tuple(sorted(key.items())) for key in keys))
+    formula = Or(args=(Not(arg=Known(slot=len(rows.slots))), bound.formula))
+    return replace(
+        bound,
+        formula=formula,
+        rows=replace(rows, slots=(*rows.slots, slot)),
+        keys=tuple(tuple(sorted(key.items())) for key in keys),
+    )
 
 
 def written_path(path: Path) -> str:

@@ -14,8 +14,8 @@ from itertools import combinations
 from math import comb
 from typing import Literal
 
+from fedkg_compiler.formulas.connective_folding import joined
 from fedkg_compiler.frontends.fkg.binding.resolved_names import Place
-from fedkg_compiler.passes.connective_folding import joined
 
 Operator = Literal["le", "lt", "eq", "ne"]
 

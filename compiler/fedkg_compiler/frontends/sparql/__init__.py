@@ -7,13 +7,14 @@ advance, like ``$this`` of SHACL.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fedkg.pack import Source
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import Load, Word
 from fedkg_compiler.graph.spans import point
-from fedkg_compiler.ir import Outcome
+from fedkg_compiler.ir import Program
 
 
 def query_loads(paths: Sequence[Path]) -> list[Load]:
@@ -24,22 +25,21 @@ def query_loads(paths: Sequence[Path]) -> list[Load]:
     ]
 
 
-def bind_queries(loads: Sequence[Load], sources: Sources, outcome: Outcome) -> None:
-    """Bind every query that `queries` statements name: rows, placements and diagnostics go where
-    they belong.
-    """
+def bind_queries(loads: Sequence[Load], sources: Sources) -> Program:
+    """Bind every query that `queries` statements name."""
     if not loads or sources.graph is None:
-        return
+        return Program()
     from fedkg_compiler.frontends.sparql.observed_columns import Observations
     from fedkg_compiler.frontends.sparql.query_binder import QueryBinder
     from fedkg_compiler.frontends.sparql.query_files import read_queries
 
     queries = read_queries(loads, sources)
     observations = Observations(sources=sources, span=loads[0].span)
-    QueryBinder(sources.graph, observations, outcome).bind(queries)
-    outcome.sources += [
+    found = QueryBinder(sources.graph, observations).bind(queries)
+    files = [
         Source(
             name=query.file.replace("\\", "/").rsplit("/", 1)[-1], kind="query", sha256=query.sha256
         )
         for query in queries
     ]
+    return replace(found, sources=tuple(files))

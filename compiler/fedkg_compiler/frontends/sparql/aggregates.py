@@ -37,7 +37,7 @@ from fedkg_compiler.frontends.sparql.query_tree import Expr, Var
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part
 from fedkg_compiler.frontends.sparql.slot_lowering import Lowering
 from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import RowBuilder
 
 _MISSING = "a value that may be missing makes the whole aggregate an error"
 
@@ -95,7 +95,7 @@ class _Table:
     """
 
     table: int
-    rows: Rows
+    rows: RowBuilder
     arg: Term
     skip: bool
     unit: Unit | None

@@ -6,13 +6,13 @@ Letters: N rows of a frame, P rows of a part.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Formula, RuleRecord
+from fedkg.pack import RuleRecord
 from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Batch, Frame, Ids, node_values
@@ -30,9 +30,7 @@ from fedkg_compiler.frontends.sparql.slot_numbering import compact
 from fedkg_compiler.frontends.sparql.tokenised_query import QueryText, SparqlProblem
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_terms import Iri, Literal, local_name
-from fedkg_compiler.ir import BoundRows, Codes, Rows, SlotColumn
-from fedkg_compiler.passes.hard_rule_projection import bent_comparisons
-from fedkg_compiler.passes.scales import set_scales
+from fedkg_compiler.ir import BoundRows, Codes, MemberRows, RowBuilder, Rows, SlotColumn
 
 _GIVEN = "; or give the numbers of the graph a `qudt:unit`"
 About = tuple[Answer, ...]
@@ -94,7 +92,7 @@ class RowMaker:
         parts = partition(frame)
         results = [found if len(parts) == 1 else [Found() for _ in batch.queries] for _ in parts]
         for at, result in zip(parts, results, strict=True):
-            self._part(Part(frame=frame, at=at, rows=Rows(at.shape[0])), wanted, result)
+            self._part(Part(frame=frame, at=at, rows=RowBuilder(at.shape[0])), wanted, result)
         if len(parts) > 1:
             # the parts of a query are in the order in which queries of its group meet them
             for q, order in enumerate(_orders(frame, parts)):
@@ -122,8 +120,7 @@ class RowMaker:
         self._report_ambiguous(part, state)
         for q in set(query.tolist()):
             found[q].bare += [item for item in state.bare if q in item.values]
-        formula, rows = compact(opposite(truth), part.rows)
-        set_scales(formula, rows, self.observations.sources.book)
+        formula, rows = compact(opposite(truth), part.rows.build())
         keys = [tuple(sorted(key.items())) for key in keys_of(part)]
         names = [self.label(terms) for terms in about]
         unit = next(iter(state.compared)) if len(state.compared) == 1 else ""
@@ -138,14 +135,15 @@ class RowMaker:
         for start, end in pairwise(bounds):
             own = order[start:end].tolist()
             q = int(query[own[0]])
-            self._warn_hard(batch.queries[q], formula)
+            asked = batch.queries[q]
             bound = BoundRows(
-                rule=self.record(batch.queries[q]),
+                rule=self.record(asked),
                 formula=formula,
                 rows=cut_rows(rows, start, end),
                 keys=tuple([keys[i] for i in own]),
                 entities=tuple([names[i] for i in own]),
                 unit=unit,
+                span=asked.span((0, len(asked.tokens))) if asked.hard else None,
             )
             found[q].rows.append(bound)
 
@@ -203,19 +201,6 @@ class RowMaker:
             case Literal(value, lexical, _):
                 return lexical if isinstance(value, str) else ""
         return ""
-
-    def _warn_hard(self, query: QueryText, formula: Formula) -> None:
-        if query.hard and bent_comparisons(formula):
-            message = (
-                f"`{query.name}` is hard, but not linear in what the model predicts: fedkg uses it"
-                " as a penalty and a check"
-            )
-            self.problems.warning(
-                "FKG222",
-                query.span((0, len(query.tokens))),
-                message,
-                "write it linear in the outputs, or remove `hard`",
-            )
 
     def _report_ambiguous(self, part: Part, state: Lowering) -> None:
         """Say which columns are read as numbers though neither the query nor the graph tells what
@@ -281,8 +266,7 @@ def take_rows(rows: Rows, at: Ids) -> Rows:
     """Some of the rows, with the members of each."""
     if at.shape[0] == rows.count and (at[:-1] < at[1:]).all():
         return rows
-    taken = Rows(at.shape[0])
-    _copy(rows, taken, at)
+    members: list[MemberRows] = []
     positions: list[Ids] = []
     for table in rows.members:
         owners = at if table.parent < 0 else positions[table.parent]
@@ -291,32 +275,33 @@ def take_rows(rows: Rows, at: Ids) -> Rows:
         kept = (
             np.repeat(table.offsets[owners] - offsets[:-1], sizes) + np.arange(offsets[-1])
         ).astype(np.int64)
-        _, inner = taken.set_of_members(offsets, table.parent)
-        _copy(table.rows, inner, kept)
+        inner = _pick(table.rows, kept, kept.shape[0])
+        members.append(replace(table, offsets=offsets, rows=inner))
         positions.append(kept)
-    return taken
+    return replace(_pick(rows, at, at.shape[0]), members=tuple(members))
 
 
 def cut_rows(rows: Rows, start: int, end: int) -> Rows:
     """The rows from `start` to before `end`, with the members of each: views of the same arrays."""
-    cut = Rows(end - start)
-    _copy(rows, cut, slice(start, end))
+    members: list[MemberRows] = []
     ranges: list[tuple[int, int]] = []
     for table in rows.members:
         first, last = (start, end) if table.parent < 0 else ranges[table.parent]
         offsets = table.offsets[first : last + 1]
-        ranges.append((int(offsets[0]), int(offsets[-1])))
-        _, inner = cut.set_of_members(offsets - offsets[0], table.parent)
-        _copy(table.rows, inner, slice(*ranges[-1]))
-    return cut
+        begin, stop = int(offsets[0]), int(offsets[-1])
+        inner = _pick(table.rows, slice(begin, stop), stop - begin)
+        members.append(replace(table, offsets=offsets - offsets[0], rows=inner))
+        ranges.append((begin, stop))
+    return replace(_pick(rows, slice(start, end), end - start), members=tuple(members))
 
 
-def _copy(rows: Rows, target: Rows, at: Ids | slice) -> None:
-    target.slots = [
+def _pick(rows: Rows, at: Ids | slice, count: int) -> Rows:
+    """Some of the rows without their members."""
+    slots = [
         SlotColumn(columns=slot.columns[at], views=slot.views[at], role=slot.role)
         for slot in rows.slots
     ]
-    target.params = [
+    params = [
         (
             Codes(
                 columns=param.columns[at],
@@ -331,6 +316,7 @@ def _copy(rows: Rows, target: Rows, at: Ids | slice) -> None:
         )
         for param in rows.params
     ]
+    return Rows(count=count, slots=tuple(slots), params=tuple(params))
 
 
 def solutions(

@@ -29,7 +29,7 @@ from fedkg.pack import (
     Term,
 )
 from fedkg.pack.walk import everywhere
-from fedkg_compiler.passes.connective_folding import joined
+from fedkg_compiler.formulas.connective_folding import joined
 
 Truth = Formula | bool
 """A formula, or a truth value that does not depend on the table; False if never true."""

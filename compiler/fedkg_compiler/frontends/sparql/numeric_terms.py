@@ -17,7 +17,7 @@ from fedkg.units.unit import Unit, conversion, same_dimension, same_scale
 from fedkg_compiler.frontends.fkg.binding.arithmetic import join_product, join_sum
 from fedkg_compiler.frontends.sparql.query_tree import Place
 from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import RowBuilder
 
 Float = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ class Number:
     written: bool = False
     others: tuple[str, ...] = ()
 
-    def as_term(self, rows: Rows) -> Term:
+    def as_term(self, rows: RowBuilder) -> Term:
         """The term, a parameter where the value is fixed."""
         if self.term is not None:
             return self.term
@@ -81,7 +81,7 @@ def mixed(bare: tuple[float, Mapping[Unit, str]], name: str = "") -> tuple[str, 
     return (said, (f"declare its unit: `signal NAME(?x) is PROPERTY in {next(iter(scales)).text}`"))
 
 
-def in_rule_unit(term: Term, stored: Unit | None, wanted: Unit | None, rows: Rows) -> Term:
+def in_rule_unit(term: Term, stored: Unit | None, wanted: Unit | None, rows: RowBuilder) -> Term:
     """A reading in the unit that the rules use for it."""
     if stored is None or wanted is None:
         return term
@@ -98,7 +98,7 @@ def in_rule_unit(term: Term, stored: Unit | None, wanted: Unit | None, rows: Row
     return join_sum(term, rows.param(np.array(float(change.shift)))) if change.shift else term
 
 
-def in_one_unit(a: Number, b: Number, what: str, rows: Rows) -> tuple[Number, Number]:
+def in_one_unit(a: Number, b: Number, what: str, rows: RowBuilder) -> tuple[Number, Number]:
     """Both in the unit of the first that has one; a bare number is in it already.
 
     Raises:
@@ -118,7 +118,7 @@ def in_one_unit(a: Number, b: Number, what: str, rows: Rows) -> tuple[Number, Nu
     return a, converted(b, a.unit, rows)
 
 
-def converted(value: Number, unit: Unit, rows: Rows) -> Number:
+def converted(value: Number, unit: Unit, rows: RowBuilder) -> Number:
     """A value in another unit of its kind."""
     assert value.unit is not None
     if value.values is not None:
@@ -129,7 +129,7 @@ def converted(value: Number, unit: Unit, rows: Rows) -> Number:
     )
 
 
-def arithmetic(op: str, a: Number, b: Number, at: Place, rows: Rows) -> Number:
+def arithmetic(op: str, a: Number, b: Number, at: Place, rows: RowBuilder) -> Number:
     """``a op b`` for ``+ - * /``; sums keep their unit, products and quotients are bare numbers."""
     if op in "+-":
         a, b = in_one_unit(a, b, "added to" if op == "+" else "subtracted from", rows)
@@ -168,7 +168,7 @@ def sum_terms(terms: list[Term]) -> Term:
     return terms[0] if len(terms) == 1 else Sum(args=tuple(terms))
 
 
-def unknown_term(rows: Rows) -> Term:
+def unknown_term(rows: RowBuilder) -> Term:
     """A term that never has a value."""
     zero = rows.param(np.array(0.0))
     return Quotient(numerator=zero, denominator=zero)

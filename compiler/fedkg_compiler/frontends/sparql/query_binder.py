@@ -29,7 +29,7 @@ from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.query_process import query_at
 from fedkg_compiler.graph.spans import point
 from fedkg_compiler.graph.vocabulary import Vocabulary
-from fedkg_compiler.ir import Outcome
+from fedkg_compiler.ir import Program
 
 _LISTED = 5
 _BETWEEN = "; "
@@ -40,29 +40,32 @@ class QueryBinder:
     they come out in order.
     """
 
-    def __init__(self, graph: Graph, observations: Observations, outcome: Outcome) -> None:
+    def __init__(self, graph: Graph, observations: Observations) -> None:
         self.graph = graph
         self.observations = observations
-        self.outcome = outcome
         self.problems = observations.sources.problems
         self.maker = RowMaker(graph, observations, self._record)
         self.outcomes: dict[str, PartOutcome] = {}
         self.records: dict[str, RuleRecord] = {}
         self.fine: set[str] = set()
 
-    def bind(self, queries: Sequence[QueryText]) -> None:
-        """Bind all queries."""
+    def bind(self, queries: Sequence[QueryText]) -> Program:
+        """The rows, placements and places of all queries."""
         shapes: dict[str, list[QueryText]] = {}
         for query in queries:
             shapes.setdefault(query.form.shape, []).append(query)
         for alike in shapes.values():
             with query_at(alike[0].start.file, alike[0].start.line):
                 self._shape(alike)
-        for query in queries:
-            outcome = self.outcomes[query.name]
-            self.outcome.rows += outcome.rows if isinstance(outcome, BankRows) else ()
-            self.outcome.places[query.name] = query.start
-            self.outcome.placements.append(placement_of(outcome, _short(query)))
+        outcomes = [self.outcomes[query.name] for query in queries]
+        return Program(
+            rows=tuple(row for one in outcomes if isinstance(one, BankRows) for row in one.rows),
+            places={query.name: query.start for query in queries},
+            placements=tuple(
+                placement_of(one, _short(query))
+                for one, query in zip(outcomes, queries, strict=True)
+            ),
+        )
 
     def _shape(self, queries: list[QueryText]) -> None:
         """Queries with the same words but for constants: parsed once, and bound together where

@@ -16,7 +16,7 @@ from fedkg_compiler.frontends.sparql.answer_frames import Answer, Frame, Ids, Re
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import RowBuilder
 
 Kind = tuple[str, str]
 """``none``, ``true``, ``false``, ``number`` with its unit, ``text``, ``iri``."""
@@ -42,7 +42,7 @@ class Part:
 
     frame: Frame
     at: Ids
-    rows: Rows
+    rows: RowBuilder
     outer: Part | None = None
     owner: Ids | None = None
     table: int = -1

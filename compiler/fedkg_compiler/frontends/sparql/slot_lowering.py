@@ -25,7 +25,7 @@ from fedkg_compiler.frontends.sparql.tokenised_query import QueryText, SparqlPro
 from fedkg_compiler.frontends.sparql.variable_scope import variables
 from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.graph.standard_vocabularies import XSD
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import RowBuilder
 
 _TRUTHS = {
     f'"{text}"^^<{XSD}boolean>': text in ("true", "1") for text in ("true", "1", "false", "0")
@@ -349,7 +349,7 @@ def _first_columns(term: Term, part: Part) -> dict[int, str]:
     return names
 
 
-def _owners(rows: Rows, table: int) -> Ids:
+def _owners(rows: RowBuilder, table: int) -> Ids:
     """The row among `rows` that each member of a table belongs to."""
     entry = rows.root.members[table]
     owners = np.repeat(np.arange(entry.offsets.size - 1), np.diff(entry.offsets))

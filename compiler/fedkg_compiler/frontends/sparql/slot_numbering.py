@@ -6,11 +6,11 @@ So formulas that mean the same become the same skeleton, however they came about
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fedkg.pack import Formula
 from fedkg.pack.walk import ROWS, Renumbering, renumbered
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import MemberRows, Rows
 
 
 @dataclass(slots=True)
@@ -27,9 +27,13 @@ class _Numbers:
     def param(self, old: int) -> int:
         return self.params.setdefault(old, len(self.params))
 
-    def write(self, target: Rows) -> None:
-        target.slots = [self.rows.slots[old] for old in self.slots]
-        target.params = [self.rows.params[old] for old in self.params]
+    def rows_read(self) -> Rows:
+        """The rows with the slots and parameters that are read, by their new numbers."""
+        return Rows(
+            count=self.rows.count,
+            slots=tuple([self.rows.slots[old] for old in self.slots]),
+            params=tuple([self.rows.params[old] for old in self.params]),
+        )
 
 
 def compact(formula: Formula, rows: Rows) -> tuple[Formula, Rows]:
@@ -47,12 +51,12 @@ def compact(formula: Formula, rows: Rows) -> tuple[Formula, Rows]:
         members=entered,
     )
     found = renumbered(formula, new)
-    fresh = Rows(rows.count)
-    tables[ROWS].write(fresh)
-    for old in members:
-        table = rows.members[old]
-        _, inner = fresh.set_of_members(
-            table.offsets, ROWS if table.parent < 0 else members[table.parent]
+    tables_read = [
+        MemberRows(
+            parent=ROWS if rows.members[old].parent == ROWS else members[rows.members[old].parent],
+            offsets=rows.members[old].offsets,
+            rows=tables[old].rows_read(),
         )
-        tables[old].write(inner)
-    return found, fresh
+        for old in members
+    ]
+    return found, replace(tables[ROWS].rows_read(), members=tuple(tables_read))

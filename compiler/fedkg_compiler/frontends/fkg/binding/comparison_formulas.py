@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkg.pack import CategoryIs, Compare, Slot, Term
 from fedkg.pack.contract import TRUTHS
 from fedkg_compiler.column_registry import Book
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import RowBuilder
 
 Operator = Literal["le", "lt", "eq", "ne"]
 _OPERATORS: dict[str, tuple[Operator, bool]] = {
@@ -39,8 +39,10 @@ MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
 """The operator when the sides change places."""
 
 
-def compare(operator: str, left: Term, right: Term, tolerance: Term | None, rows: Rows) -> Compare:
-    """``left operator right``; its scale is 1 until `passes.scales` knows better."""
+def compare(
+    operator: str, left: Term, right: Term, tolerance: Term | None, rows: RowBuilder
+) -> Compare:
+    """``left operator right``; its scale is 1 until the pass `set_scales`."""
     op, swapped = _OPERATORS[operator]
     if swapped:
         left, right = right, left
@@ -50,7 +52,7 @@ def compare(operator: str, left: Term, right: Term, tolerance: Term | None, rows
 
 
 def truth_compared(
-    operator: str, term: Term, limits: NDArray[np.float64], rows: Rows, book: Book
+    operator: str, term: Term, limits: NDArray[np.float64], rows: RowBuilder, book: Book
 ) -> CategoryIs | None:
     """``term operator limit`` as a question of yes or no, where the term is a column of truth
     values; None where it asks for a number.
@@ -74,7 +76,7 @@ def truth_wanted(operator: str, limits: NDArray[np.float64]) -> NDArray[np.bool_
     return of_true if of_true.size and bool((of_true != of_false).all()) else None
 
 
-def is_truth(slot: Slot, wanted: NDArray[np.bool_], rows: Rows) -> CategoryIs:
+def is_truth(slot: Slot, wanted: NDArray[np.bool_], rows: RowBuilder) -> CategoryIs:
     """Whether the column of truth values in a slot is what each row wants, bool [R]."""
     texts = tuple(TRUTHS[int(one)] for one in wanted)
     return CategoryIs(slot=slot.index, param=rows.codes(rows.slots[slot.index].columns, texts))

@@ -29,7 +29,7 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
 from fedkg_compiler.frontends.fkg.syntax.tree import Expression, KeepSet, Reference, Variable, Word
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import RowBuilder
 
 ELSEWHERE = {
     "l1": "l1_ball",
@@ -259,7 +259,7 @@ def _numbers(
         names=sources.names,
         environment=part,
         readings=Readings(),
-        rows=Rows(part.rows),
+        rows=RowBuilder(part.rows),
         book=sources.book,
         problems=problems,
         graph=sources.graph,

@@ -14,6 +14,8 @@ from fedkg.pack.inference_records import Direction, Inference, MinedParameter
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.diagnostics.template_span import TemplateSpan
+from fedkg_compiler.formulas.intervals import declared_spans, interval
+from fedkg_compiler.formulas.relaxation_direction import direction, slope
 from fedkg_compiler.frontends.fkg.binding.condition_binder import condition
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
 from fedkg_compiler.frontends.fkg.binding.mined_parameters import Mined, mined
@@ -24,24 +26,24 @@ from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.fkg.binding.templates import call_template
 from fedkg_compiler.frontends.fkg.syntax.tree import Apply, Condition, Infer, Variable
-from fedkg_compiler.ir import BoundRows, Outcome, Rows
-from fedkg_compiler.passes.intervals import Declared, interval
-from fedkg_compiler.passes.relaxation_direction import direction, slope
-from fedkg_compiler.passes.scales import set_scales
+from fedkg_compiler.ir import BoundRows, Program, RowBuilder
 
 PER = ("client", "cluster", "run")
 DIRECTIONS: dict[int | None, Direction] = {1: "up", -1: "down", 0: "none", None: "none"}
 
 
-def bind_infer(statement: Infer, sources: Sources, outcome: Outcome) -> None:
-    """Enter the condition and the parameters of an inference; nothing where it is wrong, which has
-    been said.
+def bind_infer(statement: Infer, sources: Sources, first: int) -> Program:
+    """The condition and the parameters of an inference; nothing if it is wrong, which has been
+    reported.
+
+    Args:
+        first: the number of conditions before this one.
     """
     problems = sources.problems
     formula = call_template(statement.call, sources.names, problems)
     if formula is None or not _is_sound(statement, formula, problems):
-        return
-    rows = Rows(1)
+        return Program()
+    rows = RowBuilder(1)
     found = {
         word.text: mined(word.text, rows, sources.book, statement.name.text)
         for word in statement.variables
@@ -65,49 +67,46 @@ def bind_infer(statement: Infer, sources: Sources, outcome: Outcome) -> None:
     )
     bound = condition(formula, scope)
     if bound is None or not _used_rightly(statement, found, problems):
-        return
-    if not rows.slots_read():
+        return Program()
+    if not rows.build().slots_read():
         problems.error(
             "FKG234",
             statement.call.span,
             f"`{statement.name.text}` reads no signal",
             "name one among the arguments",
         )
-        return
-    set_scales(bound, rows, sources.book)
+        return Program()
     units = set(scope.compared)
     parameters = tuple(
         _parameter(word.span, found[word.text], bound, sources) for word in statement.variables
     )
-    outcome.inferences.append(
-        Inference.model_validate(
-            {
-                "name": statement.name.text,
-                "per": statement.per.text,
-                "scope": scope_of(statement.scope),
-                "template": statement.call.name.text,
-                "text": sources.written(statement.call.span),
-                "condition": len(outcome.conditions),
-                "parameters": parameters,
-            }
-        )
+    inference = Inference.model_validate(
+        {
+            "name": statement.name.text,
+            "per": statement.per.text,
+            "scope": scope_of(statement.scope),
+            "template": statement.call.name.text,
+            "text": sources.written(statement.call.span),
+            "condition": first,
+            "parameters": parameters,
+        }
     )
-    outcome.conditions.append(
-        BoundRows(
-            rule=RuleRecord(
-                name=statement.name.text,
-                kind="temporal",
-                text=sources.written(statement.span),
-                file=Path(statement.span.file).name,
-                line=statement.span.line,
-            ),
-            formula=bound,
-            rows=rows,
-            keys=((),),
-            entities=("",),
-            unit=units.pop() if len(units) == 1 else "",
-        )
+    record = RuleRecord(
+        name=statement.name.text,
+        kind="temporal",
+        text=sources.written(statement.span),
+        file=Path(statement.span.file).name,
+        line=statement.span.line,
     )
+    part = BoundRows(
+        rule=record,
+        formula=bound,
+        rows=rows.build(),
+        keys=((),),
+        entities=("",),
+        unit=units.pop() if len(units) == 1 else "",
+    )
+    return Program(inferences=(inference,), conditions=(part,))
 
 
 def _is_sound(statement: Infer, formula: Condition, problems: Problems) -> bool:
@@ -187,7 +186,7 @@ def _used_rightly(statement: Infer, found: dict[str, Mined], problems: Problems)
 
 def _parameter(place: Span, found: Mined, formula: Formula, sources: Sources) -> MinedParameter:
     index, problems = found.param.index, sources.problems
-    way = DIRECTIONS[direction(formula, index, Declared(found.rows, sources.book))]
+    way = DIRECTIONS[direction(formula, index, declared_spans(found.rows, sources.book.columns))]
     if way == "none":
         problems.warning(
             "FKG272",
@@ -224,7 +223,7 @@ def _why(found: Mined, formula: Formula, sources: Sources) -> str:
                     " easier"
                 )
             signs |= {
-                slope(side, found.param.index, Declared(found.rows, sources.book))
+                slope(side, found.param.index, declared_spans(found.rows, sources.book.columns))
                 for side in (atom.left, atom.right)
             }
     if None in signs:
@@ -240,7 +239,7 @@ def _span(found: Mined, formula: Formula, sources: Sources) -> tuple[float, floa
             continue
         for side, other in ((atom.left, atom.right), (atom.right, atom.left)):
             if isinstance(side, Param) and side.index == found.param.index:
-                low, high = interval(other, Declared(found.rows, sources.book))
+                low, high = interval(other, declared_spans(found.rows, sources.book.columns))
                 ends.append((float(low[0]), float(high[0])))
     if not ends:
         return None

@@ -24,7 +24,7 @@ from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
 from fedkg_compiler.frontends.fkg.syntax import RuleFile, parse_bytes
 from fedkg_compiler.frontends.fkg.syntax.tree import Example, Rule, Statement, Use, Word
 from fedkg_compiler.input_tracking import find, read_bytes
-from fedkg_compiler.ir import Outcome
+from fedkg_compiler.ir import Program
 from fedkg_compiler.resources import LIBRARY, data_folder
 
 STORIES = "examples"
@@ -114,7 +114,7 @@ def home_of(name: str, what: Literal["rule", "template"]) -> str | None:
     )
 
 
-def settle_library(names: Names, outcome: Outcome, problems: Problems) -> None:
+def settle_library(names: Names, program: Program, problems: Problems) -> None:
     """Drop the diagnostics that a user cannot correct, and report once for each `use rules` which
     rules match nothing in this graph. Call it after all rules are bound.
     """
@@ -124,7 +124,7 @@ def settle_library(names: Names, outcome: Outcome, problems: Problems) -> None:
         if load.path.span.file in names.library
     }
     problems.withdraw(QUIET, {*names.library, *shapes})
-    bound = {part.rule.name for part in outcome.rows}
+    bound = {part.rule.name for part in program.rows}
     unfit: dict[Word, list[str]] = {}
     for file, word in names.library.items():
         mine = [rule.rule.name.text for rule in names.rules if rule.file.file == file]

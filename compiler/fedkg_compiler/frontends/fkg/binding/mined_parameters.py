@@ -9,7 +9,7 @@ import numpy as np
 from fedkg.pack import Param
 from fedkg_compiler.column_registry import Book, BookColumn
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import RowBuilder
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Mined:
 
     name: str
     column: int
-    rows: Rows
+    rows: RowBuilder
     param: Param
     values: list[Span] = field(default_factory=list)
     windows: list[Span] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Mined:
     last: bool = False
 
 
-def mined(name: str, rows: Rows, book: Book, owner: str) -> Mined:
+def mined(name: str, rows: RowBuilder, book: Book, owner: str) -> Mined:
     """A new parameter of a formula; `owner` tells it from those of other inferences."""
     column = book.column(BookColumn(name=f"?{name} of {owner}", source=f"?{name}", mined=True))
     return Mined(name=name, column=column, rows=rows, param=rows.param(np.array(np.nan)))

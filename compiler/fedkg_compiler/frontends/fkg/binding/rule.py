@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from fedkg.pack import RuleRecord
-from fedkg.pack.walk import is_temporal, reads_output
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.fkg.binding.condition_binder import condition
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
@@ -30,9 +29,7 @@ from fedkg_compiler.frontends.fkg.binding.templates import expand
 from fedkg_compiler.frontends.fkg.syntax import KINDS
 from fedkg_compiler.frontends.fkg.syntax.tree import AllOf, Apply, Condition, IsClass, Temporal
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
-from fedkg_compiler.ir import BoundRows, Rows
-from fedkg_compiler.passes.hard_rule_projection import bent_comparisons, without_extremes
-from fedkg_compiler.passes.scales import set_scales
+from fedkg_compiler.ir import BoundRows, RowBuilder
 
 
 def bind_rule(
@@ -216,7 +213,7 @@ def bind_part(
     """Rows that agree in their units, bound; None where something in the formula is wrong, which
     has been said.
     """
-    rows = Rows(environment.rows)
+    rows = RowBuilder(environment.rows)
     scope = Scope(
         names=sources.names,
         environment=environment,
@@ -236,40 +233,15 @@ def bind_part(
     bound = condition(formula, scope)
     if bound is None:
         return None
-    if rule.rule.hard:
-        bound = without_extremes(bound, lambda: rows.param(np.array(1.0)).index)
-    set_scales(bound, rows, sources.book)
-    bent = bent_comparisons(bound) if rule.rule.hard else []
-    if bent:
-        what, advice = "not linear in what the model predicts", "write it linear in the outputs"
-        if any(is_temporal(comparison) for comparison in bent):
-            what = "compares an earlier value or a number over time"
-            advice = "limit the value of each step: always within 1 h x <= 6"
-        sources.problems.warning(
-            "FKG222",
-            rule.rule.formula.span,
-            f"`{rule.rule.name.text}` is hard, but {what}: fedkg uses it as a penalty and a check",
-            f"{advice}, or remove `hard`",
-        )
-    if rule.rule.hard and not bent and is_temporal(bound) and reads_output(bound):
-        message = (
-            f"`{rule.rule.name.text}` is hard and reads several steps: fedkg corrects"
-            " forecasts to satisfy it, but not answers to single rows"
-        )
-        sources.problems.info(
-            "FKG263",
-            rule.rule.formula.span,
-            message,
-            "for single rows write a rule about one step, or remove `hard`",
-        )
     units = set(scope.compared)
     return BoundRows(
         rule=record_of(rule),
         formula=bound,
-        rows=rows,
+        rows=rows.build(),
         keys=scope.keys,
         entities=tuple(_entity(environment, i) for i in range(environment.rows)),
         unit=units.pop() if len(units) == 1 else "",
+        span=rule.rule.formula.span,
     )
 
 

@@ -30,7 +30,8 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredSignal, FileRule
 from fedkg_compiler.frontends.fkg.binding.template_examples import example_of_template
 from fedkg_compiler.frontends.fkg.syntax.tree import Example, Series
-from fedkg_compiler.ir import BoundRows
+from fedkg_compiler.ir import BoundRows, Program
+from fedkg_compiler.passes import run_passes
 
 FOREIGN = -2.0
 """The code of a text that no rule asks for."""
@@ -60,7 +61,8 @@ def bind_example(statement: Example, sources: Sources) -> RuleExample | None:
     if environment is None or bound is None:
         return None
     timing = replace(sources.names.timing, end="clip")
-    lowered = lower([bound], [], {name: 0}, sources.book, timing)
+    program = Program(rows=(bound,), columns=sources.book.freeze(), timing=timing)
+    lowered = lower(run_passes(program))
     contract = lowered.numbering.contract
     at = {column: i for i, column in lowered.numbering.columns.items()}
     steps = max(

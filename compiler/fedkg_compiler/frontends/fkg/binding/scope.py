@@ -22,7 +22,7 @@ from fedkg_compiler.frontends.fkg.binding.resolved_names import Readings
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
 from fedkg_compiler.frontends.fkg.syntax.tree import Condition, Expression
-from fedkg_compiler.ir import Rows
+from fedkg_compiler.ir import RowBuilder
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.graph import Graph
@@ -62,7 +62,7 @@ class Scope:
     names: Names
     environment: Environment
     readings: Readings
-    rows: Rows
+    rows: RowBuilder
     book: Book
     problems: Problems
     graph: Graph | None

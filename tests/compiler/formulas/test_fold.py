@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.pack import And, Known, Or
+from fedkg_compiler.formulas.connective_folding import joined
 from fedkg_compiler.frontends.fkg.binding.resolved_names import NOWHERE
 from fedkg_compiler.frontends.shacl import shape_conditions
-from fedkg_compiler.passes.connective_folding import joined
 
 PACK: tuple[Any, Any, Callable[[int], Any]] = (And, Or, lambda i: Known(slot=i))
 SHAPES: tuple[Any, Any, Callable[[int], Any]] = (

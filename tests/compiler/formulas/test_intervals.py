@@ -12,23 +12,22 @@ from hypothesis import strategies as st
 
 from fedkg.pack import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
 from fedkg_compiler.column_registry import Book, BookColumn
-from fedkg_compiler.ir import Rows
-from fedkg_compiler.passes.intervals import Declared, interval
-from fedkg_compiler.passes.scales import comparison_scale
+from fedkg_compiler.formulas.intervals import Declared, comparison_scale, declared_spans, interval
+from fedkg_compiler.ir import RowBuilder
 
 X, Y, Z = Slot(index=0), Slot(index=1), Slot(index=2)
 SPANS = {"x": (-2.0, 3.0), "y": (1.0, 5.0)}
 UNARY = ("abs", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil", "round")
 
 
-def case() -> tuple[Rows, Book]:
+def case() -> Declared:
     """Slots x, y with spans and z without, and one parameter that is 2."""
-    book, rows = Book(), Rows(1)
+    book, rows = Book(), RowBuilder(1)
     for name, span in {**SPANS, "z": None}.items():
         column = np.array([book.column(BookColumn(name=name, source=name, span=span))])
         rows.slot(name, column, np.zeros(1, dtype=np.int64), "input")
     rows.param(np.array([2.0]))
-    return rows, book
+    return declared_spans(rows, book.columns)
 
 
 def value(term: Term, x: float, y: float) -> float:
@@ -82,7 +81,7 @@ def terms() -> st.SearchStrategy[Term]:
 
 @given(terms(), st.floats(0, 1), st.floats(0, 1))
 def test_values_lie_in_the_interval(term: Term, a: float, b: float) -> None:
-    low, high = interval(term, Declared(*case()))
+    low, high = interval(term, case())
     at = value(term, -2 + 5 * a, 1 + 4 * b)
     if np.isfinite(at):
         slack = 1e-9 * max(1.0, abs(at))
@@ -90,7 +89,7 @@ def test_values_lie_in_the_interval(term: Term, a: float, b: float) -> None:
 
 
 def test_what_has_no_span_is_unbounded() -> None:
-    low, high = interval(Sum(args=(X, Z)), Declared(*case()))
+    low, high = interval(Sum(args=(X, Z)), case())
     assert low[0] == -np.inf
     assert high[0] == np.inf
 
@@ -106,10 +105,12 @@ def test_what_has_no_span_is_unbounded() -> None:
     ],
 )
 def test_scales(left: Term, right: Term, expected: float) -> None:
-    assert comparison_scale(left, right, *case()).tolist() == [expected]
+    assert comparison_scale(left, right, case()).tolist() == [expected]
 
 
 def test_a_scale_is_never_zero() -> None:
-    rows, book = case()
+    spans = case()
+    (rows,) = spans.rows
+    assert isinstance(rows, RowBuilder)
     zero = rows.param(np.array([0.0]))
-    assert comparison_scale(Z, zero, rows, book).tolist() == [1.0]
+    assert comparison_scale(Z, zero, spans).tolist() == [1.0]

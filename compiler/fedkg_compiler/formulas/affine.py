@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fedkg.pack import (
     Call,
     Compare,
+    Formula,
     Negate,
     Param,
     Power,
@@ -32,7 +33,7 @@ from fedkg.pack import (
     term_children,
 )
 from fedkg.pack.node import MANY
-from fedkg.pack.walk import reads_output
+from fedkg.pack.walk import everywhere, reads_output, sides
 
 Array = NDArray[np.float64]
 
@@ -56,6 +57,27 @@ def affine_in(compare: Compare, slots: frozenset[int]) -> bool:
         _degree(side, slots) <= 1 or _sympy_degree(side, slots) <= 1
         for side in (compare.left, compare.right)
     )
+
+
+def nonlinear_comparisons(formula: Formula) -> list[Compare]:
+    """The comparisons of a formula, those of its members included, that are not affine in its
+    outputs.
+    """
+    atoms = (atom for _, atom in everywhere(formula) if isinstance(atom, Compare))
+    return [atom for atom in atoms if is_nonlinear(atom)]
+
+
+def is_nonlinear(atom: Compare) -> bool:
+    """Whether a comparison is not affine in the outputs that it reads."""
+    if not reads_output(atom):
+        return False
+    outputs = frozenset(
+        term.index
+        for side in sides(atom)
+        for term in subterms(side)
+        if isinstance(term, Slot) and term.role == "output"
+    )
+    return not affine_in(atom, outputs)
 
 
 POLYNOMIAL = (Slot, Param, Sum, Negate, Product, Quotient, Power, Call)

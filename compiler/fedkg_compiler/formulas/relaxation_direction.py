@@ -18,7 +18,7 @@ from fedkg.pack.node import FormulaPart, Sign
 from fedkg.pack.numeric.intervals import Ranges
 from fedkg.pack.terms import times
 from fedkg.pack.walk import children, everywhere, member_table, own_params
-from fedkg_compiler.passes.intervals import interval
+from fedkg_compiler.formulas.intervals import interval
 
 
 def direction(formula: Formula, param: int, ranges: Ranges) -> Sign:
