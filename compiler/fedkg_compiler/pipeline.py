@@ -50,6 +50,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Pattern,
     RowsAre,
     Signal,
+    TermName,
     Tree,
     Use,
 )
@@ -116,6 +117,7 @@ def compile_rules(
     paths: Sequence[Path | str] = (),
     *,
     text: str | None = None,
+    rows_class: str = "",
     graphs: Sequence[Path | str] = (),
     client: str = "",
     check_only: bool = False,
@@ -129,6 +131,7 @@ def compile_rules(
             endpoints. The same file twice counts once. The pack depends neither on their order nor
             on whether a graph is in a file, a store or an endpoint.
         text: rules without a file.
+        rows_class: IRI of the class that the rows of the table are members of, as after `rows are`.
         graphs: further graphs.
         client: name or IRI of the client of a private pack; "" for the public pack.
         check_only: find every problem, but make no pack: `pack` is None.
@@ -155,22 +158,12 @@ def compile_rules(
             _require_few_statements(text, TEXT)
             tree, found = parse(text, TEXT)
             problems.add(found)
-            bodies.append(
-                _Body(
-                    tree=tree,
-                    name=TEXT,
-                    sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
-                    folder=Path.cwd(),
-                )
-            )
+            bodies.append(_text_body(tree))
             order.append(TEXT)
-        library = library_files(
-            [body.tree for body in bodies], [body.folder / body.name for body in bodies], problems
-        )
-        bodies += [
-            _Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder)
-            for file in library
-        ]
+        if rows_class:
+            bodies.append(_text_body(_rows_are(rows_class)))
+            order.append(TEXT)
+        library = _add_library(bodies, problems)
         bodies.sort(key=lambda body: (body.name, body.sha256))
         waivers = Waivers.from_files(body.tree for body in bodies)
         pack, program = _compile(
@@ -210,13 +203,7 @@ def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
         if path.suffix.lower() not in QUERY_SUFFIXES
         if (body := _read(path, problems)) is not None
     ]
-    library = library_files(
-        [body.tree for body in bodies], [body.folder / body.name for body in bodies], problems
-    )
-    bodies += [
-        _Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder)
-        for file in library
-    ]
+    library = _add_library(bodies, problems)
     files = [body.tree for body in bodies]
     names = Names(folders={body.tree.file: body.folder for body in bodies}, loads=[*queries])
     names.library |= {file.name: file.asked for file in library}
@@ -294,6 +281,38 @@ def _read(path: Path, problems: Problems) -> _Body | None:
     return _Body(
         tree=tree, name=path.name, sha256=hashlib.sha256(body).hexdigest(), folder=path.parent
     )
+
+
+def _text_body(tree: RuleFile) -> _Body:
+    digest = hashlib.sha256(tree.text.encode("utf-8", "surrogatepass")).hexdigest()
+    return _Body(tree=tree, name=TEXT, sha256=digest, folder=Path.cwd())
+
+
+def _rows_are(iri: str) -> RuleFile:
+    """The rule text ``rows are <IRI>``, without the parser."""
+    start, text = "rows are ", f"rows are <{iri}>"
+    whole = Span(file=TEXT, line=1, column=1, end_line=1, end_column=len(text) + 1)
+    term = TermName(span=replace(whole, column=len(start) + 1), text=iri, form="iri")
+    statement = RowsAre(span=whole, term=term)
+    return RuleFile(file=TEXT, text=f"{text}\n", statements=(statement,))
+
+
+def _add_library(bodies: list[_Body], problems: Problems) -> Sequence[LibraryFile]:
+    """Add the files of the rule library that `use rules` names; returns them."""
+    if not any(
+        isinstance(statement, Use) and statement.rules
+        for body in bodies
+        for statement in body.tree.statements
+    ):
+        return ()
+    library = library_files(
+        [body.tree for body in bodies], [body.folder / body.name for body in bodies], problems
+    )
+    bodies += [
+        _Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder)
+        for file in library
+    ]
+    return library
 
 
 def _require_few_statements(text: str, name: str) -> None:
@@ -399,7 +418,8 @@ def _compile(
         )
     )
     problems.add(program.diagnostics)
-    settle_library(names, program, problems)
+    if names.library:
+        settle_library(names, program, problems)
     _complain_of_nothing(bodies, names, program, problems)
     if problems.failed or (check_only and not (program.rows or program.conditions)):
         return None, program
@@ -413,9 +433,8 @@ def _compile(
         from fedkg_compiler.analysis.report import reason_about
 
         named = [*graph_paths, *(body.folder / body.name for body in bodies)]
-        reasons += audible(
-            reason_about(pack, names, sources, named, program.places, waivers), names
-        )
+        found = reason_about(pack, names, sources, named, program.places, waivers)
+        reasons += audible(found, names) if names.library else found
     return pack, program
 
 

@@ -22,7 +22,6 @@ from fedkg_compiler.frontends.shacl.rdf_tables import (
     Subjects,
     class_table,
     read_subjects,
-    rows_statement,
 )
 from fedkg_compiler.frontends.shacl.read import read_shapes
 from fedkg_compiler.frontends.shacl.shape_names import shape_name
@@ -106,7 +105,7 @@ def _one(
     with tempfile.TemporaryDirectory() as folder:
         columns = Path(folder) / f"{data.stem}.columns.ttl"
         columns.write_text(part.turtle, encoding="utf-8")
-        compilation = compile_rules(paths, text=rows_statement(part.kind), graphs=[columns])
+        compilation = compile_rules(paths, rows_class=part.kind, graphs=[columns])
     said = [
         item for item in compilation.diagnostics if item.code != "FKG326"
     ]  # the data of a property in the file does not declare the property

@@ -56,7 +56,6 @@ class _Reasoning:
         self.bounds: Bounds = find_bounds(self.table)
         self.boxes = Boxes(self.table, self.bounds)
         self.budget = budget
-        self.tighter = Tighter(self.table)
         self.gathered: dict[tuple[Kind, tuple[int, ...]], _Gathered] = {}
         self.plain = set(np.flatnonzero(self.bounds.plain).tolist())
         self.unsure: set[int] = set()
@@ -179,7 +178,8 @@ class _Reasoning:
     def _reasoners(self, places: Sequence[Place], trials: Trials) -> list[PlaceReasoner]:
         """Create the queries for each place, including the findings that need no solver."""
         rows = [[row for row in place.rows if row not in self.torn] for place in places]
-        givers = [self.tighter.givers(here) for here in rows]
+        tighter = Tighter(self.table)
+        givers = [tighter.givers(here) for here in rows]
         for by_numbers, others in zip(givers, Follows(self.table).givers(rows), strict=True):
             for row, more in others.items():
                 by_numbers[row] = [*by_numbers.get(row, []), *more]

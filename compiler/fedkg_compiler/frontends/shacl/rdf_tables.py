@@ -479,9 +479,4 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def rows_statement(kind: str) -> str:
-    """The rule text that says what the rows of the table are."""
-    return f"rows are <{kind}>\n"
-
-
-__all__ = ["FOCUS", "ClassTable", "Subjects", "class_table", "read_subjects", "rows_statement"]
+__all__ = ["FOCUS", "ClassTable", "Subjects", "class_table", "read_subjects"]

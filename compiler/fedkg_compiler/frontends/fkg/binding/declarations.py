@@ -89,7 +89,9 @@ def gather(
     """Enter all other statements, with the values of constants in place of their names."""
     first: dict[str, Statement] = {}
     rules: dict[str, Rule] = {}
-    for file in with_constants(files, names, problems):
+    if any(isinstance(one, Constant) for file in files for one in file.statements):
+        files = with_constants(files, names, problems)
+    for file in files:
         for statement in file.statements:
             match statement:
                 case Signal():
@@ -147,7 +149,8 @@ def gather(
                     assert_never(statement)
     _one_unit_each(names, problems)
     _unlike_their_headers(names, problems)
-    check_templates(names, problems)
+    if names.templates:
+        check_templates(names, problems)
 
 
 def _one_unit_each(names: Names, problems: Problems) -> None:

@@ -70,7 +70,9 @@ def bind_rule(
     )
     bound = []
     for rows in _groups(environment, readings, numbers, missing):
-        formula = prune(tree.formula, missing[rows[0]], permits=permits)
+        formula: Condition | None = tree.formula
+        if missing[rows[0]]:
+            formula = prune(tree.formula, missing[rows[0]], permits=permits)
         if formula is None:
             continue
         part = bind_part(
