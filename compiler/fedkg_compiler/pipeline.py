@@ -28,7 +28,7 @@ from fedkg_compiler.frontends.fkg.binding.library import (
     library_files,
     settle_library,
 )
-from fedkg_compiler.frontends.fkg.binding.name_lookup import Over, names_in
+from fedkg_compiler.frontends.fkg.binding.name_lookup import Over, names_in, trees_in
 from fedkg_compiler.frontends.fkg.binding.part_outcomes import NO_CONSTRAINTS
 from fedkg_compiler.frontends.fkg.binding.private_pack_scope import (
     NOWHERE,
@@ -51,7 +51,6 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     RowsAre,
     Signal,
     TermName,
-    Tree,
     Use,
 )
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
@@ -481,7 +480,7 @@ def _rule_terms(
         node
         for body in bodies
         for statement in body.tree.statements
-        for node in _nodes_in(statement)
+        for node in trees_in(statement)
     ]
     loads = [*names.loads, *(node for node in nodes if isinstance(node, Load))]
     if any(isinstance(node, InQuery) for node in nodes) or any(
@@ -500,12 +499,6 @@ def _rule_terms(
     patterns = [f"SELECT * WHERE {{ {node.text} }}" for node in nodes if isinstance(node, Pattern)]
     texts = [*(body.tree.text for body in bodies), *queries]
     return rule_terms(texts, [*patterns, *queries])
-
-
-def _nodes_in(tree: Tree) -> Iterator[Tree]:
-    yield tree
-    for part in tree.parts():
-        yield from _nodes_in(part)
 
 
 def _asks_graph(files: Sequence[RuleFile], graphs: Sequence[Path | str]) -> bool:
@@ -537,7 +530,7 @@ def _properties(files: Sequence[RuleFile], sources: Sources) -> Properties:
         ):
             term = statement.term
             iri, problems = sources.graph.resolve(term.text, term.form, term.span)
-            said = fresh(problems, sources)
+            said = fresh(problems, sources) if problems else []
             if (
                 isinstance(statement, Signal)
                 and statement.head.variable is not None

@@ -15,7 +15,7 @@ from fedkg.pack import Pack
 from fedkg.tables import Table
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.shacl import holds_shapes, quiet
-from fedkg_compiler.frontends.shacl.model import ShapesFile, Step
+from fedkg_compiler.frontends.shacl.model import ShapesFile, Step, shape_name
 from fedkg_compiler.frontends.shacl.rdf_tables import (
     MOST_VALUES,
     ClassTable,
@@ -24,7 +24,6 @@ from fedkg_compiler.frontends.shacl.rdf_tables import (
     read_subjects,
 )
 from fedkg_compiler.frontends.shacl.read import read_shapes
-from fedkg_compiler.frontends.shacl.shape_names import shape_name
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.graph.vocabulary import closest_name

@@ -345,6 +345,15 @@ class Graph:
         found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
         return sorted(found, key=order_key)
 
+    def pairs_of(self, property_iri: str) -> list[tuple[RdfTerm | None, RdfTerm | None]]:
+        """Return the subjects and values of a property in the user's data, as plain values."""
+        quads = self._store.quads_for_pattern(None, ox.NamedNode(property_iri), None)
+        return [
+            (self._values.term(quad.subject), self._values.term(quad.object))
+            for quad in quads
+            if quad.subject not in self._foreign
+        ]
+
     def properties_between(self, subject_iri: str, text: str) -> list[str]:
         """Return the properties of a subject with a literal of this text, sorted by IRI."""
         rows = self._store.quads_for_pattern(node_of(subject_iri), None, None)

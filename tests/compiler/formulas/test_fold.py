@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fedkg.pack import And, Known, Or
 from fedkg_compiler.formulas.connective_folding import joined
-from fedkg_compiler.frontends.fkg.binding.resolved_names import NOWHERE
+from fedkg_compiler.frontends.fkg.binding.signal_columns import NOWHERE
 from fedkg_compiler.frontends.shacl import shape_conditions
 
 PACK: tuple[Any, Any, Callable[[int], Any]] = (And, Or, lambda i: Known(slot=i))

@@ -4,6 +4,7 @@ off, or is rejected.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -14,6 +15,7 @@ from rdflib.term import Node
 from fedkg.pack import RuleRecord, Source
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.part_outcomes import (
+    NO_CONSTRAINTS,
     BankRows,
     GraphVerdict,
     PartOutcome,
@@ -23,14 +25,29 @@ from fedkg_compiler.frontends.fkg.binding.part_outcomes import (
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.disjunction import either
-from fedkg_compiler.frontends.shacl.focus import Focus, TargetQueries, focus_nodes
+from fedkg_compiler.frontends.shacl.focus import (
+    Focus,
+    TargetQueries,
+    focus_nodes,
+    focus_term,
+    rdf_term,
+    said_of,
+)
 from fedkg_compiler.frontends.shacl.focus_node_columns import Observer, Row
 from fedkg_compiler.frontends.shacl.lower import Piece, Writer, bound_rows
-from fedkg_compiler.frontends.shacl.model import PAIRS, Constraint, Shape, ShapesFile, path_text
-from fedkg_compiler.frontends.shacl.nested_component_status import Placed, place_inner
+from fedkg_compiler.frontends.shacl.model import (
+    PAIRS,
+    SHAPE_VALUED,
+    Constraint,
+    Shape,
+    ShapesFile,
+    part_name,
+    path_text,
+    shape_name,
+    shape_path,
+)
 from fedkg_compiler.frontends.shacl.parameters import SPACE
 from fedkg_compiler.frontends.shacl.partial_evaluation import Partial
-from fedkg_compiler.frontends.shacl.presence_guards import conjuncts, required
 from fedkg_compiler.frontends.shacl.pyshacl_validation import (
     Finding,
     NotDecided,
@@ -38,14 +55,14 @@ from fedkg_compiler.frontends.shacl.pyshacl_validation import (
     decide,
 )
 from fedkg_compiler.frontends.shacl.queries import conditional
-from fedkg_compiler.frontends.shacl.shape_conditions import Expr, Has, Refused, guarded, negate
-from fedkg_compiler.frontends.shacl.shape_names import (
-    focus_term,
-    part_name,
-    rdf_term,
-    said_of,
-    shape_name,
-    shape_path,
+from fedkg_compiler.frontends.shacl.shape_conditions import (
+    Expr,
+    Has,
+    Refused,
+    conjuncts,
+    guarded,
+    negate,
+    required,
 )
 from fedkg_compiler.frontends.shacl.table_results import Component, ShapeResults
 from fedkg_compiler.frontends.shacl.unknown_terms import Words
@@ -61,6 +78,9 @@ _NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})
 _NO_FOCUS = "no focus node"
 _RANKS: dict[type[PartOutcome], int] = {GraphVerdict: 0, BankRows: 1, Refusal: 2}
 """The outcome that counts where a component has several, by its roots: the highest."""
+
+Placed = dict[tuple[Node, Constraint | None], PartOutcome]
+"""The outcome of each component of a shape, and of a shape without components (None)."""
 
 NAMED = 3
 """Focus nodes that the message about a violated component names at most."""
@@ -610,3 +630,68 @@ class ShapesBinder:
 
     def _error(self, code: str, span: Span, message: str, help: str) -> None:
         self.sources.problems.error(code, span, message, help)
+
+
+def place_inner(shapes: ShapesFile, placed: Placed) -> None:
+    """Give every component and shape that has no outcome yet the one that it has.
+
+    Components inside others share the outcome of the nearest of those. What nothing reaches is off,
+    and so is a shape without components.
+    """
+    inside: dict[Node, tuple[PartOutcome, str]] = {}
+    waiting = deque(
+        (constraint, outcome)
+        for (_, constraint), outcome in placed.items()
+        if constraint is not None
+    )
+    while waiting:
+        constraint, outcome = waiting.popleft()
+        for node in constraint.values if constraint.name in SHAPE_VALUED else ():
+            inner = shapes.shapes.get(node)
+            if inner is None or node in inside:
+                continue
+            inside[node] = (outcome, constraint.name)
+            waiting += [(item, outcome) for item in inner.constraints]
+    for shape in shapes.shapes.values():
+        for constraint in shape.constraints:
+            key = shape.node, constraint
+            if key in placed or constraint.name == "property":
+                continue
+            name = part_name(
+                shape, path := "" if shape.path is None else path_text(shape.path), constraint.name
+            )
+            if shape.node in inside:
+                outer, word = inside[shape.node]
+                reason = (
+                    f"part of {outer.part}"
+                    if outer.part.endswith(word)
+                    else f"part of sh:{word} in {outer.part}"
+                )
+                if isinstance(shape.node, BNode):
+                    name = ".".join(
+                        filter(
+                            None, (outer.part.removesuffix(f".{word}"), word, path, constraint.name)
+                        )
+                    )
+                placed[key] = replace(outer, part=name, reason=reason)
+                continue
+            reason = "it is deactivated" if constraint.deactivated else "no target leads to it"
+            reason = "the shape is deactivated" if shape.deactivated else reason
+            placed[key] = GraphVerdict(part=name, conforms=True, reason=reason, is_on=False)
+        if not _has_components(shapes, shape, set()):
+            name = part_name(shape, "" if shape.path is None else path_text(shape.path), "")
+            placed[shape.node, None] = GraphVerdict(
+                part=name, conforms=True, reason=NO_CONSTRAINTS, is_on=False
+            )
+
+
+def _has_components(shapes: ShapesFile, shape: Shape, above: set[Node]) -> bool:
+    """Whether a shape or a property shape inside it has a component."""
+    if shape.node in above:
+        return False
+    inner = [
+        shapes.shapes.get(one.values[0]) for one in shape.constraints if one.name == "property"
+    ]
+    return any(one.name != "property" for one in shape.constraints) or any(
+        one is None or _has_components(shapes, one, above | {shape.node}) for one in inner
+    )

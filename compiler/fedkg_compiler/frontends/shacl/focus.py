@@ -7,17 +7,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rdflib import URIRef
+from rdflib import BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.pack import RuleRecord
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.focus_node_columns import ROW, Observer, Row, Value
-from fedkg_compiler.frontends.shacl.model import Shape, Target
+from fedkg_compiler.frontends.shacl.model import Constraint, Shape, Target
 from fedkg_compiler.frontends.shacl.queries import Queries
 from fedkg_compiler.frontends.shacl.shape_conditions import Observed
+from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
+from fedkg_compiler.graph.graph_terms import Iri, local_name
 from fedkg_compiler.ir import BoundRows
 
 
@@ -126,3 +128,28 @@ def _observed(target: Target, data: Data, observer: Observer) -> list[Focus]:
         for node in subjects
         if (values := observer.values(target.value, node))
     ]
+
+
+def focus_term(focus: Focus) -> Node:
+    """A focus node as a term; a text for the table row."""
+    return Literal("every table row") if isinstance(focus.root, Row) else focus.root
+
+
+def rdf_term(term: Answer) -> Node:
+    """An answer of a query as a term; a text for the table row."""
+    if term is None:
+        return Literal("every table row")
+    return URIRef(term.value) if isinstance(term, Iri) else Literal(term.lexical)
+
+
+def said_of(constraint: Constraint) -> str:
+    """The arguments of a component, blank nodes left out."""
+    texts = [
+        str(value) if isinstance(value, Literal) else local_name(str(value))
+        for value in constraint.values
+    ]
+    return ", ".join(
+        text
+        for text, value in zip(texts, constraint.values, strict=True)
+        if not isinstance(value, BNode)
+    )

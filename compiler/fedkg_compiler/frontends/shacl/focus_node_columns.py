@@ -15,10 +15,14 @@ from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.column_registry import BookColumn
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.observed_properties import observed_place, signal_of
 from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell
-from fedkg_compiler.frontends.fkg.binding.resolved_names import Place
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources, plain_place
+from fedkg_compiler.frontends.fkg.binding.signal_columns import (
+    Place,
+    Sources,
+    observed_place,
+    plain_place,
+    signal_of,
+)
 from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.model import (

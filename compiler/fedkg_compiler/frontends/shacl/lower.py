@@ -35,7 +35,6 @@ from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.comparison_formulas import MIRRORED, truth_wanted
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
-from fedkg_compiler.frontends.shacl.presence_guards import NumberKnown
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     All,
     Any,
@@ -47,6 +46,7 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     Least,
     Neg,
     Number,
+    NumberKnown,
     Observed,
     Refused,
     Whole,

@@ -247,3 +247,19 @@ def path_text(path: Path) -> str:
             )
         case Alternative():
             return "|".join(path_text(part) for part in path.paths)
+
+
+def shape_name(shape: Shape) -> str:
+    """A shape."""
+    return shape.name or "a shape without a name"
+
+
+def part_name(root: Shape, path: str, word: str) -> str:
+    """A component as reports and rules call it: ``PumpShape.pressure.minInclusive``."""
+    head = root.name or f"shape_{root.line}"
+    return ".".join(part for part in (re.sub(r"\s+", "_", head), path, word) if part)
+
+
+def shape_path(shape: Shape) -> str:
+    """The path of a shape from its focus node."""
+    return "the focus node" if shape.path is None else path_text(shape.path)

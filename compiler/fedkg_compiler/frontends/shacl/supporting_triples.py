@@ -19,6 +19,7 @@ from fedkg_compiler.frontends.fkg.binding.column_triples import (
     facts_of_sensor,
 )
 from fedkg_compiler.frontends.shacl.bind import Part, ShapesBinder
+from fedkg_compiler.frontends.shacl.focus import said_of
 from fedkg_compiler.frontends.shacl.focus_node_columns import PASSING
 from fedkg_compiler.frontends.shacl.model import (
     PAIRS,
@@ -30,10 +31,11 @@ from fedkg_compiler.frontends.shacl.model import (
     Shape,
     Step,
     Target,
+    shape_name,
+    shape_path,
 )
 from fedkg_compiler.frontends.shacl.queries import written_path
 from fedkg_compiler.frontends.shacl.shape_conditions import Refused
-from fedkg_compiler.frontends.shacl.shape_names import said_of, shape_name, shape_path
 from fedkg_compiler.frontends.sparql.solution_triples import MOST, facts_of_pattern
 from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.graph.graph import Resource

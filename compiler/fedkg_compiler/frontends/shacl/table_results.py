@@ -12,10 +12,10 @@ from rdflib.term import Node
 
 from fedkg.pack import Pack
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.frontends.shacl.focus import said_of
 from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile
 from fedkg_compiler.frontends.shacl.pyshacl_validation import component_iri
 from fedkg_compiler.frontends.shacl.read import SH
-from fedkg_compiler.frontends.shacl.shape_names import said_of
 from fedkg_compiler.frontends.shacl.validation_report import (
     Place,
     Report,

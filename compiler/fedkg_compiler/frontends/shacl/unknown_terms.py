@@ -27,12 +27,14 @@ from fedkg_compiler.frontends.shacl.model import (
     Shape,
     ShapesFile,
     Step,
+    part_name,
     path_text,
+    shape_name,
+    shape_path,
     steps_in,
 )
 from fedkg_compiler.frontends.shacl.parameters import KNOWN, SPACE
 from fedkg_compiler.frontends.shacl.queries import Queries
-from fedkg_compiler.frontends.shacl.shape_names import part_name, shape_name, shape_path
 from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_TERMS

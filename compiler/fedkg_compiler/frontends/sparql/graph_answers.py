@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedkg_compiler.frontends.fkg.binding.resolved_names import Key, Place
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Key, Place
 from fedkg_compiler.frontends.sparql.answer_frames import (
     Answer,
     Batch,

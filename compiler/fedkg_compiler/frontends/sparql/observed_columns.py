@@ -8,10 +8,16 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.observed_properties import observed_place, signal_of
 from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell
-from fedkg_compiler.frontends.fkg.binding.resolved_names import NOWHERE, Key, Place
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources, plain_place
+from fedkg_compiler.frontends.fkg.binding.signal_columns import (
+    NOWHERE,
+    Key,
+    Place,
+    Sources,
+    observed_place,
+    plain_place,
+    signal_of,
+)
 from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.frontends.sparql.query_tree import Const, Values, Var
 from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, local_name

@@ -36,9 +36,8 @@ from fedkg_compiler.frontends.fkg.binding.quantifiers import (
     in_one_unit,
     term_cell,
 )
-from fedkg_compiler.frontends.fkg.binding.resolved_names import Reading, Readings
 from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Reading, Readings, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import Apply, InClass, Pattern, Variable
 from fedkg_compiler.graph.graph_terms import RdfTerm
 

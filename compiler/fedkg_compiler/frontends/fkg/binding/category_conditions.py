@@ -20,8 +20,8 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.bound_values import Moving, Value
 from fedkg_compiler.frontends.fkg.binding.comparison_formulas import is_truth
 from fedkg_compiler.frontends.fkg.binding.name_lookup import variables_of
-from fedkg_compiler.frontends.fkg.binding.resolved_names import Reading
 from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Reading
 from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredLabel
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Apply,

@@ -13,8 +13,8 @@ from typing import Any
 from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
+from fedkg_compiler.frontends.fkg.binding.name_lookup import trees_in
 from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
-from fedkg_compiler.frontends.fkg.binding.templates import trees_in
 from fedkg_compiler.frontends.fkg.syntax.parser import MAX_TERMS
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Apply,

@@ -36,8 +36,8 @@ from fedkg_compiler.frontends.fkg.binding.mined_parameters import Mined
 from fedkg_compiler.frontends.fkg.binding.name_lookup import is_probability, names_in, variables_of
 from fedkg_compiler.frontends.fkg.binding.past_values import history, past
 from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell
-from fedkg_compiler.frontends.fkg.binding.resolved_names import Place, Reading
 from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Place, Reading
 from fedkg_compiler.frontends.fkg.binding.time_reductions import over_time
 from fedkg_compiler.frontends.fkg.binding.unknown_units import strange_unit
 from fedkg_compiler.frontends.fkg.binding.window_binder import other_step, steps_back

@@ -23,9 +23,8 @@ from fedkg_compiler.frontends.fkg.binding.name_lookup import names_in, variables
 from fedkg_compiler.frontends.fkg.binding.private_pack_scope import client_of, scope_of
 from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment
 from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
-from fedkg_compiler.frontends.fkg.binding.resolved_names import Readings
 from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Readings, Sources
 from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
 from fedkg_compiler.frontends.fkg.syntax.tree import Expression, KeepSet, Reference, Variable, Word
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets

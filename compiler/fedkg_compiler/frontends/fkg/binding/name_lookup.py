@@ -6,8 +6,9 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
 from fedkg_compiler.frontends.fkg.binding.quantifier_values import Environment
-from fedkg_compiler.frontends.fkg.binding.resolved_names import Reading, Readings
 from fedkg_compiler.frontends.fkg.binding.signal_columns import (
+    Reading,
+    Readings,
     Sources,
     family_places,
     header_place,
@@ -114,6 +115,14 @@ def _group_header(group: Word, sources: Sources) -> str | None:
         if place is None or place.places[0].column < 0
         else sources.book.columns[place.places[0].column].source
     )
+
+
+def trees_in(node: Tree) -> list[Tree]:
+    """The node and every node inside it, those inside aggregates too."""
+    found = [node]
+    for part in node.parts():
+        found += trees_in(part)
+    return found
 
 
 def names_in(tree: Tree) -> list[Tree]:

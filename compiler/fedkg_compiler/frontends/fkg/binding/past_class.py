@@ -8,8 +8,8 @@ from fedkg.pack import Formula
 from fedkg_compiler.column_registry import BookColumn
 from fedkg_compiler.frontends.fkg.binding.category_conditions import is_class, membership
 from fedkg_compiler.frontends.fkg.binding.past_values import one_step_back
-from fedkg_compiler.frontends.fkg.binding.resolved_names import Place, Reading, Readings
 from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Place, Reading, Readings
 from fedkg_compiler.frontends.fkg.syntax.tree import IsClass, Membership, Past, Reference
 
 

@@ -176,11 +176,8 @@ def _clients(sources: Sources) -> dict[str, frozenset[str]]:
     the names of those.
     """
     if sources.graph is not None and not sources.clients:
-        rows, _ = sources.graph.select(
-            f"?entity <{FKG}client> ?client", ["entity", "client"], span=NOWHERE
-        )
         said: dict[str, set[str]] = {}
-        for entity, client in rows:
+        for entity, client in sources.graph.pairs_of(f"{FKG}client"):
             if isinstance(entity, Iri) and isinstance(client, Iri | RdfLiteral):
                 said.setdefault(entity.value, set()).add(
                     client.value if isinstance(client, Iri) else client.lexical

@@ -17,17 +17,30 @@ from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.fkg.binding.condition_binder import condition
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
 from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune
-from fedkg_compiler.frontends.fkg.binding.name_lookup import VALUE, look_up, names_in, variables_in
+from fedkg_compiler.frontends.fkg.binding.name_lookup import (
+    VALUE,
+    look_up,
+    names_in,
+    trees_in,
+    variables_in,
+)
 from fedkg_compiler.frontends.fkg.binding.private_pack_scope import scope_of
 from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment
 from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
-from fedkg_compiler.frontends.fkg.binding.resolved_names import Place, Readings
 from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
-from fedkg_compiler.frontends.fkg.binding.signal_columns import First, Sources
+from fedkg_compiler.frontends.fkg.binding.signal_columns import First, Place, Readings, Sources
 from fedkg_compiler.frontends.fkg.binding.symbol_table import FileRule
 from fedkg_compiler.frontends.fkg.binding.templates import expand
 from fedkg_compiler.frontends.fkg.syntax import KINDS
-from fedkg_compiler.frontends.fkg.syntax.tree import AllOf, Apply, Condition, IsClass, Temporal
+from fedkg_compiler.frontends.fkg.syntax.tree import (
+    AllOf,
+    Apply,
+    Condition,
+    Follows,
+    IsClass,
+    Temporal,
+    Window,
+)
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
 from fedkg_compiler.ir import BoundRows, RowBuilder
 
@@ -42,7 +55,9 @@ def bind_rule(
             value there does not hold.
     """
     problems = sources.problems
-    formula = expand(rule.rule.formula, sources.names, problems)
+    formula: Condition | None = rule.rule.formula
+    if any(isinstance(node, Follows | Window) for node in trees_in(formula)):
+        formula = expand(formula, sources.names, problems)
     if formula is None:
         return []
     rule = replace(rule, rule=replace(rule.rule, formula=_without_top_always(formula)))
@@ -70,7 +85,7 @@ def bind_rule(
     )
     bound = []
     for rows in _groups(environment, readings, numbers, missing):
-        formula: Condition | None = tree.formula
+        formula = tree.formula
         if missing[rows[0]]:
             formula = prune(tree.formula, missing[rows[0]], permits=permits)
         if formula is None:

@@ -18,8 +18,7 @@ from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.fkg.binding.bound_values import Value
 from fedkg_compiler.frontends.fkg.binding.mined_parameters import Mined
 from fedkg_compiler.frontends.fkg.binding.quantifier_values import Environment
-from fedkg_compiler.frontends.fkg.binding.resolved_names import Readings
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Readings, Sources
 from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
 from fedkg_compiler.frontends.fkg.syntax.tree import Condition, Expression
 from fedkg_compiler.ir import RowBuilder

@@ -1,28 +1,133 @@
 """Finds the table column of a signal: from its clause, from the graph, or by its own name; and of a
 family, entity by entity.
+
+A `Reading` is what a name in a formula reads for each row of the quantifier: the table column, its
+unit and the table rows it is about. A property of the graph is observed, so that it is read from
+the table and not known when rules are compiled, if a signal or output is declared with it
+(``signal torque(?m) is plant:torque``), or if the graph gives it, or a sensor of it, a column
+(`fkg:column`). Shapes and queries are split along this line.
+
+Letter: R rows of the environment.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.pack import Role
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.column_registry import Book, BookColumn, ColumnType
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment, Solved
-from fedkg_compiler.frontends.fkg.binding.resolved_names import NOWHERE, Place
 from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredSignal, FileRule, Names
 from fedkg_compiler.frontends.fkg.binding.unknown_units import strange_unit
 from fedkg_compiler.graph.graph_terms import ColumnFact, local_name
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.graph import Graph
+
+
+Key = tuple[str, str]
+"""Header and text that select the table rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What is read for one row.
+
+    Attributes:
+        column: id in the book; -1 if there is none (a diagnostic has been reported).
+        role: whether the column holds data (`input`) or a prediction of the model (`output`).
+        stored: the unit of the values in the table; None if no unit is known.
+        rule_unit: the unit that the rule uses for them; None if no unit is known.
+        key: header and text that select the table rows, or None for all rows.
+        shared: the column is that of a property, not of one entity: the rule's other entities
+            select the table rows.
+    """
+
+    column: int
+    role: Role = "input"
+    stored: Unit | None = None
+    rule_unit: Unit | None = None
+    key: Key | None = None
+    shared: bool = False
+
+
+NOWHERE = Place(column=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reading:
+    """What a name reads: [R] places."""
+
+    name: str
+    places: tuple[Place, ...]
+
+    @property
+    def role(self) -> Role:
+        """Whether it is data or a prediction: the same for all rows that are bound together."""
+        return self.places[0].role if self.places else "input"
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """Ids of the columns: [R]."""
+        return np.array([place.column for place in self.places], dtype=np.int64)
+
+    def take(self, rows: Sequence[int]) -> Reading:
+        """The reading of some of the rows."""
+        return replace(self, places=tuple(self.places[i] for i in rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """The readings of one rule.
+
+    Attributes:
+        found: by name and variable ("" for a plain name); None where the name is wrong (that has
+            been said).
+        headers: of the columns after `per`, by name.
+    """
+
+    found: dict[tuple[str, str], Reading | None] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def get(self, name: str, variable: str = "") -> Reading | None:
+        """The reading of ``name(?variable)``."""
+        return self.found.get((name, variable))
+
+    def complete(self, labels: Container[str]) -> bool:
+        """Whether every name has a column in every row; labels have several columns and are looked
+        up at their use.
+        """
+        return all(
+            name in labels
+            if reading is None
+            else all(place.column >= 0 for place in reading.places)
+            for (name, _), reading in self.found.items()
+        )
+
+    def complete_at(self, row: int) -> bool:
+        """Whether every name has a column in one row."""
+        return all(
+            reading is None or reading.places[row].column >= 0 for reading in self.found.values()
+        )
+
+    def take(self, rows: Sequence[int]) -> Readings:
+        """The readings of some of the rows."""
+        found = {
+            key: None if reading is None else reading.take(rows)
+            for key, reading in self.found.items()
+        }
+        return Readings(found=found, headers=self.headers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -353,3 +458,40 @@ def _enter_column(
         sources.book.tell_by_header(column, span)
         stored = sources.book.compared_unit(column)
     return Place(column=column, role=signal.role, stored=stored, rule_unit=signal.unit or stored)
+
+
+def signal_of(property_iri: str, sources: Sources, span: Span) -> DeclaredSignal | None:
+    """The signal that reads a property: the declared one, else one made up from the graph's
+    columns; None for a static property.
+    """
+    for signal in sources.names.signals.values():
+        if signal.property == property_iri:
+            return signal
+    if not sources.columns_of(property_iri, None):
+        return None
+    return DeclaredSignal(
+        name=local_name(property_iri),
+        role="input",
+        family="focus",
+        property=property_iri,
+        unit=None,
+        span=None,
+        column=None,
+        place=span,
+    )
+
+
+def is_observed(property_iri: str, sources: Sources, span: Span) -> bool:
+    """Return whether the table contains the values of a property."""
+    return signal_of(property_iri, sources, span) is not None
+
+
+def observed_place(property_iri: str, focus: Cell, sources: Sources, span: Span) -> Place | None:
+    """Where the table has the property's value for an entity, or with `focus.row` for each table
+    row; None for a static property.
+
+    A place with column -1 (`NOWHERE`): the property is observed, but nothing tells where for this
+    entity, which has been said.
+    """
+    signal = signal_of(property_iri, sources, span)
+    return None if signal is None else family_places(signal, [focus], sources, span)[0]

@@ -19,6 +19,7 @@ from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.diagnostics.template_span import TemplateSpan
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
 from fedkg_compiler.frontends.fkg.binding.library import home_of
+from fedkg_compiler.frontends.fkg.binding.name_lookup import trees_in
 from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
 from fedkg_compiler.frontends.fkg.syntax.parser import MAX_NESTING, MAX_TERMS
 from fedkg_compiler.frontends.fkg.syntax.tree import (
@@ -266,8 +267,6 @@ def expand(formula: Condition, names: Names, problems: Problems) -> Condition | 
     """The condition with every `follows` replaced by what its template says; None where a call is
     wrong, which has been said.
     """
-    if not any(isinstance(node, Follows | Window) for node in trees_in(formula)):
-        return formula
     writer = _Writer(names, problems)
     try:
         written: Condition = writer.tree(formula, None, 0)
@@ -298,14 +297,6 @@ def _measure(tree: Tree) -> None:
 def call_template(call: Apply, names: Names, problems: Problems) -> Condition | None:
     """Return the condition of ``template(arguments)``."""
     return expand(Follows(span=call.span, call=call), names, problems)
-
-
-def trees_in(node: Tree) -> list[Tree]:
-    """The node and every node inside it, those inside aggregates too."""
-    found = [node]
-    for part in node.parts():
-        found += trees_in(part)
-    return found
 
 
 def check_templates(names: Names, problems: Problems) -> None:

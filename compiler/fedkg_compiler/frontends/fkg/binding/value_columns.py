@@ -12,8 +12,10 @@ from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg_compiler.column_registry import BookColumn, quoted
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell
-from fedkg_compiler.frontends.fkg.binding.resolved_names import NOWHERE, Key, Place
 from fedkg_compiler.frontends.fkg.binding.signal_columns import (
+    NOWHERE,
+    Key,
+    Place,
     Sources,
     declared_place,
     header_place,
