@@ -55,12 +55,13 @@ def bind_rule(
             value there does not hold.
     """
     problems = sources.problems
-    formula: Condition | None = rule.rule.formula
-    if any(isinstance(node, Follows | Window) for node in trees_in(formula)):
-        formula = expand(formula, sources.names, problems)
-    if formula is None:
-        return []
-    rule = replace(rule, rule=replace(rule.rule, formula=_without_top_always(formula)))
+    whole = rule.rule.formula
+    if any(isinstance(node, Follows | Window) for node in trees_in(whole)):
+        expanded = expand(whole, sources.names, problems)
+        if expanded is None:
+            return []
+        whole = expanded
+    rule = replace(rule, rule=replace(rule.rule, formula=_without_top_always(whole)))
     tree = rule.rule
     environment = quantify(tree.quantifier, sources, sheets)
     if not any(
@@ -85,7 +86,7 @@ def bind_rule(
     )
     bound = []
     for rows in _groups(environment, readings, numbers, missing):
-        formula = tree.formula
+        formula: Condition | None = tree.formula
         if missing[rows[0]]:
             formula = prune(tree.formula, missing[rows[0]], permits=permits)
         if formula is None:
