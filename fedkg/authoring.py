@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from fedkg.evaluation.example_runner import ExampleResult
     from fedkg.pack import Pack
     from fedkg.tables import Table
+    from fedkg_compiler.analysis.pack_difference import RuleDifference
+    from fedkg_compiler.analysis.rule_description import Description
     from fedkg_compiler.authoring.fixes import FixedFiles
     from fedkg_compiler.authoring.fret import FretDraft
     from fedkg_compiler.compilation_result import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
+    from fedkg_compiler.frontends.shacl.validation_report import Report
     from fedkg_compiler.input_tracking import Inputs
-    from fedkg_compiler.reason.pack_difference import RuleDifference
-    from fedkg_compiler.reason.rule_description import Description
     from fedkg_compiler.row_source_triples import Origin
-    from fedkg_compiler.shacl.validation_report import Report
 
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """First bytes of workbooks, Parquet files and archives."""
@@ -101,7 +101,7 @@ def check(
             from fedkg_compiler.cache import compile_cached
 
             return compile_cached(files[:count], files[count:], client)
-        from fedkg_compiler.driver import compile_rules
+        from fedkg_compiler.pipeline import compile_rules
 
         return compile_rules(
             files[:count], text=text, graphs=files[count:], client=client, reason=reason
@@ -246,8 +246,8 @@ def format_rule_file(body: bytes, name: str) -> tuple[str, str | None, tuple[Dia
     errors.
     """
     with needs_compiler("formatting rules"):
-        from fedkg_compiler.syntax.printing import canonical as form
-        from fedkg_compiler.syntax.source_decoding import decode
+        from fedkg_compiler.frontends.fkg.syntax.printing import canonical as form
+        from fedkg_compiler.frontends.fkg.syntax.source_decoding import decode
 
         text, problems = decode(body, name)
         after, more = form(text, name)
@@ -286,7 +286,7 @@ def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
     from fedkg.evaluation.witness_verdict import replay
 
     with needs_compiler("explaining rules"):
-        from fedkg_compiler.reason.rule_description import describe
+        from fedkg_compiler.analysis.rule_description import describe
 
         contract = pack.manifest.contract
         return describe(
@@ -321,7 +321,7 @@ def compare_rules(
     before, _ = load_or_compile(old)
     after, _ = load_or_compile(new)
     with needs_compiler("comparing rules"):
-        from fedkg_compiler.reason.pack_difference import differences as compare
+        from fedkg_compiler.analysis.pack_difference import differences as compare
 
         return compare(before, after)
 
@@ -458,7 +458,7 @@ def is_rdf_data(rules: Sequence[str | Path], data: str | Path) -> bool:
     if not is_graph(paths[-1]) or not all(path.is_file() for path in paths):
         return False
     with needs_compiler("reading shapes"):
-        from fedkg_compiler.shacl import holds_shapes
+        from fedkg_compiler.frontends.shacl import holds_shapes
 
         return any(holds_shapes(path) for path in paths[:-1]) and not holds_shapes(paths[-1])
 
@@ -501,7 +501,7 @@ def validate(
     if not is_authored(data):
         return _validate_table(require_file(data), [*shapes, *ontologies])
     with needs_compiler("validating graphs"):
-        from fedkg_compiler.shacl.validation import validate_graph
+        from fedkg_compiler.frontends.shacl.validation import validate_graph
 
         found = validate_graph(
             [resolve_source(data)],
@@ -526,7 +526,7 @@ def _validate_table(
             help=f"fedkg validate {path} shapes.ttl",
         )
     with needs_compiler("validating tables"):
-        from fedkg_compiler.shacl.table_results import RowViolation
+        from fedkg_compiler.frontends.shacl.table_results import RowViolation
         from fedkg_compiler.table_validation import compile_shapes
 
         found = compile_shapes([resolve_source(file) for file in shapes])

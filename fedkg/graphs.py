@@ -35,9 +35,9 @@ def load_node_table(graphs: Sequence[str]) -> NodeTable:
         UsageError: a graph does not exist.
     """
     with needs_compiler("reading graphs"):
-        from fedkg_compiler.ontology.encoder_graph import node_table as table_of
-        from fedkg_compiler.ontology.stores.opening import open_graph
-        from fedkg_compiler.ontology.stores.triple_files import StoredTriples
+        from fedkg_compiler.graph.encoder_graph import node_table as table_of
+        from fedkg_compiler.graph.stores.opening import open_graph
+        from fedkg_compiler.graph.stores.triple_files import StoredTriples
 
         triples, checksums = [], {}
         for name in graphs:

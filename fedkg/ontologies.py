@@ -15,13 +15,13 @@ from fedkg.errors import FedkgError, UsageError
 if TYPE_CHECKING:
     from fedkg.learned_knowledge import LearnedKnowledge
     from fedkg_compiler.diagnostics.record import Diagnostic
+    from fedkg_compiler.graph.alignment.pair_alignment import Proposed
+    from fedkg_compiler.graph.catalog import Catalog
+    from fedkg_compiler.graph.catalog_listing import EntryInfo
+    from fedkg_compiler.graph.ontology_statistics import Report
+    from fedkg_compiler.graph.reasoning_report import Reasoned
+    from fedkg_compiler.graph.term_description import About
     from fedkg_compiler.learned.candidates import Proposal
-    from fedkg_compiler.ontology.alignment.pair_alignment import Proposed
-    from fedkg_compiler.ontology.catalog import Catalog
-    from fedkg_compiler.ontology.catalog_listing import EntryInfo
-    from fedkg_compiler.ontology.ontology_statistics import Report
-    from fedkg_compiler.ontology.reasoning_report import Reasoned
-    from fedkg_compiler.ontology.term_description import About
 
 
 def reason(asked: Sequence[str], *, dl: bool, limit: float) -> tuple[Reasoned, list[Diagnostic]]:
@@ -30,7 +30,7 @@ def reason(asked: Sequence[str], *, dl: bool, limit: float) -> tuple[Reasoned, l
     With `dl`, the reasoner HermiT runs as well.
     """
     with needs_compiler("reasoning"):
-        from fedkg_compiler.ontology.reasoning_report import reason as found
+        from fedkg_compiler.graph.reasoning_report import reason as found
 
         return found(asked, dl=dl, limit=limit)
 
@@ -40,7 +40,7 @@ def load_catalog() -> Catalog:
     be read.
     """
     with needs_compiler("listing ontologies"):
-        from fedkg_compiler.ontology.catalog import load_catalog
+        from fedkg_compiler.graph.catalog import load_catalog
 
         return load_catalog()
 
@@ -50,7 +50,7 @@ def list_entries() -> list[EntryInfo]:
     read.
     """
     with needs_compiler("listing ontologies"):
-        from fedkg_compiler.ontology.catalog_listing import list_entries
+        from fedkg_compiler.graph.catalog_listing import list_entries
 
         return list_entries()
 
@@ -61,7 +61,7 @@ def entry_with_terms(name: str) -> tuple[EntryInfo, tuple[Diagnostic, ...]]:
     Raises UsageError for an unknown name.
     """
     with needs_compiler("listing terms"):
-        from fedkg_compiler.ontology.catalog_listing import show_entry
+        from fedkg_compiler.graph.catalog_listing import show_entry
 
         return show_entry(name)
 
@@ -74,7 +74,7 @@ def add_ontology(
     Raises UsageError for a wrong name or checksum.
     """
     with needs_compiler("adding ontologies"):
-        from fedkg_compiler.ontology.local_catalog import add_entry
+        from fedkg_compiler.graph.local_catalog import add_entry
 
         added, diagnostics = add_entry(name, source, sha256)
         return (None if added is None else added.model_dump()), diagnostics
@@ -85,7 +85,7 @@ def remove_ontology(name: str) -> dict[str, str]:
     if the user never added it.
     """
     with needs_compiler("removing ontologies"):
-        from fedkg_compiler.ontology.local_catalog import remove_entry
+        from fedkg_compiler.graph.local_catalog import remove_entry
 
         return remove_entry(name).model_dump()
 
@@ -102,8 +102,8 @@ def load_store(
         FedkgError: the store is damaged.
     """
     with needs_compiler("loading graphs"):
+        from fedkg_compiler.graph.stores.store_loading import load_files
         from fedkg_compiler.input_tracking import is_endpoint
-        from fedkg_compiler.ontology.stores.store_loading import load_files
 
         loaded, diagnostics = load_files(
             Path(folder), [file if is_endpoint(file) else require_file(file) for file in files]
@@ -126,9 +126,9 @@ def store_facts(folder: str | Path) -> dict[str, Any]:
     damaged.
     """
     with needs_compiler("reading a store"):
+        from fedkg_compiler.graph.stores.folder import read_state
+        from fedkg_compiler.graph.stores.problem import StoreProblem
         from fedkg_compiler.input_tracking import is_store
-        from fedkg_compiler.ontology.stores.folder import read_state
-        from fedkg_compiler.ontology.stores.problem import StoreProblem
 
         if not is_store(Path(folder)):
             raise UsageError(
@@ -157,7 +157,7 @@ def describe_term(text: str) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]
     Raises UsageError if no ontology has a matching term.
     """
     with needs_compiler("looking up terms"):
-        from fedkg_compiler.ontology.term_description import describe_term
+        from fedkg_compiler.graph.term_description import describe_term
 
         return describe_term(text)
 
@@ -167,7 +167,7 @@ def count_statements(names: Sequence[str] = ()) -> tuple[Report, tuple[Diagnosti
     name.
     """
     with needs_compiler("counting the statements of ontologies"):
-        from fedkg_compiler.ontology.ontology_statistics import report_figures
+        from fedkg_compiler.graph.ontology_statistics import report_figures
 
         known = load_catalog().names()
         for name in names:
@@ -181,7 +181,7 @@ def count_statements(names: Sequence[str] = ()) -> tuple[Report, tuple[Diagnosti
 def publication_files() -> dict[str, str]:
     """Return the documentation site of the modules: the content of each file by its path."""
     with needs_compiler("publishing ontologies"):
-        from fedkg_compiler.ontology.publication.pages import site_files
+        from fedkg_compiler.graph.publication.pages import site_files
 
         return site_files()
 
@@ -202,8 +202,8 @@ def load_findings(path: str | Path) -> tuple[LearnedKnowledge, ...]:
         FedkgError: a finding cannot be read.
     """
     with needs_compiler("reading findings"):
+        from fedkg_compiler.graph.rdf_reader import read_file
         from fedkg_compiler.learned.from_rdf import read
-        from fedkg_compiler.ontology.rdf_reader import read_file
 
         document, diagnostics = read_file(Path(path))
         if document is None or any(problem.severity == "error" for problem in diagnostics):
@@ -235,7 +235,7 @@ def align_ontologies(first: str, second: str, least: float) -> Proposed:
     for an unknown name.
     """
     with needs_compiler("comparing ontologies"):
-        from fedkg_compiler.ontology.alignment.pair_alignment import align
+        from fedkg_compiler.graph.alignment.pair_alignment import align
 
         return align(first, second, least=least)
 
@@ -243,6 +243,6 @@ def align_ontologies(first: str, second: str, least: float) -> Proposed:
 def format_mappings(proposed: Proposed, names: tuple[str, str]) -> str:
     """Format proposed mappings as RDF, in a vocabulary that asserts nothing."""
     with needs_compiler("writing proposals"):
-        from fedkg_compiler.ontology.alignment.proposals_turtle import turtle
+        from fedkg_compiler.graph.alignment.proposals_turtle import turtle
 
         return turtle(proposed.proposals, names, proposed.prefixes)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedkg_compiler.compilation_result import Compilation
-    from fedkg_compiler.driver import compile_rules
+    from fedkg_compiler.pipeline import compile_rules
 
 __all__ = ["Compilation", "compile_rules"]
 
 
 def __getattr__(name: str) -> Any:
-    """The driver's names, imported when they are first touched (`Any`: a class or a function)."""
+    """The pipeline's names, imported when they are first touched (`Any`: a class or a function)."""
     if name in __all__:
-        from fedkg_compiler import driver
+        from fedkg_compiler import pipeline
 
-        return getattr(driver, name)
+        return getattr(pipeline, name)
     raise AttributeError(f"module 'fedkg_compiler' has no attribute '{name}'")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Bank, Column, DataContract, MemberTable, View, skeleton_hash
 from fedkg.pack.contract import TRUTHS
-from fedkg_compiler.column_registry import Book, BookColumn
-from fedkg_compiler.ir import BoundRows, Codes, MemberRows, Rows, Timing
+from fedkg_compiler.column_registry import BookColumn, Columns
+from fedkg_compiler.ir import BoundRows, Codes, MemberRows, Program, Rows, Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,28 +28,18 @@ class Lowered:
     units: tuple[str, ...]
 
 
-def lower(
-    bound: Sequence[BoundRows],
-    conditions: Sequence[BoundRows],
-    rules: Mapping[str, int],
-    book: Book,
-    timing: Timing,
-) -> Lowered:
-    """The banks of all bound rows.
+def lower(program: Program) -> Lowered:
+    """The banks of a program after all passes.
 
-    Args:
-        bound: the bound constraints, in the order of the rules.
-        conditions: bound formulas other than constraints; each becomes a separate bank.
-        rules: the position of each rule, by name.
-        book: the registry of table columns.
-        timing: the timeline of the table rows.
+    Rows that share a formula are one bank; each condition is a separate bank. Rules are numbered in
+    the order of their first rows.
     """
-    everything = [*bound, *conditions]
-    keys = _key_columns(everything, book)
+    bound, columns = program.rows, program.columns
+    everything = [*bound, *program.conditions]
     slots = [slot for part in everything for slot in part.rows.slots_read()]
-    used = {*keys.values()}.union(*(slot.columns.tolist() for slot in slots))
+    used = {*columns.keys.values()}.union(*(slot.columns.tolist() for slot in slots))
     views: set[int] = set().union(*(slot.views.tolist() for slot in slots))
-    numbering = _make_contract(book, used, views, timing)
+    numbering = _make_contract(columns, used, views, program.timing)
     entities = ("", *sorted({entity for part in everything for entity in part.entities} - {""}))
     units = ("", *sorted({part.unit for part in everything} - {""}))
     share: dict[str, int] = {}
@@ -57,8 +47,8 @@ def lower(
         share[part.rule.name] = share.get(part.rule.name, 0) + part.rows.count
     tables = _Tables(
         numbering=numbering,
-        keys=keys,
-        rules=rules,
+        keys=columns.keys,
+        rules={name: i for i, name in enumerate(share)},
         weights={part.rule.name: part.rule.weight / share[part.rule.name] for part in bound},
         entities={entity: i for i, entity in enumerate(entities)},
         units={unit: i for i, unit in enumerate(units)},
@@ -70,10 +60,12 @@ def lower(
     groups: dict[str, list[BoundRows]] = {}
     for part in bound:
         groups.setdefault(hashes[id(part.formula)], []).append(part)
-    banks = tuple(_bank(parts, tables) for parts in groups.values())
-    asides = tuple(_bank([part], tables) for part in conditions)
     return Lowered(
-        numbering=numbering, banks=banks, conditions=asides, entities=entities, units=units
+        numbering=numbering,
+        banks=tuple(_bank(parts, tables) for parts in groups.values()),
+        conditions=tuple(_bank([part], tables) for part in program.conditions),
+        entities=entities,
+        units=units,
     )
 
 
@@ -82,25 +74,11 @@ class _Tables:
     """Positions of everything that bank rows refer to."""
 
     numbering: Numbering
-    keys: dict[str, int]
+    keys: Mapping[str, int]
     rules: Mapping[str, int]
     weights: Mapping[str, float]
     entities: Mapping[str, int]
     units: Mapping[str, int]
-
-
-def _key_columns(bound: Sequence[BoundRows], book: Book) -> dict[str, int]:
-    """Return the column of each header that selects table rows; register the required texts."""
-    pairs = sorted({pair for part in bound for row in part.keys for pair in row})
-    names = {column.source: column.name for column in book.columns if column.type == "category"}
-    ids: dict[str, int] = {}
-    for header, text in pairs:
-        if header not in ids:
-            ids[header] = book.column(
-                BookColumn(name=names.get(header, header), source=header, type="category")
-            )
-        book.say(ids[header], text)
-    return ids
 
 
 def _bank(parts: Sequence[BoundRows], tables: _Tables) -> Bank:
@@ -139,8 +117,8 @@ def _renumbered(
     positions: Mapping[int, int],
     parts: Sequence[Rows],
 ) -> NDArray[np.int32]:
-    """Numbers of the book, of each part one array for each slot, as those of the contract: int32
-    [R, s].
+    """The registry's numbers, for each part one array for each slot, as numbers of the contract:
+    int32 [R, s].
     """
     columns = [
         [positions[i] for piece in column for i in piece.tolist()]
@@ -234,32 +212,32 @@ class Numbering:
     codes: dict[int, dict[str, int]]
 
     def code(self, column: int, text: str) -> int:
-        """The code of a text in the book's column number `column`."""
+        """The code of a text in the column with the registry's number `column`."""
         return self.codes[column][text]
 
 
 def _make_contract(
-    book: Book, used: Iterable[int], used_views: Iterable[int], timing: Timing
+    registry: Columns, used: Iterable[int], used_views: Iterable[int], timing: Timing
 ) -> Numbering:
     """The contract over the columns and views that bound rows read.
 
     Their order does not depend on that of the files.
     """
     views = sorted({0, *used_views})
-    raised = {book.views[view].column for view in views}
+    raised = {registry.views[view].column for view in views}
     used = {*used}
-    labels = {column.label for i in used if (column := book.columns[i]).type == "score"}
+    labels = {column.label for i in used if (column := registry.columns[i]).type == "score"}
     used |= {
         i
-        for i, column in enumerate(book.columns)
+        for i, column in enumerate(registry.columns)
         if column.type == "score" and column.label in labels
     }  # a label has all its classes
     ids = sorted(
         {*used, *(column for column in raised if column is not None)},
-        key=lambda i: _order(book.columns[i]),
+        key=lambda i: _order(registry.columns[i]),
     )
     columns = {column: position for position, column in enumerate(ids)}
-    ordered = sorted(views, key=lambda i: _view_order(book, columns, i))
+    ordered = sorted(views, key=lambda i: _view_order(registry, columns, i))
     kind = (
         "panel"
         if timing.trace
@@ -275,9 +253,10 @@ def _make_contract(
             "trace": timing.trace,
             "end": timing.end,
             "columns": tuple(
-                _column(book, i, names) for i, names in zip(ids, _names(book, ids), strict=True)
+                _column(registry, i, names)
+                for i, names in zip(ids, _names(registry, ids), strict=True)
             ),
-            "views": tuple(_view(book, columns, i) for i in ordered),
+            "views": tuple(_view(registry, columns, i) for i in ordered),
         }
     )
     codes = {
@@ -296,19 +275,19 @@ def _order(column: BookColumn) -> tuple[bool, str, str, str]:
     return column.role == "output", column.name, column.type, column.source
 
 
-def _names(book: Book, ids: list[int]) -> list[str]:
+def _names(registry: Columns, ids: list[int]) -> list[str]:
     """Unique names: where a header is read as a number and as a category, the category says so."""
-    plain = [book.columns[i].name for i in ids]
+    plain = [registry.columns[i].name for i in ids]
     return [
         f"{name} (category)"
-        if book.columns[i].type == "category" and plain.count(name) > 1
+        if registry.columns[i].type == "category" and plain.count(name) > 1
         else name
         for i, name in zip(ids, plain, strict=True)
     ]
 
 
-def _column(book: Book, i: int, name: str) -> Column:
-    column = book.columns[i]
+def _column(registry: Columns, i: int, name: str) -> Column:
+    column = registry.columns[i]
     return Column(
         name=name,
         source=column.source,
@@ -318,16 +297,16 @@ def _column(book: Book, i: int, name: str) -> Column:
         span=column.span,
         vocabulary=TRUTHS
         if column.type == "boolean"
-        else tuple(sorted(book.vocabulary.get(i, ()))),
+        else tuple(sorted(registry.vocabulary.get(i, ()))),
         label=column.label,
         category=column.category,
     )
 
 
 def _view_order(
-    book: Book, columns: dict[int, int], i: int
+    registry: Columns, columns: dict[int, int], i: int
 ) -> tuple[int, tuple[str, ...], bool, int, float]:
-    view = book.views[i]
+    view = registry.views[i]
     kind = ("base", "previous", "raised").index(view.kind)
     return (
         kind,
@@ -338,8 +317,8 @@ def _view_order(
     )
 
 
-def _view(book: Book, columns: dict[int, int], i: int) -> View:
-    view = book.views[i]
+def _view(registry: Columns, columns: dict[int, int], i: int) -> View:
+    view = registry.views[i]
     column = None if view.column is None else columns[view.column]
     return View(
         kind=view.kind, groups=view.groups, steps=view.steps, column=column, delta=view.delta

@@ -36,7 +36,7 @@ MOST = 40
 def compile_cached(
     paths: Sequence[Path | str], graphs: Sequence[Path | str], client: str = ""
 ) -> Compilation:
-    """Compile rule files as `driver.compile_rules` does, or take what that gave when nothing has
+    """Compile rule files as `pipeline.compile_rules` does, or take what that gave when nothing has
     changed since.
 
     What came from an endpoint is never kept: it does not say when it changes.
@@ -45,7 +45,7 @@ def compile_cached(
     found = None if entry is None else _read_entry(entry)
     if found is not None:
         return found
-    from fedkg_compiler.driver import compile_rules
+    from fedkg_compiler.pipeline import compile_rules
 
     began = time.perf_counter()
     with recording() as inputs:

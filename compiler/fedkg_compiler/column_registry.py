@@ -4,8 +4,8 @@ the order of first use.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -61,15 +61,33 @@ class BookView:
 BASE = BookView(kind="base")
 
 
-class Book:
-    """Grows while rules are bound; `banks` makes the data contract of it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The columns and views of a compilation, by number.
 
-    def __init__(self) -> None:
-        self.columns: list[BookColumn] = []
-        self.views: list[BookView] = [BASE]
-        self.vocabulary: dict[int, set[str]] = {}
-        self._by_name: dict[tuple[str, ColumnType], int] = {}
-        self._by_view: dict[BookView, int] = {BASE: 0}
+    Attributes:
+        vocabulary: the texts that rules compare a category column with, by the column's number.
+        keys: the numbers of the columns whose texts select table rows, by header; filled in by a
+            pass.
+    """
+
+    columns: tuple[BookColumn, ...] = ()
+    views: tuple[BookView, ...] = (BASE,)
+    vocabulary: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    keys: Mapping[str, int] = field(default_factory=dict)
+
+
+class Book:
+    """Grows while rules are bound; `freeze` gives the columns to passes and banks."""
+
+    def __init__(self, known: Columns | None = None) -> None:
+        """An empty registry, or one that continues `known`."""
+        known = Columns() if known is None else known
+        self.columns = [*known.columns]
+        self.views = [*known.views]
+        self.vocabulary = {column: {*texts} for column, texts in known.vocabulary.items()}
+        self._by_name = {(column.name, column.type): i for i, column in enumerate(self.columns)}
+        self._by_view = {view: i for i, view in enumerate(self.views)}
         self._told: dict[int, Span] = {}
         self._by_header: dict[int, Span] = {}
         self._by_sheet: dict[int, Span] = {}
@@ -93,6 +111,14 @@ class Book:
             self.columns.append(column)
             self._by_name[column.name, column.type] = known
         return known
+
+    def freeze(self) -> Columns:
+        """The columns, views and texts so far."""
+        return Columns(
+            columns=tuple(self.columns),
+            views=tuple(self.views),
+            vocabulary={column: frozenset(texts) for column, texts in self.vocabulary.items()},
+        )
 
     def history(self, column: int) -> int:
         """The id of the data column with the earlier values of an output."""

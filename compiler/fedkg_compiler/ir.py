@@ -6,9 +6,9 @@ Letter: R rows.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from fedkg.pack.examples import RuleExample
 from fedkg.pack.feasible_sets import KeptSet
 from fedkg.pack.inference_records import Inference
 from fedkg.pack.knowledge_models import KnowledgeModel
-from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.column_registry import Columns
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,21 +81,41 @@ class MemberRows:
     rows: Rows
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
-    """Slots and parameters, numbered in the order of their first use; and the sets of members that
-    terms range over.
+    """The contents of the slots and parameters of a formula in R rows, and of its sets of members.
 
-    The rows of members are `Rows` too, with a `number` among the sets of the rule's own rows, which
+    Attributes:
+        count: R.
+        members: the sets of members of all levels, numbered as formulas number them; the rows of
+            members have none themselves.
+    """
+
+    count: int
+    slots: tuple[SlotColumn, ...] = ()
+    params: tuple[NDArray[np.float64] | Codes, ...] = ()
+    members: tuple[MemberRows, ...] = ()
+
+    def slots_read(self) -> list[SlotColumn]:
+        """All slots, those of members included."""
+        return [*self.slots, *(slot for table in self.members for slot in table.rows.slots)]
+
+
+class RowBuilder:
+    """Collects slots, parameters and sets of members while a frontend binds one formula; `build`
+    gives the rows. Slots and parameters are numbered in the order of their first use.
+
+    Sets of members have builders too, with a `number` among the sets of the rule's own rows, which
     are their `root`.
     """
 
-    def __init__(self, count: int, *, root: Rows | None = None, number: int = -1) -> None:
+    def __init__(self, count: int, *, root: RowBuilder | None = None, number: int = -1) -> None:
         self.count = count
-        self.root: Rows = self if root is None else root
+        self.root: RowBuilder = self if root is None else root
         self.number = number
         self.slots: list[SlotColumn] = []
         self.params: list[NDArray[np.float64] | Codes] = []
-        self.members: list[MemberRows] = []
+        self.members: list[MemberBuilder] = []
         self._known: dict[Hashable, Slot] = {}
 
     def slot(
@@ -123,12 +144,14 @@ class Rows:
 
     def set_of_members(
         self, offsets: NDArray[np.int64], parent: int | None = None
-    ) -> tuple[int, Rows]:
+    ) -> tuple[int, RowBuilder]:
         """A new table of members, which these rows own; its number, and the rows of its members."""
         tables = self.root.members
-        rows = Rows(int(offsets[-1]), root=self.root, number=len(tables))
+        rows = RowBuilder(int(offsets[-1]), root=self.root, number=len(tables))
         tables.append(
-            MemberRows(parent=self.number if parent is None else parent, offsets=offsets, rows=rows)
+            MemberBuilder(
+                parent=self.number if parent is None else parent, offsets=offsets, rows=rows
+            )
         )
         return rows.number, rows
 
@@ -137,9 +160,26 @@ class Rows:
         if self.root.members and self.root.members[-1].rows is self:
             self.root.members.pop()
 
-    def slots_read(self) -> list[SlotColumn]:
-        """All slots, those of members included."""
-        return [*self.slots, *(slot for table in self.members for slot in table.rows.slots)]
+    def build(self) -> Rows:
+        """The rows as collected so far."""
+        return Rows(
+            count=self.count,
+            slots=tuple(self.slots),
+            params=tuple(self.params),
+            members=tuple(
+                MemberRows(parent=table.parent, offsets=table.offsets, rows=table.rows.build())
+                for table in self.members
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MemberBuilder:
+    """A set of members that is being collected; see `MemberRows`."""
+
+    parent: int
+    offsets: NDArray[np.int64]
+    rows: RowBuilder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,6 +191,9 @@ class BoundRows:
         keys: for each of R rows, the headers and texts that select its table rows.
         entities: [R], what each row is about, for people.
         unit: of the robustness; "" where comparisons in several units meet.
+        span: where the formula is written, for diagnostics of passes; None if it is not in a text.
+        conclusion: what a clause of knowledge says of the output where `formula` holds. Its terms
+            are in the record of the knowledge model, so it has no bank.
     """
 
     rule: RuleRecord
@@ -159,26 +202,13 @@ class BoundRows:
     keys: tuple[tuple[tuple[str, str], ...], ...]
     entities: tuple[str, ...]
     unit: str
+    span: Span | None = None
+    conclusion: Formula | None = None
 
 
-class ShapeNotes(Protocol):
-    """What binding notes about shapes for a validation (`shacl.table_results.ShapeResults`).
-
-    Attributes:
-        components: the component of a shape behind each rule, by the name of the rule.
-        files: the shapes files that were bound.
-    """
-
-    components: dict[str, Any]
-    files: list[Any]
-
-    def add(self, component: Any, focus: Any, value: Any, found: str = "") -> None:
-        """Note a result that the graph alone decides."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    """The bound statements of a compilation, which grow while statements are bound.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """The bound statements of a compilation, or of one frontend. Passes map a program to a program.
 
     Attributes:
         rows: the constraints, in the order of their rules.
@@ -192,21 +222,40 @@ class Outcome:
         causes: the statements about which client may drive which.
         placements: where each part of a shape or query went.
         examples: the examples of rules, in source order.
-        sources: files that went into the pack besides rule files, ontologies and sheets.
+        sources: files that went into the pack.
         places: the locations of rules that are not in a rule file, by name.
-        shape_results: for a validation, notes the components behind rules, and takes the violations
-            of shapes by the graph in place of diagnostics; else None.
+        columns: the columns, views and texts that the rows refer to by number.
+        timing: the timeline of the table rows.
+        diagnostics: what the passes report.
     """
 
-    rows: list[BoundRows] = field(default_factory=list)
-    conditions: list[BoundRows] = field(default_factory=list)
-    inferences: list[Inference] = field(default_factory=list)
-    knowledge: list[KnowledgeModel] = field(default_factory=list)
-    arrays: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    sets: list[KeptSet] = field(default_factory=list)
-    causes: list[CauseRecord] = field(default_factory=list)
-    placements: list[Placement] = field(default_factory=list)
-    examples: list[RuleExample] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
-    places: dict[str, Span] = field(default_factory=dict)
-    shape_results: ShapeNotes | None = None
+    rows: tuple[BoundRows, ...] = ()
+    conditions: tuple[BoundRows, ...] = ()
+    inferences: tuple[Inference, ...] = ()
+    knowledge: tuple[KnowledgeModel, ...] = ()
+    arrays: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    sets: tuple[KeptSet, ...] = ()
+    causes: tuple[CauseRecord, ...] = ()
+    placements: tuple[Placement, ...] = ()
+    examples: tuple[RuleExample, ...] = ()
+    sources: tuple[Source, ...] = ()
+    places: Mapping[str, Span] = field(default_factory=dict)
+    columns: Columns = field(default_factory=Columns)
+    timing: Timing = field(default_factory=Timing)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    def joined_with(self, other: Program) -> Program:
+        """This program followed by the statements of another one, with the columns and the
+        timeline of this one.
+        """
+        joined: dict[str, Any] = {
+            item.name: own + getattr(other, item.name)
+            for item in fields(self)
+            if isinstance(own := getattr(self, item.name), tuple)
+        }
+        return replace(
+            self,
+            **joined,
+            arrays={**self.arrays, **other.arrays},
+            places={**self.places, **other.places},
+        )

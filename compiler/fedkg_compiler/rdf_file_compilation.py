@@ -14,21 +14,19 @@ from rdflib import RDFS, URIRef
 from fedkg.pack import Pack
 from fedkg.tables import Table
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.ontology.graph_terms import local_name
-from fedkg_compiler.ontology.spans import point, report
-from fedkg_compiler.ontology.vocabulary import closest_name
-from fedkg_compiler.shacl import holds_shapes, quiet
-from fedkg_compiler.shacl.model import ShapesFile, Step
-from fedkg_compiler.shacl.rdf_tables import (
+from fedkg_compiler.frontends.shacl import holds_shapes, quiet
+from fedkg_compiler.frontends.shacl.model import ShapesFile, Step, shape_name
+from fedkg_compiler.frontends.shacl.rdf_tables import (
     MOST_VALUES,
     ClassTable,
     Subjects,
     class_table,
     read_subjects,
-    rows_statement,
 )
-from fedkg_compiler.shacl.read import read_shapes
-from fedkg_compiler.shacl.shape_names import shape_name
+from fedkg_compiler.frontends.shacl.read import read_shapes
+from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.spans import point, report
+from fedkg_compiler.graph.vocabulary import closest_name
 
 _OF_TEXTS = frozenset(
     {
@@ -101,12 +99,12 @@ def compile_for_rdf(paths: Sequence[Path], data: Path) -> ReadRows:
 def _one(
     paths: Sequence[Path], data: Path, part: ClassTable
 ) -> tuple[Pack | None, Table, list[Diagnostic]]:
-    from fedkg_compiler.driver import compile_rules
+    from fedkg_compiler.pipeline import compile_rules
 
     with tempfile.TemporaryDirectory() as folder:
         columns = Path(folder) / f"{data.stem}.columns.ttl"
         columns.write_text(part.turtle, encoding="utf-8")
-        compilation = compile_rules(paths, text=rows_statement(part.kind), graphs=[columns])
+        compilation = compile_rules(paths, rows_class=part.kind, graphs=[columns])
     said = [
         item for item in compilation.diagnostics if item.code != "FKG326"
     ]  # the data of a property in the file does not declare the property

@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedkg.limits import read_file
-from fedkg_compiler.binding.column_triples import (
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.frontends.fkg.binding.column_triples import (
     TermTriple,
     facts_of_column,
     facts_of_key,
     facts_of_values,
 )
-from fedkg_compiler.binding.signal_columns import Sources
-from fedkg_compiler.binding.symbol_table import FileRule
-from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.driver import look_up
-from fedkg_compiler.ontology.contradictions import shown
-from fedkg_compiler.ontology.graph import Graph, Resource
-from fedkg_compiler.ontology.graph_terms import local_name
-from fedkg_compiler.ontology.reasoning.justifications import Step
-from fedkg_compiler.syntax.tree import InClass, InQuery, Pattern, Quantifier
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.symbol_table import FileRule
+from fedkg_compiler.frontends.fkg.syntax.tree import InClass, InQuery, Pattern, Quantifier
+from fedkg_compiler.graph.contradictions import shown
+from fedkg_compiler.graph.graph import Graph, Resource
+from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.reasoning.justifications import Step
+from fedkg_compiler.pipeline import look_up
 
 Meant = Callable[[str], bool]
 """Whether an IRI is that of the entity that somebody asks for."""
@@ -111,7 +111,7 @@ def origins(paths: Sequence[Path | str], rules: Sequence[str], entity: str) -> l
 
 def _of_rules(sources: Sources, rules: Collection[str], is_meant: Meant) -> Iterator[_Found]:
     """Those of rules in rule files."""
-    from fedkg_compiler.sparql.solution_triples import facts_of_pattern
+    from fedkg_compiler.frontends.sparql.solution_triples import facts_of_pattern
 
     graph = sources.graph
     assert graph is not None
@@ -186,18 +186,18 @@ def _of_shapes(
     sources: Sources, graphs: Sequence[Path], rules: Collection[str], is_meant: Meant
 ) -> Iterator[_Found]:
     """Those of components of shapes; the shapes are bound once more, to find their focus nodes."""
-    from fedkg_compiler.shacl import holds_shapes
+    from fedkg_compiler.frontends.shacl import holds_shapes
 
     if not any(map(holds_shapes, graphs)):
         return
     from rdflib import URIRef
 
-    from fedkg_compiler.ir import Outcome
-    from fedkg_compiler.shacl import bind_shapes, quiet
-    from fedkg_compiler.shacl.supporting_triples import facts_of_part, statements
+    from fedkg_compiler.frontends.shacl import bind_shapes, quiet
+    from fedkg_compiler.frontends.shacl.supporting_triples import facts_of_part, statements
 
     with quiet():
-        for binder in bind_shapes(graphs, sources, Outcome()):
+        _, binders = bind_shapes(graphs, sources)
+        for binder in binders:
             for rule, part in binder.ruled.items():
                 roots = [
                     focus.root
@@ -219,10 +219,10 @@ def _of_queries(sources: Sources, rules: Collection[str], is_meant: Meant) -> It
     loads = [load for load in sources.names.loads if load.what == "queries"]
     if not loads:
         return
-    from fedkg_compiler.sparql.observed_columns import Observations
-    from fedkg_compiler.sparql.query_files import read_queries
-    from fedkg_compiler.sparql.query_tree_builder import read_tree
-    from fedkg_compiler.sparql.solution_triples import facts_of_query
+    from fedkg_compiler.frontends.sparql.observed_columns import Observations
+    from fedkg_compiler.frontends.sparql.query_files import read_queries
+    from fedkg_compiler.frontends.sparql.query_tree_builder import read_tree
+    from fedkg_compiler.frontends.sparql.solution_triples import facts_of_query
 
     observations = Observations(sources=sources, span=loads[0].span)
     for query in read_queries(loads, sources):

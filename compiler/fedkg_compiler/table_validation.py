@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedkg_compiler.driver import compile_rules
-from fedkg_compiler.shacl.table_results import CompiledShapes, ShapeResults
+from fedkg_compiler.frontends.shacl.table_results import CompiledShapes, ShapeResults
+from fedkg_compiler.pipeline import compile_rules
 
 
 def compile_shapes(paths: Sequence[Path | str]) -> CompiledShapes:

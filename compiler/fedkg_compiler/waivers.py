@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fedkg_compiler.diagnostics.code_registry import CODES
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.syntax.tree import Rule, RuleFile, Waiver
+from fedkg_compiler.frontends.fkg.syntax.tree import Rule, RuleFile, Waiver
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import typer
 from fedkg.cli.console import AsJson, print_json, print_line
 
 if TYPE_CHECKING:
-    from fedkg_compiler.reason.pack_difference import RuleDifference
+    from fedkg_compiler.analysis.pack_difference import RuleDifference
 
 
 def diff(

@@ -22,7 +22,7 @@ from fedkg.errors import UsageError
 if TYPE_CHECKING:
     from fedkg.pack import Pack
     from fedkg.sites.reader import ColumnReading
-    from fedkg_compiler.reason.rule_description import Description, Example
+    from fedkg_compiler.analysis.rule_description import Description, Example
 
 MAX_RULES = 8
 """Number of rules explained at once."""

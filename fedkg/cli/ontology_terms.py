@@ -10,8 +10,8 @@ import typer
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note, stdout_console
 
 if TYPE_CHECKING:
-    from fedkg_compiler.ontology.alignment.alignment_consequences import Entailed
-    from fedkg_compiler.ontology.term_description import About
+    from fedkg_compiler.graph.alignment.alignment_consequences import Entailed
+    from fedkg_compiler.graph.term_description import About
 
 REFERENCE = {"concepts": 5247, "relations": 12893, "constraints": 3000}
 """The knowledge graph of the SCFA paper (section 4.1, table 1), with 3,000 SPARQL constraints."""

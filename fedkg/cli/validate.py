@@ -14,7 +14,7 @@ from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
-    from fedkg_compiler.shacl.validation_report import Report
+    from fedkg_compiler.frontends.shacl.validation_report import Report
 
 BAD_INPUT = 2
 """Exit code for data or shapes that cannot be read or evaluated."""

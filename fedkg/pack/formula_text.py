@@ -3,7 +3,7 @@
 A skeleton alone prints with the places it leaves open: ``x0``, ``x1`` for columns of data, ``y0``
 for what the model predicts, ``p0`` for numbers. A row of a bank fills them: ``torque * speed <=
 9000``. Windows are in steps, or in time if the step is known. Sentences for authors, with units and
-members by name, are the compiler's: `fedkg_compiler.reason.requirement_text`.
+members by name, are the compiler's: `fedkg_compiler.analysis.requirement_text`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from fedkg_compiler import cache
 from fedkg_compiler.cache import compile_cached
 from fedkg_compiler.cache_location import cache_folder
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span, diagnostic_from
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 RULES = """
 signal torque in N.m
@@ -50,7 +50,7 @@ def test_the_second_compilation_is_the_first_one_kept(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr("fedkg_compiler.driver.compile_rules", never)
+    monkeypatch.setattr("fedkg_compiler.pipeline.compile_rules", never)
     second = compile_cached([rules], [])
     assert second.pack is not None
     assert second.packed is not None

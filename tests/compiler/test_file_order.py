@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 PREFIXES = """@prefix plant: <https://example.org/plant#> .
 @prefix fkg: <https://w3id.org/fedkg/ns#> .

@@ -18,16 +18,16 @@ import shacl_suite
 import sparql_suite
 
 from fedkg_compiler import compile_rules
-from fedkg_compiler.binding.part_outcomes import (
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.frontends.fkg.binding.part_outcomes import (
     BankRows,
     GraphVerdict,
     PartOutcome,
     Refusal,
     placement_of,
 )
-from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.shacl.bind import ShapesBinder
-from fedkg_compiler.sparql.query_binder import QueryBinder
+from fedkg_compiler.frontends.shacl.bind import ShapesBinder
+from fedkg_compiler.frontends.sparql.query_binder import QueryBinder
 
 HERE = Span(file="q.rq", line=2, column=1, end_line=2, end_column=4)
 SHAPES = """@prefix : <https://x.org/p#> . @prefix sh: <http://www.w3.org/ns/shacl#> .
@@ -75,7 +75,8 @@ def binders(monkeypatch: pytest.MonkeyPatch) -> list[QueryBinder | ShapesBinder]
 
         def bind_and_keep(self, *args, _bind=bind):
             found.append(self)
-            _bind(self, *args)
+            self.program = _bind(self, *args)
+            return self.program
 
         monkeypatch.setattr(kind, "bind", bind_and_keep)
     return found
@@ -85,7 +86,7 @@ def check(outcome: PartOutcome, binder: QueryBinder | ShapesBinder) -> None:
     """An outcome is what the compilation did."""
     match outcome:
         case BankRows():
-            kept = {id(row) for row in binder.outcome.rows}
+            kept = {id(row) for row in binder.program.rows}
             assert all(id(row) in kept for row in outcome.rows)
         case Refusal():
             assert outcome.span.line >= 1

@@ -16,8 +16,8 @@ from oxigraph_server import needs_oxigraph, put, serving
 from fedkg_compiler import cache
 from fedkg_compiler.cache import compile_cached
 from fedkg_compiler.cache_location import cache_folder
-from fedkg_compiler.driver import compile_rules
-from fedkg_compiler.ontology.stores.store_loading import load_files
+from fedkg_compiler.graph.stores.store_loading import load_files
+from fedkg_compiler.pipeline import compile_rules
 
 LIBRARY = Path(__file__).parents[2] / "rules"
 EXAMPLES = sorted(path for path in LIBRARY.glob("*/*.fkg") if path.with_suffix(".ttl").exists())

@@ -12,10 +12,10 @@ PACKAGES = {"fedkg": ROOT / "fedkg", "fedkg_compiler": ROOT / "compiler" / "fedk
 
 
 def _named(package: str) -> set[str]:
-    """The folders in the second column of a package's table."""
+    """The folders in the second column of a package's table, without their subfolders."""
     _, _, table = PAGE.partition(f"| folder of `{package}` |")
     rows = table.partition("\n\n")[0].split("\n")[2:]
-    return {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[2])}
+    return {name for row in rows for name in re.findall(r"`(\w+)[/\w]*`", row.split("|")[2])}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

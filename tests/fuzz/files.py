@@ -304,8 +304,8 @@ def main(count: str = "20", seed: str = "0", only: str = "all", seconds: float =
         "pyarrow.parquet",
         "pyshacl",
         "fedkg.jobs.causes.job_file",
-        "fedkg_compiler.shacl.bind",
-        "fedkg_compiler.sparql.query_binder",
+        "fedkg_compiler.frontends.shacl.bind",
+        "fedkg_compiler.frontends.sparql.query_binder",
     ):
         importlib.import_module(module)
     from fedkg import authoring

@@ -9,7 +9,7 @@ import pytest
 from golden.cases import FILE, Case, cases_under, check
 
 from fedkg_compiler.diagnostics import CODES, render
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = cases_under(GOLDEN / "bad_rules")

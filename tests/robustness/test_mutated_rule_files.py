@@ -17,7 +17,7 @@ from fedkg.pack import pack_bytes, read_pack
 from fedkg.tables import read_bytes
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics import CODES, render, to_json
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"

@@ -11,7 +11,7 @@ from random_rules import GRAPH, HEAD, Cells, Trace, Writer, Written
 
 from fedkg.evaluation import evaluate
 from fedkg.tables import read_bytes
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 Rows = list[tuple[str, int, str, Cells]]
 """Trace, step, machine and values."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fedkg.authoring import run_examples
-from fedkg_compiler.syntax import parse
-from fedkg_compiler.syntax.tree import Example, Rule, Template
+from fedkg_compiler.frontends.fkg.syntax import parse
+from fedkg_compiler.frontends.fkg.syntax.tree import Example, Rule, Template
 
 RULES = Path(__file__).parents[2] / "rules"
 FILES = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.structure.paths import measure
 
 LIMITS = {
-    "compile a rule with one comparison, text to bank": 57,
-    "SHACL shape to verdict": 138,
-    "job file to report": 290,
+    "compile a rule with one comparison, text to bank": 53,
+    "SHACL shape to verdict": 110,
+    "job file to report": 287,
     "one round: updates to the new global model": 50,
 }
 """The most source files that each action may run through."""

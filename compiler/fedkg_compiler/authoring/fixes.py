@@ -11,9 +11,9 @@ from pathlib import Path
 from fedkg.limits import read_file
 from fedkg_compiler.diagnostics.fixes import put_in
 from fedkg_compiler.diagnostics.record import Diagnostic, Fix
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.frontends.fkg.syntax.source_decoding import decode
 from fedkg_compiler.input_tracking import GRAPH_SUFFIXES, instead
-from fedkg_compiler.syntax.source_decoding import decode
+from fedkg_compiler.pipeline import compile_rules
 
 MAX_ROUNDS = 20
 _ONE_BY_ONE = 40

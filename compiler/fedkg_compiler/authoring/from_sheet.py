@@ -14,7 +14,7 @@ from fedkg_compiler.authoring.draft_text import Names, quoted, reference, remark
 from fedkg_compiler.authoring.limit_sheet_columns import LimitColumns, find_limit_columns
 from fedkg_compiler.authoring.ranges import plain
 from fedkg_compiler.authoring.sheet_units import row_units, unit_remarks
-from fedkg_compiler.binding.sheet_quantifiers import unit_column
+from fedkg_compiler.frontends.sheets.sheet_quantifiers import unit_column
 
 LISTED = 12
 UNIT_BEHIND = re.compile(r"\s*[\[(][^\])]*[\])]$")

@@ -8,7 +8,7 @@ import textwrap
 from decimal import Decimal
 
 from fedkg_compiler.authoring.draft_text import remark
-from fedkg_compiler.syntax.parser import parse
+from fedkg_compiler.frontends.fkg.syntax.parser import parse
 
 DIGITS = 4
 """Significant digits of proposed limits; they are rounded to the side on which the property is

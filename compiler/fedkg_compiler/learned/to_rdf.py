@@ -20,9 +20,9 @@ from fedkg.learned_knowledge import (
     Precedence,
     RuleEvidence,
 )
+from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, RDFS, XSD
 from fedkg_compiler.learned import findings_vocabulary
 from fedkg_compiler.learned.findings_vocabulary import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
-from fedkg_compiler.ontology.standard_vocabularies import FKG, QUDT, RDFS, XSD
 
 DIGITS = 16
 """Hexadecimal digits of a run's digest that its IRIs have."""

@@ -1,1 +1,20 @@
-"""Small pure looks at bound formulas: intervals, scales, which comparisons are affine."""
+"""The passes of the compiler, in order: each maps the program that the frontends bound to another
+program. `fedkg_compiler.banks` makes a pack's banks of the last one.
+"""
+
+from __future__ import annotations
+
+from fedkg_compiler.ir import Program
+from fedkg_compiler.passes.linearise_hard_rules import linearise_hard_rules
+from fedkg_compiler.passes.mark_outputs import mark_outputs
+from fedkg_compiler.passes.register_keys import register_keys
+from fedkg_compiler.passes.set_scales import set_scales
+
+PASSES = (linearise_hard_rules, set_scales, mark_outputs, register_keys)
+
+
+def run_passes(program: Program) -> Program:
+    """The program after all passes."""
+    for run in PASSES:
+        program = run(program)
+    return program

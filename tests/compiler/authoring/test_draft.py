@@ -15,9 +15,16 @@ from fedkg.errors import TableError
 from fedkg.tables import Table, read_bytes, read_table
 from fedkg_compiler.authoring import draft_rules, find_limit_columns, missing_tags
 from fedkg_compiler.authoring.from_sheet import variable
-from fedkg_compiler.driver import compile_rules
-from fedkg_compiler.syntax import parse
-from fedkg_compiler.syntax.tree import Comparison, InTable, Monotone, Rule, Signal, Timeline
+from fedkg_compiler.frontends.fkg.syntax import parse
+from fedkg_compiler.frontends.fkg.syntax.tree import (
+    Comparison,
+    InTable,
+    Monotone,
+    Rule,
+    Signal,
+    Timeline,
+)
+from fedkg_compiler.pipeline import compile_rules
 
 DATA = (
     "Zeit;Druck [bar];Zähler;Maschine;ok;fest\n01.02.2024 10:00;1,5;10;M1;1;7\n01.02.2024"

@@ -14,7 +14,7 @@ from tries import tries
 from fedkg.evaluation import Evaluation, evaluate
 from fedkg.tables import Table, read_bytes, read_table
 from fedkg_compiler.authoring import draft_rules
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 DATA = read_bytes(
     "Zeit;Druck [bar];Zähler;fest\n01.02.2024 10:00;1,5;10;7\n01.02.2024 10:05;2,5;10;7\n01.02.2024"

@@ -10,7 +10,7 @@ from golden.cases import FILE, Case, cases_under, check
 
 from fedkg.pack import Pack, read_pack
 from fedkg.pack.formula_text import formula_text, keys_text, number_text, row_text
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = cases_under(GOLDEN / "banks")

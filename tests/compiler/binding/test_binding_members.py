@@ -183,7 +183,7 @@ def test_members_survive_the_pack_file_and_one_shape_is_one_bank(tmp_path: Path)
 
 
 def test_many_rows_ask_the_graph_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedkg_compiler.ontology.graph import Graph
+    from fedkg_compiler.graph.graph import Graph
 
     asked: list[str] = []
     select = Graph.select

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import pytest
 from golden.cases import FILE, Case, cases_under, check
 
 from fedkg_compiler.diagnostics import CODES, render
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = cases_under(GOLDEN / "binding")
 NOT_OF_A_CASE = {
     "FKG240",
     "FKG288",
-}  # an unreadable file: see test_driver.py; an unknown --client: see test_client_packs.py
+}  # an unreadable file: see test_pipeline.py; an unknown --client: see test_client_packs.py
 
 
 @pytest.fixture

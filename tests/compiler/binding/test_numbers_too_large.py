@@ -13,7 +13,7 @@ import pytest
 
 from fedkg.errors import PackError
 from fedkg.pack import pack_bytes, read_pack
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 HEAD = "timeline step 1 s\nsignal x in bar span 0 .. 9\nlabel g classes A, B\n"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fedkg_compiler.binding.missing_value_pruning import prune
-from fedkg_compiler.syntax import parse
-from fedkg_compiler.syntax.tree import Condition, Rule
+from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune
+from fedkg_compiler.frontends.fkg.syntax import parse
+from fedkg_compiler.frontends.fkg.syntax.tree import Condition, Rule
 
 
 def formula(text: str) -> Condition:

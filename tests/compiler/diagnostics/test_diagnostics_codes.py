@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedkg_compiler.diagnostics import CODES, code_registry
-from fedkg_compiler.syntax import parse
+from fedkg_compiler.frontends.fkg.syntax import parse
 
 SYNTAX = {code for code in CODES if code < "FKG100"}
 WITHOUT_EXAMPLE = {"FKG035", "FKG042", "FKG044"}  # too large, or about bytes

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fedkg_compiler.diagnostics import CODES
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 FILE = re.compile(r"# (?P<name>[\w.-]+\.\w+)\n")
 WITHOUT = frozenset(

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from fedkg.knowledge import allowed_classes, allowed_interval, predictions
 from fedkg.pack import Pack, read_pack
 from fedkg.pack.knowledge_models import KnowledgeModel
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 HEAD = """\
 signal ash in % span 0 .. 40

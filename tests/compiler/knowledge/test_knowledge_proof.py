@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedkg.knowledge import agreement
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 HEAD = """\
 signal ash in % span 0 .. 40

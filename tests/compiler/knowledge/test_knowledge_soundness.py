@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedkg.knowledge import agreement
 from fedkg.pack import Pack
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 GRAPH = """\
 @prefix plant: <https://example.org/plant#> .

@@ -12,7 +12,7 @@ import pytest
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.knowledge import predictions
 from fedkg_compiler.compilation_result import Compilation
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 HEAD = (
     'signal load in bar span 0 .. 20 column "load"\noutput speed in bar span 0 .. 20\nprefix plant:'

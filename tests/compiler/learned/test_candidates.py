@@ -20,10 +20,10 @@ from fedkg.learned_knowledge import (
     Precedence,
     RuleEvidence,
 )
+from fedkg_compiler.frontends.fkg.syntax.parser import parse
 from fedkg_compiler.learned.candidate_formatting import rounded
 from fedkg_compiler.learned.candidates import proposed
 from fedkg_compiler.learned.to_rdf import turtle
-from fedkg_compiler.syntax.parser import parse
 
 TEXT = "operational_range(volume, ?low, ?high, 0, ?end)"
 

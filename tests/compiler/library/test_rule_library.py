@@ -14,11 +14,11 @@ from fedkg.authoring import run_examples
 from fedkg.evaluation import evaluate
 from fedkg.tables import read_table
 from fedkg_compiler import compile_rules
-from fedkg_compiler.binding.library import library_names
+from fedkg_compiler.frontends.fkg.binding.library import library_names
+from fedkg_compiler.frontends.fkg.syntax import parse
+from fedkg_compiler.frontends.fkg.syntax.printing import canonical
+from fedkg_compiler.frontends.fkg.syntax.tree import Example, Rule
 from fedkg_compiler.resources import data_folder
-from fedkg_compiler.syntax import parse
-from fedkg_compiler.syntax.printing import canonical
-from fedkg_compiler.syntax.tree import Example, Rule
 
 RULES = data_folder("rules")
 AREAS = ("isa95", "mason", "nist", "schemaorg")

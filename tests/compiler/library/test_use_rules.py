@@ -10,8 +10,8 @@ from fedkg.authoring import render
 from fedkg.evaluation import evaluate
 from fedkg.tables import read_table
 from fedkg_compiler import compile_rules
-from fedkg_compiler.binding.library import library_names
 from fedkg_compiler.compilation_result import Compilation
+from fedkg_compiler.frontends.fkg.binding.library import library_names
 from fedkg_compiler.input_tracking import recording
 from fedkg_compiler.resources import data_folder, library_path
 

@@ -23,9 +23,9 @@ from fedkg.evaluation import evaluate
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation_result import Compilation
-from fedkg_compiler.shacl import quiet
-from fedkg_compiler.shacl.rdf_tables import FOCUS, class_table, read_subjects
-from fedkg_compiler.shacl.validation import validate_graph
+from fedkg_compiler.frontends.shacl import quiet
+from fedkg_compiler.frontends.shacl.rdf_tables import FOCUS, class_table, read_subjects
+from fedkg_compiler.frontends.shacl.validation import validate_graph
 
 PARTS = ("core", "sparql")
 SUITE = SHARED / "ontologies" / "shacl-test-suite" / "tests"

@@ -10,8 +10,8 @@ import pytest
 from rdflib import URIRef
 from shared import SHARED, needs_shared
 
-from fedkg_compiler.driver import compile_rules
-from fedkg_compiler.shacl.read import read_shapes
+from fedkg_compiler.frontends.shacl.read import read_shapes
+from fedkg_compiler.pipeline import compile_rules
 
 pytestmark = [needs_shared, pytest.mark.slow]
 

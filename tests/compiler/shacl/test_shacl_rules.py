@@ -10,8 +10,12 @@ from rdflib import Graph, Namespace, URIRef
 from rdflib.compare import isomorphic
 
 from fedkg_compiler import compile_rules
-from fedkg_compiler.shacl.focus_queries import predicate_variables, with_constant, with_focus_nodes
-from fedkg_compiler.shacl.validation import Validation, validate_graph
+from fedkg_compiler.frontends.shacl.focus_queries import (
+    predicate_variables,
+    with_constant,
+    with_focus_nodes,
+)
+from fedkg_compiler.frontends.shacl.validation import Validation, validate_graph
 
 EX = Namespace("http://example.org/")
 HEAD = """@prefix sh: <http://www.w3.org/ns/shacl#> .
@@ -159,11 +163,11 @@ def added(data: Path, shapes: Path) -> Graph:
     """The triples that the rules add."""
     import pyoxigraph as ox
 
-    from fedkg_compiler.ontology.rdf_reader import read_file
-    from fedkg_compiler.shacl.data_graph import behind_rdflib, memory_graph
-    from fedkg_compiler.shacl.inference_rules import RuleRun, read_rules
-    from fedkg_compiler.shacl.pyshacl_validation import Engine
-    from fedkg_compiler.shacl.read import read_shapes
+    from fedkg_compiler.frontends.shacl.data_graph import behind_rdflib, memory_graph
+    from fedkg_compiler.frontends.shacl.inference_rules import RuleRun, read_rules
+    from fedkg_compiler.frontends.shacl.pyshacl_validation import Engine
+    from fedkg_compiler.frontends.shacl.read import read_shapes
+    from fedkg_compiler.graph.rdf_reader import read_file
 
     store = ox.Store()
     for path in (data, shapes):
@@ -285,7 +289,7 @@ def test_each_group_with_this_is_bound() -> None:
 
 
 def test_variables_in_the_place_of_a_property() -> None:
-    from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
+    from fedkg_compiler.graph.sparql_pattern_tokens import tokens
 
     text = "?s $this ?o ; ?p 1 . [] ?q ( 1 2 ) FILTER(?o > ?s) BIND(?x + 1 AS ?y)"
     assert predicate_variables(tokens(text)) == {"this", "p", "q"}

@@ -16,14 +16,14 @@ from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology import Graph, load_graph
-from fedkg_compiler.ontology.graph_terms import local_name
-from fedkg_compiler.ontology.node_values import literal
-from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
-from fedkg_compiler.sparql import query_binder
-from fedkg_compiler.sparql.query_parameterisation import Reader
-from fedkg_compiler.sparql.query_parser import parse_query
-from fedkg_compiler.sparql.variable_scope import shown
+from fedkg_compiler.frontends.sparql import query_binder
+from fedkg_compiler.frontends.sparql.query_parameterisation import Reader
+from fedkg_compiler.frontends.sparql.query_parser import parse_query
+from fedkg_compiler.frontends.sparql.variable_scope import shown
+from fedkg_compiler.graph import Graph, load_graph
+from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.node_values import literal
+from fedkg_compiler.graph.sparql_pattern_tokens import tokens
 
 P = "https://example.org/plant#"
 HEAD = (

@@ -13,8 +13,8 @@ from strategies import formulas
 
 from fedkg.pack import Formula
 from fedkg.pack.walk import ROWS, Renumbering, indices, renumbered
-from fedkg_compiler.ir import Rows
-from fedkg_compiler.sparql.slot_numbering import compact
+from fedkg_compiler.frontends.sparql.slot_numbering import compact
+from fedkg_compiler.ir import RowBuilder, Rows
 
 
 def rows() -> Rows:
@@ -22,7 +22,7 @@ def rows() -> Rows:
 
     Every slot and parameter has a different column or number.
     """
-    made = Rows(2)
+    made = RowBuilder(2)
     _, outer = made.set_of_members(np.array([0, 1, 3]))
     _, inner = made.set_of_members(np.array([0, 2, 2, 3]), 0)
     for number, table in enumerate((made, outer, inner)):
@@ -36,7 +36,7 @@ def rows() -> Rows:
             )
         for i in range(13):
             table.param(np.full(table.count, 1000.0 * number + i))
-    return made
+    return made.build()
 
 
 def resolved(formula: Formula, made: Rows) -> tuple[Formula, list[int]]:

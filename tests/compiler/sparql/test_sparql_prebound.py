@@ -9,14 +9,14 @@ import pytest
 from sparql_cases import HEAD, PREFIX, sensors
 
 from fedkg.pack import RuleRecord
-from fedkg_compiler.binding.signal_columns import Sources
-from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.column_registry import Book
 from fedkg_compiler.diagnostics.problems import Problems
-from fedkg_compiler.ontology import load_graph
-from fedkg_compiler.ontology.spans import point
-from fedkg_compiler.sparql.prebound_variables import ROW, BoundQuery, bind_query
-from fedkg_compiler.sparql.tokenised_query import SparqlProblem
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
+from fedkg_compiler.frontends.sparql.prebound_variables import ROW, BoundQuery, bind_query
+from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
+from fedkg_compiler.graph import load_graph
+from fedkg_compiler.graph.spans import point
 
 P = "https://example.org/plant#"
 GRAPH = (

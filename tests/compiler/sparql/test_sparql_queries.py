@@ -12,7 +12,7 @@ from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.diagnostics import CODES
-from fedkg_compiler.sparql.query_files import rule_name
+from fedkg_compiler.frontends.sparql.query_files import rule_name
 
 COLUMNS = [("m1", "t"), ("m2", "t"), ("m1", "f"), ("m2", "f"), ("m1", "g")]
 GRAPH = (

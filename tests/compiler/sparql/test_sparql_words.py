@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg_compiler.ontology.sparql_pattern_tokens import tokens
-from fedkg_compiler.sparql.query_parameterisation import Reader
+from fedkg_compiler.frontends.sparql.query_parameterisation import Reader
+from fedkg_compiler.graph.sparql_pattern_tokens import tokens
 
 PIECES = (
     *("?m", "$x1", "?1", "p:torque", "p:a.b", "p:caf\u00e9", ":x", "p:", "a", "<http://e/#x>"),

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from fedkg_compiler.diagnostics import Span
-from fedkg_compiler.syntax import tree
-from fedkg_compiler.syntax.tree import Condition, Expression, Statement, Tree
-from fedkg_compiler.syntax.tree.conditions import Ago
+from fedkg_compiler.frontends.fkg.syntax import tree
+from fedkg_compiler.frontends.fkg.syntax.tree import Condition, Expression, Statement, Tree
+from fedkg_compiler.frontends.fkg.syntax.tree.conditions import Ago
 
 SPAN = Span(file="", line=1, column=1, end_line=1, end_column=2)
 NAMES = (

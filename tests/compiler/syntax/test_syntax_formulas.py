@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedkg_compiler.syntax import parse, tree
+from fedkg_compiler.frontends.fkg.syntax import parse, tree
 
 
 def formula(text: str) -> tree.Condition:

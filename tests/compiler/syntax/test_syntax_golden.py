@@ -8,7 +8,7 @@ import pytest
 from golden.cases import FILE, Case, cases_under, check
 
 from fedkg_compiler.diagnostics import CODES, render
-from fedkg_compiler.syntax import parse
+from fedkg_compiler.frontends.fkg.syntax import parse
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = cases_under(GOLDEN / "syntax")

@@ -11,11 +11,11 @@ import sys
 import lark
 import pytest
 
-from fedkg_compiler.syntax.grammar import grammar_text
-from fedkg_compiler.syntax.keywords import STATEMENT_WORDS, keywords
-from fedkg_compiler.syntax.lalr import Automaton
-from fedkg_compiler.syntax.parse_table import table
-from fedkg_compiler.syntax.parse_table_generator import build_parser
+from fedkg_compiler.frontends.fkg.syntax.grammar import grammar_text
+from fedkg_compiler.frontends.fkg.syntax.keywords import STATEMENT_WORDS, keywords
+from fedkg_compiler.frontends.fkg.syntax.lalr import Automaton
+from fedkg_compiler.frontends.fkg.syntax.parse_table import table
+from fedkg_compiler.frontends.fkg.syntax.parse_table_generator import build_parser
 
 
 def debug_log(grammar: str) -> str:
@@ -81,7 +81,7 @@ def test_the_parser_is_little_work_to_build(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_rules_are_parsed_without_lark() -> None:
     code = (
-        "import sys; from fedkg_compiler.syntax import parse, parse_table as t;assert"
+        "import sys; from fedkg_compiler.frontends.fkg.syntax import parse, parse_table as t;assert"
         " t.table.cache_info().currsize == 0;assert parse('rule a require x <= 1', 'a.fkg')[1] =="
         " () and parse('rule a require x <=', 'a.fkg')[1] != ();assert not {'lark', 'interegular',"
         " 'rdflib', 'pint'} & {*sys.modules}"

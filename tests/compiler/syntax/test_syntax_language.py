@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from shared import SHARED, needs_shared
 
-from fedkg_compiler.syntax import parse, tree
-from fedkg_compiler.syntax.tree import RuleFile, Statement
+from fedkg_compiler.frontends.fkg.syntax import parse, tree
+from fedkg_compiler.frontends.fkg.syntax.tree import RuleFile, Statement
 
 LANGUAGE = Path(__file__).parents[2] / "golden" / "language"
 FILES = sorted(LANGUAGE.glob("*.fkg"))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg_compiler.diagnostics import Span
-from fedkg_compiler.syntax import parse, tree
-from fedkg_compiler.syntax.tree import Tree
+from fedkg_compiler.frontends.fkg.syntax import parse, tree
+from fedkg_compiler.frontends.fkg.syntax.tree import Tree
 
 FILES = sorted((Path(__file__).parents[2] / "golden" / "language").glob("*.fkg"))
 

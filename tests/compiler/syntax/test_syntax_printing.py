@@ -16,10 +16,10 @@ from shared import SHARED
 from syntax_trees import simple, statements
 from tries import tries
 
-from fedkg_compiler.syntax import parse, tree
-from fedkg_compiler.syntax.printing import canonical, print_statement
-from fedkg_compiler.syntax.printing.conditions import WIDTH
-from fedkg_compiler.syntax.split import split
+from fedkg_compiler.frontends.fkg.syntax import parse, tree
+from fedkg_compiler.frontends.fkg.syntax.printing import canonical, print_statement
+from fedkg_compiler.frontends.fkg.syntax.printing.conditions import WIDTH
+from fedkg_compiler.frontends.fkg.syntax.split import split
 
 REPOSITORY = Path(__file__).parents[3]
 FILES = sorted(

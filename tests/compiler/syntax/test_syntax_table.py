@@ -18,12 +18,12 @@ import pytest
 from lark import Token as LarkToken
 from lark import UnexpectedInput, UnexpectedToken
 
-from fedkg_compiler.syntax import grammar
-from fedkg_compiler.syntax import parse_table as tables
-from fedkg_compiler.syntax import parse_table_generator as making
-from fedkg_compiler.syntax.lalr import Automaton, Reading, read
-from fedkg_compiler.syntax.parse_tree_nodes import Leaf, Token
-from fedkg_compiler.syntax.split import split
+from fedkg_compiler.frontends.fkg.syntax import grammar
+from fedkg_compiler.frontends.fkg.syntax import parse_table as tables
+from fedkg_compiler.frontends.fkg.syntax import parse_table_generator as making
+from fedkg_compiler.frontends.fkg.syntax.lalr import Automaton, Reading, read
+from fedkg_compiler.frontends.fkg.syntax.parse_tree_nodes import Leaf, Token
+from fedkg_compiler.frontends.fkg.syntax.split import split
 
 ROOT = Path(__file__).parents[3]
 TEXT = (
@@ -58,7 +58,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_the_shipped_table_is_that_of_the_grammar() -> None:
-    said = "the grammar has changed: python -m fedkg_compiler.syntax.parse_table_generator"
+    generator = "python -m fedkg_compiler.frontends.fkg.syntax.parse_table_generator"
+    said = f"the grammar has changed: {generator}"
     assert tables.FILE.read_text(encoding="utf-8") == making.table_text(), said
 
 
@@ -99,7 +100,8 @@ def test_a_changed_grammar_is_detected(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_table_does_not_depend_on_the_order_of_hashes() -> None:
     code = (
-        "from fedkg_compiler.syntax.parse_table_generator import table_text; import hashlib;"
+        "import hashlib;"
+        "from fedkg_compiler.frontends.fkg.syntax.parse_table_generator import table_text;"
         " print(hashlib.sha256(table_text().encode()).hexdigest())"
     )
     said = {

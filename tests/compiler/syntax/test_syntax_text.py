@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from fedkg_compiler.syntax import parse, parse_bytes
-from fedkg_compiler.syntax.tree import Rule
+from fedkg_compiler.frontends.fkg.syntax import parse, parse_bytes
+from fedkg_compiler.frontends.fkg.syntax.tree import Rule
 
 RULE = 'rule grüße "Über 5 °C"\n  require x <= 5 °C\n'
 

@@ -40,19 +40,19 @@ OURS = (
     "fedkg.report",
     "fedkg.tables.reader",
     "fedkg.tables.times",
-    "fedkg_compiler.binding.causes",
-    "fedkg_compiler.binding.rule_examples",
-    "fedkg_compiler.binding.infer_statement",
-    "fedkg_compiler.binding.feasible_set_statement",
-    "fedkg_compiler.binding.sheet_quantifiers",
-    "fedkg_compiler.knowledge",
-    "fedkg_compiler.ontology.graph",
-    "fedkg_compiler.ontology.load",
-    "fedkg_compiler.shacl",
-    "fedkg_compiler.sparql",
-    "fedkg_compiler.syntax.explain",
-    "fedkg_compiler.syntax.parse_table_generator",
-    "fedkg_compiler.syntax.printing",
+    "fedkg_compiler.frontends.fkg.binding.causes",
+    "fedkg_compiler.frontends.fkg.binding.rule_examples",
+    "fedkg_compiler.frontends.fkg.binding.infer_statement",
+    "fedkg_compiler.frontends.fkg.binding.feasible_set_statement",
+    "fedkg_compiler.frontends.sheets.sheet_quantifiers",
+    "fedkg_compiler.frontends.knowledge",
+    "fedkg_compiler.graph.graph",
+    "fedkg_compiler.graph.load",
+    "fedkg_compiler.frontends.shacl",
+    "fedkg_compiler.frontends.sparql",
+    "fedkg_compiler.frontends.fkg.syntax.explain",
+    "fedkg_compiler.frontends.fkg.syntax.parse_table_generator",
+    "fedkg_compiler.frontends.fkg.syntax.printing",
 )
 
 CHECK = """
@@ -91,8 +91,8 @@ def test_what_it_needs_is_loaded(loaded: set[str]) -> None:
         "numpy",
         "pydantic",
         "fedkg.pack",
-        "fedkg_compiler.driver",
-        "fedkg_compiler.reason.report",
+        "fedkg_compiler.pipeline",
+        "fedkg_compiler.analysis.report",
     } <= loaded
 
 

@@ -7,7 +7,7 @@ import pytest
 from fedkg.evaluation import Evaluation, evaluate
 from fedkg.evaluation.result_presentation import outcome
 from fedkg.tables import read_bytes
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 LABEL = "signal ash in %\nlabel grade classes A, B, C\n"
 KNOWLEDGE = "range knowledge by_ash of grade when ash > 12.5 % allow B, C otherwise allow any\n"

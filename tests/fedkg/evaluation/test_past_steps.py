@@ -14,7 +14,7 @@ from fedkg.evaluation import evaluate
 from fedkg.evaluation.table_timing import steps_before
 from fedkg.pack import Pack
 from fedkg.tables import read_bytes
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 TIMELINE = 'timeline time column "Time" step 5 min trace column "heat"\nsignal x in bar\n'
 RISES = "rule rises require x >= past x\n"

@@ -12,7 +12,7 @@ from fedkg.evaluation import Evaluation, evaluate
 from fedkg.evaluation.result_presentation import outcome
 from fedkg.pack import Pack
 from fedkg.tables import read_bytes
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 TIMELINE = 'timeline time column "Zeit" step 5 min\nsignal x in bar\n'
 STAYS = "rule stays require always [0, 1] x <= 3 bar\n"

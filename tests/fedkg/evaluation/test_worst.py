@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedkg.evaluation import RuleResult, evaluate
 from fedkg.evaluation.result_presentation import worst_text
 from fedkg.tables import read_bytes
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 SIGNALS = "signal a in bar\nsignal x in bar\n"
 IMPLIES = SIGNALS + "rule r require if a > 1 bar then x <= 3 bar\n"

@@ -16,7 +16,7 @@ from fedkg.evaluation import Evaluation, RuleResult, evaluate
 from fedkg.evaluation.result_presentation import worst_text
 from fedkg.pack import And, CategoryIs, Compare, Formula, Implies, Known, Param, Slot
 from fedkg.tables import read_bytes
-from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.pipeline import compile_rules
 
 HEAD = "signal p in bar\nsignal kind\nsignal valve in boolean\n"
 

@@ -18,7 +18,7 @@ from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.learned_results import read_learned
 from fedkg.jobs.reproduce import reproduce
-from fedkg_compiler.ontology.stores.store_loading import load_files
+from fedkg_compiler.graph.stores.store_loading import load_files
 
 RULES = """\
 prefix plant: <https://example.org/plant#>

@@ -24,8 +24,8 @@ from fedkg_compiler.authoring.fret.translation import (
     rule_of_formula,
     type_of,
 )
-from fedkg_compiler.syntax.parser import parse
-from fedkg_compiler.syntax.printing import canonical
+from fedkg_compiler.frontends.fkg.syntax.parser import parse
+from fedkg_compiler.frontends.fkg.syntax.printing import canonical
 
 WIDTH = 100
 TIMELINE = "timeline ends clip"

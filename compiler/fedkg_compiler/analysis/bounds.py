@@ -1,0 +1,207 @@
+"""Rules that bound single columns, as plain arrays: one entry per bound and variable.
+
+This goes from comparisons to columns and is exact. `formulas.intervals` goes the other way, to
+the range of a term over columns.
+
+Letters: R rows of a bank, N bound rows of all banks, E ends: one for each lower or upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.pack import Compare, Temporal
+from fedkg.pack.walk import ROWS, indices, subformulas
+from fedkg_compiler.analysis.bound_row_table import RowTable
+from fedkg_compiler.analysis.negation_normal_form import comparisons
+from fedkg_compiler.formulas.affine import affine_by_shape
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+CLOSE = 1e-9
+"""Bounds nearer to each other than this, measured by their size, count as equal: units are
+converted in floating point."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ends:
+    """Bounds of single variables, all of one side.
+
+    A lower bound is kept as the upper bound of the negative: ``sign * x <= value``.
+
+    Attributes:
+        row: int64 [E], the number of the row that states each bound.
+        variable: int64 [E], the number of the variable that is bounded.
+        sign: int64 [E], +1 for an upper bound, -1 for a lower bound.
+        value: float64 [E], the upper bound of ``sign * x``.
+        strict: bool [E], whether the value itself is excluded.
+    """
+
+    row: Int
+    variable: Int
+    sign: Int
+    value: Float
+    strict: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, parts: Sequence[Ends]) -> Ends:
+        """Several as one."""
+        none = np.zeros(0)
+        return cls(
+            row=np.concatenate([none, *(part.row for part in parts)]).astype(np.int64),
+            variable=np.concatenate([none, *(part.variable for part in parts)]).astype(np.int64),
+            sign=np.concatenate([none, *(part.sign for part in parts)]).astype(np.int64),
+            value=np.concatenate([none, *(part.value for part in parts)]),
+            strict=np.concatenate([none, *(part.strict for part in parts)]).astype(np.bool_),
+        )
+
+    def take(self, which: NDArray[np.bool_] | Int) -> Ends:
+        """Some of the ends."""
+        return Ends(
+            row=self.row[which],
+            variable=self.variable[which],
+            sign=self.sign[which],
+            value=self.value[which],
+            strict=self.strict[which],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bounds:
+    """What rules ask of single columns.
+
+    Attributes:
+        ends: all bounds on single variables.
+        plain: bool [N], the rows that state nothing but such bounds.
+        dead: bool [N], the rows with a parameter that is not a finite number.
+        linear: bool [N], the rows that are conjunctions of linear comparisons, those of `plain`
+            included.
+    """
+
+    ends: Ends
+    plain: NDArray[np.bool_]
+    dead: NDArray[np.bool_]
+    linear: NDArray[np.bool_]
+
+    def of(self, row: int) -> list[int]:
+        """The positions of a row's ends."""
+        return np.flatnonzero(self.ends.row == row).tolist()
+
+
+def find_bounds(table: RowTable) -> Bounds:
+    """Return the bounds on single columns at the top level of rules."""
+    found: list[Ends] = []
+    plain, dead, linear = (np.zeros(table.count, dtype=np.bool_) for _ in range(3))
+    for number, bank in enumerate(table.banks):
+        here = slice(int(table.starts[number]), int(table.starts[number + 1]))
+        readers = table.readers[number][ROWS]
+        dead[here] = ~np.isfinite(readers.params[:, sorted(_numbers(table, number))]).all(axis=1)
+        parts = comparisons(bank.skeleton)
+        ends = None if parts is None or bank.members else ends_of(parts, table, number)
+        if ends is None:
+            continue
+        sides, single, straight = ends
+        for window in (part for part in subformulas(bank.skeleton) if isinstance(part, Temporal)):
+            single &= readers.params[:, window.low] == 0
+            straight &= single
+        found.extend(side.take(single[side.row - here.start] & ~dead[side.row]) for side in sides)
+        plain[here], linear[here] = single & ~dead[here], straight & ~dead[here]
+    return Bounds(ends=Ends.of(found), plain=plain, dead=dead, linear=linear)
+
+
+def _numbers(table: RowTable, bank: int) -> frozenset[int]:
+    return indices(table.banks[bank].skeleton)[1].get(ROWS, frozenset())
+
+
+def ends_of(
+    parts: tuple[Compare, ...], table: RowTable, number: int
+) -> tuple[list[Ends], NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """The ends of a bank's rows, in which rows they say everything, and which rows are linear.
+
+    None where the skeleton is not linear.
+    """
+    rows, readers = table.banks[number].rows, table.readers[number][ROWS]
+    single, straight = np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_)
+    found: list[Ends] = []
+    for part in parts:
+        form = linear_form(part, readers.params, rows)
+        if form is None:
+            return None
+        coefficients, constant, tolerance = form
+        good = np.isfinite(constant) & np.isfinite(tolerance)
+        for values in coefficients.values():
+            good &= np.isfinite(values)
+        straight &= good
+        if len(coefficients) != 1:
+            single[:] = False
+            continue
+        [(slot, factor)] = coefficients.items()
+        single &= good & (factor != 0)
+        found.extend(_sides(part.op, factor, constant, tolerance, slot, table, number))
+    return found, single, straight
+
+
+def linear_form(
+    part: Compare, params: Float, rows: int
+) -> tuple[dict[int, Float], Float, Float] | None:
+    """Of a comparison: the factors of left - right by slot, its constant, and the tolerance,
+    float64 [R] each; None if it is not linear.
+    """
+    numbers = list(params.T)
+    left, right = (
+        affine_by_shape(part.left, numbers, rows),
+        affine_by_shape(part.right, numbers, rows),
+    )
+    tolerance = None if part.tolerance is None else affine_by_shape(part.tolerance, numbers, rows)
+    if (
+        left is None
+        or right is None
+        or (part.tolerance is not None and (tolerance is None or tolerance.coefficients))
+    ):
+        return None
+    slots = sorted({*left.coefficients, *right.coefficients})
+    zero = np.zeros(rows)
+    factors = {
+        slot: left.coefficients.get(slot, zero) - right.coefficients.get(slot, zero)
+        for slot in slots
+    }
+    constant = left.constant - right.constant
+    return factors, constant, zero if tolerance is None else tolerance.constant
+
+
+def _sides(
+    op: str,
+    factor: Float,
+    constant: Float,
+    tolerance: Float,
+    slot: int,
+    table: RowTable,
+    number: int,
+) -> list[Ends]:
+    """The bounds of ``factor * x + constant <op> 0 +/- tolerance``."""
+    readers, start = table.readers[number][ROWS], int(table.starts[number])
+    rows = np.arange(factor.shape[0], dtype=np.int64)
+    found = []
+    for direction in (1.0, -1.0) if op == "eq" else (1.0,):
+        with np.errstate(all="ignore"):
+            value = (tolerance - direction * constant) / np.abs(factor)
+        sign = np.where(direction * factor > 0, 1, -1).astype(np.int64)
+        found.append(
+            Ends(
+                row=start + rows,
+                variable=readers.variables[:, slot],
+                sign=sign,
+                value=value - sign * readers.shifts[:, slot],
+                strict=np.full(rows.shape, op == "lt"),
+            )
+        )
+    return found
+
+
+def slack(one: Float, other: Float) -> Float:
+    """How far apart two bounds may lie and still count as equal: float64, in their unit."""
+    return CLOSE * np.maximum(1e-300, np.maximum(np.abs(one), np.abs(other)))

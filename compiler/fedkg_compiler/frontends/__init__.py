@@ -1,0 +1,1 @@
+"""The frontends: each binds its kind of source to `ir`."""

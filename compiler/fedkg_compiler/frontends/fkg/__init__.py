@@ -1,0 +1,1 @@
+"""Rule files: syntax, and binding of names, units and quantifiers."""

@@ -1,0 +1,432 @@
+"""From a written expression to a typed value: names, arities, units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg._internal.name_matching import did_you_mean
+from fedkg.pack import Term
+from fedkg.pack.terms import Choose, Lag
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit import ANGLE, NUMBER, SAME, Unit, conversion, same_dimension
+from fedkg_compiler.diagnostics.record import Related, Span
+from fedkg_compiler.frontends.fkg.binding.aggregates import aggregate
+from fedkg_compiler.frontends.fkg.binding.arithmetic import (
+    add,
+    divide,
+    in_unit,
+    join_product,
+    join_sum,
+    multiply,
+    negate,
+    raise_to,
+    term_of,
+)
+from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Moving, Value
+from fedkg_compiler.frontends.fkg.binding.category_conditions import probability
+from fedkg_compiler.frontends.fkg.binding.declarations import unit_of
+from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS, call, in_one_unit
+from fedkg_compiler.frontends.fkg.binding.mined_parameters import Mined
+from fedkg_compiler.frontends.fkg.binding.name_lookup import is_probability, names_in, variables_of
+from fedkg_compiler.frontends.fkg.binding.past_values import history, past
+from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell
+from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Place, Reading
+from fedkg_compiler.frontends.fkg.binding.time_reductions import over_time
+from fedkg_compiler.frontends.fkg.binding.unknown_units import strange_unit
+from fedkg_compiler.frontends.fkg.binding.window_binder import other_step, steps_back
+from fedkg_compiler.frontends.fkg.syntax.tree import (
+    Aggregate,
+    Apply,
+    Arithmetic,
+    Expression,
+    Negative,
+    OverTime,
+    Past,
+    Quantity,
+    Raised,
+    Reference,
+    Tree,
+    Variable,
+)
+from fedkg_compiler.frontends.fkg.syntax.tree.conditions import Ago, Operator
+from fedkg_compiler.graph.graph_terms import local_name
+
+
+def bind(node: Expression, scope: Scope) -> Value | None:
+    """The value of an expression; None where something in it is wrong, which has been said."""
+    match node:
+        case Quantity() if not math.isfinite(node.value):
+            return None  # said by the parser
+        case Quantity():
+            unit = unit_of(node.unit, scope.problems)
+            if node.unit is not None and unit is None:
+                return None
+            return Fixed(values=np.full(scope.rows.count, node.value), unit=unit, span=node.span)
+        case Reference():
+            return _reference(node, scope)
+        case Variable():
+            return variable(node.name, node.span, scope)
+        case Apply():
+            return _apply(node, scope)
+        case Arithmetic():
+            return _arithmetic(node, scope)
+        case Raised():
+            base = bind(node.base, scope)
+            return None if base is None else raise_to(base, node.exponent, node.span, scope)
+        case Aggregate():
+            return aggregate(node, scope)
+        case OverTime():
+            return over_time(node, scope)
+        case Operator():
+            return BINDERS[type(node)](node, scope)
+        case _:
+            assert_never(node)
+
+
+def _negative(node: Negative, scope: Scope) -> Value | None:
+    arg = bind(node.arg, scope)
+    return None if arg is None else negate(arg, node.span, scope)
+
+
+def _past(node: Past, scope: Scope) -> Value | None:
+    return past(node, scope)
+
+
+def _ago(node: Ago, scope: Scope) -> Value | None:
+    """The value some steps earlier; a number is the same at every step, and has none."""
+    value, steps = bind(node.arg, scope), steps_back(node, scope)
+    if isinstance(value, Fixed):
+        scope.problems.error(
+            "FKG262",
+            node.span,
+            "a number has no past: it is the same at every step",
+            "leave the lag out",
+        )
+        return None
+    if value is None or steps is None:
+        return None
+    lag = Lag(steps=scope.rows.param(steps).index, arg=value.term)
+    value = replace(value, term=lag, span=node.span, plain=False)
+    return value if node.initial is None else _with_initial(value, node.initial, steps, scope)
+
+
+def _with_initial(
+    value: Moving, node: Expression, steps: NDArray[np.float64], scope: Scope
+) -> Value | None:
+    """An earlier value, or another one where the trace does not reach back `steps` steps, [R]."""
+    initial = bind(node, scope)
+    if initial is None:
+        return None
+    alike = in_one_unit((value, initial), scope)
+    if alike is None:
+        return None
+    (earlier, first), unit = alike
+    then, otherwise = term_of(earlier, scope), term_of(first, scope)
+    if then is None or otherwise is None:
+        return None
+    known = other_step("once", steps, scope)
+    term = Choose(condition=known, then=then, otherwise=otherwise)
+    bare = (*value.bare, *(initial.bare if isinstance(initial, Moving) else ()))
+    return replace(value, term=term, unit=unit, bare=bare)
+
+
+BINDERS: dict[type[Operator], Callable[[Any, Scope], Value | None]] = {
+    Negative: _negative,
+    Past: _past,
+    Ago: _ago,
+}
+"""How each operator becomes a value."""
+
+
+def _arithmetic(node: Arithmetic, scope: Scope) -> Value | None:
+    left, right = bind(node.left, scope), bind(node.right, scope)
+    if left is None or right is None:
+        return None
+    match node.op:
+        case "+" | "-":
+            return add(left, right, node.op, node.span, scope)
+        case "*":
+            _turns_twice(node, left, right, scope)
+            return multiply(left, right, node.span, scope)
+        case "/":
+            return divide(left, right, node.span, scope)
+
+
+def _turns_twice(node: Arithmetic, left: Value, right: Value, scope: Scope) -> None:
+    """Warn about `pi` times a speed in revolutions, which already count 2 pi each."""
+    for side, other in ((node.left, right), (node.right, left)):
+        if (
+            other.unit is None
+            or not other.unit.exponent(ANGLE)
+            or not any(_is_pi(part, scope) for part in names_in(side))
+        ):
+            continue
+        scope.problems.warning(
+            "FKG239",
+            node.span,
+            f"`{other.unit.text}` counts revolutions, which already are 2 pi radians each: `pi`"
+            " counts them again",
+            "leave out `2 * pi` (for a circumference write the radius), or declare the speed in"
+            " 1/min and multiply it by `pi` first",
+        )
+
+
+def _is_pi(node: Tree, scope: Scope) -> bool:
+    return (
+        isinstance(node, Reference)
+        and node.name == "pi"
+        and not node.quoted
+        and ("pi", "") not in scope.readings.found
+    )
+
+
+def _reference(node: Reference, scope: Scope) -> Value | None:
+    reading = scope.readings.get(node.name)
+    if reading is not None:
+        return moving(reading, (node.name, ""), node.span, scope)
+    if _is_pi(node, scope):
+        return Fixed(values=np.full(scope.rows.count, math.pi), unit=NUMBER, span=node.span)
+    if node.name in scope.names.labels:
+        message = f"`{node.name}` is a label: it has classes, and a number is needed here"
+        scope.problems.error(
+            "FKG209",
+            node.span,
+            message,
+            f"write {node.name} is {scope.names.labels[node.name].classes[0]}",
+        )
+    return None
+
+
+def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> Value | None:
+    """The value of a reading in the unit that the rule uses; None if the members of a set measure
+    different quantities.
+    """
+    if scope.view.past:
+        reading = history(reading, scope.book)
+    columns = reading.columns
+    if _in_several_units(reading):
+        return _harmonised(
+            reading,
+            scope.rows.slot((*key, scope.view.key), columns, scope.view.ids, reading.role),
+            span,
+            scope,
+        )
+    stored, rule_unit = (
+        (reading.places[0].stored, reading.places[0].rule_unit) if reading.places else (None, None)
+    )
+    if stored is None:
+        told = [
+            unit
+            for column in columns.tolist()
+            if (unit := scope.book.compared_unit(column)) is not None
+        ]
+        if told:
+            scope.book.tell_unit((columns,), told[0], span, scope.problems)
+            stored = told[0]
+    told_at = next(
+        (at for column in columns.tolist() if (at := scope.book.told_at(column)) is not None), None
+    )
+    slot = scope.rows.slot((*key, scope.view.key), columns, scope.view.ids, reading.role)
+    value = Moving(
+        term=slot,
+        unit=stored,
+        span=span,
+        plain=True,
+        told=told_at,
+        bare=() if stored else (columns,),
+    )
+    converted = in_unit(value, rule_unit, scope)
+    return replace(converted, plain=True) if isinstance(converted, Moving) else converted
+
+
+def variable(name: str, span: Span, scope: Scope) -> Value | None:
+    """The numbers of a quantifier's variable; texts and entities are refused."""
+    if name in scope.mined:
+        return _mined_value(scope.mined[name], span, scope)
+    environment = scope.environment
+    if name not in environment.cells:
+        otherwise = (
+            "bind it: for ?x in ..."
+            if not environment.cells
+            else f"the quantifier binds {', '.join('?' + v for v in environment.cells)}"
+        )
+        message = f"no quantifier of this rule binds ?{name}"
+        near = did_you_mean(name, environment.cells)
+        scope.problems.error(
+            "FKG201", span, message, near.replace("`", "`?", 1) if near else otherwise
+        )
+        return None
+    if not environment.known:
+        return None
+    cells = environment.cells[name]
+    for i, cell in enumerate(cells):
+        if cell is None or cell.number is None:
+            what = "nothing" if cell is None else "an entity" if cell.iri else "a text"
+            triple = _triple(cell, i, scope)
+            shown = f" ({cell.text})" if cell is not None and not triple else ""
+            where = "" if cell is not None and cell.iri else f" in {triple or environment.name(i)}"
+            advice = (
+                "read a value of it: signal(?x)"
+                if cell is not None and cell.iri
+                else _literal_advice(cell)
+            )
+            scope.problems.error(
+                "FKG208",
+                span,
+                f"?{name} is {what}{shown}{where}, and a number is needed here",
+                advice,
+            )
+            return None
+        if not math.isfinite(cell.number):
+            scope.problems.error(
+                "FKG228",
+                span,
+                f"?{name} is not finite ({cell.text}) in {environment.name(i)}",
+                "leave this value out of the sheet or graph if there is no limit",
+            )
+            return None
+    values = np.array([cell.number for cell in cells if cell is not None], dtype=np.float64)
+    text = cells[0].unit if cells and cells[0] is not None else ""
+    if not text:
+        return Fixed(values=values, unit=None, span=span)
+    unit = parse_unit(text)
+    if isinstance(unit, UnitProblem):
+        place = scope.environment.span or span
+        scope.problems.error(
+            "FKG211", place, *strange_unit(unit, text, f"?{name} comes in", scope.graph)
+        )
+        return None
+    return Fixed(values=values, unit=unit, span=span)
+
+
+def _mined_value(found: Mined, span: Span, scope: Scope) -> Moving | None:
+    """The parameter as a value: in the unit that it has by now, or bare until it meets one."""
+    if scope.rows is not found.rows:
+        message = (
+            f"?{found.name} is found for the whole formula and cannot be used inside a set of"
+            " members"
+        )
+        scope.problems.error("FKG274", span, message, "compare the sum or count with it, outside")
+        return None
+    found.values.append(span)
+    columns = np.array([found.column], dtype=np.int64)
+    unit, told = scope.book.compared_unit(found.column), scope.book.told_at(found.column)
+    return Moving(
+        term=found.param, unit=unit, span=span, told=told, bare=() if unit else (columns,)
+    )
+
+
+def _triple(cell: Cell | None, row: int, scope: Scope) -> str:
+    """``the triple (M01, maxTorque, "70")``: the fact about an entity of the solution that gives
+    the text; "" if there is none.
+    """
+    if cell is None or cell.iri or scope.graph is None:
+        return ""
+    for column in scope.environment.cells.values():
+        entity = column[row]
+        if entity is None or not entity.iri:
+            continue
+        for iri in scope.graph.properties_between(entity.iri, cell.text)[:1]:
+            return f'the triple ({entity.text}, {local_name(iri)}, "{cell.text}")'
+    return ""
+
+
+def _literal_advice(cell: Cell | None) -> str:
+    """What to do about a cell or a literal of the graph that is not a number."""
+    if cell is None:
+        return "give it a value, or leave the row out"
+    try:
+        float(cell.text)
+    except ValueError:
+        return "write a number in the sheet or graph, or leave the value out if it is not known"
+    return f"write the number in the graph without quotation marks: {cell.text}"
+
+
+def _apply(node: Apply, scope: Scope) -> Value | None:
+    name = node.name.text
+    if is_probability(node):
+        return probability(node, scope)
+    if name in FUNCTIONS and name not in scope.names.signals:
+        args = [bind(arg, scope) for arg in node.args]
+        for word, expression in node.named:
+            scope.problems.error(
+                "FKG205", word.span, f"`{name}` takes no named argument", "leave the name away"
+            )
+            bind(expression, scope)
+        known = [arg for arg in args if arg is not None]
+        return call(node, known, scope) if len(known) == len(args) and not node.named else None
+    variables = variables_of(node)
+    if variables is None:
+        return None
+    reading = scope.readings.get(name, variables)
+    return None if reading is None else moving(reading, (name, variables), node.span, scope)
+
+
+def _in_several_units(reading: Reading) -> bool:
+    """Whether the places of a reading are not all in one unit; those of an ordinary rule always
+    are.
+    """
+    first = reading.places[0] if reading.places else None
+    return first is not None and any(
+        (place.stored, place.rule_unit) != (first.stored, first.rule_unit)
+        for place in reading.places
+    )
+
+
+def _harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving | None:
+    """The reading in one unit: ``slot * factor + shift`` with the numbers of each member.
+
+    None where members measure different things.
+    """
+    places = reading.places
+    target = next(
+        (unit for place in places if (unit := place.rule_unit or place.stored) is not None), None
+    )
+    if target is None:
+        return Moving(term=slot, unit=None, span=span, plain=True, bare=(reading.columns,))
+    told = [_table_unit(place, target, span, scope) for place in places]
+    for i, unit in enumerate(told):
+        if not same_dimension(unit, target):
+            scope.problems.error(
+                "FKG278",
+                span,
+                f"`{reading.name}` is in `{target.text}` for some members and in `{unit.text}` for"
+                f" {scope.environment.name(i)}: members that are put together measure one thing",
+                "correct the units in the graph, or ask for members of one kind",
+                (
+                    (
+                        Related(
+                            span=scope.environment.span, message="the members are asked for here"
+                        ),
+                    )
+                    if scope.environment.span
+                    else ()
+                ),
+            )
+            return None
+    changes = [SAME if unit == target else conversion(unit, target) for unit in told]
+    term = slot
+    if any(change.factor != 1 or change.turns for change in changes):
+        term = join_product(term, scope.rows.param(np.array([change.scale for change in changes])))
+    if any(change.shift for change in changes):
+        term = join_sum(
+            term, scope.rows.param(np.array([float(change.shift) for change in changes]))
+        )
+    return Moving(term=term, unit=target, span=span, plain=True)
+
+
+def _table_unit(place: Place, target: Unit, span: Span, scope: Scope) -> Unit:
+    """Return the unit of the values in the table; a column without one has that of the others."""
+    if place.stored is not None:
+        return place.stored
+    known = scope.book.compared_unit(place.column)
+    if known is None:
+        scope.book.tell_unit((np.array([place.column]),), target, span, scope.problems)
+    return known or target

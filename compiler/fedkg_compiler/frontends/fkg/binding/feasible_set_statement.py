@@ -1,0 +1,387 @@
+"""``set NAME for ... keep parameters in l1_ball(radius = ?r)``: where parameters or predictions of
+each client must lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg._internal.name_matching import did_you_mean
+from fedkg.pack.feasible_sets import ARGUMENTS, ClientSet, KeptSet, Shape
+from fedkg.units.unit import NUMBER, Unit, same_dimension
+from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.frontends.fkg.binding.arithmetic import in_unit
+from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed
+from fedkg_compiler.frontends.fkg.binding.condition_binder import condition
+from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
+from fedkg_compiler.frontends.fkg.binding.name_lookup import names_in, variables_in
+from fedkg_compiler.frontends.fkg.binding.private_pack_scope import client_of, scope_of
+from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment
+from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
+from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Readings, Sources
+from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
+from fedkg_compiler.frontends.fkg.syntax.tree import Expression, KeepSet, Reference, Variable, Word
+from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
+from fedkg_compiler.ir import RowBuilder
+
+ELSEWHERE = {
+    "l1": "l1_ball",
+    "l2": "l2_ball",
+    "linf": "linf_ball",
+    "ball": "l2_ball",
+    "interval": "box",
+    "positive": "nonnegative",
+}
+"""What shapes are called elsewhere."""
+
+JOB = "job"
+"""The placeholder of a number that the job file gives."""
+
+ALL = ("parameters", "predictions")
+_VECTORS = ("halfspace", "affine")
+_SIZES = ("radius", "total")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """What is kept in the set: see `KeptSet`. unit: of an output's numbers, None where there is
+    none.
+    """
+
+    on: Literal["parameters", "predictions"]
+    name: str
+    unit: Unit | None
+
+
+def bind_set(statement: KeepSet, sources: Sources, sheets: Sheets) -> KeptSet | None:
+    """The set for each client; None where something in it is wrong, which has been said."""
+    problems = sources.problems
+    target = _target(statement.target, sources.names, problems)
+    shape = _shape(statement.call.name, problems)
+    environment = quantify(statement.quantifier, sources, sheets)
+    arguments = None if shape is None else _arguments(statement, shape, problems)
+    if arguments is None or shape is None or target is None or not environment.known:
+        return None
+    used = {name for _, value in arguments if value is not None for name in variables_in(value)[1]}
+    client = _client_variable(statement, environment, problems)
+    if statement.quantifier is not None:
+        note_unused(statement.quantifier, environment, used | {client}, problems)
+    numbers = [_numbers(name, value, target, environment, sources) for name, value in arguments]
+    columns = [column for column in numbers if column is not None]
+    if len(columns) < len(numbers) or (statement.quantifier is not None and not client):
+        return None
+    if not _in_order(
+        shape, [name for name, _ in arguments], columns, statement, environment, problems
+    ):
+        return None
+    clients = _clients(statement, client, columns, environment, sources)
+    if clients is None:
+        return None
+    unit = "" if target.unit is None or not arguments else target.unit.text
+    return KeptSet(
+        name=statement.name.text,
+        on=target.on,
+        target=target.name,
+        shape=shape,
+        arguments=tuple(name for name, _ in arguments),
+        unit=unit,
+        clients=clients,
+        scope=scope_of(statement.scope),
+        text=sources.written(statement.span),
+        file=Path(statement.span.file).name,
+        line=statement.span.line,
+    )
+
+
+def _target(word: Word, names: Names, problems: Problems) -> _Target | None:
+    first, _, rest = word.text.partition(".")
+    if first == "parameters":
+        return _Target(on="parameters", name=rest, unit=None)
+    if word.text == "predictions":
+        return _Target(on="predictions", name="", unit=None)
+    signal = names.signals.get(word.text)
+    if signal is not None and signal.role == "output":
+        return _Target(on="predictions", name=word.text, unit=signal.unit)
+    if word.text in names.labels:
+        return _Target(on="predictions", name=word.text, unit=NUMBER)
+    if first in names.broken:
+        return None
+    outputs = [name for name, one in names.signals.items() if one.role == "output"]
+    if signal is not None:
+        message = f"`{word.text}` is data: a set holds parameters, or what is predicted"
+        problems.error("FKG289", word.span, message, "write a rule for it: require ...")
+        return None
+    advice = did_you_mean(
+        word.text,
+        [*ALL, *outputs, *names.labels],
+        "keep parameters, parameters.NAME, predictions or an output in a set",
+    )
+    problems.error(
+        "FKG289", word.span, f"nothing called `{word.text}` can be kept in a set", advice
+    )
+    return None
+
+
+def _shape(word: Word, problems: Problems) -> Shape | None:
+    if word.text in ARGUMENTS:
+        return word.text
+    known = ", ".join(ARGUMENTS)
+    advice = (
+        f"did you mean `{ELSEWHERE[word.text]}`?"
+        if word.text in ELSEWHERE
+        else did_you_mean(word.text, ARGUMENTS, f"the sets are {known}")
+    )
+    problems.error("FKG290", word.span, f"`{word.text}` is not a known set", advice)
+    return None
+
+
+def _arguments(
+    statement: KeepSet, shape: Shape, problems: Problems
+) -> list[tuple[str, Expression | None]] | None:
+    """The set's numbers by name, None for what the job gives; None where there are too many, too
+    few, or wrong ones.
+    """
+    call, wanted = statement.call, ARGUMENTS[shape]
+    first = ["1, -1"] if shape in _VECTORS else []
+    others = [f"{name} = ..." for name in wanted if name != "center"]
+    form = f"{shape}({', '.join([*first, *others])})"
+    named: dict[str, Expression] = {}
+    for word, value in call.named:
+        if word.text not in wanted:
+            advice = did_you_mean(word.text, wanted, f"write {form}")
+            problems.error("FKG290", word.span, f"`{shape}` has no `{word.text}`", advice)
+            return None
+        named.setdefault(word.text, value)
+    found: list[tuple[str, Expression | None]] = []
+    if shape in _VECTORS:
+        found += [(f"c{i}", arg) for i, arg in enumerate(call.args, start=1)]
+        if not found:
+            problems.error(
+                "FKG290",
+                call.span,
+                f"`{shape}` needs the coefficients of what it holds",
+                f"write {form}",
+            )
+            return None
+    else:
+        free = [name for name in wanted if name not in named]
+        if len(call.args) > len(free):
+            problems.error(
+                "FKG290",
+                call.args[len(free)].span,
+                f"`{shape}` takes {_counted(len(wanted))}",
+                f"write {form}",
+            )
+            return None
+        named |= dict(zip(free, call.args, strict=False))
+    for name in wanted:
+        given = named.get(name)
+        if isinstance(given, Reference) and given.name == JOB:
+            found.append((name, None))
+        elif given is not None:
+            found.append((name, given))
+        elif name == "radius":
+            found.append((name, None))
+        elif name != "center":
+            problems.error(
+                "FKG290",
+                call.span,
+                f"`{shape}` lacks its `{name}`",
+                f"write {form}, or {name} = job where the job gives it",
+            )
+            return None
+    return found
+
+
+def _counted(count: int) -> str:
+    return {0: "no number", 1: "one number"}.get(count, f"{count} numbers")
+
+
+def _client_variable(statement: KeepSet, environment: Environment, problems: Problems) -> str:
+    """Return the variable that identifies the client of a row: the first with entities or texts.
+
+    Reports a problem and returns "" if there is none.
+    """
+    for word in statement.quantifier.variables if statement.quantifier is not None else ():
+        if any(
+            cell is not None and (cell.iri or cell.number is None)
+            for cell in environment.cells[word.text]
+        ):
+            return word.text
+    if statement.quantifier is not None:
+        message = "nothing here says which client a row is about"
+        problems.error(
+            "FKG291",
+            statement.quantifier.span,
+            message,
+            "ask for the client first: for ?client, ?r where { ?client plant:budget ?r }",
+        )
+    return ""
+
+
+def _numbers(
+    name: str, value: Expression | None, target: _Target, environment: Environment, sources: Sources
+) -> list[float | None] | None:
+    """Return the values of an argument in every row.
+
+    Reports a problem and returns None if it is not a number at compile time.
+    """
+    if value is None:
+        return [None] * environment.rows
+    problems = sources.problems
+    reads = next(
+        (node for node in names_in(value) if isinstance(node, Reference) and node.name != "pi"),
+        None,
+    )
+    if reads is not None:
+        message = f"`{reads.name}` is not a number: sets are fixed before any data is read"
+        problems.error(
+            "FKG290",
+            reads.span,
+            message,
+            f"write a number, a variable of the quantifier, or `{JOB}` for what the job gives",
+        )
+        return None
+    rows: list[int] = list(range(environment.rows))
+    if (
+        isinstance(value, Variable) and value.name in environment.cells
+    ):  # what a row lacks, the job gives
+        rows = [i for i in rows if environment.cells[value.name][i] is not None]
+    part = environment.take(rows)
+    scope = Scope(
+        names=sources.names,
+        environment=part,
+        readings=Readings(),
+        rows=RowBuilder(part.rows),
+        book=sources.book,
+        problems=problems,
+        graph=sources.graph,
+        view=View(key="base", ids=np.zeros(part.rows, dtype=np.int64)),
+        keys=((),) * part.rows,
+        compared=[],
+        bind_value=bind,
+        bind_condition=condition,
+        sources=sources,
+    )
+    bound = bind(value, scope)
+    if not isinstance(bound, Fixed):
+        return None
+    numbers = _in_its_unit(name, bound, target, scope)
+    if numbers is None:
+        return None
+    if name in _SIZES and (numbers < 0).any():
+        row = int(np.flatnonzero(numbers < 0)[0])
+        message = f"a {name} is not negative, and this is {numbers[row]:g}{scope.where(row)}"
+        problems.error(
+            "FKG290",
+            value.span,
+            message,
+            "write 0 or more, or leave it empty where it is not known",
+        )
+        return None
+    result: list[float | None] = [None] * environment.rows
+    for i, number in zip(rows, numbers.tolist(), strict=True):
+        result[i] = number
+    return result
+
+
+def _in_its_unit(
+    name: str, value: Fixed, target: _Target, scope: Scope
+) -> NDArray[np.float64] | None:
+    if not np.isfinite(value.values).all():
+        where = scope.where(int(np.flatnonzero(~np.isfinite(value.values))[0]))
+        scope.problems.error(
+            "FKG228",
+            value.span,
+            f"`{name}` is not finite{where}",
+            "correct the number, or leave it empty",
+        )
+        return None
+    unit = (
+        NUMBER if target.unit is None else target.unit.step() if name == "radius" else target.unit
+    )
+    if name[0] == "c" and name[1:].isdigit():
+        unit = NUMBER
+    if value.unit is not None and not same_dimension(value.unit, unit):
+        what = (
+            f"what is kept in it is in `{target.unit.text}`"
+            if target.unit is not None
+            else "what is kept in it has no unit"
+        )
+        scope.problems.error(
+            "FKG213",
+            value.span,
+            f"`{name}` is in `{value.unit.text}`, and {what}",
+            "write it in that unit, or correct the unit",
+        )
+        return None
+    fitted = in_unit(value, unit, scope)
+    assert isinstance(fitted, Fixed)
+    return fitted.values
+
+
+def _in_order(
+    shape: Shape,
+    names: list[str],
+    columns: list[list[float | None]],
+    statement: KeepSet,
+    environment: Environment,
+    problems: Problems,
+) -> bool:
+    """Whether the set holds anything: the low end of a box does not lie above its high end."""
+    if shape != "box":
+        return True
+    for i, (low, high) in enumerate(
+        zip(columns[names.index("low")], columns[names.index("high")], strict=True)
+    ):
+        if low is not None and high is not None and low > high:
+            where = f" in {environment.name(i)}" if environment.cells else ""
+            problems.error(
+                "FKG290",
+                statement.call.span,
+                f"nothing lies above {low:g} and below {high:g}{where}",
+                "exchange the two ends",
+            )
+            return False
+    return True
+
+
+def _clients(
+    statement: KeepSet,
+    variable: str,
+    columns: list[list[float | None]],
+    environment: Environment,
+    sources: Sources,
+) -> tuple[ClientSet, ...] | None:
+    rows = list(zip(*columns, strict=True)) if columns else [()] * environment.rows
+    if not variable:
+        return (ClientSet(numbers=rows[0]),)
+    found: dict[tuple[str, str], tuple[float | None, ...]] = {}
+    for cell, numbers in zip(environment.cells[variable], rows, strict=True):
+        name = _name(cell, sources)
+        if cell is None or found.setdefault((name, cell.iri), numbers) != numbers:
+            message = (
+                f"?{variable} has no value in a row"
+                if cell is None
+                else f"the client {name} has several sets of numbers here"
+            )
+            place = (
+                statement.quantifier.span if statement.quantifier is not None else statement.span
+            )
+            sources.problems.error("FKG291", place, message, "ask for one row for each client")
+            return None
+    entries = [
+        ClientSet(client=name, iri=iri if not iri.startswith("_:") else "", numbers=numbers)
+        for (name, iri), numbers in found.items()
+    ]
+    return tuple(sorted(entries, key=lambda entry: (entry.client, entry.iri)))
+
+
+def _name(cell: Cell | None, sources: Sources) -> str:
+    return "" if cell is None else client_of(cell.iri, sources) if cell.iri else cell.text

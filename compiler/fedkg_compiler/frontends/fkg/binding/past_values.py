@@ -1,0 +1,74 @@
+"""``past x``: the value one step earlier in its trace, read as data even where the model predicts
+it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fedkg_compiler.column_registry import Book, BookView
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Value
+from fedkg_compiler.frontends.fkg.binding.row_order_requirement import in_time
+from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Reading
+from fedkg_compiler.frontends.fkg.syntax.tree import Past
+
+
+def past(node: Past, scope: Scope) -> Value | None:
+    """Return the value of an expression one step earlier; report and return None if impossible."""
+    earlier = one_step_back(node.span, scope)
+    if earlier is None:
+        return None
+    value = scope.bind_value(node.arg, earlier)
+    if isinstance(value, Fixed):
+        scope.problems.error(
+            "FKG262",
+            node.span,
+            "a number has no past: it is the same at every step",
+            "leave `past` away",
+        )
+        return None
+    return None if value is None else replace(value, span=node.span)
+
+
+def history(reading: Reading, book: Book) -> Reading:
+    """The reading with the columns of what was observed instead of those that the model
+    predicts.
+    """
+    if reading.role == "input":
+        return reading
+    places = tuple(
+        replace(place, column=book.history(place.column), role="input") for place in reading.places
+    )
+    return replace(reading, places=places)
+
+
+def one_step_back(span: Span, scope: Scope) -> Scope | None:
+    """Return the scope that reads one step earlier; report and return None if it already does."""
+    if scope.view.key.startswith(("past", "previous")):
+        inside = "`past`" if scope.view.past else "`never`"
+        message = f"`past` inside {inside} would be two steps back, and one is all that is kept"
+        scope.problems.error(
+            "FKG262",
+            span,
+            message,
+            "shift the column in the table, or say what held with `previous`",
+        )
+        return None
+    in_time(span, scope)
+    trace = scope.names.timing.trace
+    views = [
+        BookView(
+            kind="previous",
+            steps=True,
+            groups=tuple(
+                dict.fromkeys([*([trace] if trace else []), *(header for header, _ in keys)])
+            ),
+        )
+        for keys in scope.keys
+    ]
+    ids = np.array([scope.book.view(view) for view in views], dtype=np.int64)
+    return replace(scope, view=View(key="past", ids=ids, past=True))

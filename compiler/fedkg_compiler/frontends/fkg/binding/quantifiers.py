@@ -1,0 +1,293 @@
+"""The values of a quantifier: from a graph pattern, from a class, from the table's own rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from fedkg.pack import Source
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit import Dimension, Unit, conversion
+from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.frontends.fkg.binding.private_pack_scope import owned
+from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment, unknown
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.syntax.tree import (
+    InClass,
+    InQuery,
+    InTable,
+    Pattern,
+    Quantifier,
+    Word,
+)
+from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
+from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, RdfTerm, local_name
+from fedkg_compiler.graph.standard_vocabularies import OWL, RDFS
+from fedkg_compiler.input_tracking import read_bytes
+
+
+def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets) -> Environment:
+    """The solutions of a quantifier; one without variables where a rule has none.
+
+    Args:
+    """
+    if quantifier is None:
+        return Environment(rows=1, cells={})
+    variables = [word.text for word in quantifier.variables]
+    source = quantifier.source
+    if len(set(variables)) < len(variables):  # said by the parser
+        return unknown(variables, quantifier.span)
+    match source:
+        case Pattern():
+            environment = _pattern(source, variables, sources)
+        case InClass():
+            environment = _class(source, quantifier, variables, sources)
+        case InTable():
+            from fedkg_compiler.frontends.sheets.sheet_quantifiers import sheet_environment
+
+            environment = sheet_environment(source.path, quantifier.variables, sources, sheets)
+        case InQuery():
+            environment = query_environment(source.path, quantifier.variables, sources, sheets)
+    if environment is None:
+        return unknown(variables, quantifier.span)
+    environment = owned(environment, sources)
+    if environment.rows == 0 and sources.names.graph_broken and not isinstance(source, InTable):
+        return unknown(variables, quantifier.span)
+    if environment.rows == 0:
+        what = "no row of the sheet" if isinstance(source, InTable) else "nothing in the graph"
+        sources.problems.warning(
+            "FKG173",
+            source.path.span if isinstance(source, InTable) else source.span,
+            f"{what} fits this quantifier: the rule applies to nothing",
+            (
+                "load the graph that has the facts, or correct the pattern"
+                if not isinstance(source, InTable)
+                else ""
+            ),
+        )
+        return unknown(variables, quantifier.span)
+    return environment.distinct()
+
+
+def _pattern(source: Pattern, variables: list[str], sources: Sources) -> Environment | None:
+    if sources.graph is None:
+        return None
+    rows, problems = sources.graph.select(source.text, variables, span=source.span)
+    said = fresh(problems, sources)
+    sources.problems.add(said)
+    if any(problem.severity == "error" for problem in problems) or (not rows and _unheard_of(said)):
+        return None
+    return of_solutions(rows, variables, source.span, sources)
+
+
+def of_solutions(
+    rows: Sequence[tuple[RdfTerm | None, ...]],
+    variables: Sequence[str],
+    span: Span,
+    sources: Sources,
+) -> Environment:
+    """The environment of rows that the graph gave for some variables."""
+    known: dict[RdfTerm, Cell] = {}
+    cells = [
+        tuple(None if term is None else term_cell(term, sources, known) for term in row)
+        for row in rows
+    ]
+    columns = {name: in_one_unit([row[i] for row in cells]) for i, name in enumerate(variables)}
+    return Environment(rows=len(rows), cells=columns, span=span, where=partial(_describe, cells))
+
+
+def query_environment(
+    path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets
+) -> Environment | None:
+    """The solutions of the SELECT in a query file; None, with a problem, where there are none to be
+    had.
+    """
+    place = sources.names.folders.get(path.span.file, Path()) / path.text
+    try:
+        body = read_bytes(place, name="rules")
+        text = body.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = (
+            "not UTF-8"
+            if isinstance(error, UnicodeDecodeError)
+            else getattr(error, "strerror", None) or str(error)
+        )
+        advice = "the path is relative to the folder of the rule file"
+        sources.problems.error(
+            "FKG283", path.span, f'the query "{path.text}" cannot be read: {reason}', advice
+        )
+        return None
+    sheets.sources[place.resolve()] = Source(
+        name=place.name, kind="query", sha256=hashlib.sha256(body).hexdigest()
+    )
+    if sources.graph is None:
+        return None
+    rows, problems = sources.graph.select_file(
+        text, str(place), [(word.text, word.span) for word in variables]
+    )
+    sources.problems.add(problems)
+    if any(problem.severity == "error" for problem in problems):
+        return None
+    return of_solutions(rows, [word.text for word in variables], path.span, sources)
+
+
+def in_one_unit(cells: Sequence[Cell | None]) -> tuple[Cell | None, ...]:
+    """Quantities of one kind, all in the unit of the first: a limit of 3.5 kW among others in W is
+    3500 W.
+    """
+    first: dict[Dimension, Unit] = {}
+    done: dict[Cell, Cell] = {}
+    for cell in cells:
+        if cell is None or not cell.unit or cell.number is None or cell in done:
+            continue
+        unit = parse_unit(cell.unit)
+        if isinstance(unit, UnitProblem) or unit.affine:
+            continue
+        known = first.setdefault(unit.dimension, unit)
+        done[cell] = replace(cell, number=conversion(unit, known).one(cell.number), unit=known.text)
+    return tuple(cell if cell is None else done.get(cell, cell) for cell in cells)
+
+
+def _describe(cells: list[tuple[Cell | None, ...]], row: int) -> str:
+    shown = ", ".join(cell.text for cell in cells[row] if cell is not None)
+    return f"the solution {shown}" if shown else f"solution {row + 1}"
+
+
+def term_cell(term: RdfTerm, sources: Sources, known: dict[RdfTerm, Cell]) -> Cell:
+    """A value of the graph as a value of the quantifier; `known` keeps those that were seen."""
+    if term in known:
+        return known[term]
+    match term:
+        case Iri(value):
+            cell = entity_cell(value, sources)
+        case Quantity(number, unit):
+            cell = Cell(text=f"{number:g} {unit}", number=number, unit=unit)
+        case Literal(value, lexical, _):
+            cell = Cell(
+                text=lexical,
+                number=None if isinstance(value, str) else float(value),
+                category=lexical,
+            )
+    known[term] = cell
+    return cell
+
+
+def entity_cell(iri: str, sources: Sources) -> Cell:
+    """An entity as a value of the quantifier, with its name for people and its key."""
+    graph = sources.graph
+    label = local_name(iri) if graph is None else graph.label_of(iri)
+    key = None if graph is None or iri.startswith("_:") else graph.key_of(iri)
+    return Cell(text=label, iri=iri, category=key[1] if key else label, key=key)
+
+
+def _class(
+    source: InClass, quantifier: Quantifier, variables: list[str], sources: Sources
+) -> Environment | None:
+    if len(variables) > 1:
+        sources.problems.error(
+            "FKG176",
+            quantifier.variables[1].span,
+            "a class gives one variable: its members",
+            "to ask for more of each member, write a pattern: for ?x, ?y where { ?x a ... ; ..."
+            " ?y }",
+        )
+        return None
+    if sources.graph is None:
+        return None
+    iri, problems = sources.graph.resolve(source.term.text, source.term.form, source.term.span)
+    said = fresh(problems, sources)
+    sources.problems.add(said)
+    if iri is None:
+        return None
+    if iri == sources.names.rows_class:
+        return Environment(
+            rows=1, cells={variables[0]: (Cell(text="", row=True),)}, span=source.span
+        )
+    cells = tuple(entity_cell(member, sources) for member in sources.graph.instances(iri))
+    if not cells and (_unheard_of(said) or _is_no_class(iri, source, sources)):
+        return None
+    return Environment(
+        rows=len(cells),
+        cells={variables[0]: cells},
+        span=source.span,
+        where=partial(_describe, [(cell,) for cell in cells]),
+    )
+
+
+def _unheard_of(said: Sequence[Diagnostic]) -> bool:
+    """Whether the graph knows nothing of a term, which explains that nothing fits."""
+    return any(item.code == "FKG112" for item in said)
+
+
+def _is_no_class(iri: str, source: InClass, sources: Sources) -> bool:
+    """Report a term after `in class` that is not a class; return whether it is one of these."""
+    if sources.graph is None or iri.startswith("_:"):
+        return False
+    classes = f"ASK {{ VALUES ?c {{ <{RDFS}Class> <{OWL}Class> }} <{iri}> a ?c }}"
+    if sources.graph.is_true(classes):
+        return False  # a class may be something else besides: a shape, a member of a metaclass
+    written = source.term.text
+    for pattern, what, advice in (
+        (
+            f"?a <{iri}> ?b",
+            "a property",
+            f"ask for what has it: for ?x, ?y where {{ ?x {written} ?y }}",
+        ),
+        (f"<{iri}> a ?b . FILTER(isIRI(?b))", "one thing", "name the class that it is in"),
+    ):
+        if sources.graph.is_true(f"ASK {{ {pattern} }}"):
+            sources.problems.error(
+                "FKG176", source.term.span, f"`{written}` is {what}, not a class", advice
+            )
+            return True
+    return False
+
+
+def fresh(diagnostics: tuple[Diagnostic, ...], sources: Sources) -> list[Diagnostic]:
+    """What the graph complains of, without what merely follows from a `use` or `prefix` that is
+    wrong itself.
+    """
+    return [item for item in diagnostics if not _follows(item, sources)]
+
+
+def _follows(item: Diagnostic, sources: Sources) -> bool:
+    if not item.code.startswith("FKG1"):
+        return False
+    prefix, colon, _ = sources.written(item.span).partition(":")
+    if colon and prefix in sources.names.broken_prefixes:
+        return True
+    return sources.names.graph_broken and item.code in FOLLOWS_USE
+
+
+FOLLOWS_USE = ("FKG110", "FKG111", "FKG112", "FKG113")
+"""What the graph says of names that an ontology which could not be loaded may have had."""
+
+
+def note_unused(
+    quantifier: Quantifier | None, environment: Environment, used: set[str], problems: Problems
+) -> None:
+    """Tell of variables on which nothing depends: the rule does not read them, and they select no
+    table rows.
+    """
+    for word in quantifier.variables if quantifier is not None else ():
+        selects = any(
+            cell is not None and cell.key is not None
+            for cell in environment.cells.get(word.text, ())
+        )
+        if (
+            word.text not in used
+            and not selects
+            and word.text.casefold() != "unit"
+            and environment.known
+        ):
+            problems.info(
+                "FKG233",
+                word.span,
+                f"?{word.text} is not used in what the rule requires; only the number of rows"
+                " depends on it",
+                "use it in the rule, or remove it from the quantifier",
+            )

@@ -1,0 +1,194 @@
+"""Earlier models as knowledge: dense networks from safetensors and ONNX files become arrays of the
+pack.
+
+The file says in its metadata what its inputs are: `features`, a JSON list of the names of signals
+or of table columns, and, where the inputs were scaled, `mean` and `std`, lists of numbers in the
+units of the table. safetensors holds ``N.weight`` [out, in] and ``N.bias`` [out] of each layer, and
+in its metadata `activation` (of all but the last layer, default relu) and `decision` (largest,
+probability, logit, number; default: largest for more than one answer, else logit for a label and
+number for a number).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg._internal.name_matching import did_you_mean
+from fedkg.pack import RuleRecord, Source
+from fedkg.pack.knowledge_models import Network
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources, header_place, plain_place
+from fedkg_compiler.frontends.fkg.syntax.tree import EarlierModel
+from fedkg_compiler.frontends.knowledge.always_true_formula import always
+from fedkg_compiler.frontends.knowledge.dense_layer_reader import (
+    Unreadable,
+    read_onnx,
+    read_safetensors,
+)
+from fedkg_compiler.frontends.knowledge.knowledge_output import Answer, Statement
+from fedkg_compiler.input_tracking import read_bytes
+from fedkg_compiler.ir import BoundRows, Program, RowBuilder
+
+_SYNTAX = 'its metadata needs a list: {"features": "[\\"ash\\", \\"sulphur\\"]"}'
+
+
+def bind_network(
+    source: EarlierModel, statement: Statement, answer: Answer, sources: Sources, first: int
+) -> tuple[dict[str, object], Program]:
+    """The network of a model file, with its arrays, source and condition; nothing if it cannot be
+    used, which has been reported.
+
+    Args:
+        first: the number of conditions before that of the network.
+    """
+    place, problems = source.path.span, sources.problems
+    path = sources.names.folders[place.file] / source.path.text
+    try:
+        body = read_bytes(path)
+        read = read_onnx(body) if path.suffix.lower() == ".onnx" else read_safetensors(body)
+        features = _names(read.metadata)
+        scaling = _scaling(read.metadata, len(features))
+    except OSError as error:
+        problems.error(
+            "FKG377",
+            place,
+            f"cannot read the model {source.path.text}: {error.strerror or error}",
+            "check the spelling; the path is relative to the rule file",
+        )
+        return {}, Program()
+    except Unreadable as error:
+        problems.error(
+            "FKG377", place, f"the model {source.path.text} {error.reason}", error.advice
+        )
+        return {}, Program()
+    rows = RowBuilder(1)
+    for name in features:
+        if not _slot(name, rows, source, sources):
+            return {}, Program()
+    wanted = len(answer.classes) if read.answers > 1 else 1
+    if (
+        read.answers != wanted
+        or (answer.label is None and read.answers > 1)
+        or read.inputs != len(features)
+    ):
+        received = f"{read.inputs} inputs and {read.answers} answers"
+        expected = (
+            f"{len(features)} features are named, and `{answer.name.text}` has "
+            f"{len(answer.classes) or 1} answers"
+        )
+        problems.error(
+            "FKG377",
+            place,
+            f"the model {source.path.text} has {received}, but {expected}",
+            "export the model that belongs to it",
+        )
+        return {}, Program()
+    decision = read.decision or (
+        "largest" if read.answers > 1 else "logit" if answer.label is not None else "number"
+    )
+    if not _decides(decision, read.answers, len(answer.classes)):
+        what = (
+            f"`{answer.name.text}` has {len(answer.classes)} classes"
+            if answer.label is not None
+            else f"`{answer.name.text}` is a number"
+        )
+        message = (
+            f"the model {source.path.text} decides by `{decision}` over "
+            f"{read.answers} answers, but {what}"
+        )
+        problems.error(
+            "FKG377",
+            place,
+            message,
+            "export one answer for each class; or one for two classes, or for a number",
+        )
+        return {}, Program()
+    record = RuleRecord(name=statement.name.text, file=Path(place.file).name, line=place.line)
+    formula, held = always(rows.build())
+    part = BoundRows(rule=record, formula=formula, rows=held, keys=((),), entities=("",), unit="")
+    prefix = f"{statement.name.text}."
+    layers = tuple(
+        layer.model_copy(update={"weight": prefix + layer.weight, "bias": prefix + layer.bias})
+        for layer in read.layers
+    )
+    network = Network(bank=first, mean=scaling[0], std=scaling[1], layers=layers, decision=decision)
+    found = Program(
+        conditions=(part,),
+        arrays={prefix + name: array for name, array in read.arrays.items()},
+        sources=(Source(name=path.name, kind="model", sha256=hashlib.sha256(body).hexdigest()),),
+    )
+    return {"network": network}, found
+
+
+def _decides(decision: str, answers: int, classes: int) -> bool:
+    """Whether a number of answers can decide between a number of classes (0: a number) in this
+    way.
+    """
+    if decision == "largest":
+        return answers == classes > 1
+    return answers == 1 and classes == (0 if decision == "number" else 2)
+
+
+def _names(metadata: Mapping[str, str]) -> list[str]:
+    try:
+        names = json.loads(metadata["features"])
+    except (KeyError, ValueError):
+        raise Unreadable("does not say what its inputs are", _SYNTAX) from None
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise Unreadable("has no list of names as its features", _SYNTAX)
+    return names
+
+
+def _scaling(
+    metadata: Mapping[str, str], count: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    result = []
+    for name, default in (("mean", 0.0), ("std", 1.0)):
+        try:
+            numbers = json.loads(metadata[name]) if name in metadata else [default] * count
+            values = tuple(float(value) for value in numbers)
+        except (ValueError, TypeError):
+            raise Unreadable(
+                f"has a `{name}` that is not a list of numbers", "write it as JSON: [1.5, 20]"
+            ) from None
+        if (
+            len(values) != count
+            or not all(np.isfinite(values))
+            or (name == "std" and 0.0 in values)
+        ):
+            raise Unreadable(
+                f"has {len(values)} numbers as its `{name}`, for {count} features",
+                "give one for each feature, no zero as std",
+            )
+        result.append(values)
+    return result[0], result[1]
+
+
+def _slot(name: str, rows: RowBuilder, source: EarlierModel, sources: Sources) -> bool:
+    """Enter an input of the model; False, with a problem, where nothing is called so."""
+    place, names = source.path.span, sources.names
+    signal = names.signals.get(name) or names.by_header(name)
+    if signal is None and not names.open:
+        advice = did_you_mean(name, names.known_names()) or f"declare it: signal {name} in ..."
+        sources.problems.error(
+            "FKG378",
+            place,
+            f"the model {source.path.text} reads `{name}`, which is not declared",
+            advice,
+        )
+        return False
+    found = (
+        header_place(name, sources, place)
+        if signal is None
+        else plain_place(signal, sources, place)
+    )
+    if found.column < 0:
+        return False
+    ids: NDArray[np.int64] = np.array([found.column])
+    rows.slot(("feature", name), ids, np.zeros(1, dtype=np.int64), "input")
+    return True

@@ -1,0 +1,227 @@
+"""Asks the graph what SHACL asks: value nodes of a path, members of a class, focus nodes of a
+target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pyoxigraph as ox
+from rdflib import RDF, RDFS, XSD, BNode, Graph, Literal, URIRef, Variable
+from rdflib.term import Node
+
+from fedkg._internal.forked_worker import Crashed, run_apart
+from fedkg_compiler.frontends.shacl.model import (
+    Alternative,
+    Inverse,
+    Path,
+    Repeat,
+    Sequence,
+    Shape,
+    Step,
+    Target,
+)
+from fedkg_compiler.graph.select_results import asks_service
+
+
+class Data:
+    """The data graph with the vocabularies; answers about classes are kept.
+
+    Focus nodes come from the user's data alone. Whether they conform is decided by everything that
+    is known.
+
+    Args:
+        is_own: whether a node, by its IRI or as ``_:label``, belongs to the user's data.
+        queried: the same triples in a store, for queries of targets, in a process that has limits
+            already; default: `graph`, with a process of its own for each query.
+    """
+
+    def __init__(
+        self, graph: Graph, is_own: Callable[[str], bool], queried: Graph | None = None
+    ) -> None:
+        self.graph, self._queried = graph, queried
+        self._is_own = is_own
+        self._members: dict[Node, frozenset[Node]] = {}
+
+    def subclasses(self, kind: Node) -> set[Node]:
+        """The class and all its subclasses."""
+        return self._closure(kind, Inverse(Step(RDFS.subClassOf)))
+
+    def superclasses(self, kind: Node) -> set[Node]:
+        """The class and all its superclasses."""
+        return self._closure(kind, Step(RDFS.subClassOf))
+
+    def members(self, kind: Node) -> frozenset[Node]:
+        """The members of a class and of its subclasses."""
+        if kind not in self._members:
+            found = (
+                node for sub in self.subclasses(kind) for node in self.graph.subjects(RDF.type, sub)
+            )
+            self._members[kind] = frozenset(found)
+        return self._members[kind]
+
+    def values(self, node: Node, path: Path) -> list[Node]:
+        """The distinct value nodes of a path, in the order of their texts."""
+        return sorted(set(self._walk({node}, path, forwards=True)), key=str)
+
+    def focus_nodes(self, shape: Shape) -> list[Node]:
+        """The focus nodes of a shape in the graph, sorted.
+
+        Raises ValueError if a target's query is wrong.
+        """
+        return sorted(
+            {node for target in shape.targets for node in self.target_nodes(target)}, key=str
+        )
+
+    def target_nodes(self, target: Target) -> Iterable[Node]:
+        """The focus nodes of one target, without nodes of vocabularies alone.
+
+        Raises ValueError if its query is wrong.
+        """
+        match target.kind:
+            case "node":
+                return (target.value,)
+            case "objects":
+                facts = self.graph.subject_objects(target.value)
+                return {node for subject, node in facts if self.is_own(subject)}
+            case _:
+                return {node for node in self._targeted(target) if self.is_own(node)}
+
+    def reaches_vocabularies(self, shape: Shape) -> bool:
+        """Whether the targets of a shape find nodes of vocabularies too.
+
+        Raises ValueError if a query is wrong.
+        """
+        found = {node for target in shape.targets for node in self._targeted(target)}
+        return len(found) > len(self.focus_nodes(shape))
+
+    def is_own(self, node: Node) -> bool:
+        """Whether a node belongs to the user's data; literals do."""
+        if isinstance(node, Literal):
+            return True
+        return self._is_own(f"_:{node}" if isinstance(node, BNode) else str(node))
+
+    def _targeted(self, target: Target) -> Iterable[Node]:
+        match target.kind:
+            case "class":
+                return self.members(target.value)
+            case "node":
+                return (target.value,)
+            case "subjects":
+                return set(self.graph.subjects(target.value))
+            case "objects":
+                return set(self.graph.objects(None, target.value))
+            case "sparql":
+                return self._selected(target.select)
+            case "unknown":
+                return ()
+
+    def _selected(self, select: str) -> set[Node]:
+        if asks_service(select):
+            raise ValueError("SERVICE asks another server, and fedkg contacts none for a query")
+
+        def selected() -> set[Node]:
+            asked = self.graph if self._queried is None else self._queried
+            found, this = asked.query(select), Variable("this")
+            if found.type != "SELECT" or this not in (found.vars or ()):
+                raise ValueError("it does not select ?this")
+            return {solution[this] for solution in found.bindings if this in solution}
+
+        try:
+            if self._queried is not None:
+                return selected()
+            return run_apart(selected, "the query of a target")
+        except (SyntaxError, RuntimeError, OSError, Crashed) as error:  # what the store raises
+            raise ValueError(str(error).strip().split("\n")[0]) from error
+
+    def _walk(self, nodes: set[Node], path: Path, *, forwards: bool) -> set[Node]:
+        match path:
+            case Step():
+                return {
+                    node
+                    for start in nodes
+                    for node in self._neighbours(start, path.property, forwards)
+                }
+            case Inverse():
+                return self._walk(nodes, path.path, forwards=not forwards)
+            case Sequence():
+                for part in path.paths if forwards else reversed(path.paths):
+                    nodes = self._walk(nodes, part, forwards=forwards)
+                return nodes
+            case Alternative():
+                return {
+                    node
+                    for part in path.paths
+                    for node in self._walk(nodes, part, forwards=forwards)
+                }
+            case Repeat():
+                return self._repeat(nodes, path, forwards)
+
+    def _repeat(self, nodes: set[Node], path: Repeat, forwards: bool) -> set[Node]:
+        found = set() if path.least else set(nodes)
+        edge = self._walk(nodes, path.path, forwards=forwards)
+        while not edge <= found:
+            edge = edge - found
+            found |= edge
+            if not path.many:
+                break
+            edge = self._walk(edge, path.path, forwards=forwards)
+        return found
+
+    def _neighbours(self, node: Node, predicate: URIRef, forwards: bool) -> Iterable[Node]:
+        if not forwards:
+            return self.graph.subjects(predicate, node)
+        return () if isinstance(node, Literal) else self.graph.objects(node, predicate)
+
+    def _closure(self, kind: Node, path: Path) -> set[Node]:
+        return self._repeat({kind}, Repeat(path, 0, True), True)
+
+
+def behind_rdflib(store: ox.Store) -> Graph:
+    """The default graph of a store behind the interface of rdflib."""
+    from oxrdflib.store import OxigraphStore
+    from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
+
+    return Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID)
+
+
+def memory_graph(triples: Iterable[ox.Quad]) -> Graph:
+    """Copy triples into a graph of rdflib, with literals as they are written.
+
+    A store would write ``"4.0"^^xsd:decimal`` as ``4``. Plain texts have no datatype, as in files
+    that rdflib reads itself.
+    """
+    terms = _Terms()
+    graph = Graph(bind_namespaces="none")
+    store, context = graph.store, graph
+    for quad in triples:
+        store.add(
+            (terms[quad.subject], terms[quad.predicate], terms[quad.object]), context, quoted=False
+        )
+    return graph
+
+
+class _Terms(dict[object, Node]):
+    """Terms of rdflib by those of the store's library; each is converted once."""
+
+    def __missing__(self, term: object) -> Node:
+        found = self[term] = to_rdflib(term)
+        return found
+
+
+def to_rdflib(term: object) -> Node:
+    """A term of the store's library as rdflib has it."""
+    match term:
+        case ox.NamedNode():
+            return URIRef(term.value)
+        case ox.BlankNode():
+            return BNode(term.value)
+        case ox.Literal():
+            if term.language:
+                return Literal(term.value, lang=term.language)
+            kind = URIRef(term.datatype.value)
+            return Literal(
+                term.value, datatype=None if kind == XSD.string else kind, normalize=False
+            )
+        case _:
+            raise TypeError(f"{term} is not an RDF 1.1 term")

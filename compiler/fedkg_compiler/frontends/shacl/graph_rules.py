@@ -1,0 +1,131 @@
+"""Applies the rules of shapes (`sh:rule`) to the graph of a compilation.
+
+The rules run on the closed graph, before anything is bound to it; OWL draws no conclusions from
+what they add. A rule that mentions a property of the table, or a table in which the rows themselves
+are the entities, would need the rules on every row: fedkg rejects it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyoxigraph as ox
+from rdflib import BNode, URIRef
+from rdflib.term import Node
+
+from fedkg._internal.forked_worker import Crashed, run_apart
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.shacl import holds_shapes, quiet
+from fedkg_compiler.frontends.shacl.data_graph import Data, behind_rdflib
+from fedkg_compiler.frontends.shacl.focus_node_columns import Observer
+from fedkg_compiler.frontends.shacl.focus_queries import iris_of
+from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
+from fedkg_compiler.frontends.shacl.model import ShapesFile
+from fedkg_compiler.frontends.shacl.pyshacl_validation import Engine, Undecidable
+from fedkg_compiler.frontends.shacl.read import shapes_of
+from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
+from fedkg_compiler.graph.rdf_reader import Document, read_file
+from fedkg_compiler.graph.sparql_pattern_tokens import tokens
+from fedkg_compiler.input_tracking import read_bytes
+
+
+def apply_rules(paths: Sequence[Path], sources: Sources) -> None:
+    """Apply the rules in files with shapes to the graph; report those that cannot be applied."""
+    if sources.graph is None or not any(_mentions_rules(path) for path in paths):
+        return
+    with quiet():
+        documents = [
+            document
+            for path in paths
+            if holds_shapes(path) and (document := read_file(path)[0]) is not None
+        ]
+        try:
+            shapes = shapes_of(documents)
+        except RecursionError:
+            return  # reported when the shapes are bound
+        if shapes is not None:
+            _apply(shapes, documents, sources)
+
+
+def _apply(shapes: ShapesFile, documents: Sequence[Document], sources: Sources) -> None:
+    assert sources.graph is not None
+    graph = sources.graph.rdflib()
+    observer = Observer(sources, Data(graph, sources.graph.is_own), shapes)
+    texts = JoinedTexts(documents)
+    try:
+        rules = read_rules(shapes)
+        for rule in rules:
+            _require_static(rule, shapes, observer)
+        if not rules:
+            return
+        store, prefixes = sources.graph.store, dict(shapes.prefixes)
+        added = run_apart(
+            lambda: _run(rules, shapes, store, prefixes), "the rules of the shapes", name="seconds"
+        )
+        if isinstance(added, RuleProblem):
+            raise added
+        sources.graph.extend(added)
+    except RuleProblem as error:
+        sources.problems.error(
+            "FKG312",
+            texts.span(shapes, error.shape, "rule"),
+            f"this rule is not applied, and other shapes may need its facts: {error.sentence}",
+            "correct the rule, or take it out of the file; for data in RDF: `fedkg validate`",
+        )
+    except Crashed as error:
+        sources.problems.error("FKG312", texts.span(shapes, None, ""), str(error), "")
+
+
+def _run(
+    rules: Sequence[Rule], shapes: ShapesFile, store: ox.Store, prefixes: dict[str, str]
+) -> list[ox.Quad] | RuleProblem:
+    """The triples that the rules add, in the process of this call."""
+    memory = ox.Store()  # the graph of the compilation may be in a store that is read-only
+    memory.bulk_extend(iter(store))
+    copy = behind_rdflib(memory)
+    try:
+        with Engine(shapes.graph, copy, memory, prefixes) as engine:
+            run = RuleRun(rules, memory, copy, copy, engine)
+            run.run()
+            return run.new
+    except RuleProblem as error:
+        return error
+    except Undecidable as error:
+        return RuleProblem(str(error), rules[0].shape.node, rules[0].node)
+
+
+def _require_static(rule: Rule, shapes: ShapesFile, observer: Observer) -> None:
+    """Raise RuleProblem if a rule has to do with the table."""
+    if observer.sources.names.rows_class is not None:
+        sentence = "the rows of the table are entities, and fedkg applies rules to graphs only"
+        raise RuleProblem(sentence, rule.shape.node, rule.node)
+    for name in sorted(_mentioned(rule, shapes)):
+        if observer.is_observed(URIRef(name)):
+            sentence = f"it reads or adds <{name}>, which is a property of the table"
+            raise RuleProblem(sentence, rule.shape.node, rule.node)
+
+
+def _mentioned(rule: Rule, shapes: ShapesFile) -> set[str]:
+    """The IRIs in a rule, its targets and its conditions, with the shapes that these name."""
+    found = {str(target.value) for target in rule.shape.targets}
+    for text in rule.construct:
+        found |= iris_of(tokens(text))
+    waiting: list[Node] = [rule.node]
+    seen: set[Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for value in shapes.graph.objects(node):
+            if isinstance(value, URIRef):
+                found.add(str(value))
+            if isinstance(value, BNode) or value in shapes.shapes:
+                waiting.append(value)
+    return found
+
+
+def _mentions_rules(path: Path) -> bool:
+    """Whether a file may have rules: it names SHACL and the word `rule`."""
+    return holds_shapes(path) and b"rule" in read_bytes(path, name="graph")

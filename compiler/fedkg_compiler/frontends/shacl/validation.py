@@ -1,0 +1,284 @@
+"""Validates graphs against shapes: `fedkg validate`.
+
+The data graph is the union of the data, the shapes and what they import, so that classes that an
+ontology beside the shapes defines are known. Focus nodes come from the data alone. fedkg draws no
+conclusions except those of `sh:rule`: the recommendation asks for none but the subclasses of target
+classes and `sh:class`, which pySHACL finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyoxigraph as ox
+from rdflib import Graph
+from rdflib.term import Node
+
+from fedkg._internal.forked_worker import Crashed, run_apart
+from fedkg.errors import UsageError
+from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.frontends.shacl import quiet
+from fedkg_compiler.frontends.shacl.data_graph import Data, behind_rdflib, memory_graph
+from fedkg_compiler.frontends.shacl.inference_rules import RuleProblem, RuleRun, read_rules
+from fedkg_compiler.frontends.shacl.model import ShapesFile
+from fedkg_compiler.frontends.shacl.parameters import SPACE
+from fedkg_compiler.frontends.shacl.pyshacl_validation import Engine, Undecidable
+from fedkg_compiler.frontends.shacl.read import shapes_of
+from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
+from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
+from fedkg_compiler.graph.catalog import load_catalog
+from fedkg_compiler.graph.graph_checksum import rename_shared_blank_nodes
+from fedkg_compiler.graph.imports import follow_imports
+from fedkg_compiler.graph.ontology_files import documents_of
+from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.spans import point, report
+from fedkg_compiler.graph.stores.opening import open_graph
+from fedkg_compiler.graph.user_data_nodes import nodes_of
+from fedkg_compiler.input_tracking import is_endpoint
+
+
+@dataclass(slots=True)
+class _Inputs:
+    """Documents of a validation: the data, the shapes, and what both import."""
+
+    data: list[Document] = field(default_factory=list)
+    shapes: list[Document] = field(default_factory=list)
+    imported: list[Document] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
+    paths: dict[Path | str, Document | None] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+
+    def read(self, path: Path | str, into: list[Document]) -> Document | None:
+        """Read a file, a store or an endpoint once."""
+        place = str(path) if is_endpoint(path) else Path(path).resolve()
+        if place not in self.paths:
+            document, problems = open_graph(path)
+            self.problems += problems
+            self.paths[place] = document
+        found = self.paths[place]
+        if found is not None and not any(found is document for document in into):
+            into.append(found)
+        return found
+
+    def all(self) -> list[Document]:
+        """Every document once."""
+        return list({id(one): one for one in (*self.data, *self.shapes, *self.imported)}.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """The report, None if there are errors in the diagnostics."""
+
+    report: Report | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the validation in another process finds."""
+
+    results: list[Result]
+    inferred: int
+    focus_nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Rejected:
+    """Why the shapes cannot be evaluated; `shape` and `word` show where."""
+
+    sentence: str
+    shape: Node | None
+    word: str
+
+
+def validate_graph(
+    data: Sequence[Path | str], shapes: Sequence[Path | str], ontologies: Sequence[Path | str] = ()
+) -> Validation:
+    """Validate graphs against shapes.
+
+    Args:
+        data: files, stores or endpoints; their nodes are the focus nodes. shapes: files with
+            shapes; if there is none, those of the data. ontologies: further graphs that data and
+            shapes refer to.
+
+    Raises:
+        UsageError: there are no shapes.
+        LimitError: a file is above a limit, or the validation takes too long.
+    """
+    inputs = _Inputs()
+    for path in data:
+        inputs.read(path, inputs.data)
+    for path in shapes or data:
+        inputs.read(path, inputs.shapes)
+    for path in ontologies:
+        inputs.read(path, inputs.imported)
+    _import(inputs)
+    if any(problem.severity == "error" for problem in inputs.problems):
+        return Validation(report=None, diagnostics=tuple(inputs.problems))
+    with quiet():
+        return _validate(inputs)
+
+
+def _import(inputs: _Inputs) -> None:
+    catalog = load_catalog()
+
+    def load_named(name: str) -> list[Document]:
+        if name in inputs.names:
+            return []
+        inputs.names.add(name)
+        found = []
+        for document, problems in documents_of(catalog, name)[0]:
+            inputs.problems += problems
+            found += [] if document is None else [document]
+        inputs.imported += found
+        return found
+
+    def load_file(path: Path) -> Document | None:
+        return inputs.read(path, inputs.imported)
+
+    inputs.problems += follow_imports(
+        inputs.all(),
+        [],
+        name_of_iri=catalog.name_of_iri,
+        load_named=load_named,
+        load_file=load_file,
+    )
+
+
+def _validate(inputs: _Inputs) -> Validation:
+    documents = inputs.all()
+    renamed = rename_shared_blank_nodes(documents)
+    now = {id(old): new for old, new in zip(documents, renamed, strict=True)}
+    own = [now[id(document)] for document in inputs.data]
+    others = [document for document in renamed if not any(document is one for one in own)]
+    with_shapes = [now[id(one)] for one in (*inputs.shapes, *inputs.imported)]
+    try:
+        written = memory_graph(quad for document in with_shapes for quad in document.triples)
+        shapes = shapes_of(with_shapes, written)
+    except RecursionError:
+        problem = report(
+            "FKG311",
+            point(with_shapes[0].name),
+            "the shapes of this file are nested too deeply",
+            help="give the inner shapes names, and fewer levels",
+        )
+        return Validation(report=None, diagnostics=(*inputs.problems, problem))
+    if shapes is None:
+        raise UsageError(
+            f"{Path(with_shapes[0].name).name} contains no SHACL shapes",
+            expected="a sh:NodeShape or a sh:PropertyShape",
+            help="give the data first, then the files with shapes",
+        )
+    texts = JoinedTexts(with_shapes)
+    problems = [*inputs.problems, *_malformed(shapes, texts)]
+    if any(problem.severity == "error" for problem in problems):
+        return Validation(report=None, diagnostics=tuple(problems))
+    foreign = nodes_of(quad for document in others for quad in document.triples)
+    foreign -= {quad.subject for document in own for quad in document.triples}
+    store = ox.Store()
+    for document in renamed:
+        store.bulk_extend(document.triples)
+    graph = memory_graph(quad for document in renamed for quad in document.triples)
+    prefixes = {
+        prefix: iri for document in reversed(renamed) for prefix, iri in document.prefixes.items()
+    }
+    try:
+        found = run_apart(
+            lambda: _evaluate(shapes, store, graph, _is_own(foreign), prefixes),
+            "the validation",
+            name="seconds",
+        )
+    except Crashed as error:
+        found = _Rejected(str(error), None, "")
+    if isinstance(found, _Rejected):
+        span = texts.span(shapes, found.shape, found.word)
+        problems.append(
+            report(
+                "FKG316",
+                span,
+                f"the shapes cannot be evaluated: {found.sentence}",
+                help="correct this shape" if found.shape is not None else "correct the shapes",
+            )
+        )
+        return Validation(report=None, diagnostics=tuple(problems))
+    made = Report(
+        results=sorted_results(found.results),
+        shapes=shapes,
+        place=lambda node: texts.place(shapes, node),
+        inferred=found.inferred,
+        focus_nodes=found.focus_nodes,
+        prefixes=prefixes,
+    )
+    return Validation(report=made, diagnostics=tuple(problems))
+
+
+def _is_own(
+    foreign: set[ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple],
+) -> Callable[[str], bool]:
+    """Whether a node, by its IRI or as ``_:label``, belongs to the data."""
+    names = {
+        f"_:{node.value}" if isinstance(node, ox.BlankNode) else node.value
+        for node in foreign
+        if isinstance(node, ox.NamedNode | ox.BlankNode)
+    }
+    return lambda name: name not in names
+
+
+def _evaluate(
+    shapes: ShapesFile,
+    store: ox.Store,
+    graph: Graph,
+    is_own: Callable[[str], bool],
+    prefixes: dict[str, str],
+) -> _Found | _Rejected:
+    """Apply the rules and validate all targets, in the process of this call.
+
+    Args:
+        store, graph: the same data, for queries and for everything else.
+    """
+    queried = behind_rdflib(store)
+    at: Node | None = None
+    try:
+        with Engine(shapes.graph, graph, store, prefixes) as engine:
+            inferred = RuleRun(read_rules(shapes), store, graph, queried, engine).run()
+            data = Data(graph, is_own, queried)
+            results: list[Result] = []
+            checked: set[Node] = set()
+            for shape in shapes.targeted():
+                if shape.deactivated:
+                    continue
+                at = shape.node
+                nodes = data.focus_nodes(shape)
+                checked.update(nodes)
+                results += engine.results(shape.node, nodes)
+    except RuleProblem as error:
+        return _Rejected(error.sentence, error.shape, "rule")
+    except Undecidable as error:
+        return _Rejected(str(error), at, "")
+    except ValueError as error:
+        return _Rejected(f"the target cannot be evaluated: {error}", at, "target")
+    return _Found(results, inferred, len(checked))
+
+
+def _malformed(shapes: ShapesFile, texts: JoinedTexts) -> list[Diagnostic]:
+    """An error for each shape that is not well formed."""
+    found = []
+    for node, parameter, reason in shapes.problems:
+        line = shapes.lines.get(node, 1)
+        place = shapes.locate(line, parameter, SPACE) if parameter else (line, 1, 1)
+        found.append(
+            report(
+                "FKG311",
+                texts.located(*place),
+                f"this shape cannot be read: {reason}",
+                help=f"correct the value of sh:{parameter}; `fedkg explain FKG311` shows an example"
+                if parameter
+                else "add the path: `sh:path PROPERTY`",
+            )
+        )
+    return found
+
+
+__all__ = ["Validation", "validate_graph"]

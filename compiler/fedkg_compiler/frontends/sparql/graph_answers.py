@@ -1,0 +1,429 @@
+"""Asks the graph for the rows of a branch, and finds out what is read in each.
+
+Letters: N rows of a frame, Q queries of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Key, Place
+from fedkg_compiler.frontends.sparql.answer_frames import (
+    Answer,
+    Batch,
+    Frame,
+    Ids,
+    Reading,
+    column_of,
+    node_values,
+)
+from fedkg_compiler.frontends.sparql.branch_tree import (
+    Branch,
+    Observed,
+    Reduced,
+    Within,
+    is_static,
+    static_names,
+)
+from fedkg_compiler.frontends.sparql.entity_values import NotTogether, enumerated
+from fedkg_compiler.frontends.sparql.query_printer import expr_text, parts_text
+from fedkg_compiler.frontends.sparql.query_tree import Const, Expr, Group, Op, Part, Var, walk
+from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
+from fedkg_compiler.frontends.sparql.variable_scope import certain, in_scope, variables
+from fedkg_compiler.graph.graph_terms import Iri, Literal
+
+
+def make_frame(
+    branch: Branch,
+    batch: Batch,
+    parent: Frame | None,
+    extra: Sequence[Expr] = (),
+    *,
+    wanted: Sequence[str] = (),
+    each: bool = False,
+) -> Frame:
+    """Ask the graph for the rows of a branch, then find the columns that each row reads, and do the
+    same for all inner groups.
+
+    Args:
+        branch: the branch.
+        batch: the queries that the graph answers together.
+        parent: the frame of the outer group; None for the outermost group.
+        extra: expressions in addition to the conditions of the branch: the arguments of aggregates.
+        wanted: static variables that are always asked for.
+        each: whether a solution that is found several times makes several rows.
+    """
+    exprs = [*branch.conditions, *extra]
+    inline = (
+        parent is not None and not branch.static and not wanted and _reads_outside(branch, parent)
+    )
+    static = branch.static if inline else _enumerated(branch, batch, parent)
+    calculated: dict[Expr, str] = {}
+    needed = set(wanted)
+    for expr in exprs:
+        _needs(expr, needed, calculated)
+    for item in branch.observed:
+        needed |= {node.name for node in (item.subject, item.property) if isinstance(node, Var)}
+    for inner in _inner(exprs):
+        needed |= in_scope(inner.static) | inner_names(inner)
+    own = in_scope(static)
+    frame = _ask(branch, batch, parent, static, needed & own, calculated, inline=inline, each=each)
+    for item in branch.observed:
+        frame.readings[item.variable] = _reading(item, frame)
+    missing = [frame.readings[item.variable].at < 0 for item in branch.observed if item.required]
+    for item, gaps in zip(
+        [item for item in branch.observed if item.required], missing, strict=True
+    ):
+        if gaps.any() and isinstance(item.property, Const):
+            values = node_values(item.subject, frame)
+            groups = batch.group[frame.query]
+            for i in np.flatnonzero(gaps).tolist():
+                if (value := values[i]) and not value.startswith("_:"):
+                    frame.without.setdefault(int(groups[i]), set()).add(value)
+    if missing and not inline and (gone := np.logical_or.reduce(missing)).any():
+        frame.take(np.flatnonzero(~gone))
+    for expr in exprs:
+        for node in walk(expr):
+            if isinstance(node, Within):
+                for inner in node.branches:
+                    _check_bound(inner, frame)
+                    part = (
+                        replace(inner, static=(Group(at=node.at, parts=inner.static),))
+                        if node.apart and inner.static
+                        else inner
+                    )
+                    frame.inside[id(inner)] = make_frame(part, batch, frame)
+            elif isinstance(node, Reduced):
+                for over in node.over:
+                    if id(over.branch) not in frame.inside:
+                        frame.inside[id(over.branch)] = _members(over.branch, exprs, frame, node.at)
+    return frame
+
+
+def _members(branch: Branch, exprs: Sequence[Expr], frame: Frame, at: tuple[int, int]) -> Frame:
+    """The solutions that aggregates of a frame range over, each as often as it is one."""
+    args = [
+        item.arg
+        for expr in exprs
+        for node in walk(expr)
+        if isinstance(node, Reduced)
+        for item in node.over
+        if item.branch is branch and item.arg is not None
+    ]
+    static = (Group(at=at, parts=branch.static),) if branch.static else ()
+    apart = Branch(
+        static=static, observed=branch.observed, conditions=branch.conditions, focus=branch.focus
+    )
+    return make_frame(apart, frame.batch, frame, args, wanted=sorted(branch.facts), each=True)
+
+
+def inner_names(branch: Branch) -> frozenset[str]:
+    """The static variables outside that a branch inside may read."""
+    names: set[str] = set()
+    for expr in branch.conditions:
+        names |= static_names(expr)
+    for item in branch.observed:
+        names |= {node.name for node in (item.subject, item.property) if isinstance(node, Var)}
+    for inner in _inner(branch.conditions):
+        names |= inner_names(inner) | in_scope(inner.static)
+    for part in branch.static:
+        names |= variables(part)
+    return frozenset(names)
+
+
+def _inner(exprs: Sequence[Expr]) -> list[Branch]:
+    found: list[Branch] = []
+    for expr in exprs:
+        for node in walk(expr):
+            if isinstance(node, Within):
+                found += node.branches
+            elif isinstance(node, Reduced):
+                found += [item.branch for item in node.over]
+    return found
+
+
+def _check_bound(inner: Branch, frame: Frame) -> None:
+    """Reject an inner group that gives a value to a variable without a certain value outside.
+
+    An expression inside may read such a variable: where it has no value, both the store and the
+    formula take the expression for an error.
+    """
+    open_ = frame.branch.facts - frame.branch.certain
+    if inner.static and (names := _names_given(inner) & open_):
+        raise _without_value(min(names), inner.static[0].at)
+    for item in inner.observed:
+        if isinstance(item.subject, Var) and item.subject.name in open_:
+            raise _without_value(item.subject.name, item.at)
+
+
+def _names_given(branch: Branch) -> frozenset[str]:
+    """The variables to which the static patterns and readings of a branch give values."""
+    names = in_scope(branch.static).union(
+        node.name
+        for item in branch.observed
+        for node in (item.subject, item.property)
+        if isinstance(node, Var)
+    )
+    return names.union(*(_names_given(inner) for inner in _inner(branch.conditions)))
+
+
+def _without_value(name: str, at: tuple[int, int]) -> SparqlProblem:
+    return SparqlProblem(
+        "FKG343",
+        at,
+        f"?{name} may have no value outside, and is asked for inside",
+        "bind it for certain",
+    )
+
+
+def _reads_outside(branch: Branch, parent: Frame) -> bool:
+    around: set[str] = set()
+    focus: set[str] = set(branch.focus)
+    here: Frame | None = parent
+    while here is not None:
+        around |= set(here.columns)
+        focus |= here.branch.focus
+        here = here.parent
+    nodes = [
+        node
+        for item in branch.observed
+        for node in (item.subject, item.property)
+        if isinstance(node, Var)
+    ]
+    return all(node.name in around | focus for node in nodes)
+
+
+def _enumerated(branch: Branch, batch: Batch, parent: Frame | None) -> tuple[Part, ...]:
+    """The static parts, and for entities that nothing else names, those that have a column."""
+    outside = frozenset() if parent is None else frozenset(parent.names)
+    fixed = outside | focus_of(branch, parent)
+    static = enumerated(branch, batch.observations, lambda name: _own_property(name, batch), fixed)
+    fixed |= certain(static)
+    for item in branch.observed:
+        if isinstance(item.property, Var) and item.property.name not in fixed:
+            raise SparqlProblem(
+                "FKG343",
+                item.property.at,
+                f"?{item.property.name} may have no value here",
+                "bind it for certain",
+            )
+        if isinstance(item.subject, Var) and item.subject.name in in_scope(static) - fixed:
+            raise SparqlProblem(
+                "FKG343",
+                item.at,
+                f"?{item.subject.name} may have no value where it is read",
+                "bind it for certain",
+            )
+    return static
+
+
+def _own_property(name: Const, batch: Batch) -> str:
+    """The IRI of a property that must be the same in all queries. Raises NotTogether."""
+    if name.token in batch.varying:
+        raise NotTogether
+    return batch.queries[0].value(name)[1:-1]
+
+
+def focus_of(branch: Branch, parent: Frame | None) -> frozenset[str]:
+    """The variables for the table row."""
+    return branch.focus | (
+        frozenset() if parent is None else focus_of(parent.branch, parent.parent)
+    )
+
+
+def _needs(expr: Expr, names: set[str], calculated: dict[Expr, str]) -> None:
+    """What must be asked of the graph for an expression: variables, and sub-expressions over static
+    variables alone.
+    """
+    if isinstance(expr, Var):
+        names.add(expr.name)
+    elif is_static(expr) and not isinstance(expr, Const):
+        calculated.setdefault(expr, f"_e{len(calculated)}")
+    elif isinstance(expr, Op):
+        for arg in expr.args:
+            _needs(arg, names, calculated)
+
+
+def _ask(
+    branch: Branch,
+    batch: Batch,
+    parent: Frame | None,
+    static: tuple[Part, ...],
+    names: set[str] | frozenset[str],
+    calculated: dict[Expr, str],
+    *,
+    inline: bool,
+    each: bool,
+) -> Frame:
+    outside = () if parent is None else parent.names
+    shown = tuple(sorted(names | set(outside)))
+    several = len(batch.queries) > 1
+    body = parts_text(static, batch.show)
+    extra = [f"({expr_text(expr, batch.show)} AS ?{name})" for expr, name in calculated.items()]
+    around = "" if parent is None else parent.text
+    if inline and not extra:
+        assert parent is not None
+        return Frame(
+            branch=branch,
+            batch=batch,
+            parent=parent,
+            owner=np.arange(parent.count),
+            query=parent.query,
+            columns={},
+            exprs={},
+            names=parent.names,
+            text=parent.text,
+            inline=True,
+        )
+    holes = batch.holes(
+        f"{body} {' '.join(extra)}".replace(")", " ").replace("(", " ").replace(",", " ")
+    )
+    rows = _open_rows(batch, holes) if holes else ""
+    head = ["?_q"] if several and (holes or "?_q" in around) else []
+    columns = [*head, *(f"?{name}" for name in shown), *extra]
+    text = (
+        f"SELECT {'' if each else 'DISTINCT '}{' '.join(columns) or '(1 AS ?_one)'} WHERE {{ {rows}"
+        f" {around}\n{body} }}"
+    )
+    inner = (
+        f"{{ SELECT DISTINCT {' '.join([*head, *(f'?{name}' for name in shown)]) or '(1 AS ?_one)'}"
+        f" WHERE {{ {rows} {around}\n{body} }} }}"
+    )
+    answers = _sorted(batch.graph.answers(text))
+    return _framed(
+        branch,
+        batch,
+        parent,
+        answers,
+        head=bool(head),
+        shown=shown,
+        calculated=calculated,
+        text=inner,
+    )
+
+
+def _open_rows(batch: Batch, holes: list[Const]) -> str:
+    """``VALUES (?_q ?_h5) { (0 <x>) (1 <y>) }``: the constants of every query."""
+    rows = " ".join(
+        f"({i} {' '.join(query.value(hole) for hole in holes)})"
+        for i, query in enumerate(batch.queries)
+    )
+    return f"VALUES (?_q {' '.join(f'?_h{hole.token}' for hole in holes)}) {{ {rows} }}"
+
+
+def _sorted(rows: list[tuple[Answer, ...]]) -> list[tuple[Answer, ...]]:
+    """Answers in a fixed order; the answers to one query share their terms."""
+    order = {
+        key: _order(term) for key, term in {id(term): term for row in rows for term in row}.items()
+    }
+    return sorted(rows, key=lambda row: [order[id(term)] for term in row])
+
+
+def _order(term: Answer) -> tuple[int, float, str]:
+    if term is None:
+        return 0, 0.0, ""
+    if isinstance(term, Iri):
+        return 1, 0.0, term.value
+    number = isinstance(term.value, int | float) and not isinstance(term.value, bool)
+    return (2, float(term.value), term.lexical) if number else (3, 0.0, term.lexical)
+
+
+def _framed(
+    branch: Branch,
+    batch: Batch,
+    parent: Frame | None,
+    answers: list[tuple[Answer, ...]],
+    *,
+    head: bool,
+    shown: tuple[str, ...],
+    calculated: dict[Expr, str],
+    text: str,
+) -> Frame:
+    """The answers as columns; queries that do not differ in what they ask share them."""
+    numbers = (
+        [int(row[0].value) if isinstance(row[0], Literal) else 0 for row in answers]
+        if head
+        else [0] * len(answers)
+    )
+    cells = [list(column) for column in zip(*answers, strict=True)][int(head) :] if answers else []
+    names = [*shown, *calculated.values()]
+    columns = {name: cells[i] if cells else [] for i, name in enumerate(names)}
+    query = np.array(numbers, dtype=np.int64)
+    if parent is None:
+        owner = np.arange(len(answers))
+        if not head and len(batch.queries) > 1:
+            every = np.repeat(np.arange(len(batch.queries)), len(answers))
+            owner = np.tile(owner, len(batch.queries))
+            columns = {
+                name: [column[i] for i in owner.tolist()] for name, column in columns.items()
+            }
+            query = every
+    else:
+        owner, rows = _owners(parent, columns, query, head=head)
+        columns = {name: [column[i] for i in rows] for name, column in columns.items()}
+        query = parent.query[owner]
+    return Frame(
+        branch=branch,
+        batch=batch,
+        parent=parent,
+        owner=owner,
+        query=query,
+        columns=columns,
+        exprs=dict(calculated),
+        names=shown,
+        text=text,
+    )
+
+
+def _owners(
+    parent: Frame, columns: dict[str, list[Answer]], query: Ids, *, head: bool
+) -> tuple[Ids, list[int]]:
+    """The parent row of each answer; an answer of several queries has one in each of them."""
+    where: dict[tuple[object, ...], list[int]] = {}
+    outside = [column_of(name, parent) or [] for name in parent.names]
+    for i in range(parent.count):
+        key = (int(parent.query[i]) if head else 0, *(column[i] for column in outside))
+        where.setdefault(key, []).append(i)
+    owner: list[int] = []
+    rows: list[int] = []
+    inside = [columns[name] for name in parent.names]
+    for i in range(query.shape[0]):
+        for row in where.get((int(query[i]) if head else 0, *(column[i] for column in inside)), ()):
+            owner.append(row)
+            rows.append(i)
+    order = np.argsort(np.array(owner, dtype=np.int64), kind="stable")
+    return np.array(owner, dtype=np.int64)[order], np.array(rows, dtype=np.int64)[order].tolist()
+
+
+def _reading(item: Observed, frame: Frame) -> Reading:
+    """Where each row finds a value."""
+    observations = frame.batch.observations
+    subjects, properties = node_values(item.subject, frame), node_values(item.property, frame)
+    positions: dict[int, int] = {}
+    places: list[Place] = []
+    kinds: list[str] = []
+    at: list[int] = []
+    keys: list[Key | None] = []
+    for subject, name in zip(subjects, properties, strict=True):
+        found = None if subject is None or name is None else observations.find_column(name, subject)
+        if found is None:
+            at.append(-1)
+            keys.append(None)
+            continue
+        place, key = found
+        where = positions.setdefault(id(place), len(places))
+        if where == len(places):
+            places.append(place)
+            kinds.append(observations.kind(name or "", place))
+        at.append(where)
+        keys.append(key)
+    return Reading(
+        observed=item,
+        at=np.array(at, dtype=np.int64),
+        places=tuple(places),
+        kinds=tuple(kinds),
+        keys=tuple(keys),
+    )

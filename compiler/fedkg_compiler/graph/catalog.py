@@ -1,0 +1,227 @@
+"""The catalogue of ontologies: `ontologies/catalog.toml` as checked data, with what the user has
+added to it.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from fedkg.errors import FedkgError
+from fedkg_compiler.graph.standard_vocabularies import FEDKG
+from fedkg_compiler.input_tracking import read_bytes
+from fedkg_compiler.resources import data_folder
+
+ADDED_FILE = "added.json"
+"""The list of the files that the user added, in their folder."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Official(_Record):
+    """The source of an original ontology.
+
+    Attributes:
+        source: the address of the file.
+        sha256: the checksum of the file, "" if the publisher changes the file in place.
+        licence: the licence as the publisher states it.
+    """
+
+    source: str
+    sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    licence: str
+
+
+class Entry(_Record):
+    """One ontology that rule files can `use`.
+
+    Attributes:
+        name: the word after `use`.
+        title: the title of the original.
+        iri: the IRI by which the ontology names itself.
+        version: the version of the original.
+        prefix: the prefix that `use` brings.
+        namespace: the namespace of that prefix.
+        prefixes: further prefixes that `use` brings, with their namespaces.
+        official: the source of the original; None if there is only our module.
+        module: our file that replaces the original.
+        parts: further files of ours that belong to `module`.
+        additions: our files that are loaded with our module and with a file that the user added.
+        always: loaded for every rule file, whether it says `use` or not.
+        partial: our module has only a part of the original's terms, so a name that it lacks may be
+            correct.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z_]\w*$")
+    title: str
+    iri: str
+    version: str = ""
+    prefix: str
+    namespace: str
+    prefixes: dict[str, str] = {}
+    official: Official | None = None
+    module: str
+    parts: tuple[str, ...] = ()
+    additions: tuple[str, ...] = ()
+    always: bool = False
+    partial: bool = False
+
+    def all_prefixes(self) -> dict[str, str]:
+        """Return every prefix that `use` of this entry brings."""
+        return {self.prefix: self.namespace, **self.prefixes}
+
+
+class Alignment(_Record):
+    """A file of mappings, loaded when all of `between` are."""
+
+    between: tuple[str, str]
+    file: str
+
+
+class _CatalogFile(_Record):
+    ontology: tuple[Entry, ...]
+    alignment: tuple[Alignment, ...] = ()
+
+
+class Added(_Record):
+    """A file that the user put in place of our module, or under a new name.
+
+    Attributes:
+        name: the word after `use`.
+        file: the name of the file inside the folder of the user's files.
+        sha256: the checksum of the file when it was added.
+        source: where the user took the file from, as given.
+        prefix: the prefix of its terms, read from the file or taken from the catalogue.
+        namespace: the namespace of its terms, read from the file or taken from the catalogue.
+        iri: the IRI of the ontology, read from the file or taken from the catalogue; "" if there is
+            none.
+        title: the title, read from the file or taken from the catalogue; "" if there is none.
+    """
+
+    name: str
+    file: str
+    sha256: str
+    source: str
+    prefix: str
+    namespace: str
+    iri: str = ""
+    title: str = ""
+
+
+class Catalog(_Record):
+    """Every ontology known by name: ours and their replacements.
+
+    Attributes:
+        folder: the folder of the module, addition and alignment files.
+        shelf: the folder of the files that the user added.
+        entries: the ontologies that ship with fedkg, by name.
+        alignments: the alignment files that ship with fedkg.
+        added: the files that the user added, by name.
+    """
+
+    folder: Path
+    shelf: Path
+    entries: dict[str, Entry]
+    alignments: tuple[Alignment, ...]
+    added: dict[str, Added]
+
+    def names(self) -> tuple[str, ...]:
+        """Return every name that `use` accepts, sorted."""
+        return tuple(sorted({*self.entries, *self.added}))
+
+    def prefixes_of(self, name: str) -> dict[str, str]:
+        """Return the prefixes that `use name` brings; `name` must be one of `names()`."""
+        if name in self.entries:
+            return self.entries[name].all_prefixes()
+        extra = self.added[name]
+        return {extra.prefix: extra.namespace}
+
+    def all_prefixes(self) -> dict[str, str]:
+        """Return the prefixes of every ontology, loaded or not.
+
+        The catalogue's win over the user's.
+        """
+        found: dict[str, str] = {}
+        for name in (*sorted(self.entries), *sorted(set(self.added) - set(self.entries))):
+            for prefix, namespace in self.prefixes_of(name).items():
+                found.setdefault(prefix, namespace)
+        return found
+
+    def name_of_iri(self, iri: str) -> str | None:
+        """Return the name of the ontology that calls itself `iri`, with or without a last ``#`` or
+        ``/``; or of which `iri` is a module, as in ``https://w3id.org/fedkg/isa95/work``.
+        """
+        bare = iri.rstrip("#/")
+        for name, entry in sorted(self.entries.items()):
+            if bare in (entry.iri.rstrip("#/"), entry.namespace.rstrip("#/")):
+                return name
+            if f"{bare}/".startswith(f"{FEDKG}{name}/"):
+                return name
+        for name, extra in sorted(self.added.items()):
+            if extra.iri and bare == extra.iri.rstrip("#/"):
+                return name
+        return None
+
+
+_RECORDS = TypeAdapter(list[Added])
+
+
+def shelf_folder(home: Path | None = None) -> Path:
+    """Return the folder of added ontologies: below `home`, else `$FEDKG_HOME`, else
+    `~/.local/share/fedkg`.
+    """
+    if home is None:
+        named = os.environ.get("FEDKG_HOME", "")
+        home = Path(named) if named else Path.home() / ".local" / "share" / "fedkg"
+    return home / "ontologies"
+
+
+def read_shelf(shelf: Path) -> list[Added]:
+    """Return the ontologies that the user has added, sorted by name; [] without a local catalogue.
+
+    Raises:
+        FedkgError: where its list is damaged.
+    """
+    source = shelf / ADDED_FILE
+    try:
+        return sorted(_RECORDS.validate_json(read_bytes(source)), key=lambda item: item.name)
+    except FileNotFoundError:
+        return []
+    except (OSError, ValidationError) as error:
+        message = f"the list of added ontologies {source} cannot be read"
+        raise FedkgError(
+            message, received=str(error), help="remove the file and add the ontologies again"
+        ) from error
+
+
+def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Catalog:
+    """Return the catalogue that ships with fedkg, with the user's additions.
+
+    Args:
+        folder: a folder with a `catalog.toml`; default: the one that ships.
+        home: the user's folder; default: `$FEDKG_HOME`, else `~/.local/share/fedkg`.
+
+    Raises:
+        FedkgError: where the catalogue or the list of additions is not readable.
+    """
+    place = data_folder("ontologies") if folder is None else folder
+    source = place / "catalog.toml"
+    try:
+        listed = _CatalogFile.model_validate(tomllib.loads(read_bytes(source).decode()))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+        raise FedkgError(
+            f"the catalogue of ontologies {source} cannot be read", received=str(error)
+        ) from error
+    shelf = shelf_folder(home)
+    return Catalog(
+        folder=place,
+        shelf=shelf,
+        entries={entry.name: entry for entry in listed.ontology},
+        alignments=listed.alignment,
+        added={extra.name: extra for extra in read_shelf(shelf)},
+    )

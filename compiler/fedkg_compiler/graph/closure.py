@@ -1,0 +1,181 @@
+"""Computes the OWL 2 RL closure of triples (`reasoning/table.py`), without triples that only
+restate definitions of terms.
+
+Two departures beside those of the table: statements about an anonymous class (its members, its
+superclasses) are used but not written, and no class or property is written below itself.
+
+The rules treat things as one if they are stated or found to be equal (`owl:sameAs`, functional
+properties, keys). Their triples are written under each name if they have few names, so that a query
+finds them by any. With more names, their triples are written under the first name only, with links
+to it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyoxigraph as ox
+
+from fedkg.limits import limit
+from fedkg_compiler.graph import binary_relations as relation
+from fedkg_compiler.graph.binary_relations import NONE, Pairs
+from fedkg_compiler.graph.reasoning.closure_cache import kept_closure
+from fedkg_compiler.graph.reasoning.facts import SPAN, Facts, Relations, among, split
+from fedkg_compiler.graph.reasoning.fixpoint import close
+from fedkg_compiler.graph.reasoning.owl_vocabulary import HIDDEN, NAMES, SAME, WORDS
+
+TYPE, SUB_CLASS, SUB_PROPERTY = (
+    WORDS[NAMES[name]] for name in ("type", "subClassOf", "subPropertyOf")
+)
+DOMAIN, RANGE, INVERSE = (WORDS[NAMES[name]] for name in ("domain", "range", "inverseOf"))
+SAME_CLASS, SAME_PROPERTY = (
+    WORDS[NAMES[name]] for name in ("equivalentClass", "equivalentProperty")
+)
+_BELOW = (NAMES["subClassOf"], NAMES["subPropertyOf"])
+FEW = 16
+"""Names of one thing that are few."""
+FREE = 300_000
+"""Triples that may follow from any graph, however small."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closure:
+    """A closure, in numbers.
+
+    Attributes:
+        facts: the asserted and inferred facts.
+        told: the asserted facts, in one or more mappings that together hold all of them.
+    """
+
+    facts: Facts
+    told: tuple[Relations, ...]
+
+    def added(self) -> list[ox.Quad]:
+        """Return the inferred triples without the asserted ones; each once, in any order.
+
+        Raises TooLarge.
+        """
+        return written(self.facts, *self.told)
+
+    def all_told(self) -> Relations:
+        """Return all asserted pairs in one mapping."""
+        return {
+            predicate: relation.joined(*(part.get(predicate, NONE) for part in self.told))
+            for part in self.told
+            for predicate in part
+        }
+
+
+def closure(
+    triples: Sequence[ox.Quad],
+    *,
+    base: Sequence[ox.Quad] = (),
+    key: str = "",
+    all_rules: bool = False,
+) -> Closure:
+    """Return the closure of triples.
+
+    Args:
+        triples: the triples that are not in `base`.
+        base: triples that many closures share, like those of the ontologies. Their closure is
+            computed once and cached; adding `triples` to it costs time in proportion to their
+            number.
+        key: identifies `base` in the cache; "" caches nothing.
+        all_rules: include rules that only restate definitions of terms (`rule_table.TERMINOLOGY`).
+
+    Raises:
+        TooLarge: that is more than fits in memory.
+    """
+    facts, before = kept_closure(base, key, all_rules=all_rules) if base else (Facts(), {})
+    told = facts.number(triples)
+    with relation.at_most(facts.concluded + FREE + limit("inferred") * len(triples)):
+        close(facts, told, all_rules=all_rules)
+    return Closure(facts=facts, told=(before, told))
+
+
+def follows(triples: Sequence[ox.Quad], *, all_rules: bool = False) -> list[ox.Quad]:
+    """Return everything that follows from these triples, as `Closure.added` does.
+
+    Raises TooLarge.
+    """
+    return closure(triples, all_rules=all_rules).added()
+
+
+def written(facts: Facts, *known: Relations) -> list[ox.Quad]:
+    """The triples of a closure that are not known already, with IRIs for properties and classes.
+
+    Equal things under all their names.
+    """
+    named, blank = facts.kinds == 0, facts.kinds == 1
+    groups = _groups(facts)
+    quads: list[ox.Quad] = []
+    for predicate, pairs in _named_pairs(facts, groups):
+        if predicate in HIDDEN or not named[predicate]:
+            continue
+        for some in known:
+            pairs = pairs[~among(pairs, some.get(predicate, NONE))]
+        left, right = split(pairs)
+        if predicate == NAMES["type"]:
+            pairs = pairs[~blank[right]]
+        elif predicate in _BELOW:
+            pairs = pairs[~blank[left] & ~blank[right] & (left != right)]
+        quads += _quads(facts, predicate, pairs)
+    return quads
+
+
+def _groups(facts: Facts) -> dict[int, list[int]]:
+    """The numbers of equal nodes, by the first of them; only where there is more than one."""
+    if not facts.merged:
+        return {}
+    others = np.flatnonzero(facts.one != np.arange(facts.one.size))
+    found: dict[int, list[int]] = {}
+    for other in others.tolist():
+        first = int(facts.one[other])
+        found.setdefault(first, [first]).append(other)
+    return found
+
+
+def _named_pairs(facts: Facts, groups: Mapping[int, list[int]]) -> list[tuple[int, Pairs]]:
+    """The pairs by property, those of equal nodes under all their names."""
+    if not groups:
+        return [*facts.pairs.items()]
+    few = {first: names for first, names in groups.items() if len(names) <= FEW}
+    several = np.zeros(len(facts.nodes), dtype=np.bool_)
+    several[[*few]] = True
+    found: dict[int, list[Pairs]] = defaultdict(list)
+    for predicate, pairs in facts.pairs.items():
+        left, right = split(pairs)
+        touched = several[left] | several[right]
+        further = [
+            one * SPAN + other
+            for a, b in zip(left[touched].tolist(), right[touched].tolist(), strict=True)
+            for one in few.get(a, (a,))
+            for other in few.get(b, (b,))
+        ]
+        if len(further) > relation.most():
+            raise facts.too_large(predicate)
+        whole = relation.joined(pairs, np.array(further, dtype=np.int64))
+        for name in few.get(predicate, (predicate,)):
+            found[name].append(whole)
+    for first, names in groups.items():
+        ends = (
+            [(a, b) for a in names for b in names]
+            if first in few
+            else [pair for a in names for pair in ((first, a), (a, first))]
+        )
+        found[SAME].append(np.array([a * SPAN + b for a, b in ends if a != b], dtype=np.int64))
+    return [(predicate, relation.joined(*parts)) for predicate, parts in found.items()]
+
+
+def _quads(facts: Facts, predicate: int, pairs: Pairs) -> list[ox.Quad]:
+    node = facts.nodes[predicate]
+    assert isinstance(node, ox.NamedNode)
+    nodes = facts.nodes
+    left, right = split(pairs)
+    return [
+        ox.Quad(nodes[i], node, nodes[j])
+        for i, j in zip(left.tolist(), right.tolist(), strict=True)
+    ]

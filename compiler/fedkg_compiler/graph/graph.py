@@ -1,0 +1,399 @@
+"""The one handle on the knowledge graph: ontologies, alignments and the user's graphs in one store,
+closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+from typing import Literal as OneOf
+
+import pyoxigraph as ox
+
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.graph import query, query_file, select_results
+from fedkg_compiler.graph.client_ownership import Ownership
+from fedkg_compiler.graph.closure import TYPE
+from fedkg_compiler.graph.definitions import Definition, known_terms
+from fedkg_compiler.graph.graph_terms import (
+    ColumnFact,
+    Iri,
+    KnownTerm,
+    Literal,
+    RdfTerm,
+    local_name,
+    order_key,
+)
+from fedkg_compiler.graph.node_values import Values, is_iri, node_of
+from fedkg_compiler.graph.property_columns import Columns
+from fedkg_compiler.graph.query_process import QueryProcess, query_at
+from fedkg_compiler.graph.spans import report
+from fedkg_compiler.graph.standard_vocabularies import RDFS, SKOS
+from fedkg_compiler.graph.user_data_nodes import Node, own_node_function
+from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
+
+if TYPE_CHECKING:
+    import rdflib
+
+    from fedkg_compiler.graph.triple_locations import Told
+
+Resource = ox.NamedNode | ox.BlankNode | ox.Literal
+"""Terms that a variable can be bound to."""
+_LABELS = (ox.NamedNode(RDFS + "label"), ox.NamedNode(SKOS + "prefLabel"))
+_FEW_LABELS = 200
+"""Nodes that are looked up one by one before the names of all are read."""
+
+
+class Graph:
+    """Everything that is known, with its closure; nothing changes it after it was loaded.
+
+    Args:
+        store: the triples of the closure.
+        vocabulary: the names that rule files may use.
+        defined: the definitions of names in ontologies and graphs, by IRI.
+        ownership: the owners of nodes, for a private pack; the triples of other clients have been
+            removed. None for a public pack.
+        told: the asserted triples before the closure, to explain why something holds; None if
+            explanations are not needed.
+        foreign: the nodes that only vocabularies describe, not the user's graphs.
+    """
+
+    def __init__(
+        self,
+        store: ox.Store,
+        vocabulary: Vocabulary,
+        defined: Mapping[str, Definition],
+        ownership: Ownership | None = None,
+        told: Told | None = None,
+        foreign: frozenset[Node] = frozenset(),
+    ) -> None:
+        self._store = store
+        self._foreign = foreign
+        self._process = QueryProcess(store, own_node_function(foreign))
+        self._values = Values(store)
+        self._columns = Columns(store, self._values)
+        self._defined = defined
+        self._labels: dict[str, str] = {}
+        self.vocabulary = vocabulary
+        self.ownership = ownership
+        self.told = told
+
+    @property
+    def store(self) -> ox.Store:
+        """The store with all triples, those of the closure included; only to read."""
+        return self._store
+
+    def extend(self, triples: Sequence[ox.Quad]) -> None:
+        """Add triples, such as those of rules; nothing is concluded from them.
+
+        A store on disk is not changed: its content is copied into memory first.
+        """
+        self.close()
+        try:
+            self._store.extend(triples)
+        except RuntimeError:  # it is read-only
+            store = ox.Store()
+            store.bulk_extend(iter(self._store))
+            store.extend(triples)
+            self._store = store
+            self._process = QueryProcess(store, own_node_function(self._foreign))
+        self._values = Values(self._store)
+        self._columns = Columns(self._store, self._values)
+        self._labels.clear()
+
+    def close(self) -> None:
+        """End the process that queries run in; another query starts it anew."""
+        self._process.close()
+
+    def __len__(self) -> int:
+        """Return the number of triples, those of the closure included."""
+        return len(self._store)
+
+    def select(
+        self, where: str, variables: Sequence[str], *, span: Span
+    ) -> tuple[list[tuple[RdfTerm | None, ...]], tuple[Diagnostic, ...]]:
+        """Return the distinct solutions of a SPARQL group graph pattern.
+
+        Args:
+            where: the text between the braces.
+            variables: the names without ``?``, in the order of the columns of the rows.
+            span: the span of `where`.
+
+        Returns:
+            Rows, sorted; None for an unbound variable. Diagnostics with positions inside `span`;
+                after an error the rows are empty.
+        """
+        with query_at(span.file, span.line):
+            return query.select(
+                self._process, self._values, self.vocabulary, where, variables, span
+            )
+
+    def select_file(
+        self, text: str, file: str, variables: Sequence[tuple[str, Span]]
+    ) -> tuple[list[tuple[RdfTerm | None, ...]], tuple[Diagnostic, ...]]:
+        """Return what a SELECT in a query file gives for some of its variables, as `select` does.
+
+        Problems at their places in the file.
+
+        Args:
+            text: the query.
+            file: the name of the file in diagnostics.
+            variables: the names without ``?``, each with the place where it is asked for.
+        """
+        with query_at(file):
+            return query_file.select_file(
+                self._process, self._values, self.vocabulary, text, file, variables
+            )
+
+    def answers(self, query: str) -> list[tuple[Iri | Literal | None, ...]]:
+        """Return the solutions of a whole SELECT query, as the store gives them.
+
+        Raises ValueError if it cannot.
+        """
+        return select_results.answers(self._process, query)
+
+    def nodes(
+        self, query: str, given: Mapping[str, Resource] | None = None
+    ) -> list[dict[str, Resource]]:
+        """Return the solutions of a SELECT query as nodes, by their variables without ``?``.
+
+        The prefixes of the rule files are known.
+
+        Args:
+            given: terms that some variables are bound to.
+        """
+        found = self._process.select(query, prefixes=self.vocabulary.prefixes, given=given)
+        return [
+            {
+                name: node
+                for name, node in zip(found.names, row, strict=True)
+                if isinstance(node, Resource)
+            }
+            for row in found.rows
+        ]
+
+    def is_true(self, query: str) -> bool:
+        """Return the answer to an ASK query over the data and the vocabularies.
+
+        The prefixes of the rule files are known.
+        """
+        return bool(self._store.query(query, prefixes=dict(self.vocabulary.prefixes)))
+
+    def node(self, iri: str) -> Resource:
+        """Return the node of an IRI, or of a blank node (``_:b0``).
+
+        Raises ValueError for what is neither.
+        """
+        return node_of(iri)
+
+    def sparql_problem(self, query: str) -> tuple[str, int, int] | None:
+        """Return what is wrong with the text of a query, with line and column, or None if it is
+        SPARQL.
+        """
+        return select_results.sparql_problem(query, self.vocabulary.prefixes)
+
+    def instances(self, iri: str, *, vocabularies: bool = False) -> list[str]:
+        """Return the named members of a class and of its subclasses in the user's data, sorted.
+
+        With `vocabularies` those that only a vocabulary describes too.
+        """
+        found = {
+            quad.subject
+            for quad in self._store.quads_for_pattern(None, TYPE, ox.NamedNode(iri))
+            if isinstance(quad.subject, ox.NamedNode)
+        }
+        return sorted(node.value for node in (found if vocabularies else found - self._foreign))
+
+    def is_own(self, iri: str) -> bool:
+        """Tell whether a node, an IRI or a blank node (``_:b0``), belongs to the user's data."""
+        return node_of(iri) not in self._foreign
+
+    def resolve(
+        self, text: str, form: OneOf["pname", "iri", "name"], span: Span
+    ) -> tuple[str | None, tuple[Diagnostic, ...]]:
+        """Return the IRI of a name as the rule file writes it; None with an error."""
+        match form:
+            case "name":
+                return self._by_name(text, span)
+            case "pname":
+                iri, problems = self.vocabulary.expand(text, span)
+            case "iri":
+                if not is_iri(text):
+                    return None, (
+                        report(
+                            "FKG108",
+                            span,
+                            f"<{text}> is not an IRI",
+                            help="an IRI begins with a scheme: `<https://...>`",
+                        ),
+                    )
+                iri, problems = text, ()
+        if iri is None:
+            return None, problems
+        problems = self.vocabulary.check(iri, f"<{text}>" if form == "iri" else text, span)
+        return (None if any(problem.severity == "error" for problem in problems) else iri), problems
+
+    def _by_name(self, name: str, span: Span) -> tuple[str | None, tuple[Diagnostic, ...]]:
+        found = self.vocabulary.by_local_name(name)
+        match found:
+            case [iri]:
+                return iri, ()
+            case []:
+                meant = closest_name(name, self.vocabulary.all_local_names())
+                advice = (
+                    f"did you mean `{meant}`?"
+                    if meant
+                    else "write it with its prefix, or load the ontology that has it with `use`"
+                )
+                return None, (
+                    report(
+                        "FKG113",
+                        span,
+                        f"no loaded ontology or graph has a term `{name}`",
+                        help=advice,
+                    ),
+                )
+            case _:
+                names = [self.vocabulary.shorten(iri) for iri in found]
+                problem = report(
+                    "FKG114",
+                    span,
+                    f"`{name}` may be {' or '.join(names)}",
+                    help=f"write which one, `{names[0]}` for example",
+                )
+                return None, (problem,)
+
+    def columns_of(self, property_iri: str, entity_iri: str | None) -> list[ColumnFact]:
+        """Return the table columns with the observations of a property, sorted; [] if the graph
+        does not name them.
+
+        With an entity: the columns of its sensors, else those that the property has for all
+        entities (`ColumnFact.entity` is None).
+        """
+        if not is_iri(property_iri):
+            return []
+        return self._columns.property_columns(property_iri, entity_iri)
+
+    def column_at(self, iri: str) -> list[ColumnFact]:
+        """Return the table columns with the values of a sensor, or of an observed property for all
+        entities; [] if there are none.
+        """
+        return self._columns.at(iri)
+
+    def is_shared(self, column: str) -> bool:
+        """Tell whether the sensors of several entities have their values in a column."""
+        return self._columns.is_shared(column)
+
+    def key_of(self, entity_iri: str) -> tuple[str, str] | None:
+        """Return key column and key value of the table rows that are about an entity.
+
+        None if the graph names no key column.
+        """
+        return self._columns.key_of(entity_iri)
+
+    def label_of(self, iri: str) -> str:
+        """Return the entity's name for people: its label in English, else without a language, else
+        in any, else the local name.
+        """
+        if iri not in self._labels:
+            self._labels[iri] = self._label(iri)
+        return self._labels[iri]
+
+    def _label(self, iri: str) -> str:
+        node = node_of(iri)
+        if len(self._labels) < _FEW_LABELS:
+            found = self._label_quads(node)
+            texts = [quad.object for quad in found if isinstance(quad.object, ox.Literal)]
+        else:
+            texts = self._all_labels.get(node, [])
+        if not texts:
+            return local_name(iri)
+        return min(
+            texts, key=lambda item: (_language_rank(item.language), item.language or "", item.value)
+        ).value
+
+    def _label_quads(self, node: ox.NamedNode | ox.BlankNode | None) -> Iterator[ox.Quad]:
+        """The triples with the names of a node, or of all."""
+        for predicate in _LABELS:
+            yield from self._store.quads_for_pattern(node, predicate, None)
+
+    @cached_property
+    def _all_labels(self) -> dict[Node, list[ox.Literal]]:
+        """The names of all nodes: read at once, they take a tenth of the time."""
+        found: dict[Node, list[ox.Literal]] = {}
+        for quad in self._label_quads(None):
+            if isinstance(quad.object, ox.Literal):
+                found.setdefault(quad.subject, []).append(quad.object)
+        return found
+
+    def unit_text(self, iri: str) -> str:
+        """Return a unit's IRI as rule files write the unit (``unit:N-M`` is ``N.m``), or the IRI
+        where no text is known.
+        """
+        return self._values.unit_text(iri)
+
+    def nearest_unit(self, iri: str) -> str | None:
+        """Return the unit that an IRI without a known text was probably meant to be, as ``unit:K``,
+        or None.
+        """
+        return self._values.nearest_unit(iri)
+
+    def values_of(self, subject_iri: str, property_iri: str) -> list[RdfTerm]:
+        """Return what a property says of a subject, as plain values, sorted as rows are."""
+        rows = self._store.quads_for_pattern(node_of(subject_iri), ox.NamedNode(property_iri), None)
+        found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
+        return sorted(found, key=order_key)
+
+    def pairs_of(self, property_iri: str) -> list[tuple[RdfTerm | None, RdfTerm | None]]:
+        """Return the subjects and values of a property in the user's data, as plain values."""
+        quads = self._store.quads_for_pattern(None, ox.NamedNode(property_iri), None)
+        return [
+            (self._values.term(quad.subject), self._values.term(quad.object))
+            for quad in quads
+            if quad.subject not in self._foreign
+        ]
+
+    def properties_between(self, subject_iri: str, text: str) -> list[str]:
+        """Return the properties of a subject with a literal of this text, sorted by IRI."""
+        rows = self._store.quads_for_pattern(node_of(subject_iri), None, None)
+        return sorted(
+            {
+                quad.predicate.value
+                for quad in rows
+                if isinstance(quad.object, ox.Literal) and quad.object.value == text
+            }
+        )
+
+    def term_of(self, iri: str) -> RdfTerm | None:
+        """Return a node as a plain value: a quantity where it has a number, else itself."""
+        return self._values.term(node_of(iri))
+
+    def terms(self) -> tuple[KnownTerm, ...]:
+        """Return the classes, properties and individuals that ontologies and graphs define, sorted
+        by IRI.
+        """
+        return known_terms(self._defined, self.vocabulary)
+
+    def has(self, iri: str) -> bool:
+        """Whether any triple contains the IRI."""
+        return self.vocabulary.mentioned(iri)
+
+    def rdflib(self) -> rdflib.Graph:
+        """Return the same store behind rdflib's API.
+
+        rdflib is imported by this call and not before.
+        """
+        import rdflib
+        from oxrdflib.store import OxigraphStore
+        from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
+
+        return rdflib.Graph(
+            store=OxigraphStore(store=self._store), identifier=DATASET_DEFAULT_GRAPH_ID
+        )
+
+
+def _language_rank(language: str | None) -> int:
+    if language is None:
+        return 1
+    return 0 if language.lower().split("-")[0] == "en" else 2

@@ -1,0 +1,653 @@
+"""Loads what a rule file uses: ontologies by name, the user's graphs, their alignments.
+
+Then closes the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import is_
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyoxigraph as ox
+
+from fedkg._internal.name_matching import Suggestion, certain_match
+from fedkg.errors import FedkgError
+from fedkg.limits import explain_raise, limit
+from fedkg.pack.manifest import Source
+from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
+from fedkg_compiler.graph import binary_relations
+from fedkg_compiler.graph.alignment.mappings import accepted, equivalences, exact_matches
+from fedkg_compiler.graph.bulk_loading import LaterTriples
+from fedkg_compiler.graph.catalog import Catalog, load_catalog
+from fedkg_compiler.graph.client_ownership import Ownership, cut
+from fedkg_compiler.graph.closure import closure
+from fedkg_compiler.graph.definition_conflicts import told_twice, two_kinds
+from fedkg_compiler.graph.definitions import Definition, by_namespace, definitions, find, strangers
+from fedkg_compiler.graph.file_format import RDF_SUFFIXES
+from fedkg_compiler.graph.graph import Graph
+from fedkg_compiler.graph.graph_checksum import checksum, rename_shared_blank_nodes
+from fedkg_compiler.graph.graph_terms import split_iri
+from fedkg_compiler.graph.imports import follow_imports
+from fedkg_compiler.graph.local_catalog_source import local
+from fedkg_compiler.graph.node_values import is_iri
+from fedkg_compiler.graph.ontology_files import documents_of, our_file
+from fedkg_compiler.graph.opcua_nodeset_links import linked
+from fedkg_compiler.graph.rdf_reader import Document, read_rdf
+from fedkg_compiler.graph.reasoning.contradiction_rules import clashes
+from fedkg_compiler.graph.reasoning.facts import TooLarge
+from fedkg_compiler.graph.schema_org_spellings import one_of_two_names
+from fedkg_compiler.graph.spans import report
+from fedkg_compiler.graph.standard_vocabularies import FEDKG, STANDARD_PREFIXES
+from fedkg_compiler.graph.stores.opening import open_graph
+from fedkg_compiler.graph.stores.triple_files import StoredTriples
+from fedkg_compiler.graph.swrl_diagnostics import unapplied_rules
+from fedkg_compiler.graph.triple_locations import Told
+from fedkg_compiler.graph.user_data_nodes import Node, described_again, nodes_of
+from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
+from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
+
+if TYPE_CHECKING:
+    from fedkg_compiler.graph.stores.relevant_terms import Relevance, RuleTerms
+
+_NOWHERE = "https://w3id.org/fedkg/nowhere#"
+"""Namespace for a prefix with a malformed IRI, so that its names are not reported again."""
+GRAPH = "graph"
+"""The common name of the user's graphs in a pack: their source (file, store or endpoint) does not
+change the pack."""
+
+
+@dataclass(slots=True)
+class _Loading:
+    """The state of loading."""
+
+    catalog: Catalog
+    ontologies: list[tuple[str, Document]] = field(default_factory=list)
+    graphs: list[Document] = field(default_factory=list)
+    sources: dict[tuple[str, str, str], Source] = field(default_factory=dict)
+    problems: list[Diagnostic] = field(default_factory=list)
+    prefixes: dict[str, str] = field(default_factory=lambda: dict(STANDARD_PREFIXES))
+    closed: dict[str, str] = field(
+        default_factory=lambda: {
+            namespace: prefix for prefix, namespace in STANDARD_PREFIXES.items()
+        }
+    )
+    partial: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+    paths: dict[Path | str, Document | None] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    described: set[Node] = field(default_factory=set)
+    """Nodes of vocabularies that the user's graphs describe too."""
+
+    def vocabularies(self) -> list[ox.Quad]:
+        """The triples of all vocabularies."""
+        return [quad for _, document in self.ontologies for quad in document.triples]
+
+    def keep_source(self, document: Document, kind: str) -> None:
+        name = Path(document.name).name
+        source = Source.model_validate({"name": name, "kind": kind, "sha256": document.sha256})
+        self.sources[kind, name, document.sha256] = source
+
+
+def load_graph(
+    uses: Sequence[tuple[str, Span]],
+    prefixes: Mapping[str, tuple[str, Span]],
+    files: Sequence[Path | str],
+    *,
+    beside: Mapping[str, Path] | None = None,
+    catalog: Catalog | None = None,
+    text_graphs: Sequence[tuple[str, str]] = (),
+    client: str = "",
+    rules: RuleTerms | None = None,
+) -> tuple[Graph, tuple[Diagnostic, ...], tuple[Source, ...]]:
+    """Return the closed graph of everything named, what is wrong with it, and which files went in.
+
+    Args:
+        uses: the words after `use`, with their places: names of the catalogue, else of files in the
+            folder of the rule file.
+        prefixes: the prefixes that the rule file declares, as prefix to (IRI, place); they take
+            precedence over those that `use` brings.
+        files: the user's graphs: files, stores on disk, and addresses of endpoints.
+        beside: the folder of each rule file, by its name in places.
+        catalog: the catalogue of ontologies; default: the one that ships with fedkg, with the
+            user's additions.
+        text_graphs: further graphs as (name, Turtle).
+        client: the client of the private pack: the triples of other clients are removed before the
+            closure. "" for a public pack.
+        rules: what rules name, so that an endpoint is not asked for what they do not touch; None:
+            everything.
+
+    The order of files and uses changes nothing but the order of diagnostics.
+    """
+    loading = _Loading(load_catalog() if catalog is None else catalog)
+    for entry in sorted(loading.catalog.entries.values(), key=lambda item: item.name):
+        if entry.always:
+            _load_named(loading, entry.name)
+    for name, span in uses:
+        if len(loading.problems) > MOST_ERRORS:  # the compilation stops at them
+            break
+        _use(loading, name, span, (beside or {}).get(span.file))
+    endpoints = [path for path in files if rules is not None and is_endpoint(path)]
+    for path in files:
+        if path not in endpoints:
+            _load_file(loading, path)
+    for name, text in text_graphs:
+        _keep_graph(loading, *read_rdf(text.encode(), file=name))
+    if endpoints and rules is not None:
+        _load_endpoints(loading, endpoints, rules)
+    _follow_imports(loading)
+    for name, document, problems in [*_alignments(loading)]:
+        _keep_ontology(loading, name, document, problems)
+    _align_b2mml(loading)
+    _link_node_sets(loading)
+    loading.graphs = rename_shared_blank_nodes(loading.graphs)
+    ontologies = [document for _, document in loading.ontologies]
+    equal, said = one_of_two_names(
+        loading.graphs, ontologies, [iri for iri, _ in prefixes.values()]
+    )
+    mapped, wrong = accepted(loading.graphs)
+    documents = [*ontologies, *loading.graphs]
+    exact = [*exact_matches(documents), *mapped]
+    equal = [*equal, *mapped, *equivalences(exact, documents)]
+    loading.problems += [*said, *wrong]
+    whole, found = _whole(loading, equal, tell=not client)
+    _declare_prefixes(loading, prefixes)
+    kept: Sequence[ox.Quad] = ()
+    if client:
+        kept, ownership = cut(_triples(loading, equal), whole, client)
+        store = ox.Store()
+        store.bulk_extend(kept)
+        graph = _graph(loading, found, _closed(loading, kept, store), whole, ownership)
+    else:
+        graph = _graph(loading, found, whole, whole)
+    graph.told = Told(
+        documents=(*loading.graphs, *ontologies),
+        triples=lambda: kept if client else _triples(loading, equal),
+    )
+    given = [document for document in loading.graphs if document.name not in loading.used]
+    if given:
+        loading.sources["graph", GRAPH, ""] = Source(
+            name=GRAPH, kind="graph", sha256=checksum(given)
+        )
+    loading.problems += [
+        problem for stored in _stored(loading) if (problem := stored.problem) is not None
+    ]
+    sources = tuple(loading.sources[key] for key in sorted(loading.sources))
+    return graph, tuple(_in_sources(loading)), sources
+
+
+def _load_endpoints(loading: _Loading, endpoints: Sequence[Path | str], rules: RuleTerms) -> None:
+    """Load what endpoints hold, without what the rules do not touch, where all axioms are known:
+    ontologies that a graph imports may add some.
+    """
+    from fedkg_compiler.graph.stores.relevant_terms import Relevance
+
+    def axioms() -> Iterator[ox.Quad]:
+        documents = [*(document for _, document in loading.ontologies), *loading.graphs]
+        documents += [document for _, document, _ in _alignments(loading) if document is not None]
+        for document in documents:
+            yield from document.triples
+
+    known = all(
+        loading.catalog.name_of_iri(iri) in (None, *loading.names)
+        for document in loading.graphs
+        for iri in document.imports
+    )
+    relevance = Relevance(rules, axioms) if known else None
+    for path in endpoints:
+        document = _load_file(loading, path, relevance)
+        if document is not None and relevance is not None:
+            names = {loading.catalog.name_of_iri(iri) for iri in document.imports}
+            if names - {None} - loading.names:
+                loading.graphs.remove(document)
+                del loading.paths[str(path)]
+                _load_file(loading, path)
+
+
+def _alignments(loading: _Loading) -> Iterator[tuple[str, Document | None, tuple[Diagnostic, ...]]]:
+    """The alignments between the ontologies that are loaded."""
+    for alignment in loading.catalog.alignments:
+        if set(alignment.between) <= loading.names:
+            opened = our_file(loading.catalog.folder / alignment.file)
+            yield "-".join(alignment.between), *opened
+
+
+def _in_sources(loading: _Loading) -> list[Diagnostic]:
+    """The problems at the files that the user added, in place of the copies on the shelf, for as
+    long as both are the same.
+    """
+    added = loading.catalog.added.values()
+    copies = {str(loading.catalog.shelf / one.file): one for one in added}
+    with_problems = {problem.span.file for problem in loading.problems} & set(copies)
+    sources = {
+        file: str(source)
+        for file in with_problems
+        if (source := local(copies[file].source)) is not None
+        and _is_still(source, copies[file].sha256)
+    }
+    return [
+        replace(problem, span=replace(problem.span, file=sources[problem.span.file]))
+        if problem.span.file in sources
+        else problem
+        for problem in loading.problems
+    ]
+
+
+def _is_still(path: Path, sha256: str) -> bool:
+    """Tell whether a file has this checksum."""
+    try:
+        return path.is_file() and hashlib.sha256(read_bytes(path)).hexdigest() == sha256
+    except (OSError, ValueError, FedkgError):
+        return False
+
+
+def _align_b2mml(loading: _Loading) -> None:
+    """Add the mappings of B2MML schemas to ISA-95, where both are loaded."""
+    isa95 = [document for name, document in loading.ontologies if name == "isa95"]
+    if not isa95:
+        return
+    from fedkg_compiler.graph.alignment.b2mml import b2mml_alignments
+
+    documents = [*(document for _, document in loading.ontologies), *loading.graphs]
+    for mapped in b2mml_alignments(documents, isa95):
+        _keep_ontology(loading, "b2mml-isa95", mapped, ())
+
+
+def _link_node_sets(loading: _Loading) -> None:
+    """Give nodes that OPC UA node sets refer to by number their names.
+
+    Ontologies do not depend on the graphs beside them.
+    """
+    ontologies = [document for _, document in loading.ontologies]
+    if all(document.nodes is None for document in (*loading.graphs, *ontologies)):
+        return
+    joined, problems = linked(ontologies)
+    loading.ontologies = [
+        (name, document) for (name, _), document in zip(loading.ontologies, joined, strict=True)
+    ]
+    loading.graphs, more = linked(loading.graphs, ontologies)
+    loading.problems += [*problems, *more]
+
+
+def _triples(loading: _Loading, equal: Sequence[ox.Quad]) -> list[ox.Quad]:
+    documents = [*(document for _, document in loading.ontologies), *loading.graphs]
+    return [*(quad for document in documents for quad in document.triples), *equal]
+
+
+def _whole(
+    loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool
+) -> tuple[ox.Store, dict[str, Definition]]:
+    """All asserted and inferred triples, and the defined names: from the store on disk, else
+    computed and saved there.
+    """
+    stored = _stored(loading)
+    if not stored:
+        return _filled_and_closed(loading, equal, tell=tell), _defined(loading)
+    from fedkg_compiler.graph.stores.closure_store import (
+        Closed,
+        entry_for,
+        find_closed,
+        keep_closed,
+    )
+
+    settings = {
+        "closed": sorted(loading.closed.items()),
+        "partial": sorted(loading.partial),
+        "tell": tell,
+    }
+    entry = entry_for(stored[0].folder, loading.graphs, loading.ontologies, equal, settings)
+    closed = find_closed(entry)
+    if closed is not None:
+        loading.problems += closed.problems
+        loading.described = {ox.NamedNode(iri) for iri in closed.described}
+        return closed.store, closed.defined
+    count = len(loading.problems)
+    store, found = _filled_and_closed(loading, equal, tell=tell), _defined(loading)
+    if all(problem.severity != "error" for problem in loading.problems[count:]) and all(
+        one.problem is None for one in stored
+    ):
+        described = sorted(
+            node.value for node in loading.described if isinstance(node, ox.NamedNode)
+        )
+        keep_closed(
+            entry,
+            Closed(
+                store=store,
+                defined=found,
+                problems=tuple(loading.problems[count:]),
+                described=tuple(described),
+            ),
+        )
+    return store, found
+
+
+def _filled_and_closed(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> ox.Store:
+    """Everything that is stated and what it entails.
+
+    Records which terms of vocabularies the user's graphs describe.
+    """
+    stated = (quad for document in loading.graphs for quad in document.triples)
+    loading.described = described_again(nodes_of(loading.vocabularies()), stated)
+    return _closed(loading, _triples(loading, equal), _filled(loading, equal), tell=tell)
+
+
+def _stored(loading: _Loading) -> list[StoredTriples]:
+    return [
+        document.triples
+        for document in loading.graphs
+        if isinstance(document.triples, StoredTriples)
+    ]
+
+
+def _filled(loading: _Loading, equal: Sequence[ox.Quad]) -> ox.Store:
+    """A store of all asserted triples: the store of a large graph extended by the other triples, to
+    avoid copying it.
+    """
+    documents = [*loading.graphs, *(document for _, document in loading.ontologies)]
+    stores = {
+        number: store
+        for number, document in enumerate(documents)
+        if isinstance(document.triples, LaterTriples)
+        and (store := document.triples.taken()) is not None
+    }
+    largest = max(stores, key=lambda number: len(stores[number]), default=None)
+    whole = ox.Store() if largest is None else stores[largest]
+    whole.bulk_extend(
+        quad
+        for number, document in enumerate(documents)
+        if number != largest
+        for quad in document.triples
+    )
+    whole.bulk_extend(equal)
+    return whole
+
+
+def _closed(
+    loading: _Loading, triples: Sequence[ox.Quad], store: ox.Store, *, tell: bool = True
+) -> ox.Store:
+    """The store of these triples, with what follows from them.
+
+    Without, and a problem told, where that is too much.
+
+    The closure of the ontologies, which come first, is computed separately and cached. With `tell`,
+    contradictions are reported.
+    """
+    ontologies = [document for _, document in loading.ontologies]
+    base = [quad for document in ontologies for quad in document.triples]
+    whole = len(triples) >= len(base) and all(map(is_, triples, base))
+    key = " ".join(sorted(document.sha256 for document in ontologies))
+    try:
+        closed = closure(triples[len(base) :], base=base, key=key) if whole else closure(triples)
+        store.bulk_extend(closed.added())
+    except TooLarge as error:
+        loading.problems.append(_too_large(loading, error))
+        return store
+    if not tell:
+        return store
+    loading.problems += unapplied_rules(closed.facts, [*loading.graphs, *ontologies])
+    if clashes(closed.facts):
+        from fedkg_compiler.graph.contradictions import contradictions
+
+        loading.problems += contradictions(closed, [*loading.graphs, *ontologies])
+    return store
+
+
+def _too_large(loading: _Loading, error: TooLarge) -> Diagnostic:
+    documents = [*loading.graphs, *(document for _, document in loading.ontologies)]
+    name = error.property
+    advice = (
+        "leave out the part of the graph that no rule needs, or do not declare the property "
+        "transitive"
+    )
+    if error.most < binary_relations.LIMIT:
+        advice = f"{advice}; {explain_raise('inferred', 4 * limit('inferred'))}"
+    most = max(
+        documents, key=lambda document: sum(quad.predicate == name for quad in document.triples)
+    )
+    return report(
+        "FKG118",
+        find(most, name.value, *split_iri(name.value)),
+        f"more than {error.most:,} triples follow from the graphs, too many of them of "
+        f"<{name.value}>",
+        help=advice,
+    )
+
+
+def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
+    if name in loading.catalog.entries or name in loading.catalog.added:
+        _load_named(loading, name)
+        return
+    if beside is not None:
+        for suffix in RDF_SUFFIXES:
+            path = beside / f"{name}{suffix}"
+            if path.is_file():
+                _use_file(loading, name, path)
+                return
+            note(path, ABSENT)
+    local = (
+        {
+            path.name.removesuffix(suffix)
+            for path in beside.iterdir()
+            for suffix in RDF_SUFFIXES
+            if path.name.endswith(suffix)
+        }
+        if beside is not None and beside.is_dir()
+        else set()
+    )
+    known = {*loading.catalog.names(), *local}
+    meant = closest_name(name, known)
+    listed = (
+        f"known are {', '.join(loading.catalog.names())}; or put {name}.ttl beside the rule file"
+    )
+    advice = f"did you mean `{meant}`?" if meant else listed
+    if meant and meant == certain_match(name, known):
+        advice = Suggestion(advice, name, meant)
+    loading.problems.append(report("FKG100", span, f"no ontology is named `{name}`", help=advice))
+
+
+def _use_file(loading: _Loading, name: str, path: Path) -> None:
+    """Load a file beside the rule file.
+
+    The prefix `name` becomes what the file calls so, else its empty prefix.
+    """
+    document = _load_file(loading, path)
+    if document is not None:
+        loading.used.add(document.name)
+        loading.keep_source(document, "graph")
+        namespace = document.prefixes.get(name) or document.prefixes.get("")
+        if namespace is not None:
+            loading.prefixes.setdefault(name, namespace)
+
+
+def _load_named(loading: _Loading, name: str) -> None:
+    """Load an ontology of the catalogue once: the user's file in place of our module, and our
+    additions to it.
+    """
+    if name in loading.names:
+        return
+    loading.names.add(name)
+    entry = loading.catalog.entries.get(name)
+    loading.prefixes.update(loading.catalog.prefixes_of(name))
+    for namespace in loading.catalog.prefixes_of(name).values():
+        loading.closed[namespace] = name
+    opened, replaced = documents_of(loading.catalog, name)
+    if entry is not None and entry.partial and not replaced:
+        loading.partial |= {
+            space for space in entry.all_prefixes().values() if not space.startswith(FEDKG)
+        }
+    for document, problems in opened:
+        _keep_ontology(loading, name, document, problems)
+
+
+def _keep_ontology(
+    loading: _Loading, name: str, document: Document | None, problems: tuple[Diagnostic, ...]
+) -> None:
+    loading.problems += problems
+    if document is not None:
+        loading.ontologies.append((name, document))
+        loading.keep_source(document, "ontology")
+
+
+def _load_file(
+    loading: _Loading, path: Path | str, relevance: Relevance | None = None
+) -> Document | None:
+    """Load a graph file, a store or what an endpoint holds once, however often it is named."""
+    place = str(path) if is_endpoint(path) else Path(path).resolve()
+    if place not in loading.paths:
+        document, problems = open_graph(path, at_once=True, relevance=relevance)
+        loading.paths[place] = document
+        _keep_graph(loading, document, problems)
+    return loading.paths[place]
+
+
+def _keep_graph(
+    loading: _Loading, document: Document | None, problems: tuple[Diagnostic, ...]
+) -> None:
+    loading.problems += problems
+    if document is not None:
+        loading.graphs.append(document)
+
+
+def _follow_imports(loading: _Loading) -> None:
+    """Load the bundled ontologies and the files that documents import; cycles are allowed."""
+
+    def load_named(name: str) -> list[Document]:
+        count = len(loading.ontologies)
+        _load_named(loading, name)
+        return [document for _, document in loading.ontologies[count:]]
+
+    loading.problems += follow_imports(
+        loading.graphs,
+        [document for _, document in loading.ontologies],
+        name_of_iri=loading.catalog.name_of_iri,
+        load_named=load_named,
+        load_file=lambda path: _load_file(loading, path),
+    )
+
+
+def _declare_prefixes(loading: _Loading, prefixes: Mapping[str, tuple[str, Span]]) -> None:
+    """Take over the rule file's own prefixes, after a look at each."""
+    spaces = {*loading.catalog.all_prefixes().values(), *STANDARD_PREFIXES.values()}
+    for document in loading.graphs:
+        spaces |= set(document.prefixes.values())
+    for prefix, (iri, span) in prefixes.items():
+        if not is_iri(iri):
+            advice = "an IRI has a scheme and no spaces: `<https://example.org/plant#>`"
+            loading.problems.append(report("FKG108", span, f"<{iri}> is not an IRI", help=advice))
+            loading.prefixes.setdefault(prefix, _NOWHERE)
+            continue
+        known = loading.prefixes.get(prefix)
+        nearly = next((iri + mark for mark in ("#", "/") if iri + mark in spaces), None)
+        if nearly is not None and iri not in spaces:
+            message = f"no graph has terms in <{iri}>, but in <{nearly}>"
+            loading.problems.append(
+                report(
+                    "FKG109",
+                    span,
+                    message,
+                    help=f"write `prefix {prefix}: <{nearly}>`",
+                    severity="warning",
+                )
+            )
+        elif known is not None and known != iri:
+            message = f"`{prefix}:` is <{known}> elsewhere, and <{iri}> here"
+            advice = f"leave this line out, or choose another prefix for <{iri}>"
+            loading.problems.append(
+                report("FKG109", span, message, help=advice, severity="warning")
+            )
+        loading.prefixes[prefix] = iri
+
+
+def _defined(loading: _Loading) -> dict[str, Definition]:
+    """The names that ontologies and graphs define; reports doubtful definitions in the graphs."""
+    found: dict[str, Definition] = {}
+    for name, document in sorted(loading.ontologies, key=lambda item: (item[0], item[1].name)):
+        for iri, entry in definitions(document, name, individuals=True).items():
+            _merge(found, iri, entry)
+    ontology_names = by_namespace(list(found), loading.closed)
+    for document in loading.graphs:
+        loading.problems += strangers(
+            document, loading.closed, ontology_names, frozenset(loading.partial)
+        )
+    for document in sorted(loading.graphs, key=lambda item: (Path(item.name).name, item.sha256)):
+        for iri, entry in definitions(
+            document, Path(document.name).name, individuals=False
+        ).items():
+            if (
+                iri in found
+                and found[iri].ontology not in loading.names
+                and (twice := told_twice(iri, found[iri], entry, document))
+            ):
+                loading.problems.append(twice)
+            _merge(found, iri, entry)
+    loading.problems += two_kinds(
+        found, [*loading.graphs, *(document for _, document in loading.ontologies)]
+    )
+    return found
+
+
+def _graph(
+    loading: _Loading,
+    found: Mapping[str, Definition],
+    store: ox.Store,
+    whole: ox.Store,
+    ownership: Ownership | None = None,
+) -> Graph:
+    """The graph over `store`.
+
+    Names are known where `whole` has them, which is the same but for a private pack.
+    """
+    closed = dict(loading.closed)
+    vocabulary = Vocabulary(
+        prefixes=dict(loading.prefixes),
+        closed=closed,
+        partial=frozenset(loading.partial),
+        terms=by_namespace(list(found), closed),
+        unused=_unused(loading),
+        declared=_declared(loading),
+        store=whole,
+        told=None if store is whole else store,
+    )
+    foreign = nodes_of(loading.vocabularies()) - loading.described
+    return Graph(store, vocabulary, found, ownership, foreign=frozenset(foreign))
+
+
+def _merge(found: dict[str, Definition], iri: str, entry: Definition) -> None:
+    """Merge the definitions of one name in two documents.
+
+    The first one that states its kind owns it.
+    """
+    old = found.get(iri)
+    if old is None:
+        found[iri] = entry
+        return
+    owner = old if old.kind != "individual" or entry.kind == "individual" else entry
+    found[iri] = Definition(
+        owner.ontology,
+        owner.kind,
+        old.labels | entry.labels,
+        old.comments | entry.comments,
+        old.kinds | entry.kinds,
+    )
+
+
+def _unused(loading: _Loading) -> dict[str, str]:
+    """Return the prefixes of ontologies that are not loaded, with the word to `use`."""
+    return {
+        prefix: name
+        for name in loading.catalog.names()
+        if name not in loading.names
+        for prefix in loading.catalog.prefixes_of(name)
+        if prefix not in loading.prefixes
+    }
+
+
+def _declared(loading: _Loading) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    for document in sorted(loading.graphs, key=lambda item: (item.name, item.sha256)):
+        for prefix, namespace in document.prefixes.items():
+            found.setdefault(prefix, (namespace, Path(document.name).name))
+    return found

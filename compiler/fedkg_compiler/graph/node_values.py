@@ -1,0 +1,198 @@
+"""Turns nodes of the store into plain values: numbers, texts, quantities with units."""
+
+from __future__ import annotations
+
+import math
+
+import pyoxigraph as ox
+
+from fedkg._internal.name_matching import nearest_name
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit import Unit, same_scale
+from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, RdfTerm, local_name
+from fedkg_compiler.graph.qudt_abbreviations import units_meant
+from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, XSD
+from fedkg_compiler.graph.standard_vocabularies import UNIT as UNIT_SPACE
+
+NUMERIC_VALUE = (ox.NamedNode(QUDT + "numericValue"), ox.NamedNode(QUDT + "value"))
+UNIT = (ox.NamedNode(QUDT + "unit"), ox.NamedNode(QUDT + "hasUnit"))
+_UNIT_TEXT = ox.NamedNode(FKG + "unitText")
+_UCUM = ox.NamedNode(QUDT + "ucumCode")
+
+_INTEGER_NAMES = (
+    "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger "
+    "negativeInteger "
+    "unsignedInt unsignedLong unsignedShort unsignedByte"
+)
+_INTEGERS = frozenset(XSD + name for name in _INTEGER_NAMES.split())
+_REALS = frozenset(XSD + name for name in ("decimal", "double", "float"))
+_BOOLEAN = XSD + "boolean"
+
+Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
+
+
+def is_iri(text: str) -> bool:
+    """Tell whether a text is an absolute IRI, as the store takes it."""
+    try:
+        ox.NamedNode(text)
+    except ValueError:
+        return False
+    return True
+
+
+def node_of(iri: str) -> ox.NamedNode | ox.BlankNode:
+    """Return the node of `Iri.value`.
+
+    Raises:
+        ValueError: the text is not an IRI.
+    """
+    return ox.BlankNode(iri[2:]) if iri.startswith("_:") else ox.NamedNode(iri)
+
+
+class Values:
+    """The conversion for one store; it keeps what it has found out about units."""
+
+    def __init__(self, store: ox.Store) -> None:
+        self._store = store
+        self._units: dict[str, str] = {}
+        self._numbers: dict[Node, list[Literal]] | None = None
+        self._unit_nodes: dict[Node, set[Node]] | None = None
+
+    def term(self, node: Node | None) -> RdfTerm | None:
+        """Return a node as a plain value; None stays None."""
+        match node:
+            case None:
+                return None
+            case ox.Literal():
+                return literal(node)
+            case ox.NamedNode():
+                return self._quantity(node) or Iri(node.value)
+            case ox.BlankNode():
+                return self._quantity(node) or Iri(f"_:{node.value}")
+            case _:
+                return Iri(str(node))
+
+    def unit_text(self, iri: str) -> str:
+        """Return a unit as rule files write it: its text, else its UCUM code, else its IRI."""
+        if iri not in self._units:
+            node = ox.NamedNode(iri)
+            texts = self._texts(node, _UNIT_TEXT) or [
+                text for text in self._texts(node, _UCUM) if "[" not in text and "{" not in text
+            ]
+            self._units[iri] = texts[0] if texts else iri
+        return self._units[iri]
+
+    def nearest_unit(self, iri: str) -> str | None:
+        """Return what was probably meant by an IRI nobody knows: ``unit:K`` for ``unit:KELVIN``,
+        both readings of ``unit:MPA``; or None.
+        """
+        known = {
+            quad.subject.value: parse_unit(quad.object.value)
+            for quad in self._store.quads_for_pattern(None, _UNIT_TEXT, None)
+            if isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.Literal)
+        }
+        locals_ = {local_name(other): other for other in sorted(known)}
+        word = local_name(iri)
+        spelt = units_meant(word, locals_)
+        if spelt:
+            return " or ".join(_unit_shown(locals_[local]) for local in spelt)
+        meant = parse_unit(word.lower().replace("_", "."))
+        same = (
+            []
+            if isinstance(meant, UnitProblem)
+            else [o for o, u in known.items() if isinstance(u, Unit) and same_scale(meant, u)]
+        )
+        near = locals_.get(nearest_name(word, locals_) or "")
+        found = min(same, key=lambda other: (len(other), other)) if same else near
+        return None if found is None else _unit_shown(found)
+
+    def unit_of(self, node: ox.NamedNode | ox.BlankNode) -> str | None:
+        """Return the unit that ``qudt:unit`` or ``qudt:hasUnit`` gives a node, as text.
+
+        None if there is none.
+        """
+        if self._unit_nodes is None:
+            self._unit_nodes = {}
+            for predicate in UNIT:
+                for quad in self._store.quads_for_pattern(None, predicate, None):
+                    self._unit_nodes.setdefault(quad.subject, set()).add(quad.object)
+        return min((self._unit_name(unit) for unit in self._unit_nodes.get(node, ())), default=None)
+
+    def _unit_name(self, node: Node) -> str:
+        return (
+            self.unit_text(node.value)
+            if isinstance(node, ox.NamedNode)
+            else node.value
+            if isinstance(node, ox.Literal)
+            else str(node)
+        )
+
+    def _texts(self, node: ox.NamedNode, predicate: ox.NamedNode) -> list[str]:
+        found = self._store.quads_for_pattern(node, predicate, None)
+        return sorted(
+            (quad.object.value for quad in found if isinstance(quad.object, ox.Literal)),
+            key=lambda text: (len(text), text),
+        )
+
+    def _numbers_by_node(self) -> dict[Node, list[Literal]]:
+        """Return the numbers of every node that has any.
+
+        Gathered once, because most nodes of a row have none.
+        """
+        if self._numbers is None:
+            self._numbers = {}
+            for predicate in NUMERIC_VALUE:
+                for quad in self._store.quads_for_pattern(None, predicate, None):
+                    if isinstance(quad.object, ox.Literal):
+                        self._numbers.setdefault(quad.subject, []).append(literal(quad.object))
+        return self._numbers
+
+    def _quantity(self, node: ox.NamedNode | ox.BlankNode) -> Quantity | Literal | None:
+        """Return the quantity a node is; a number without a unit is that number.
+
+        With several numbers it is none.
+        """
+        values = self._numbers_by_node().get(node, [])
+        if len({value.value for value in values}) != 1:
+            return None
+        value = min(values, key=lambda item: (item.lexical, item.datatype))
+        number = _number(value)
+        if number is None:
+            return None
+        unit = self.unit_of(node)
+        return value if unit is None else Quantity(number, unit)
+
+
+def _unit_shown(iri: str) -> str:
+    return f"unit:{local_name(iri)}" if iri.startswith(UNIT_SPACE) else f"<{iri}>"
+
+
+def _number(value: Literal) -> float | None:
+    """Return a literal's value as a number; a plain text that reads as one counts."""
+    if isinstance(value.value, bool):
+        return None
+    try:
+        return float(value.value)
+    except ValueError:
+        return None
+
+
+def literal(node: ox.Literal) -> Literal:
+    """Return a literal with its value as Python reads it.
+
+    Text that its datatype does not allow stays text.
+    """
+    lexical, datatype = node.value, node.datatype.value
+    value: float | int | bool | str = lexical
+    try:
+        if datatype in _INTEGERS:
+            value = int(lexical)
+        elif datatype in _REALS:
+            value = float(lexical.replace("INF", "inf"))
+        elif datatype == _BOOLEAN and lexical in ("true", "false", "1", "0"):
+            value = lexical in ("true", "1")
+    except ValueError:
+        value = lexical
+    if isinstance(value, float) and math.isnan(value):
+        value = lexical
+    return Literal(value, lexical, datatype)

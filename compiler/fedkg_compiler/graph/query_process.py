@@ -1,0 +1,110 @@
+"""Runs queries of rule files, shapes and query files in a separate process, within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
+
+import pyoxigraph as ox
+
+from fedkg._internal.forked_worker import Crashed, ForkedWorker
+from fedkg.errors import LimitError
+from fedkg_compiler.graph.node_values import Node
+from fedkg_compiler.graph.user_data_nodes import Functions
+
+
+@contextmanager
+def query_at(file: str, line: int = 1) -> Iterator[None]:
+    """Inside, errors about limits name the place of the query."""
+    try:
+        yield
+    except LimitError as error:
+        message = f"{file}:{line}: {error.message}"
+        raise LimitError(message, expected=error.expected, help=error.help) from error
+
+
+class Solutions(NamedTuple):
+    """The solutions of a SELECT; equal nodes are one object.
+
+    Attributes:
+        names: the variables, without ``?``.
+        rows: the solutions: for each variable a node, or None if it is unbound.
+    """
+
+    names: list[str]
+    rows: list[tuple[Node | None, ...]]
+
+
+class _Question(NamedTuple):
+    query: str
+    prefixes: dict[str, str]
+    given: dict[str, Node]
+    run: bool
+
+
+class QueryProcess:
+    """Answers SELECT queries over a store within the limits `query` and `memory`.
+
+    Args:
+        store: the triples; they must not change any more.
+        functions: functions that queries may call besides those of SPARQL, by IRI; None for none.
+    """
+
+    def __init__(self, store: ox.Store, functions: Functions | None) -> None:
+        self._worker = ForkedWorker(partial(_answer, store, functions))
+
+    def select(
+        self,
+        query: str,
+        *,
+        prefixes: Mapping[str, str] | None = None,
+        given: Mapping[str, Node] | None = None,
+    ) -> Solutions:
+        """The solutions of a SELECT.
+
+        Args:
+            query: the text of the SELECT.
+            prefixes: prefixes that the query may use without declaring them, with their namespaces.
+            given: values for some variables of the query, by name.
+
+        Raises:
+            LimitError: it takes too long, or too much memory.
+            SyntaxError, OSError, ValueError, RuntimeError: the store cannot answer it.
+        """
+        return self._ask(_Question(query, dict(prefixes or {}), dict(given or {}), run=True))
+
+    def check(self, query: str, *, prefixes: Mapping[str, str] | None = None) -> None:
+        """Raise what `select` raises for a query that is not SPARQL; no solutions are searched."""
+        self._ask(_Question(query, dict(prefixes or {}), {}, run=False))
+
+    def _ask(self, question: _Question) -> Solutions:
+        try:
+            names, nodes, rows = self._worker.ask(question, "a query of the graph")
+        except Crashed as error:
+            raise ValueError(str(error)) from error
+        return Solutions(names, [tuple(nodes[i] for i in row) for row in rows])
+
+    def close(self) -> None:
+        """End the process; the next query starts it anew."""
+        self._worker.close()
+
+
+def _answer(
+    store: ox.Store, functions: Functions | None, question: _Question
+) -> tuple[list[str], list[Node | None], list[tuple[int, ...]]]:
+    """The names of the variables, the nodes of the solutions, and each solution as node numbers."""
+    found = store.query(
+        question.query,
+        prefixes=question.prefixes,
+        substitutions={ox.Variable(name): node for name, node in question.given.items()},
+        custom_functions=functions,
+    )
+    assert isinstance(found, ox.QuerySolutions)
+    numbers: dict[Node | None, int] = {}
+    rows = [
+        tuple(numbers.setdefault(node, len(numbers)) for node in solution)
+        for solution in (found if question.run else ())
+    ]
+    return [variable.value for variable in found.variables], [*numbers], rows

@@ -1,0 +1,76 @@
+"""Answers of the store to whole SELECT queries, as plain values, and the store's word on whether a
+text is SPARQL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pyoxigraph as ox
+
+from fedkg_compiler.graph.graph_terms import Iri, Literal
+from fedkg_compiler.graph.node_values import Node, literal
+from fedkg_compiler.graph.query_process import QueryProcess
+from fedkg_compiler.graph.sparql_pattern_tokens import tokens
+
+_PLACE = re.compile(r"error at (\d+):(\d+)")
+
+
+def answers(process: QueryProcess, query: str) -> list[tuple[Iri | Literal | None, ...]]:
+    """Return the solutions of a SELECT, in the order in which the store gives them.
+
+    A node stays a node, whatever number it has.
+
+    Raises:
+        ValueError: the store cannot answer it. LimitError: it takes too long.
+    """
+    try:
+        found = process.select(query)
+    except (OSError, SyntaxError, RuntimeError) as error:
+        raise ValueError(str(error)) from error
+    plain = _Plain().__getitem__
+    return [tuple(map(plain, row)) for row in found.rows]
+
+
+class _Plain(dict[Node | None, Iri | Literal | None]):
+    """Nodes as plain values, each turned into one once."""
+
+    def __missing__(self, node: Node | None) -> Iri | Literal | None:
+        found = self[node] = None if node is None else _plain(node)
+        return found
+
+
+def _plain(node: Node) -> Iri | Literal:
+    match node:
+        case ox.Literal():
+            return literal(node)
+        case ox.NamedNode():
+            return Iri(node.value)
+        case ox.BlankNode():
+            return Iri(f"_:{node.value}")
+        case _:
+            return Iri(str(node))
+
+
+def asks_service(text: str) -> bool:
+    """Whether a query has SERVICE, for which the store opens a connection as soon as it is given
+    the query.
+    """
+    return any(word.kind == "word" and word.text.upper() == "SERVICE" for word in tokens(text))
+
+
+def sparql_problem(text: str, prefixes: Mapping[str, str]) -> tuple[str, int, int] | None:
+    """Return what the store's parser says of a query that is not SPARQL, with line and column where
+    it stopped; None for a good one.
+    """
+    if asks_service(text):
+        return None  # the store would ask that server to find out whether the query is one
+    try:
+        ox.Store().query(text, prefixes=dict(prefixes))
+    except SyntaxError as error:
+        place = _PLACE.search(str(error))
+        return str(error), int(place.group(1)) if place else 1, int(place.group(2)) if place else 1
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return None

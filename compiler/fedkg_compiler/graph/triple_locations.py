@@ -1,0 +1,151 @@
+"""Locates triples in their sources: the file, and the line that completes each triple.
+
+The files are read again, line by line, and a triple belongs to the line that the reader has
+reached. If a file is not RDF, or its triples do not come in the same order again, the span is that
+of the subject's or the object's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import IO, TYPE_CHECKING, cast
+
+import pyoxigraph as ox
+
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.graph.definitions import find
+from fedkg_compiler.graph.file_format import detect_format
+from fedkg_compiler.graph.graph_terms import split_iri
+from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.spans import point
+from fedkg_compiler.graph.standard_vocabularies import STANDARD_PREFIXES
+
+if TYPE_CHECKING:
+    from fedkg_compiler.graph.reasoning.justifications import Reasons
+
+Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
+TermTriple = tuple[Node, Node, Node]
+_FORMATS = {
+    "turtle": ox.RdfFormat.TURTLE,
+    "n-triples": ox.RdfFormat.N_TRIPLES,
+    "rdf-xml": ox.RdfFormat.RDF_XML,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The inputs of a closure, to answer questions about it later.
+
+    Attributes:
+        documents: the documents that were read, the user's graphs first.
+        triples: returns all asserted triples; called only when they are needed.
+    """
+
+    documents: tuple[Document, ...]
+    triples: Callable[[], Sequence[ox.Quad]]
+
+    def reasons(self) -> Reasons:
+        """Return what answers why something holds.
+
+        The triples are closed once more for it, at the first question.
+        """
+        from fedkg_compiler.graph.reasoning.justifications import Reasons
+
+        return Reasons(self.triples())
+
+    def prefixes(self) -> dict[str, str]:
+        """Return the prefixes that the documents declare, by which names are shown."""
+        found = {
+            prefix: space
+            for document in reversed(self.documents)
+            for prefix, space in document.prefixes.items()
+        }
+        return found | STANDARD_PREFIXES
+
+    def locate(self, triples: Collection[TermTriple]) -> dict[TermTriple, Span]:
+        """Return the source span of each triple, as `locate_triples` does."""
+        return locate_triples(self.documents, triples)
+
+
+class _Lines:
+    """Text for a parser, a line at a time."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = iter(text.splitlines(keepends=True))
+        self.count = 0
+
+    def read(self, _: int = -1) -> bytes:
+        """The next line, empty after the last."""
+        line = next(self._lines, "")
+        self.count += bool(line)
+        return line.encode()
+
+
+def locate_triples(
+    documents: Sequence[Document], triples: Collection[TermTriple]
+) -> dict[TermTriple, Span]:
+    """Return the source span of each triple; triples that no document asserts are omitted."""
+    found: dict[TermTriple, Span] = {}
+    for document in documents:
+        missing = {triple for triple in triples if triple not in found}
+        if not missing:
+            break
+        said = (
+            (i, (quad.subject, quad.predicate, quad.object))
+            for i, quad in enumerate(document.triples)
+        )
+        here = {i: triple for i, triple in said if triple in missing}
+        if not here:
+            continue
+        lines = _lines(document, max(here)) if document.text else []
+        for i, triple in here.items():
+            if triple not in found:
+                found[triple] = (
+                    _line_span(document, lines[i]) if i < len(lines) else _by_name(document, triple)
+                )
+    return found
+
+
+def _lines(document: Document, last: int) -> list[int]:
+    """The line of each triple up to the last that matters; [] if they do not come again as they
+    came.
+    """
+    syntax = _FORMATS.get(str(detect_format(document.text, document.name)))
+    if syntax is None:
+        return []
+    text = _Lines(document.text)
+    base = "file:///" + PurePath(document.name).name.replace(" ", "%20")
+    found: list[int] = []
+    try:
+        for quad, known in zip(_quads(text, syntax, base), document.triples, strict=False):
+            if quad.predicate != known.predicate:
+                return []
+            found.append(text.count)
+            if len(found) > last:
+                break
+    except (SyntaxError, ValueError):
+        return []
+    return found
+
+
+def _quads(text: _Lines, syntax: ox.RdfFormat, base: str) -> Iterator[ox.Quad]:
+    return ox.parse(
+        cast("IO[bytes]", text), format=syntax, base_iri=base
+    )  # it calls nothing but `read`
+
+
+def _line_span(document: Document, line: int) -> Span:
+    text = document.text.split("\n", line)[line - 1] if line else ""
+    indent = len(text) - len(text.lstrip())
+    return point(document.name, line, indent + 1, width=max(len(text.strip()), 1))
+
+
+def _by_name(document: Document, triple: TermTriple) -> Span:
+    for node in (triple[0], triple[2], triple[1]):
+        if isinstance(node, ox.NamedNode):
+            span = find(document, node.value, *split_iri(node.value))
+            if (span.line, span.column) != (1, 1):
+                return span
+    return point(document.name)

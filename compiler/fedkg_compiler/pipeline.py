@@ -1,0 +1,717 @@
+"""From rule files and graphs to a constraint pack, with every problem said in one run."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedkg._internal.name_matching import few_comparisons
+from fedkg.errors import LimitError
+from fedkg.limits import limit, require_within_limit, time_limit
+from fedkg.pack import Manifest, Pack, Provenance, Section, Source
+from fedkg.pack.manifest import SECTIONS
+from fedkg_compiler.banks import lower
+from fedkg_compiler.column_registry import Book
+from fedkg_compiler.compilation_result import Compilation
+from fedkg_compiler.diagnostics.problems import Problems, TooManyErrors
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.frontends.fkg.binding.declarations import Properties, gather, gather_uses
+from fedkg_compiler.frontends.fkg.binding.library import (
+    LibraryFile,
+    audible,
+    library_files,
+    settle_library,
+)
+from fedkg_compiler.frontends.fkg.binding.name_lookup import Over, names_in, trees_in
+from fedkg_compiler.frontends.fkg.binding.part_outcomes import NO_CONSTRAINTS
+from fedkg_compiler.frontends.fkg.binding.private_pack_scope import (
+    NOWHERE,
+    check_client,
+    in_scope,
+    without_private_checksums,
+)
+from fedkg_compiler.frontends.fkg.binding.quantifiers import fresh
+from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
+from fedkg_compiler.frontends.fkg.syntax import RuleFile, parse, parse_bytes, statement_count
+from fedkg_compiler.frontends.fkg.syntax.source_decoding import decode
+from fedkg_compiler.frontends.fkg.syntax.table_as_rule_file import is_table
+from fedkg_compiler.frontends.fkg.syntax.tree import (
+    InClass,
+    InQuery,
+    Load,
+    Pattern,
+    RowsAre,
+    Signal,
+    TermName,
+    Use,
+)
+from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
+from fedkg_compiler.input_tracking import (
+    GRAPH_SUFFIXES,
+    QUERY_SUFFIXES,
+    find,
+    is_endpoint,
+    is_store,
+    read_bytes,
+)
+from fedkg_compiler.ir import Program
+from fedkg_compiler.passes import run_passes
+from fedkg_compiler.waivers import Waivers
+
+if TYPE_CHECKING:
+    from fedkg_compiler.frontends.shacl.table_results import ShapeResults
+    from fedkg_compiler.graph.stores.relevant_terms import RuleTerms
+
+TEXT = "<text>"
+"""The name of a rule file that was given as text."""
+TABLE_START = 1 << 16
+"""Bytes of a large file that show whether it is a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Body:
+    """A rule file as read."""
+
+    tree: RuleFile
+    name: str
+    sha256: str
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Graphs:
+    """The user's graphs; `stores` are folders on disk and addresses of endpoints, in which nobody
+    looks for shapes.
+    """
+
+    files: list[Path]
+    stores: list[Path | str]
+
+
+@contextmanager
+def _compiling() -> Iterator[None]:
+    """The conditions of a compilation: limits on time and on comparisons of names, and no search
+    for cyclic garbage. A compilation makes millions of objects that stay, and hardly a cycle.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with time_limit("the compilation"), few_comparisons():
+            yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_compiling()
+def compile_rules(
+    paths: Sequence[Path | str] = (),
+    *,
+    text: str | None = None,
+    rows_class: str = "",
+    graphs: Sequence[Path | str] = (),
+    client: str = "",
+    check_only: bool = False,
+    reason: bool = True,
+    shape_results: ShapeResults | None = None,
+) -> Compilation:
+    """Compile rule files, or a rule text, into a pack.
+
+    Args:
+        paths: rule files, SPARQL queries, and graphs: RDF files, stores on disk, addresses of
+            endpoints. The same file twice counts once. The pack depends neither on their order nor
+            on whether a graph is in a file, a store or an endpoint.
+        text: rules without a file.
+        rows_class: IRI of the class that the rows of the table are members of, as after `rows are`.
+        graphs: further graphs.
+        client: name or IRI of the client of a private pack; "" for the public pack.
+        check_only: find every problem, but make no pack: `pack` is None.
+        reason: also report what the rules mean together: conflicts, rules that never apply or never
+            fail, and rules that others imply.
+        shape_results: takes the violations of shapes by the graph, which are no diagnostics then.
+
+    What cannot be read or understood is a diagnostic.
+
+    Raises:
+        LimitError: an input is above a limit of `fedkg.limits`.
+    """
+    problems = Problems()
+    rule_paths, given = _sorted_out(paths, graphs)
+    order = [str(path) for path in rule_paths]
+    queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
+    rule_paths = [path for path in rule_paths if path.suffix.lower() not in QUERY_SUFFIXES]
+    reasons: list[Diagnostic] = []
+    pack, program, waivers = None, Program(), Waivers()
+    with suppress(TooManyErrors):  # the last diagnostic says so
+        bodies = [body for path in rule_paths if (body := _read(path, problems)) is not None]
+        if text is not None:
+            require_within_limit("rules", len(text), TEXT)
+            _require_few_statements(text, TEXT)
+            tree, found = parse(text, TEXT)
+            problems.add(found)
+            bodies.append(_text_body(tree))
+            order.append(TEXT)
+        if rows_class:
+            bodies.append(_text_body(_rows_are(rows_class)))
+            order.append(TEXT)
+        library = _add_library(bodies, problems)
+        bodies.sort(key=lambda body: (body.name, body.sha256))
+        waivers = Waivers.from_files(body.tree for body in bodies)
+        pack, program = _compile(
+            bodies,
+            library,
+            given,
+            queries,
+            problems,
+            check_only,
+            reasons if reason else None,
+            shape_results,
+            client,
+            waivers,
+        )
+    diagnostics = [*waivers.reported(problems.all()), *reasons]
+    diagnostics += waivers.without_effect(
+        complete=not problems.failed, reasoned=reason and pack is not None
+    )
+    return Compilation(
+        made=None if problems.failed or check_only else pack,
+        diagnostics=_in_order(diagnostics, order),
+        examples=program.examples,
+    )
+
+
+@_compiling()
+def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
+    """What a compilation of these files knows before it binds the rules: their names and the graph,
+    and the files that may hold shapes.
+    """
+    problems = Problems()
+    rule_paths, given = _sorted_out(paths, ())
+    queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
+    bodies = [
+        body
+        for path in rule_paths
+        if path.suffix.lower() not in QUERY_SUFFIXES
+        if (body := _read(path, problems)) is not None
+    ]
+    library = _add_library(bodies, problems)
+    files = [body.tree for body in bodies]
+    names = Names(folders={body.tree.file: body.folder for body in bodies}, loads=[*queries])
+    names.library |= {file.name: file.asked for file in library}
+    gather_uses(files, names, problems)
+    graphs = [*given.files, *_shapes(files, given.files, names, problems)]
+    sources, _ = _load(
+        bodies,
+        [*sorted(graphs, key=lambda path: (path.name, str(path))), *given.stores],
+        names,
+        problems,
+    )
+    gather(files, _properties(files, sources), names, problems)
+    _apply_shape_rules(graphs, sources)
+    return sources, graphs
+
+
+def _apply_shape_rules(graphs: Sequence[Path], sources: Sources) -> None:
+    """Add to the graph what the rules of shapes conclude."""
+    if graphs and not sources.names.client:
+        from fedkg_compiler.frontends.shacl.graph_rules import apply_rules
+
+        apply_rules(graphs, sources)
+
+
+def _sorted_out(
+    paths: Sequence[Path | str], graphs: Sequence[Path | str]
+) -> tuple[list[Path], _Graphs]:
+    """Rule files and graphs, each once."""
+    seen: set[Path | str] = set()
+    rules: list[Path] = []
+    found = _Graphs(files=[], stores=[])
+    for argument, further in [
+        *((path, False) for path in paths),
+        *((path, True) for path in graphs),
+    ]:
+        if is_endpoint(argument):
+            if argument not in seen:
+                found.stores.append(argument)
+            seen.add(argument)
+            continue
+        path = Path(argument)
+        place = path.absolute() if not path.exists() else path.resolve()
+        if place in seen:
+            continue
+        seen.add(place)
+        if is_store(path):
+            found.stores.append(path)
+        else:
+            (found.files if further or path.suffix.lower() in GRAPH_SUFFIXES else rules).append(
+                path
+            )
+    found.stores.sort(key=str)
+    return rules, found
+
+
+def _read(path: Path, problems: Problems) -> _Body | None:
+    try:
+        body = read_bytes(path, name="rules")
+    except LimitError:
+        if (table := _table(path)) is None:
+            raise
+        problems.add([table])
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        problems.error(
+            "FKG240",
+            Span(file=str(path), line=1, column=1, end_line=1, end_column=1),
+            f"cannot read {path}: {reason}",
+        )
+        return None
+    _require_few_statements(decode(body, str(path))[0], str(path))
+    tree, found = parse_bytes(body, str(path))
+    problems.add(found)
+    return _Body(
+        tree=tree, name=path.name, sha256=hashlib.sha256(body).hexdigest(), folder=path.parent
+    )
+
+
+def _text_body(tree: RuleFile) -> _Body:
+    digest = hashlib.sha256(tree.text.encode("utf-8", "surrogatepass")).hexdigest()
+    return _Body(tree=tree, name=TEXT, sha256=digest, folder=Path.cwd())
+
+
+def _rows_are(iri: str) -> RuleFile:
+    """The rule text ``rows are <IRI>``, without the parser."""
+    start, text = "rows are ", f"rows are <{iri}>"
+    whole = Span(file=TEXT, line=1, column=1, end_line=1, end_column=len(text) + 1)
+    term = TermName(span=replace(whole, column=len(start) + 1), text=iri, form="iri")
+    statement = RowsAre(span=whole, term=term)
+    return RuleFile(file=TEXT, text=f"{text}\n", statements=(statement,))
+
+
+def _add_library(bodies: list[_Body], problems: Problems) -> Sequence[LibraryFile]:
+    """Add the files of the rule library that `use rules` names; returns them."""
+    if not any(
+        isinstance(statement, Use) and statement.rules
+        for body in bodies
+        for statement in body.tree.statements
+    ):
+        return ()
+    library = library_files(
+        [body.tree for body in bodies], [body.folder / body.name for body in bodies], problems
+    )
+    bodies += [
+        _Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder)
+        for file in library
+    ]
+    return library
+
+
+def _require_few_statements(text: str, name: str) -> None:
+    """Reject a rule file with too many statements before it is parsed. Raises LimitError."""
+    if len(text) > limit("statements"):
+        require_within_limit("statements", statement_count(text), name)
+
+
+def _table(path: Path) -> Diagnostic | None:
+    """The error for a large file that is a table and no rule file; None for any other."""
+    with path.open("rb") as file:
+        start, _ = decode(file.read(TABLE_START), str(path))
+    return is_table(start, str(path))
+
+
+def _queries(paths: Sequence[Path]) -> list[Load]:
+    """Query files that were named beside rule files, as if a statement named them."""
+    if not paths:
+        return []
+    from fedkg_compiler.frontends.sparql import query_loads
+
+    return query_loads(paths)
+
+
+def _shapes(
+    files: Sequence[RuleFile], graphs: Sequence[Path], names: Names, problems: Problems
+) -> list[Path]:
+    """The files that `shapes` statements name: they are graphs too."""
+    if not any(
+        isinstance(item, Load) and item.what == "shapes"
+        for file in files
+        for item in file.statements
+    ):
+        return []
+    from fedkg_compiler.frontends.shacl import shape_files
+
+    return shape_files(files, graphs, names, problems)
+
+
+def _in_order(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> tuple[Diagnostic, ...]:
+    position = {file: i for i, file in enumerate(files)}
+    return tuple(
+        sorted(
+            diagnostics,
+            key=lambda item: (position.get(item.span.file, len(files)), item.span, item.code),
+        )
+    )
+
+
+def _compile(
+    bodies: Sequence[_Body],
+    library: Sequence[LibraryFile],
+    graphs: _Graphs,
+    queries: Sequence[Load],
+    problems: Problems,
+    check_only: bool,
+    reasons: list[Diagnostic] | None,
+    shape_results: ShapeResults | None,
+    client: str,
+    waivers: Waivers,
+) -> tuple[Pack | None, Program]:
+    """The pack, None if there is an error, and the program after all passes; the findings of the
+    analysis go into `reasons`, if that is a list.
+    """
+    files = [body.tree for body in bodies]
+    names = Names(
+        folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client
+    )
+    names.library |= {file.name: file.asked for file in library}
+    gather_uses(files, names, problems)
+    graph_paths = [*graphs.files, *_shapes(files, graphs.files, names, problems)]
+    sources, loaded = _load(
+        bodies,
+        [*sorted(graph_paths, key=lambda path: (path.name, str(path))), *graphs.stores],
+        names,
+        problems,
+    )
+    gather(files, _properties(files, sources), names, problems)
+    _apply_shape_rules(graph_paths, sources)
+    in_scope(names, problems)
+    waivers.left_out = names.left_out
+    check_client(sources)
+    sheets = Sheets()
+    try:
+        program = _bind_statements(names, files, graph_paths, sources, sheets, shape_results)
+    finally:
+        if sources.graph is not None:
+            sources.graph.close()
+    sources.book.settle(problems)
+    sources.book.note_units(problems)
+    files_read = [
+        *program.sources,
+        *(Source(name=body.name, kind="rules", sha256=body.sha256) for body in bodies),
+        *loaded,
+        *sheets.sources.values(),
+    ]
+    program = run_passes(
+        replace(
+            program,
+            sources=tuple(without_private_checksums(files_read, sources)),
+            columns=sources.book.freeze(),
+            timing=names.timing,
+        )
+    )
+    problems.add(program.diagnostics)
+    if names.library:
+        settle_library(names, program, problems)
+    _complain_of_nothing(bodies, names, program, problems)
+    if problems.failed or (check_only and not (program.rows or program.conditions)):
+        return None, program
+    pack = _pack(program, names.client)
+    if program.knowledge:
+        from fedkg_compiler.frontends.knowledge.consistency_proof import prove
+
+        pack, said = prove(pack, {model.name.text: model.name.span for model in names.knowledge})
+        problems.add(said)
+    if reasons is not None:
+        from fedkg_compiler.analysis.report import reason_about
+
+        named = [*graph_paths, *(body.folder / body.name for body in bodies)]
+        found = reason_about(pack, names, sources, named, program.places, waivers)
+        reasons += audible(found, names) if names.library else found
+    return pack, program
+
+
+def _load(
+    bodies: Sequence[_Body], graphs: Sequence[Path | str], names: Names, problems: Problems
+) -> tuple[Sources, tuple[Source, ...]]:
+    """The knowledge graph, where anything asks for it."""
+    book, texts = Book(), {body.tree.file: body.tree.text for body in bodies}
+    if not names.loads and not _asks_graph([body.tree for body in bodies], graphs):
+        return Sources(names=names, graph=None, book=book, problems=problems, texts=texts), ()
+    from fedkg_compiler.graph import load_graph
+
+    graph, found, sources = load_graph(
+        [(word.text, word.span) for use in names.uses for word in use.names],
+        {
+            prefix.name.text: (prefix.iri.text, prefix.iri.span)
+            for prefix in names.prefixes.values()
+        },
+        graphs,
+        beside=names.folders,
+        client=names.client,
+        rules=_rule_terms(bodies, graphs, names),
+    )
+    problems.add(found)
+    names.graph_broken = names.graph_broken or any(item.severity == "error" for item in found)
+    return Sources(names=names, graph=graph, book=book, problems=problems, texts=texts), tuple(
+        sources
+    )
+
+
+def _rule_terms(
+    bodies: Sequence[_Body], graphs: Sequence[Path | str], names: Names
+) -> RuleTerms | None:
+    """What rules name, for endpoints; None if everything matters, as for shapes, which any file may
+    hold, and for the owners of entities.
+    """
+    if names.client or not all(is_endpoint(path) or is_store(Path(path)) for path in graphs):
+        return None
+    if not any(map(is_endpoint, graphs)):
+        return None
+    from fedkg_compiler.frontends.sparql.rule_terms import rule_terms
+
+    nodes = [
+        node
+        for body in bodies
+        for statement in body.tree.statements
+        for node in trees_in(statement)
+    ]
+    loads = [*names.loads, *(node for node in nodes if isinstance(node, Load))]
+    if any(isinstance(node, InQuery) for node in nodes) or any(
+        load.what != "queries" for load in loads
+    ):
+        return None
+    queries = []
+    for load in loads:
+        folder, text = names.folders.get(load.path.span.file, Path()), load.path.text
+        several = any(mark in text for mark in "*?[")
+        try:
+            paths = find(folder, text) if several else (folder / text,)
+            queries += [decode(read_bytes(path, name="rules"), str(path))[0] for path in paths]
+        except (OSError, ValueError, NotImplementedError):
+            return None
+    patterns = [f"SELECT * WHERE {{ {node.text} }}" for node in nodes if isinstance(node, Pattern)]
+    texts = [*(body.tree.text for body in bodies), *queries]
+    return rule_terms(texts, [*patterns, *queries])
+
+
+def _asks_graph(files: Sequence[RuleFile], graphs: Sequence[Path | str]) -> bool:
+    if graphs:
+        return True
+    for statement in (statement for file in files for statement in file.statements):
+        if isinstance(statement, RowsAre | Load) or (
+            isinstance(statement, Use) and not statement.rules
+        ):
+            return True
+        if isinstance(statement, Signal) and statement.term is not None:
+            return True
+        quantifier = getattr(statement, "quantifier", None)
+        if quantifier is not None and isinstance(quantifier.source, Pattern | InClass | InQuery):
+            return True
+        if any(isinstance(node, Over) for node in names_in(statement)):
+            return True
+    return False
+
+
+def _properties(files: Sequence[RuleFile], sources: Sources) -> Properties:
+    """The IRIs of all terms after `is` and `rows are`."""
+    found: Properties = {}
+    for statement in (statement for file in files for statement in file.statements):
+        if (
+            isinstance(statement, Signal | RowsAre)
+            and statement.term is not None
+            and sources.graph is not None
+        ):
+            term = statement.term
+            iri, problems = sources.graph.resolve(term.text, term.form, term.span)
+            said = fresh(problems, sources) if problems else []
+            if (
+                isinstance(statement, Signal)
+                and statement.head.variable is not None
+                and any(item.code == "FKG112" for item in said)
+            ):
+                iri, said = (
+                    None,
+                    [replace(item, severity="error") for item in said],
+                )  # no entity of the graph can have a column for it
+            sources.problems.add(said)
+            found[term.span] = iri
+    return found
+
+
+def _complain_of_nothing(
+    bodies: Sequence[_Body], names: Names, program: Program, problems: Problems
+) -> None:
+    """Rules that hold for nothing at all are an error; so are files without any rule."""
+    if (
+        problems.failed
+        or program.rows
+        or program.conditions
+        or any(one.reason != NO_CONSTRAINTS for one in program.placements)
+        or program.sets
+        or program.causes
+    ):
+        return
+    if names.left_out and not names.rules:
+        advice = (
+            "compile it at each site: --client NAME"
+            if not names.client
+            else "compile it without --client"
+        )
+        problems.error(
+            "FKG286", NOWHERE, "every statement is left out of this pack, by its scope", advice
+        )
+        return
+    stated = names.rules or names.causes or names.sets
+    escalated = [problems.escalate(code) for code in ("FKG112", "FKG173", "FKG541") if stated]
+    if any(escalated):
+        return
+    if names.rules:
+        name = names.rules[0].rule.name
+        problems.error(
+            "FKG235",
+            name.span,
+            "no rule applies to anything: every row lacks a value",
+            "fill in the values that the notes name",
+        )
+    elif names.templates:
+        if not names.examples:
+            name = next(iter(names.templates.values())).name
+            message = "there are templates here and no rule: the pack is empty"
+            problems.info(
+                "FKG241",
+                name.span,
+                message,
+                f"write one: rule {name.text}_here require follows {name.text}(...)",
+            )
+    elif bodies:
+        start = Span(file=bodies[0].tree.file, line=1, column=1, end_line=1, end_column=1)
+        problems.error(
+            "FKG241",
+            start,
+            "the file contains no rule",
+            "write one: rule capacity require torque <= 60 N.m",
+        )
+    else:
+        problems.error(
+            "FKG241",
+            Span(file="", line=1, column=1, end_line=1, end_column=1),
+            "no rule file was given",
+            "name a file that ends with .fkg",
+        )
+
+
+def _pack(program: Program, client: str) -> Pack:
+    """The pack of a program after all passes."""
+    lowered = lower(program)
+    empty = {
+        name for name, found in (("sets", program.sets), ("causes", program.causes)) if not found
+    }
+    manifest = Manifest(
+        sections={
+            name: Section(version=version)
+            for name, version in SECTIONS.items()
+            if name not in empty
+        },
+        contract=lowered.numbering.contract,
+        rules=tuple({part.rule.name: part.rule for part in program.rows}.values()),
+        skeletons=tuple(bank.skeleton for bank in lowered.banks),
+        entities=lowered.entities,
+        units=lowered.units,
+        conditions=tuple(bank.skeleton for bank in lowered.conditions),
+        inferences=program.inferences,
+        knowledge=program.knowledge,
+        sets=tuple(sorted(program.sets, key=lambda one: one.name)),
+        causes=tuple(sorted(program.causes, key=lambda one: one.name)),
+        client=client,
+        placements=program.placements,
+        provenance=Provenance(
+            compiler=f"fedkg {_version()}",
+            sources=tuple(
+                sorted(set(program.sources), key=lambda item: (item.kind, item.name, item.sha256))
+            ),
+        ),
+    )
+    return Pack(
+        manifest=manifest,
+        banks=lowered.banks,
+        conditions=lowered.conditions,
+        arrays=dict(program.arrays),
+    )
+
+
+def _version() -> str:
+    try:
+        return metadata.version("fedkg")
+    except metadata.PackageNotFoundError:
+        return "0"
+
+
+def _bind_statements(
+    names: Names,
+    files: Sequence[RuleFile],
+    graphs: Sequence[Path],
+    sources: Sources,
+    sheets: Sheets,
+    shape_results: ShapeResults | None,
+) -> Program:
+    """All bound statements, shapes and queries; the binder of each kind is imported on first use.
+
+    Args:
+        graphs: the graph files, among which those with shapes are found. A client's private pack
+            takes no shapes and no queries.
+    """
+    program = _bind_declarations(names, sources, sheets)
+    if names.knowledge:
+        from fedkg_compiler.frontends.knowledge import bind_knowledge
+
+        trees = {file.file: file for file in files}
+        for model in names.knowledge:
+            first = len(program.conditions)
+            program = program.joined_with(
+                bind_knowledge(model, trees[model.span.file], sources, sheets, first)
+            )
+    if graphs and not names.client:
+        from fedkg_compiler.frontends.shacl import bind_shapes
+
+        taken = {part.rule.name for part in program.rows}
+        program = program.joined_with(bind_shapes(graphs, sources, taken, shape_results)[0])
+    queries = [load for load in names.loads if load.what == "queries"]
+    if queries:
+        from fedkg_compiler.frontends.sparql import bind_queries
+
+        program = program.joined_with(bind_queries(queries, sources))
+    return program
+
+
+def _bind_declarations(names: Names, sources: Sources, sheets: Sheets) -> Program:
+    """Rules, inferences, sets, causes and examples."""
+    rows = [part for rule in names.rules for part in bind_rule(rule, sources, sheets)]
+    program = Program(rows=tuple(rows))
+    if names.infers:
+        from fedkg_compiler.frontends.fkg.binding.infer_statement import bind_infer
+
+        for infer in names.infers:
+            program = program.joined_with(bind_infer(infer, sources, len(program.conditions)))
+    if names.sets:
+        from fedkg_compiler.frontends.fkg.binding.feasible_set_statement import bind_set
+
+        sets = (bind_set(one, sources, sheets) for one in names.sets)
+        program = replace(program, sets=tuple(one for one in sets if one is not None))
+    if names.causes:
+        from fedkg_compiler.frontends.fkg.binding.causes import bind_cause
+
+        causes = (bind_cause(one, sources, sheets) for one in names.causes)
+        program = replace(program, causes=tuple(one for one in causes if one is not None))
+    if names.examples:
+        from fedkg_compiler.frontends.fkg.binding.rule_examples import bind_example
+
+        examples = (bind_example(one, sources) for one in names.examples)
+        program = replace(program, examples=tuple(one for one in examples if one is not None))
+    return program

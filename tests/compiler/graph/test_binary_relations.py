@@ -1,0 +1,54 @@
+"""Relations as arrays, against sets of pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkg_compiler.graph.binary_relations import (
+    Pairs,
+    composed,
+    ends,
+    make_pairs,
+    transitive_closure,
+    turned,
+    without_self,
+)
+
+N = 7
+relations = st.sets(st.tuples(st.integers(0, N - 1), st.integers(0, N - 1)), max_size=14)
+
+
+def array(pairs: set[tuple[int, int]]) -> Pairs:
+    table = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
+    return make_pairs(table[:, 0], table[:, 1], N)
+
+
+def plain(pairs: Pairs) -> set[tuple[int, int]]:
+    left, right = ends(pairs, N)
+    found = list(zip(left.tolist(), right.tolist(), strict=True))
+    assert found == sorted(set(found))
+    return set(found)
+
+
+def step(one: set[tuple[int, int]], other: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    return {(a, d) for a, b in one for c, d in other if b == c}
+
+
+@given(relations, relations)
+def test_relations_are_turned_and_composed(
+    one: set[tuple[int, int]], other: set[tuple[int, int]]
+) -> None:
+    assert plain(array(one)) == one
+    assert plain(turned(array(one), N)) == {(b, a) for a, b in one}
+    assert plain(composed(array(one), array(other), N)) == step(one, other)
+    assert plain(without_self(array(one), N)) == {(a, b) for a, b in one if a != b}
+
+
+@given(relations)
+def test_what_is_reached_is_the_least_transitive_relation(pairs: set[tuple[int, int]]) -> None:
+    closed = set(pairs)
+    while not step(closed, pairs) <= closed:
+        closed |= step(closed, pairs)
+    assert plain(transitive_closure(array(pairs), N)) == closed
