@@ -2,7 +2,7 @@
 
     python benchmarks/kernels.py [--turns 3] [--share 1] [--only NAME ...]
 
-Each turn runs every command twice in new processes, with `FEDKG_KERNELS=on` and with
+Each turn runs every command twice in new processes, with the default `FEDKG_KERNELS=auto` and with
 `FEDKG_KERNELS=off`, in an order that alternates. A run beforehand compiles the loops and fills the
 caches. *Rounds* is the wall time of all training rounds, as `rounds.csv` states it; it includes
 loading the loops in the first round. *Later rounds* leaves the first round out. *Command* is the
@@ -79,7 +79,7 @@ def run(job: Path, *settings: str) -> tuple[str, ...]:
 def jobs(folder: Path) -> tuple[Job, ...]:
     """All jobs. Writes the files that they need into the folder."""
     (folder / "images.yaml").write_text(IMAGES, encoding="utf-8")
-    measure("on", folder, ("data", "ai4i", "-o", "big.csv", "--rows", str(EVAL_ROWS)))
+    measure("auto", folder, ("data", "ai4i", "-o", "big.csv", "--rows", str(EVAL_ROWS)))
     (folder / "sets.fkg").write_text(SETS, encoding="utf-8")
     agents = (
         f"rules=[{EXAMPLES / 'milling/rules.fkg'}, {folder / 'sets.fkg'}]",
@@ -179,12 +179,12 @@ def main() -> None:
                 continue
             rounds = max(2, round(job.rounds * options.share))
             command = (*job.command, *(("--set", f"training.rounds={rounds}") * bool(job.rounds)))
-            measure("on", Path(name), command)  # compiles the loops
-            times: dict[str, list[Times]] = {"on": [], "off": []}
+            measure("auto", Path(name), command)  # compiles the loops
+            times: dict[str, list[Times]] = {"auto": [], "off": []}
             for turn in range(options.turns):
-                for kernels in ("on", "off") if turn % 2 == 0 else ("off", "on"):
+                for kernels in ("auto", "off") if turn % 2 == 0 else ("off", "auto"):
                     times[kernels].append(measure(kernels, Path(name), command))
-            rows.append(report(job, times["on"], times["off"]))
+            rows.append(report(job, times["auto"], times["off"]))
     print(json.dumps(rows))
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Compiled loops from the first call: short tests would never use them.
+os.environ.setdefault("FEDKG_KERNELS", "on")
 # Compiled kernels are cached here (`fedkg.kernels.kernel_compilation`): tests have empty home
 # folders.
 os.environ.setdefault(

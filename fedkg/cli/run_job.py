@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -107,7 +107,6 @@ def run(
     _require_job_file(path)
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
         raise MissingExtra("training", "run")
-    _compile_ahead(path or (resume / "job.yaml" if resume is not None else None), changes or [])
     options = (
         ("--resume", resume),
         ("--out", folder),
@@ -171,17 +170,6 @@ def run(
         )
     if getattr(done, "failed", {}):
         raise typer.Exit(1)
-
-
-def _compile_ahead(job: Path | None, changes: Sequence[str]) -> None:
-    """Start the compilation of the loops that the job needs, before torch is imported."""
-    from fedkg.kernels.background_compilation import compile_ahead, job_libraries
-
-    text = ""
-    with suppress(OSError):
-        if job is not None:
-            text = job.read_text(encoding="utf-8", errors="replace")
-    compile_ahead(job_libraries("\n".join([text, *changes])))
 
 
 def _require_job_file(path: Path | None) -> None:

@@ -28,22 +28,12 @@ from fedkg.constraints.engine.trace_alignment import Lined, Traces, again, line_
 from fedkg.constraints.engine.window_hoisting import Extreme, with_extremes
 from fedkg.constraints.row_sample_pairs import Pairs, Selection, Selector, runs
 from fedkg.constraints.traced_temporal_rules import SinglePass
-from fedkg.kernels.compiled_loops import can_compile_loops
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
 
 if TYPE_CHECKING:
     from fedkg.constraints.fused.batch import FusedBatch
     from fedkg.constraints.fused.call import Call
-
-SMALL = 1 << 8
-"""Fewer rows times samples are left to the engine: what it takes to load the loops, compiled once
-per machine, is not worth it."""
-
-
-def worth_loops(cells: int) -> bool:
-    """Whether a problem of rows times samples is evaluated by compiled loops, if available."""
-    return cells >= SMALL and can_compile_loops()
 
 
 class Verdicts(NamedTuple):
@@ -78,6 +68,7 @@ class BatchEvaluation:
         structure: what is known in advance about batches of this shape; None if nothing is.
         unseen: whether fedkg must not inspect numbers (tensors on an accelerator or in a trace), so
             that any of them may be unknown.
+        loops: whether compiled loops evaluate what they can.
         unsure: for the window extremes of inputs and of outputs, where something in the window is
             unknown; see `Extremes`.
     """
@@ -97,6 +88,7 @@ class BatchEvaluation:
     chunk: int = CHUNK
     structure: BatchStructure | None = None
     unseen: bool = False
+    loops: bool = False
     unsure: tuple[Tensor, Tensor] | None = None
 
     @property
@@ -202,9 +194,8 @@ class BatchEvaluation:
     def _call(self, bank: BankTensors, *, missing: bool) -> Call | None:
         """All rows of a bank for its loops."""
         keyed = bank.temporal and bank.conditions.shape[0] > 1  # each row sees separate traces
-        if self.unseen or self.asleep(bank) or keyed or (missing and not self.form.exact):
-            return None
-        if self.structure is None and not worth_loops(self.cells):
+        unsuitable = self.asleep(bank) or keyed or (missing and not self.form.exact)
+        if self.unseen or not self.loops or unsuitable:
             return None
         batch = self._lined_batch if bank.temporal else self._flat_batch
         if batch is None:

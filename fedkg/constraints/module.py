@@ -48,6 +48,7 @@ from fedkg.constraints.engine.device_constants import lift
 from fedkg.constraints.engine.materialise import materialise
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
 from fedkg.constraints.engine.sharing import Sharing, share
+from fedkg.constraints.loop_use import LoopUse
 from fedkg.constraints.module_registry import number_of
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
@@ -108,6 +109,8 @@ class ConstraintModule(nn.Module):
         self.bounds: Bounds = find_bounds(self.plan)
         self._horizons = horizons(pack)
         self._repeats = ShapeCaches()
+        self._bound_rows = sum(bank.rows for bank in self.banks)
+        self.loop_use = LoopUse()
         self._number = number_of(self)
         self._units_checked = self._answers_checked = False
         self._probabilities = tuple(
@@ -285,6 +288,7 @@ class ConstraintModule(nn.Module):
             )
             if (
                 kind is not None
+                and of.loops
                 and kind not in self._repeats
                 and checked
                 and len(self._repeats) < MOST
@@ -391,7 +395,12 @@ class ConstraintModule(nn.Module):
         """
         inputs = batch.numbers(self.wires, dtype)
         traced = being_traced()
+        is_near = not traced and answers.device.type == "cpu"
         self._check_units(batch.x)
+        cells = self._bound_rows * answers.shape[1]
+        loops = is_near and self.loop_use.is_worth(cells)
+        if is_near and not loops:
+            self.loop_use.count(cells, dtype)
         return BatchEvaluation(
             pack=self.pack,
             banks=self.banks,
@@ -405,7 +414,8 @@ class ConstraintModule(nn.Module):
             inactive=self._inactive(set(batch.codes), batch.at_hand),
             traces=batch.traces,
             chunk=sys.maxsize if traced else self.chunk,
-            unseen=traced or answers.device.type != "cpu",
+            unseen=not is_near,
+            loops=loops,
         )
 
     def _check_units(self, x: Tensor) -> None:

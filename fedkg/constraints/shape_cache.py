@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.constraints.batch_evaluation import BatchEvaluation, worth_loops
+from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.batch_shape_cache import BatchStructure
 from fedkg.constraints.binding.plan import Condition, Plan
 from fedkg.constraints.binding.rule_input_values import output_numbers, percent, whole_features
@@ -81,10 +81,10 @@ class ShapeCache:
         """
         graph = torch.is_grad_enabled()
         if (
-            not worth_loops(self.cells)
-            or not is_near(x)
+            not is_near(x)
             or (graph and x.requires_grad)
             or not is_near(y)
+            or not module.loop_use.is_worth(self.cells)
         ):
             return None
         most, rows = array("d", [0.0]), self.met.shape[1]
@@ -112,6 +112,7 @@ class ShapeCache:
             measured=measured,
             chunk=module.chunk,
             structure=self.structure,
+            loops=True,
         )
         return of.sharing(sharing.banks, sharing.values) if sharing.values else of
 
@@ -189,9 +190,7 @@ def build_shape_cache(
         or not x.dtype == y.dtype == dtype
     ):
         return None
-    if not all(_is_settled(plan, condition) for condition in plan.conditions) or not worth_loops(
-        of.cells
-    ):
+    if not all(_is_settled(plan, condition) for condition in plan.conditions):
         return None
     met, readers = of.met.clone(), (_features(plan, dtype), _answers(plan, dtype))
     return ShapeCache(

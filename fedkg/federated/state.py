@@ -39,12 +39,14 @@ class Choice:
         chunk: the largest number of clients in a stack.
         threads: the threads of the tensor library within an operation.
         reason: why fedkg chose this executor, in words.
+        loops: whether rounds after the first use compiled loops.
     """
 
     executor: str
     chunk: int
     threads: int
     reason: str = ""
+    loops: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,6 +156,7 @@ def to_tensors(state: ServerState) -> tuple[dict[str, Tensor], dict[str, Any]]:
             "chunk": choice.chunk,
             "threads": choice.threads,
             "reason": choice.reason,
+            "loops": choice.loops,
         }
     return tensors, document
 

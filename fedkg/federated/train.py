@@ -13,6 +13,7 @@ from fedkg._internal.threads import library_threads
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithm_check import check
+from fedkg.federated.client.loop_choice import compile_for, is_worth_loops
 from fedkg.federated.client.per_client_settings import check_paces
 from fedkg.federated.client_state_store import ClientRows, placed, whole
 from fedkg.federated.executors import EXECUTORS, Ranks, WorkerPool, executor_of
@@ -25,6 +26,7 @@ from fedkg.federated.round import run_round
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
+from fedkg.kernels.compiled_loops import loops_in_round
 from fedkg.models.model_protocols import Params
 
 
@@ -126,11 +128,16 @@ def train(
         if state.choice is None:
             with library_threads(settings.threads):
                 state = replace(state, choice=_chosen(work, state, workers, ranks))
+        assert state.choice is not None
+        if state.round == 0:
+            state = replace(state, choice=replace(state.choice, loops=is_worth_loops(work)))
         choice = state.choice
-        assert choice is not None
         executor = executor_of(choice, workers, ranks)
+        if choice.loops:
+            compile_for(work)
         while state.round < last:
-            with library_threads(choice.threads):
+            uses_loops = choice.loops and state.round > 0
+            with library_threads(choice.threads), loops_in_round(uses_loops):
                 state, record = run_round(work, executor, with_aligned_memory(state))
             state = with_aligned_memory(state)
             if state.round == 1:

@@ -1,8 +1,8 @@
 """Compilation in a background process, so that a command computes while its code is compiled.
 
 - Loops of local training, recurrent cells and formulas differ from tensor operations in the last
-  bits, so that their users wait for them: `compile_ahead` starts their compilation before torch is
-  imported.
+  bits. Their users decide without looking at the cache from which call on they use them:
+  `compile_ahead` starts the compilation before, and that call waits for it.
 - The kernels that count satisfied rules compute integers, equal to those of tensor operations:
   these serve until `is_compiled` says that the kernels are in the cache.
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -93,23 +92,6 @@ def is_compiled(name: str) -> bool:
         return False
     _compiled.add(name)  # there, or to be compiled by the first call
     return True
-
-
-def job_libraries(text: str) -> list[str]:
-    """The libraries of loops that a job needs, as far as its text tells, in the order of need."""
-    if re.search(r"^kind: *causes", text, re.MULTILINE):
-        return []
-    if re.search(r"\b(rnn|gru|lstm)\b", text):
-        found = ["cells"]
-    elif re.search(r"\b(lenet5|cnn)\b", text):
-        found = ["convolutional"]
-    else:
-        found = ["perceptron"]
-    if re.search(r"^rules:|^pack:", text, re.MULTILINE):
-        if re.search(r"\bpenalty\W+[\d.]*[1-9]", text):  # in the loss, instead of plain steps
-            found = ["formulas", *found] if "algorithms:" in text else ["formulas"]
-        found.append("formulas-float64")  # for rules on rows of tables
-    return found
 
 
 def _parts(name: str) -> tuple[Sequence[Function], bool, Sequence[Function]]:

@@ -11,16 +11,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.compiled_loops import uses_loops
 from fedkg.models.layers import dense
 
 
 def has_compiled_loops(value: Tensor) -> bool:
-    """Whether compiled loops are in use and support the device and dtype of this value."""
+    """Whether compiled loops are in use and support the device and dtype of this value.
+
+    Outside rounds of training, tensor operations compute models, so that predictions do not depend
+    on what the process did before.
+    """
     return (
         value.device.type == "cpu"
         and value.dtype in (torch.float32, torch.float64)
-        and can_compile_loops()
+        and uses_loops()
     )
 
 

@@ -6,6 +6,7 @@ rows, G results.
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 import torch
@@ -14,11 +15,14 @@ from torch import Tensor
 from fedkg.constraints.specialised.bit_programs import Programs, Writer, in_sample_order, laid
 from fedkg.constraints.specialised.client_sets import Clients, within
 from fedkg.kernels.background_compilation import is_compiled
-from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.compiled_loops import WORTH_SECONDS, can_compile_loops, waits_for_loops
 from fedkg.kernels.scoring.bit_codes import WORD
 
 CHUNK = 1 << 24
 """Verdicts that are held at once on devices without words of bits."""
+
+_seconds = [0.0]
+"""How long tensor operations have counted in this process while kernels could have."""
 
 
 class Target(NamedTuple):
@@ -41,8 +45,8 @@ class Counter:
         constant: int64 [G], the counts at places that no target has, and 0 at the others.
 
     Attributes:
-        programs: the words of bits, on a CPU. Until the kernels that run them are compiled, tensor
-            operations count the same.
+        programs: the words of bits, on a CPU. Tensor operations count the same until they have
+            taken `WORTH_SECONDS` and the kernels are compiled.
     """
 
     def __init__(
@@ -61,8 +65,9 @@ class Counter:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the kernels that run the programs are compiled."""
-        found = is_compiled(self._kernels)
+        """Whether the kernels that run the programs are compiled, and worth loading."""
+        is_worth = waits_for_loops() or _seconds[0] >= WORTH_SECONDS
+        found = is_worth and is_compiled(self._kernels)
         if found:
             self._targets = []  # the programs say the same
         return found
@@ -91,9 +96,11 @@ class Counter:
         if self.programs is None or not self.is_compiled:
             if self.programs is not None:
                 values = in_sample_order(values, self._shape)
+            begun = time.perf_counter()
             counts = self._constant.repeat(values.shape[1], 1)
             for target in self._targets:
                 counts[:, target.place] = counted(target, values, self._shape).T
+            _seconds[0] += time.perf_counter() - begun
             return counts
         from fedkg.kernels.scoring import bit_kernels
 

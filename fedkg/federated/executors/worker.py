@@ -31,6 +31,7 @@ from fedkg.federated.executors.stacked import Stacked
 from fedkg.federated.problem import Clients, Pool, Problem
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
+from fedkg.kernels.compiled_loops import loops_in_round
 from fedkg.models.model_protocols import Model, Params
 
 
@@ -81,12 +82,13 @@ class Posted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A round as workers see it: its number, and the plan of the server's models (``models/``) and
-    joints (``joints/JOINT/``).
+    """A round as workers see it: its number, the plan of the server's models (``models/``) and
+    joints (``joints/JOINT/``), and whether the round uses compiled loops.
     """
 
     round: int
     plan: Plan
+    loops: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,7 @@ def serve(connection: Connection, folder: Path) -> None:
     path: Path | None = None
     posted: tuple[Path, Work] | None = None
     begun: ServerState | None = None
+    loops = False
     state_room, rooms = Room(folder / "state"), dict[Path, Room]()
     with suppress(
         OSError
@@ -147,7 +150,7 @@ def serve(connection: Connection, folder: Path) -> None:
             case Path():
                 path = told
             case Begun():
-                begun = _state(told, state_room.read(told.plan))
+                begun, loops = _state(told, state_room.read(told.plan)), told.loops
             case Task():
                 assert path is not None
                 assert begun is not None
@@ -157,9 +160,9 @@ def serve(connection: Connection, folder: Path) -> None:
                 try:
                     if posted is None or posted[0] != path:
                         posted = path, pickle.loads(path.read_bytes()).work()
-                    plan = answered.write(
-                        _trained(posted[1], begun, asked.read(told.asked), told.limit)
-                    )
+                    with loops_in_round(loops):
+                        trained = _trained(posted[1], begun, asked.read(told.asked), told.limit)
+                    plan = answered.write(trained)
                     answer = Answer(turn=told.turn, slot=told.slot, plan=plan)
                 except Exception as error:  # noqa: BLE001
                     # whatever it is, the parent process raises it

@@ -30,6 +30,7 @@ from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.executors.shared_tensors import Room
 from fedkg.federated.executors.worker import Answer, Begun, Posted, Task, slot_files
+from fedkg.kernels.compiled_loops import uses_loops
 from fedkg.models.model_protocols import Params
 
 AHEAD = 2
@@ -150,7 +151,7 @@ class WorkerPool:
                 self._start()
             self._post(work, posted)
         assert self._state is not None
-        begun = Begun(round=round, plan=self._state.write(shown))
+        begun = Begun(round=round, plan=self._state.write(shown), loops=uses_loops())
         for worker in self._workers:
             self._tell(worker, begun)
         self._calls += 1

@@ -137,21 +137,6 @@ def test_off_starts_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert not home.exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("rules: [a.fkg]\nmodel: {hidden: [4]}", ["perceptron", "formulas-float64"]),
-        ("pack: a.fkgpack\nmodel:\n  name: gru", ["cells", "formulas-float64"]),
-        ("rules: [a.fkg]\ntraining: {penalty: 10}", ["formulas", "formulas-float64"]),
-        ("rules: [a.fkg]\ntraining: {penalty: 0.0}", ["perceptron", "formulas-float64"]),
-        ("model: {name: lenet5}", ["convolutional"]),
-        ("kind: causes\nrules: [a.fkg]", []),
-    ],
-)
-def test_the_text_of_a_job_tells_the_libraries(text: str, expected: list[str]) -> None:
-    assert background.job_libraries(text) == expected
-
-
 JOB = """
 rules: [rules.fkg]
 sites: 3
