@@ -601,9 +601,12 @@ def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
         for part in outcome.rows
         if any(slot.role == "output" for slot in part.rows.slots_read())
     }
-    empty = {
-        name for name, found in (("sets", outcome.sets), ("causes", outcome.causes)) if not found
-    }
+    parts = (
+        ("sets", outcome.sets),
+        ("causes", outcome.causes),
+        ("table_rows", any(bank.reads_other_rows for bank in lowered.banks)),
+    )
+    empty = {name for name, found in parts if not found}
     manifest = Manifest(
         sections={
             name: Section(version=version)

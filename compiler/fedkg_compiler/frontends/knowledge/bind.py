@@ -35,7 +35,6 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     RuleFile,
     Word,
 )
-from fedkg_compiler.frontends.knowledge.always_true_formula import always
 from fedkg_compiler.frontends.knowledge.decision_table_reader import table_clauses
 from fedkg_compiler.frontends.knowledge.earlier_model import bind_network
 from fedkg_compiler.frontends.knowledge.knowledge_output import (
@@ -47,6 +46,7 @@ from fedkg_compiler.frontends.knowledge.knowledge_output import (
 from fedkg_compiler.frontends.knowledge.otherwise_conflicts import conflicting_rows
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
 from fedkg_compiler.ir import BoundRows, Outcome, Rows
+from fedkg_compiler.passes.formula_algebra import always
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

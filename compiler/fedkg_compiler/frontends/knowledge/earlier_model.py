@@ -24,7 +24,6 @@ from fedkg.pack import RuleRecord, Source
 from fedkg.pack.knowledge_models import Network
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources, header_place, plain_place
 from fedkg_compiler.frontends.fkg.syntax.tree import EarlierModel
-from fedkg_compiler.frontends.knowledge.always_true_formula import always
 from fedkg_compiler.frontends.knowledge.dense_layer_reader import (
     Unreadable,
     read_onnx,
@@ -33,6 +32,7 @@ from fedkg_compiler.frontends.knowledge.dense_layer_reader import (
 from fedkg_compiler.frontends.knowledge.knowledge_output import Answer, Statement
 from fedkg_compiler.input_tracking import read_bytes
 from fedkg_compiler.ir import BoundRows, Outcome, Rows
+from fedkg_compiler.passes.formula_algebra import always
 
 _SYNTAX = 'its metadata needs a list: {"features": "[\\"ash\\", \\"sulphur\\"]"}'
 

@@ -17,7 +17,7 @@ from fedkg_compiler.frontends.shacl.focus_node_columns import ROW, Observer, Row
 from fedkg_compiler.frontends.shacl.model import Shape, Target
 from fedkg_compiler.frontends.shacl.queries import Queries
 from fedkg_compiler.frontends.shacl.shape_conditions import Observed
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.ir import BoundRows
 
 

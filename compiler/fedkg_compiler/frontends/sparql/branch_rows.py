@@ -6,31 +6,31 @@ Letters: N rows of a frame, P rows of a part.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Formula, RuleRecord
+from fedkg.pack import Formula, RuleRecord, reads_output
 from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Batch, Frame, Ids, node_values
 from fedkg_compiler.frontends.sparql.branch_tree import Branch
 from fedkg_compiler.frontends.sparql.condition_formulas import start_lowering
 from fedkg_compiler.frontends.sparql.exists_members import conditions, keys_of
-from fedkg_compiler.frontends.sparql.formula_logic import opposite
 from fedkg_compiler.frontends.sparql.graph_answers import make_frame
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
-from fedkg_compiler.frontends.sparql.query_tree import Const, Place, Query
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part, partition
 from fedkg_compiler.frontends.sparql.slot_lowering import Bare, Lowering
 from fedkg_compiler.frontends.sparql.slot_numbering import compact
-from fedkg_compiler.frontends.sparql.tokenised_query import QueryText, SparqlProblem
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_terms import Iri, Literal, local_name
-from fedkg_compiler.ir import BoundRows, Codes, Rows, SlotColumn
+from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Place, Query
+from fedkg_compiler.ir import BoundRows, Codes, Rows
+from fedkg_compiler.passes.formula_algebra import opposite
 from fedkg_compiler.passes.hard_rule_projection import bent_comparisons
 from fedkg_compiler.passes.scales import set_scales
 
@@ -124,6 +124,13 @@ class RowMaker:
             found[q].bare += [item for item in state.bare if q in item.values]
         formula, rows = compact(opposite(truth), part.rows)
         set_scales(formula, rows, self.observations.sources.book)
+        if reads_output(formula) and any(table.keys is not None for table in rows.members):
+            raise SparqlProblem(
+                "FKG346",
+                self._first_place(part.frame),
+                "a prediction is compared with values in other rows of the table",
+                "predictions are known for one row at a time: give each entity a separate column",
+            )
         keys = [tuple(sorted(key.items())) for key in keys_of(part)]
         names = [self.label(terms) for terms in about]
         unit = next(iter(state.compared)) if len(state.compared) == 1 else ""
@@ -148,6 +155,12 @@ class RowMaker:
                 unit=unit,
             )
             found[q].rows.append(bound)
+
+    def _first_place(self, frame: Frame) -> Place:
+        """The place of a value that a frame or a frame inside it reads."""
+        observed = frame.branch.observed
+        places = [self._first_place(inner) for inner in frame.inside.values()]
+        return next((place for place in [*(o.at for o in observed), *places]), (0, 0))
 
     def _whole(self, part: Part) -> Ids:
         """Return the rows that read one table row each; report the others."""
@@ -291,7 +304,8 @@ def take_rows(rows: Rows, at: Ids) -> Rows:
         kept = (
             np.repeat(table.offsets[owners] - offsets[:-1], sizes) + np.arange(offsets[-1])
         ).astype(np.int64)
-        _, inner = taken.set_of_members(offsets, table.parent)
+        keys = None if table.keys is None else tuple([table.keys[i] for i in kept.tolist()])
+        _, inner = taken.set_of_members(offsets, table.parent, keys)
         _copy(table.rows, inner, kept)
         positions.append(kept)
     return taken
@@ -306,15 +320,15 @@ def cut_rows(rows: Rows, start: int, end: int) -> Rows:
         first, last = (start, end) if table.parent < 0 else ranges[table.parent]
         offsets = table.offsets[first : last + 1]
         ranges.append((int(offsets[0]), int(offsets[-1])))
-        _, inner = cut.set_of_members(offsets - offsets[0], table.parent)
+        keys = None if table.keys is None else table.keys[slice(*ranges[-1])]
+        _, inner = cut.set_of_members(offsets - offsets[0], table.parent, keys)
         _copy(table.rows, inner, slice(*ranges[-1]))
     return cut
 
 
 def _copy(rows: Rows, target: Rows, at: Ids | slice) -> None:
     target.slots = [
-        SlotColumn(columns=slot.columns[at], views=slot.views[at], role=slot.role)
-        for slot in rows.slots
+        replace(slot, columns=slot.columns[at], views=slot.views[at]) for slot in rows.slots
     ]
     target.params = [
         (

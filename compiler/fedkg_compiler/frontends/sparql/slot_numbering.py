@@ -52,7 +52,7 @@ def compact(formula: Formula, rows: Rows) -> tuple[Formula, Rows]:
     for old in members:
         table = rows.members[old]
         _, inner = fresh.set_of_members(
-            table.offsets, ROWS if table.parent < 0 else members[table.parent]
+            table.offsets, ROWS if table.parent < 0 else members[table.parent], table.keys
         )
         tables[old].write(inner)
     return found, fresh
