@@ -5,16 +5,16 @@ Letters: R rows, s slots, p parameters, k key columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Bank, Column, DataContract, MemberTable, View, skeleton_hash
+from fedkg.pack import Bank, Column, DataContract, MemberTable, TableRows, View, skeleton_hash
 from fedkg.pack.contract import TRUTHS
 from fedkg_compiler.column_registry import BookColumn, Columns
-from fedkg_compiler.ir import BoundRows, Codes, MemberRows, Program, Rows, Timing
+from fedkg_compiler.ir import BoundRows, Codes, MemberRows, Program, RowKeys, Rows, Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,9 @@ def lower(program: Program) -> Lowered:
         key: skeleton_hash(formula)
         for key, formula in {id(part.formula): part.formula for part in bound}.items()
     }
-    groups: dict[str, list[BoundRows]] = {}
+    groups: dict[Hashable, list[BoundRows]] = {}
     for part in bound:
-        groups.setdefault(hashes[id(part.formula)], []).append(part)
+        groups.setdefault((hashes[id(part.formula)], _table_rows_read(part)), []).append(part)
     return Lowered(
         numbering=numbering,
         banks=tuple(_bank(parts, tables) for parts in groups.values()),
@@ -83,7 +83,7 @@ class _Tables:
 
 def _bank(parts: Sequence[BoundRows], tables: _Tables) -> Bank:
     rows, counts = [part.rows for part in parts], [part.rows.count for part in parts]
-    keys, codes = _keys(parts, tables)
+    keys, codes = _keys([part.keys for part in parts], tables)
     return Bank(
         skeleton=parts[0].formula,
         slots=_slots(rows, tables),
@@ -161,12 +161,35 @@ def _members(parts: Sequence[MemberRows], tables: _Tables) -> MemberTable:
     """The same set of members of all parts, one after the other."""
     sizes = np.concatenate([part.offsets[1:] - part.offsets[:-1] for part in parts])
     rows = [part.rows for part in parts]
+    selected = [part.keys for part in parts if part.keys is not None]
+    depths = [slot.depth for slot in rows[0].slots]
     return MemberTable(
         parent=parts[0].parent,
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         slots=_slots(rows, tables),
         views=_views(rows, tables),
         params=_params(rows, tables),
+        table_rows=_table_rows(selected, depths, tables) if selected or any(depths) else None,
+    )
+
+
+def _table_rows(
+    selected: Sequence[Sequence[RowKeys]], depths: Sequence[int], tables: _Tables
+) -> TableRows:
+    """From which table rows members are read; without `selected`, from those of their owners."""
+    keys, codes = _keys(selected, tables)
+    return TableRows(
+        own=bool(selected), keys=keys, codes=codes, depths=np.array(depths, dtype=np.int32)
+    )
+
+
+def _table_rows_read(part: BoundRows) -> Hashable:
+    """What rows in one bank have in common besides the skeleton: in which table rows their members
+    are read.
+    """
+    return tuple(
+        (table.keys is not None, *(slot.depth for slot in table.rows.slots))
+        for table in part.rows.members
     )
 
 
@@ -181,24 +204,21 @@ def _codes(param: Codes, tables: _Tables) -> NDArray[np.float64]:
 
 
 def _keys(
-    parts: Sequence[BoundRows], tables: _Tables
+    parts: Sequence[Sequence[RowKeys]], tables: _Tables
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Columns and codes that select the table rows of each row, int32 [R, k], -1 where there is
-    none.
+    """Columns and codes that select the table rows of each row or member, int32 [R, k], -1 where
+    there is none.
     """
-    width = max((len(row) for part in parts for row in part.keys), default=0)
-    keys = np.full((_count([part.rows for part in parts]), width), -1, dtype=np.int32)
+    rows = [row for part in parts for row in part]
+    keys = np.full((len(rows), max(map(len, rows), default=0)), -1, dtype=np.int32)
     codes = keys.copy()
-    start = 0
-    for part in parts:
-        for i, row in enumerate(part.keys, start):
-            for j, (header, text) in enumerate(row):
-                column = tables.keys[header]
-                keys[i, j], codes[i, j] = (
-                    tables.numbering.columns[column],
-                    tables.numbering.code(column, text),
-                )
-        start += part.rows.count
+    for i, row in enumerate(rows):
+        for j, (header, text) in enumerate(row):
+            column = tables.keys[header]
+            keys[i, j], codes[i, j] = (
+                tables.numbering.columns[column],
+                tables.numbering.code(column, text),
+            )
     return keys, codes
 
 

@@ -50,11 +50,15 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlotColumn:
-    """The contents of one slot: ids [R] of columns and of views."""
+    """The contents of one slot: ids [R] of columns and of views.
+
+    `depth`: in which table row it is read, as in `fedkg.pack.TableRows`.
+    """
 
     columns: NDArray[np.int64]
     views: NDArray[np.int64]
     role: Role
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,11 +78,18 @@ class MemberRows:
 
     Attributes:
         offsets: int64 [P + 1], as in `fedkg.pack.MemberTable`.
+        keys: for members that are read from other table rows than their owner: for each of M
+            members, the headers and texts that select its table rows; else None.
     """
 
     parent: int
     offsets: NDArray[np.int64]
     rows: Rows
+    keys: tuple[RowKeys, ...] | None = None
+
+
+RowKeys = tuple[tuple[str, str], ...]
+"""Headers and texts that select table rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,14 +130,19 @@ class RowBuilder:
         self._known: dict[Hashable, Slot] = {}
 
     def slot(
-        self, key: Hashable, columns: NDArray[np.int64], views: NDArray[np.int64], role: Role
+        self,
+        key: Hashable,
+        columns: NDArray[np.int64],
+        views: NDArray[np.int64],
+        role: Role,
+        depth: int = 0,
     ) -> Slot:
         """The slot for a reading; the same `key` (what is read, in which view) gives the same
         slot.
         """
         if key not in self._known:
             self._known[key] = Slot(index=len(self.slots), role=role)
-            self.slots.append(SlotColumn(columns=columns, views=views, role=role))
+            self.slots.append(SlotColumn(columns=columns, views=views, role=role, depth=depth))
         return self._known[key]
 
     def param(self, values: NDArray[np.float64]) -> Param:
@@ -143,16 +159,16 @@ class RowBuilder:
         return len(self.params) - 1
 
     def set_of_members(
-        self, offsets: NDArray[np.int64], parent: int | None = None
+        self,
+        offsets: NDArray[np.int64],
+        parent: int | None = None,
+        keys: tuple[RowKeys, ...] | None = None,
     ) -> tuple[int, RowBuilder]:
         """A new table of members, which these rows own; its number, and the rows of its members."""
         tables = self.root.members
         rows = RowBuilder(int(offsets[-1]), root=self.root, number=len(tables))
-        tables.append(
-            MemberBuilder(
-                parent=self.number if parent is None else parent, offsets=offsets, rows=rows
-            )
-        )
+        owner = self.number if parent is None else parent
+        tables.append(MemberBuilder(parent=owner, offsets=offsets, rows=rows, keys=keys))
         return rows.number, rows
 
     def forget(self) -> None:
@@ -167,7 +183,12 @@ class RowBuilder:
             slots=tuple(self.slots),
             params=tuple(self.params),
             members=tuple(
-                MemberRows(parent=table.parent, offsets=table.offsets, rows=table.rows.build())
+                MemberRows(
+                    parent=table.parent,
+                    offsets=table.offsets,
+                    rows=table.rows.build(),
+                    keys=table.keys,
+                )
                 for table in self.members
             ),
         )
@@ -180,6 +201,7 @@ class MemberBuilder:
     parent: int
     offsets: NDArray[np.int64]
     rows: RowBuilder
+    keys: tuple[RowKeys, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -199,7 +221,7 @@ class BoundRows:
     rule: RuleRecord
     formula: Formula
     rows: Rows
-    keys: tuple[tuple[tuple[str, str], ...], ...]
+    keys: tuple[RowKeys, ...]
     entities: tuple[str, ...]
     unit: str
     span: Span | None = None

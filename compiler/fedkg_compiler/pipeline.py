@@ -610,9 +610,12 @@ def _complain_of_nothing(
 def _pack(program: Program, client: str) -> Pack:
     """The pack of a program after all passes."""
     lowered = lower(program)
-    empty = {
-        name for name, found in (("sets", program.sets), ("causes", program.causes)) if not found
-    }
+    parts = (
+        ("sets", program.sets),
+        ("causes", program.causes),
+        ("table_rows", any(bank.reads_other_rows for bank in lowered.banks)),
+    )
+    empty = {name for name, found in parts if not found}
     manifest = Manifest(
         sections={
             name: Section(version=version)

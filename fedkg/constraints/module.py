@@ -52,6 +52,7 @@ from fedkg.constraints.loop_use import LoopUse
 from fedkg.constraints.module_registry import number_of
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
+from fedkg.constraints.rules_across_rows import add_table_verdicts
 from fedkg.constraints.shape_cache import MOST, ShapeCaches, build_shape_cache, kind_of
 from fedkg.errors import LayoutError
 from fedkg.pack.pack import Pack
@@ -183,7 +184,8 @@ class ConstraintModule(nn.Module):
         A batch of windows [B, T, F] contains B traces of T consecutive steps. fedkg evaluates rules
         over time on each trace, and all other rules at every step. The rows of a batch [B, F] have
         no order unless `previous` is "above": then they are one trace, or one trace for each value
-        of the trace column.
+        of the trace column. For rules that read other rows of the table, the batch is the table;
+        `torch.compile` and `torch.func` leave them unknown.
 
         Args:
             x: features [B, F] or [B, T, F], in the layout of the module.
@@ -396,6 +398,7 @@ class ConstraintModule(nn.Module):
         inputs = batch.numbers(self.wires, dtype)
         traced = being_traced()
         is_near = not traced and answers.device.type == "cpu"
+        numbers = inputs.numbers if traced else add_table_verdicts(self.plan, inputs.numbers)
         self._check_units(batch.x)
         cells = self._bound_rows * answers.shape[1]
         loops = is_near and self.loop_use.is_worth(cells)
@@ -404,7 +407,7 @@ class ConstraintModule(nn.Module):
         return BatchEvaluation(
             pack=self.pack,
             banks=self.banks,
-            inputs=inputs.numbers,
+            inputs=numbers,
             met=inputs.met,
             outputs=output_numbers(self.plan, self.wires, answers, batch.has, dtype),
             answers=answers[0],

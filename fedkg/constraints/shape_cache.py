@@ -181,7 +181,10 @@ def build_shape_cache(
     """
     plan, dtype = module.plan, of.inputs.dtype
     compared = (
-        plan.groups or len(plan.runs) > 1 or any(feature >= 0 for feature in plan.raised_features)
+        plan.groups
+        or plan.verdicts
+        or len(plan.runs) > 1
+        or any(feature >= 0 for feature in plan.raised_features)
     )
     if (
         compared

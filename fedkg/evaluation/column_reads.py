@@ -27,6 +27,18 @@ def reads(bank: Bank) -> Iterator[tuple[Ints, Ints, NDArray[np.int64]]]:
         yield table.slots, table.views, owners[-1]
 
 
+def columns_read(bank: Bank) -> Iterator[tuple[Ints, NDArray[np.int64]]]:
+    """Columns int32 [n, s], -1 for none, and the bank row int64 [n] for which they are read: those
+    of `reads`, and the keys of rows and members.
+    """
+    yield bank.keys, np.arange(bank.rows)
+    for i, (columns, _, rows) in enumerate(reads(bank)):
+        yield columns, rows
+        at = bank.members[i - 1].table_rows if i else None
+        if at is not None and at.own:
+            yield at.keys, rows
+
+
 def rows_that(bank: Bank, wanted: Iterator[NDArray[np.bool_]]) -> NDArray[np.bool_]:
     """bool [R]: rows where any entry of `wanted` [n, s] is true, one array for each part of
     `reads`.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.evaluation.category_codes import list_some
-from fedkg.evaluation.column_reads import reads, rows_that
+from fedkg.evaluation.column_reads import columns_read, reads, rows_that
 from fedkg.evaluation.cut_off_windows import Ends
 from fedkg.evaluation.entity_counts import EntityCounts, EntityTally
 from fedkg.evaluation.key_mismatches import (
@@ -159,10 +159,7 @@ def _needs(pack: Pack) -> dict[int, tuple[str, ...]]:
     """
     rules: dict[int, set[int]] = {}
     for bank in pack.banks:
-        for columns, rows in (
-            (bank.keys, np.arange(bank.rows)),
-            *((columns, rows) for columns, _, rows in reads(bank)),
-        ):
+        for columns, rows in columns_read(bank):
             pairs = np.stack([columns.ravel(), np.repeat(bank.rule[rows], columns.shape[1])])
             for column, rule in np.unique(pairs, axis=1).T.tolist():
                 if column >= 0:
@@ -208,17 +205,15 @@ def _lacks(bank: Bank, readings: Readings, lacking: list[set[int]]) -> NDArray[n
     """
     absent = np.zeros(len(readings.contract.columns) + 1, dtype=np.bool_)
     absent[sorted(readings.missing)] = True
-    for columns, rows in (
-        (bank.keys, np.arange(bank.rows)),
-        *((columns, rows) for columns, _, rows in reads(bank)),
-    ):
+    for columns, rows in columns_read(bank):
         for row, place in np.argwhere(
             absent[columns]
         ).tolist():  # a key of -1 points at the extra place, which is never absent
             lacking[int(bank.rule[rows[row]])].add(int(columns[row, place]))
-    return np.asarray(absent[bank.keys].any(axis=1)) | rows_that(
-        bank, (absent[columns] for columns, _, _ in reads(bank))
-    )
+    lacks = np.zeros(bank.rows, dtype=np.bool_)
+    for columns, rows in columns_read(bank):
+        lacks[rows[absent[columns].any(axis=1)]] = True
+    return lacks
 
 
 def _parts(
@@ -230,6 +225,9 @@ def _parts(
     """
     table_rows = readings.base.shape[0]
     if not bank.rows or not table_rows:
+        return
+    if bank.reads_other_rows:
+        yield bank, np.arange(table_rows)
         return
     if bank.rows * table_rows <= SMALL or not (bank.keys >= 0).any():
         yield from _chunks(bank, np.arange(table_rows), readings, timing)
@@ -357,7 +355,7 @@ def _worst(pack: Pack, readings: Readings, timing: Timing, found: Place | None) 
         row=found.row + 1,
         time=readings.times[found.row] or None if readings.times is not None else None,
         read=""
-        if telling
+        if telling or bank.reads_other_rows
         else readings_text(pack, bank, at, readings.part(np.array([fault]))[:, 0]),
         fault=None if fault == found.row else fault + 1,
     )

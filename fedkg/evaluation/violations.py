@@ -71,7 +71,9 @@ def violations(pack: Pack, table: Table) -> Violations:
     found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
     first = 0
     for bank in pack.banks:
-        if is_temporal(bank.skeleton):
+        if bank.reads_other_rows:
+            rows, bound = np.nonzero(evaluate_bank(bank, readings.values).violated)
+        elif is_temporal(bank.skeleton):
             timing = table_timing(pack.manifest.contract, table, "error")[0]
             rows, bound = np.nonzero(evaluate_bank(bank, readings.values, timing).violated)
         else:

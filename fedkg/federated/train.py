@@ -128,10 +128,11 @@ def train(
         if state.choice is None:
             with library_threads(settings.threads):
                 state = replace(state, choice=_chosen(work, state, workers, ranks))
-        assert state.choice is not None
-        if state.round == 0:
-            state = replace(state, choice=replace(state.choice, loops=is_worth_loops(work)))
         choice = state.choice
+        assert choice is not None
+        if state.round == 0:
+            choice = replace(choice, loops=is_worth_loops(work))
+            state = replace(state, choice=choice)
         executor = executor_of(choice, workers, ranks)
         if choice.loops:
             compile_for(work)

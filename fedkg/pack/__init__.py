@@ -1,6 +1,6 @@
 """The constraint pack: compiled rules as data. Needs numpy, pydantic and safetensors alone."""
 
-from fedkg.pack.bank import Bank, MemberTable, skeleton_hash
+from fedkg.pack.bank import Bank, MemberTable, TableRows, skeleton_hash
 from fedkg.pack.contract import Column, DataContract, View
 from fedkg.pack.file import load, pack_bytes, read_pack, save
 from fedkg.pack.formulas import (
@@ -99,6 +99,7 @@ __all__ = [
     "Slot",
     "Source",
     "Sum",
+    "TableRows",
     "Temporal",
     "Term",
     "Until",

@@ -27,6 +27,25 @@ def skeleton_hash(skeleton: Formula) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableRows:
+    """From which table rows members are read, if not all are read from that of their bank row.
+
+    Attributes:
+        own: whether each member is read from all table rows that its keys select; each of these
+            table rows counts as one member. Otherwise from the table row of its owner.
+        keys: int32 [M, k], as in a bank; [0, 0] without `own`.
+        codes: int32 [M, k], as in a bank; [0, 0] without `own`.
+        depths: int32 [s], the table row in which each slot is read: 0 that of the bank row, n that
+            of the n-th member with its own table rows, counted from the bank row inwards.
+    """
+
+    own: bool
+    keys: NDArray[np.int32]
+    codes: NDArray[np.int32]
+    depths: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MemberTable:
     """Sets of members, one for each owner, with the columns and numbers that terms over them read.
 
@@ -37,6 +56,7 @@ class MemberTable:
         slots: int32 [M, s], the column behind each slot of a member, as in a bank.
         views: int32 [M, s], the view in which that column is read, as in a bank.
         params: float64 [M, p], the numbers of each member, as in a bank.
+        table_rows: None if all slots are read in the table row of the bank row.
     """
 
     parent: int
@@ -44,6 +64,7 @@ class MemberTable:
     slots: NDArray[np.int32]
     views: NDArray[np.int32]
     params: NDArray[np.float64]
+    table_rows: TableRows | None = None
 
     @property
     def count(self) -> int:
@@ -55,14 +76,20 @@ class MemberTable:
         sizes = (self.offsets[1:] - self.offsets[:-1])[owners]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         kept = np.repeat(self.offsets[owners] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        part = replace(
+        return replace(self.take_members(kept), offsets=offsets), kept.astype(np.int64)
+
+    def take_members(self, kept: NDArray[np.int64]) -> MemberTable:
+        """The table with these members; `offsets` is left as it is."""
+        at = self.table_rows
+        if at is not None and at.own:
+            at = replace(at, keys=at.keys[kept], codes=at.codes[kept])
+        return replace(
             self,
-            offsets=offsets,
             slots=self.slots[kept],
             views=self.views[kept],
             params=self.params[kept],
+            table_rows=at,
         )
-        return part, kept.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,6 +129,11 @@ class Bank:
     def rows(self) -> int:
         """R, the number of bound constraints."""
         return int(self.rule.shape[0])
+
+    @property
+    def reads_other_rows(self) -> bool:
+        """Whether a verdict depends on other table rows than its own."""
+        return any(table.table_rows is not None for table in self.members)
 
     @property
     def hash(self) -> str:

@@ -23,7 +23,7 @@ from safetensors.numpy import save as save_tensors
 
 from fedkg.errors import PackError
 from fedkg.limits import open_zip, parse_json, read_file, unzip
-from fedkg.pack.bank import Bank, MemberTable
+from fedkg.pack.bank import Bank, MemberTable, TableRows
 from fedkg.pack.formulas import Formula
 from fedkg.pack.manifest import FORMAT, SECTIONS, Manifest
 from fedkg.pack.pack import Pack
@@ -72,6 +72,13 @@ MEMBERS = {
     "params": (np.float64, 2),
 }
 """The tensors of a member table; `parent` holds one number."""
+TABLE_ROWS = {
+    "own": (np.int32, 1),
+    "keys": (np.int32, 2),
+    "codes": (np.int32, 2),
+    "depths": (np.int32, 1),
+}
+"""The tensors of a member table that is read in other table rows; `own` holds 0 or 1."""
 
 
 def pack_digest(pack: Pack) -> str:
@@ -252,6 +259,10 @@ def _named(bank: Bank) -> Iterator[tuple[str, NDArray[Any]]]:
         for column in MEMBERS:
             if column != "parent":
                 yield f"member.{j}.{column}", getattr(table, column)
+        if table.table_rows is not None:
+            yield f"member.{j}.own", np.array([table.table_rows.own], dtype=np.int32)
+            for column in ("keys", "codes", "depths"):
+                yield f"member.{j}.{column}", getattr(table.table_rows, column)
 
 
 def _bank(
@@ -266,13 +277,19 @@ def _bank(
     columns = _tensors(tensors, prefix, COLUMNS, name, read)
     members: list[MemberTable] = []
     while f"{prefix}.member.{len(members)}.offsets" in tensors:
-        table = _tensors(tensors, f"{prefix}.member.{len(members)}", MEMBERS, name, read)
+        at = f"{prefix}.member.{len(members)}"
+        table = _tensors(tensors, at, MEMBERS, name, read)
         if table["parent"].shape != (1,) or not table["offsets"].shape[0]:
             raise PackError(
-                f"{name}: tensor {prefix}.member.{len(members)}.parent has the wrong shape",
-                help="compile it again",
+                f"{name}: tensor {at}.parent has the wrong shape", help="compile it again"
             )
-        members.append(MemberTable(parent=int(table.pop("parent")[0]), **table))
+        members.append(
+            MemberTable(
+                parent=int(table.pop("parent")[0]),
+                table_rows=_table_rows(tensors, at, name, read),
+                **table,
+            )
+        )
     return Bank(
         skeleton=skeleton,
         slots=columns["slots"],
@@ -285,6 +302,26 @@ def _bank(
         entity=columns["entity"],
         unit=columns["unit"],
         members=tuple(members),
+    )
+
+
+def _table_rows(
+    tensors: Mapping[str, NDArray[Any]], at: str, name: str, read: set[str]
+) -> TableRows | None:
+    """Read from which table rows the members called `at` are read; None if the pack does not say.
+
+    Raises PackError.
+
+    `Any`: arrays of several types.
+    """
+    if not any(f"{at}.{column}" in tensors for column in TABLE_ROWS):
+        return None
+    found = _tensors(tensors, at, TABLE_ROWS, name, read)
+    own = found["own"]
+    if own.shape != (1,) or own[0] not in (0, 1):
+        raise PackError(f"{name}: tensor {at}.own is not 0 or 1", help="compile it again")
+    return TableRows(
+        own=bool(own[0]), keys=found["keys"], codes=found["codes"], depths=found["depths"]
     )
 
 

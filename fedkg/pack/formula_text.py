@@ -43,6 +43,8 @@ class Names:
         categories: for each slot the texts of its codes; () for a slot with numbers.
         members: the texts for the open places of each member table.
         counts: number of members of the row in each member table.
+        in_table_rows: for each member table, whether its members are read from all table rows that
+            their keys select.
         step: seconds between two steps; None if unknown.
     """
 
@@ -51,6 +53,7 @@ class Names:
     categories: Sequence[Sequence[str]] = ()
     members: Sequence[Names] = ()
     counts: Sequence[int] = ()
+    in_table_rows: Sequence[bool] = ()
     step: float | None = None
 
     def slot(self, index: int, letter: str = "x") -> str:
@@ -80,7 +83,9 @@ class Names:
         """``over 3 members``."""
         if table >= len(self.counts):
             return "over members"
-        return f"over {self.counts[table]} member{'s' * (self.counts[table] != 1)}"
+        count = self.counts[table]
+        where = " in all their table rows" if any(self.in_table_rows[table : table + 1]) else ""
+        return f"over {count} member{'s' * (count != 1)}{where}"
 
     def window(self, low: int, high: int) -> str:
         """``within 2 h``, ``[1 h, 2 h]``, ``within 24 steps``; "" for a window that begins now and
@@ -155,6 +160,7 @@ def row_names(contract: DataContract, bank: Bank, row: int) -> Names:
         categories=[contract.columns[int(column)].vocabulary for column in slots],
         members=[_member_names(contract, table) for table in members],
         counts=[table.count for table in members],
+        in_table_rows=[table.table_rows is not None and table.table_rows.own for table in members],
         step=contract.step,
     )
 

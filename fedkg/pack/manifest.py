@@ -17,7 +17,7 @@ Kind = Literal["temporal", "causal", "capacity", "physical", "other"]
 FORMAT = 1
 """Version of the pack format this code writes and the newest it reads."""
 
-SECTIONS = {"constraints": 3, "sets": 1, "causes": 1}
+SECTIONS = {"constraints": 3, "sets": 1, "causes": 1, "table_rows": 1}
 """Sections this code understands, with the newest version of each."""
 
 

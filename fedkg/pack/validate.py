@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import PackError
-from fedkg.pack.bank import Bank
+from fedkg.pack.bank import Bank, TableRows
 from fedkg.pack.formulas import Formula
 from fedkg.pack.manifest import Manifest
 from fedkg.pack.walk import (
@@ -19,7 +19,9 @@ from fedkg.pack.walk import (
     atoms,
     everywhere,
     indices,
+    is_temporal,
     member_table,
+    reads_output,
     subterms,
     term_children,
     used_params,
@@ -142,8 +144,8 @@ def _check_rows(
             f"{what} has a scale that is not positive or a weight that is negative",
             help="compile it again",
         )
-    _check_keys(manifest, bank, prefix, name)
-    _check_members(bank, prefix, name)
+    _check_keys(manifest, bank, f"{name}: tensor {prefix}.codes")
+    _check_members(manifest, bank, prefix, name)
     slots, params = indices(bank.skeleton)
     if any(table >= len(bank.members) for table in slots):
         raise PackError(
@@ -170,7 +172,7 @@ def _check_rows(
                 )
 
 
-def _check_keys(manifest: Manifest, bank: Bank, prefix: str, name: str) -> None:
+def _check_keys(manifest: Manifest, bank: Bank | TableRows, what: str) -> None:
     """Keys are columns of texts, and their codes refer to texts of them."""
     for key in np.unique(bank.keys[bank.keys >= 0]).tolist():
         column = manifest.contract.columns[key]
@@ -178,8 +180,7 @@ def _check_keys(manifest: Manifest, bank: Bank, prefix: str, name: str) -> None:
             bank.codes[bank.keys == key], 0, len(column.vocabulary)
         ):
             raise PackError(
-                f"{name}: tensor {prefix}.codes has a code without a text in its key column",
-                help="compile it again",
+                f"{what} has a code without a text in its key column", help="compile it again"
             )
 
 
@@ -218,7 +219,7 @@ def _check_numbers(skeleton: Formula, table: int, readers: _Readers, at: str, na
         )
 
 
-def _check_members(bank: Bank, prefix: str, name: str) -> None:
+def _check_members(manifest: Manifest, bank: Bank, prefix: str, name: str) -> None:
     """Check that each member table belongs to the rows or an earlier table, that its sets cover its
     members, and that terms over them are evaluated for the owner.
     """
@@ -244,6 +245,8 @@ def _check_members(bank: Bank, prefix: str, name: str) -> None:
                 f"{name}: the columns of {at.replace('.', ' ')} differ in length",
                 help="compile it again",
             )
+        if table.table_rows is not None:
+            _check_table_rows(manifest, bank, j, f"{name}: tensor {at}")
     for where, part in everywhere(bank.skeleton):
         members = member_table(part)
         if members is not None:
@@ -257,6 +260,32 @@ def _check_members(bank: Bank, prefix: str, name: str) -> None:
                 raise PackError(
                     f"{name}: {at} has another owner than its terms", help="compile it again"
                 )
+
+
+def _check_table_rows(manifest: Manifest, bank: Bank, j: int, at: str) -> None:
+    """Check the keys of the members of table `j`, the table rows of their slots, and that rules
+    across table rows read data of no other time.
+    """
+    table, around, depth = bank.members[j], j, 0
+    while around >= 0:
+        rows = bank.members[around].table_rows
+        depth += rows is not None and rows.own
+        around = bank.members[around].parent
+    rows = table.table_rows
+    assert rows is not None, "the caller asks for tables with them"
+    if (
+        rows.keys.shape != rows.codes.shape
+        or rows.keys.shape[0] != (table.count if rows.own else 0)
+        or not _within(rows.keys, -1, len(manifest.contract.columns))
+    ):
+        raise PackError(f"{at}.keys do not fit the members", help="compile it again")
+    _check_keys(manifest, rows, f"{at}.codes")
+    if rows.depths.shape[0] != table.slots.shape[1] or not _within(rows.depths, 0, depth + 1):
+        raise PackError(f"{at}.depths do not fit the slots", help="compile it again")
+    if is_temporal(bank.skeleton) or reads_output(bank.skeleton):
+        raise PackError(
+            f"{at}.own belongs to a rule over time or over predictions", help="compile it again"
+        )
 
 
 def _check_views(manifest: Manifest, name: str) -> None:

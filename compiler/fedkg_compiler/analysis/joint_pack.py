@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Bank, CategoryIs, Column, MemberTable, Pack, View
+from fedkg.pack import Bank, CategoryIs, Column, MemberTable, Pack, TableRows, View
 from fedkg.pack.walk import ROWS, everywhere
 
 
@@ -98,10 +98,7 @@ def _bank(
     units: NDArray[np.int32],
     codes: Sequence[NDArray[np.int32]],
 ) -> Bank:
-    keyed = bank.keys >= 0
-    selected = bank.codes.copy()
-    for row, place in np.argwhere(keyed).tolist():
-        selected[row, place] = codes[int(bank.keys[row, place])][int(bank.codes[row, place])]
+    keys, selected = _keys(bank, where, codes)
     params = {
         ROWS: bank.params.copy(),
         **{i: table.params.copy() for i, table in enumerate(bank.members)},
@@ -115,14 +112,20 @@ def _bank(
                 for column, code in zip(slots[:, part.slot].tolist(), old.tolist(), strict=True)
             ]
     members: tuple[MemberTable, ...] = tuple(
-        replace(table, slots=where[table.slots], views=views[table.views], params=params[i])
+        replace(
+            table,
+            slots=where[table.slots],
+            views=views[table.views],
+            params=params[i],
+            table_rows=_table_rows(table.table_rows, where, codes),
+        )
         for i, table in enumerate(bank.members)
     )
     return replace(
         bank,
         slots=where[bank.slots],
         views=views[bank.views],
-        keys=np.where(keyed, where[bank.keys], -1).astype(np.int32),
+        keys=keys,
         codes=selected,
         params=params[ROWS],
         rule=(bank.rule + rules).astype(np.int32),
@@ -130,3 +133,22 @@ def _bank(
         unit=units[bank.unit],
         members=members,
     )
+
+
+def _keys(
+    of: Bank | TableRows, where: NDArray[np.int32], codes: Sequence[NDArray[np.int32]]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The key columns and codes of rows or members in the joint contract."""
+    keyed, selected = of.keys >= 0, of.codes.copy()
+    for row, place in np.argwhere(keyed).tolist():
+        selected[row, place] = codes[int(of.keys[row, place])][int(of.codes[row, place])]
+    return np.where(keyed, where[of.keys], -1).astype(np.int32), selected
+
+
+def _table_rows(
+    of: TableRows | None, where: NDArray[np.int32], codes: Sequence[NDArray[np.int32]]
+) -> TableRows | None:
+    if of is None:
+        return None
+    keys, selected = _keys(of, where, codes)
+    return replace(of, keys=keys, codes=selected)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal
 
 from fedkg.pack import (
     And,
@@ -15,7 +14,6 @@ from fedkg.pack import (
     Implies,
     Initially,
     Known,
-    Negate,
     Not,
     Or,
     Power,
@@ -25,13 +23,7 @@ from fedkg.pack import (
 )
 from fedkg.pack.node import TermPart
 from fedkg.pack.walk import everywhere, is_temporal
-
-_FLIPPED: dict[str, Literal["le", "lt", "eq", "ne"]] = {
-    "le": "lt",
-    "lt": "le",
-    "eq": "ne",
-    "ne": "eq",
-}
+from fedkg_compiler.formulas.formula_algebra import opposite_comparison
 
 
 def at_any_step(
@@ -82,20 +74,6 @@ def _still(formula: Formula) -> Formula:
             return formula
 
 
-def negated(compare: Compare) -> Compare:
-    """The comparison that holds exactly where this one fails: not (a <= b + t) is b < a - t."""
-    if compare.op in ("eq", "ne"):
-        return compare.model_copy(update={"op": _FLIPPED[compare.op]})
-    tolerance = None if compare.tolerance is None else Negate(arg=compare.tolerance)
-    return Compare(
-        op=_FLIPPED[compare.op],
-        left=compare.right,
-        right=compare.left,
-        tolerance=tolerance,
-        scale=compare.scale,
-    )
-
-
 def conjunction(formula: Formula, positive: bool = True) -> Iterator[tuple[Formula, bool]]:
     """The parts that must all hold, each positive (True) or negated (False)."""
     if isinstance(formula, Not):
@@ -122,7 +100,7 @@ def comparisons(formula: Formula, *, positive: bool = True) -> tuple[Compare, ..
     for part, holds in conjunction(at_any_step(formula), positive):
         if not isinstance(part, Compare):
             return None
-        compare = part if holds else negated(part)
+        compare = part if holds else opposite_comparison(part)
         if compare.op == "ne":
             return None
         parts.append(compare)

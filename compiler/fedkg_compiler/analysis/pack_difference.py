@@ -177,6 +177,10 @@ class _Comparison:
                     readers.shifts[where][:, used].tobytes(),
                 )
             )
+            rows = self.pack.banks[bank].members[number].table_rows if number >= 0 else None
+            if rows is not None:
+                parts.append((rows.depths.tobytes(), rows.own))
+                parts += [part[where].tobytes() for part in (rows.keys, rows.codes)]
             sizes = self.table.member_sizes(bank, number, index) if number >= 0 else ()
             parts.append((readers.params[where][:, params].tobytes(), sizes))
         return skeleton_hash(skeleton), tuple(parts)
@@ -242,6 +246,8 @@ class _Comparison:
         if self._letters(before) == self._letters(after):
             return _Compared("same")
         rows = [*before, *after]
+        if any(self.pack.banks[int(self.table.bank[row])].reads_other_rows for row in rows):
+            return _Compared("undecided")
         keys = self.table.keysets[int(self.table.keyset[rows[0]])]
         answers: dict[str, tuple[str, Witness | None]] = {}
         for accepted_by, kept, broken in (("old", before, after), ("new", after, before)):

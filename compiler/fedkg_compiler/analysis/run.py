@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -484,8 +484,11 @@ def reason(
     Intervals decide what bounds single columns, linear programming very many linear rules, the
     solver z3 the rest, within the budget.
 
+    Rules across table rows are left out: the methods know the values of one row.
+
     `witnesses`: whether conflicts are proved minimal by values (`Verdict.keeps`).
     """
+    pack = replace(pack, banks=tuple(bank for bank in pack.banks if not bank.reads_other_rows))
     _start_anew()
     return tuple(_Reasoning(pack, budget or Budget(), witnesses=witnesses).verdicts())
 

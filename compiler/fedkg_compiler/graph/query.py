@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.graph_terms import RdfTerm, order_key
 from fedkg_compiler.graph.node_values import Values
-from fedkg_compiler.graph.pattern_syntax_check import first_slip
 from fedkg_compiler.graph.query_process import QueryProcess, Solutions
 from fedkg_compiler.graph.spans import inside, report
-from fedkg_compiler.graph.sparql_pattern_tokens import Token, tokens
+from fedkg_compiler.graph.sparql_syntax.parser import find_problem
+from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
+from fedkg_compiler.graph.user_graph_restriction import tied_query
 from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
 
 Row = tuple[RdfTerm | None, ...]
@@ -84,8 +85,6 @@ def solutions(process: QueryProcess, query: str, vocabulary: Vocabulary) -> Solu
         LimitError: the query takes too long.
         Others are those of the store, for the query as it is written.
     """
-    from fedkg_compiler.frontends.sparql.user_graph_restriction import tied_query
-
     prefixes = dict(vocabulary.prefixes)
     # the query as it is written comes first, for its own problems and their places
     process.check(query, prefixes=prefixes)
@@ -216,26 +215,17 @@ def _syntax_problem(
     message: str, where: str, words: list[Token], vocabulary: Vocabulary, span: Span
 ) -> Diagnostic:
     """Return the diagnostic for a pattern that the store rejects, at the first unexpected word."""
-    slip = first_slip(words)
-    if slip is None:
+    problem = find_problem(words)
+    if problem is None:
         return _by_the_store(message, where, words, span)
-    if slip.token is None:
-        place = inside(span, where, words[-1].start, words[-1].end)
-        return report(
-            "FKG150",
-            place,
-            f"the pattern ends too early: {slip.expected} is expected",
-            help=slip.help or _EXAMPLE,
-        )
-    place = inside(span, where, slip.token.start, slip.token.end)
-    shown = where[slip.token.start : slip.token.end]
-    named = vocabulary.by_local_name(shown) if slip.token.kind == "word" else []
-    advice = f"did you mean `{vocabulary.shorten(named[0])}`?" if named else slip.help or _EXAMPLE
+    word = words[problem.at[0]]
+    named = vocabulary.by_local_name(word.text) if word.kind == "word" else []
+    advice = f"did you mean `{vocabulary.shorten(named[0])}`?" if named else problem.help
     return report(
         "FKG150",
-        place,
-        f"the pattern is not SPARQL at `{shown}`: {slip.expected} is expected",
-        help=advice,
+        inside(span, where, word.start, word.end),
+        problem.message.replace("the query", "the pattern", 1),
+        help=advice or _EXAMPLE,
     )
 
 

@@ -13,7 +13,8 @@ from fedkg_compiler.graph.node_values import Values
 from fedkg_compiler.graph.query import Row, names, refused, solutions, sorted_rows, too_large
 from fedkg_compiler.graph.query_process import QueryProcess
 from fedkg_compiler.graph.spans import inside, point, report
-from fedkg_compiler.graph.sparql_pattern_tokens import Token, tokens
+from fedkg_compiler.graph.sparql_syntax.query_text import read_prologue
+from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
 from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")
@@ -80,7 +81,8 @@ def select_file(
             else f"`{form.text}` gives no rows of values"
         )
         return [], (report("FKG284", place, said, help=_EXAMPLE),)
-    known, body = _prefixes(words, vocabulary)
+    prologue, start = read_prologue(words, vocabulary.prefixes)
+    known, body = replace(vocabulary, prefixes=dict(prologue.prefixes)), words[start:]
     problems = [*names(body, known, text, whole), *refused(body, text, whole)]
     if any(problem.severity == "error" for problem in problems):
         return [], tuple(problems)
@@ -102,22 +104,6 @@ def select_file(
             report("FKG154", whole, f"the graph cannot answer this query: {error}"),
         )
     return rows, tuple(problems)
-
-
-def _prefixes(words: Sequence[Token], vocabulary: Vocabulary) -> tuple[Vocabulary, list[Token]]:
-    """The vocabulary with the query's own prefixes, and the words behind their declarations."""
-    own: dict[str, str] = {}
-    i = 0
-    while (
-        i < len(words) and words[i].kind == "word" and words[i].text.upper() in ("PREFIX", "BASE")
-    ):
-        if words[i].text.upper() == "BASE":
-            i += 2
-            continue
-        if i + 2 < len(words) and words[i + 1].text.endswith(":") and words[i + 2].kind == "iri":
-            own[words[i + 1].text[:-1]] = words[i + 2].text[1:-1]
-        i += 3
-    return replace(vocabulary, prefixes={**vocabulary.prefixes, **own}), list(words[i:])
 
 
 def _not_given(name: str, span: Span, given: Sequence[str], file: str) -> Diagnostic:

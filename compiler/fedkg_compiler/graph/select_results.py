@@ -12,7 +12,7 @@ import pyoxigraph as ox
 from fedkg_compiler.graph.graph_terms import Iri, Literal
 from fedkg_compiler.graph.node_values import Node, literal
 from fedkg_compiler.graph.query_process import QueryProcess
-from fedkg_compiler.graph.sparql_pattern_tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")
 

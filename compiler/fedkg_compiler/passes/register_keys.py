@@ -9,13 +9,16 @@ from fedkg_compiler.ir import Program
 
 
 def register_keys(program: Program) -> Program:
-    """Add the key columns of all rows to the columns, and the texts that select rows to their
-    vocabulary.
+    """Add the key columns of all rows and members to the columns, and the texts that select rows to
+    their vocabulary.
     """
     book = Book(program.columns)
-    pairs = {
-        pair for part in (*program.rows, *program.conditions) for row in part.keys for pair in row
-    }
+    parts = (*program.rows, *program.conditions)
+    of_members = (
+        table.keys for part in parts for table in part.rows.members if table.keys is not None
+    )
+    selections = (*(part.keys for part in parts), *of_members)
+    pairs = {pair for keys in selections for row in keys for pair in row}
     names = {column.source: column.name for column in book.columns if column.type == "category"}
     keys: dict[str, int] = {}
     for header, text in sorted(pairs):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg.constraints.binding.layout import NO_UNIT, InputLayout, Output, OutputLayout
 from fedkg.constraints.binding.reads import Cell, Index, TableReads, bank_reads
 from fedkg.constraints.binding.redundant_rows import covered
+from fedkg.constraints.engine.input_formula import InputFormula
 from fedkg.constraints.engine.skeleton_properties import is_temporal, largest, reads_output
 from fedkg.errors import LayoutError
 from fedkg.pack.bank import Bank, MemberTable
@@ -30,11 +32,15 @@ from fedkg.pack.walk import everywhere
 class InputRead:
     """A contract column of the batch as it is, raised by `delta`, or in the row before (`previous`
     is that view; -1: not before).
+
+    With `verdict`: the verdict number so many of the rules that read other rows of the table, and
+    no column (-1).
     """
 
     column: int
     delta: float = 0.0
     previous: int = -1
+    verdict: int = -1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -126,6 +132,21 @@ class BankPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableVerdicts:
+    """The verdicts of a bank that reads other rows of the table: they become input numbers.
+
+    Attributes:
+        bank: the position of the bank in the pack.
+        numbers: int64 [R], the positions of the verdicts among the N input numbers.
+        reads: what the bank reads of the table: view, column and position among the input numbers.
+    """
+
+    bank: int
+    numbers: Index
+    reads: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
     """Everything of a pack and two layouts that evaluation needs.
 
@@ -139,6 +160,7 @@ class Plan:
             the rules (positions) with rows that need it to be at hand.
         groups: for each view of kind "previous" that is read, the headers of its group (none: the
             whole table is one group).
+        verdicts: for each bank that reads other rows of the table, where its verdicts are.
     """
 
     pack: Pack
@@ -153,6 +175,7 @@ class Plan:
     features: dict[int, int]
     needs: dict[tuple[int, int], tuple[int, ...]]
     groups: dict[int, tuple[str, ...]]
+    verdicts: tuple[TableVerdicts, ...]
 
     @property
     def across_rows(self) -> frozenset[int]:
@@ -203,18 +226,36 @@ def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
     output_at = {
         cell: OutputRead(runs.index(cell[0]), entries[cell[1]]) for cell in cells if cell[2]
     }
+    verdict_reads: dict[int, list[InputRead]] = {}
+    for i, bank in enumerate(pack.banks):
+        if bank.reads_other_rows:
+            first = sum(map(len, verdict_reads.values()))
+            verdict_reads[i] = [InputRead(-1, verdict=first + row) for row in range(bank.rows)]
     input_reads, output_reads = (
-        tuple(sorted(set(input_at.values()))),
+        tuple(sorted({*input_at.values(), *chain.from_iterable(verdict_reads.values())})),
         tuple(sorted(set(output_at.values()))),
+    )
+    verdicts = tuple(
+        TableVerdicts(
+            bank=i,
+            numbers=np.array([input_reads.index(read) for read in own], dtype=np.int64),
+            reads=tuple(
+                (view, column, input_reads.index(input_at[view, column, False]))
+                for view, column, _ in sorted({c for table in reads[i] for c in table.cells()})
+            ),
+        )
+        for i, own in verdict_reads.items()
     )
     where = {cell: input_reads.index(read) for cell, read in input_at.items()}
     where |= {cell: output_reads.index(read) for cell, read in output_at.items()}
     banks: list[BankPlan] = []
-    for bank, read, rows in zip(pack.banks, reads, conditions_of, strict=True):
+    known = {one.bank: one for one in verdicts}
+    for i, (bank, read, rows) in enumerate(zip(pack.banks, reads, conditions_of, strict=True)):
+        index, first = _condition_index(rows, conditions), sum(b.rows for b in banks)
         banks.append(
-            _bank_plan(
-                bank, read, where, _condition_index(rows, conditions), sum(b.rows for b in banks)
-            )
+            _verdict_plan(known[i], index, first)
+            if i in known
+            else _bank_plan(bank, read, where, index, first)
         )
     used_views = {view for view, _, _ in cells}
     return Plan(
@@ -234,6 +275,7 @@ def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
             for v in sorted(used_views)
             if contract.views[v].kind == "previous"
         },
+        verdicts=verdicts,
     )
 
 
@@ -336,6 +378,25 @@ def _bank_plan(
             _member_plan(table, read, where)
             for table, read in zip(bank.members, reads[1:], strict=True)
         ),
+    )
+
+
+def _verdict_plan(verdicts: TableVerdicts, conditions: Index, first: int) -> BankPlan:
+    """The plan of a bank with verdicts that are known before the model answers."""
+    return BankPlan(
+        skeleton=InputFormula(slot=0, strict=True),
+        inputs=(0,),
+        outputs=(),
+        input_index=verdicts.numbers[None, :],
+        output_index=np.zeros((0, verdicts.numbers.size), dtype=np.int64),
+        conditions=conditions,
+        params=np.zeros((0, verdicts.numbers.size)),
+        quick=-1.0,
+        wild=False,
+        first=first,
+        touches_output=False,
+        temporal=False,
+        members=(),
     )
 
 

@@ -78,14 +78,37 @@ class TableReads:
 
 
 def bank_reads(bank: Bank, contract: DataContract) -> tuple[TableReads, ...]:
-    """The reads of a bank's rows, then of each member table."""
+    """The reads of a bank's rows, then of each member table, then of what selects their table
+    rows.
+    """
     roots = [np.arange(bank.rows, dtype=np.int64)]
     for table in bank.members:
         roots.append(np.repeat(roots[table.parent + 1], np.diff(table.offsets)))
     tables: Sequence[Bank | MemberTable] = (bank, *bank.members)
-    return tuple(
+    found = [
         _table_reads(bank.skeleton, i + ROWS, table, roots[i], contract)
         for i, table in enumerate(tables)
+    ]
+    if bank.reads_other_rows:
+        selections = [bank.keys] + [
+            np.zeros((0, 0), dtype=np.int32) if table.table_rows is None else table.table_rows.keys
+            for table in bank.members
+        ]
+        for i, keys in enumerate(selections):
+            found += [_key_reads(i + ROWS, column, roots[i]) for column in keys.T]
+    return tuple(found)
+
+
+def _key_reads(at: int, column: NDArray[np.int32], root: Index) -> TableReads:
+    """The reads of one key column, [M], -1 for rows without this key."""
+    keyed = np.flatnonzero(column >= 0)
+    return TableReads(
+        table=at,
+        used=(0,),
+        output=(False,),
+        views=np.zeros((1, keyed.size), dtype=np.int64),
+        columns=column[None, keyed].astype(np.int64),
+        root=root[keyed],
     )
 
 

@@ -50,6 +50,8 @@ def wiring(plan: Plan) -> dict[str, NDArray[np.generic]]:
     previous = flags + len(categories) + len(plan.groups)
 
     def read_row(read: InputRead) -> int:
+        if read.verdict >= 0:
+            return NOTHING
         feature = plan.features[read.column]
         if read.previous >= 0:
             return (

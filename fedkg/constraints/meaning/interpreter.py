@@ -14,6 +14,14 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.constraints.meaning.members_in_table_rows import (
+    TableMembers,
+    find_matching_rows,
+    gather_values,
+    group_equal_keys,
+    reads_own_row,
+    repeat_members,
+)
 from fedkg.constraints.meaning.trace_grids import Timing, grids
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.formulas import Implies, Initially
@@ -72,6 +80,7 @@ class _Scope:
         slots: float64 [s, B, M], the value of each slot.
         params: float64 [p, M], the parameters of each member.
         tables: the bank's member tables.
+        others: for a bank that reads other table rows, its members on them; else empty.
         grid: the traces, with the B places as steps; None for formulas that are not temporal.
     """
 
@@ -81,6 +90,7 @@ class _Scope:
     params: Float
     tables: tuple[MemberTable, ...]
     grid: Grid | None
+    others: tuple[TableMembers, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,7 +110,9 @@ class _Scope:
         found = self.tables[table]
         return replace(
             self,
-            slots=_gather(self.values, self.at, found.views, found.slots),
+            slots=finite(gather_values(self.values, self.at, self.others[table]))
+            if self.others
+            else _gather(self.values, self.at, found.views, found.slots),
             params=finite(found.params.T),
         )
 
@@ -128,13 +140,15 @@ def evaluate_bank(bank: Bank, values: Float, timing: Timing | None = None) -> Ba
     Args:
         bank: R constraints of one shape.
         values: float64 [V, B, C] in source units; categories as codes, Booleans as 0 and 1, NaN (or
-            infinite) where unknown.
+            infinite) where unknown. For a bank that reads other table rows, the whole table.
         timing: the position of each table row in time, for temporal formulas; None: the rows are
             the steps of one trace, in their order, and windows end ``strict``. The steps of a bank
             row with keys are the table rows that have them, in each trace.
     """
     if is_temporal(bank.skeleton):
         return _over_time(bank, values, timing or Timing.rows(values.shape[1]))
+    if bank.reads_other_rows:
+        return _across_rows(bank, values)
     at = np.arange(values.shape[1])
     parts = [_rows(part, values, at) for part in _chunks(bank, values.shape[1])]
     if len(parts) == 1:
@@ -145,6 +159,39 @@ def evaluate_bank(bank: Bank, values: Float, timing: Timing | None = None) -> Ba
             for f in fields(BankValues)
         }
     )
+
+
+def _across_rows(bank: Bank, values: Float) -> BankValues:
+    """The verdicts of a bank with members in other table rows: `values` is the whole table."""
+    shape = (values.shape[1], bank.rows)
+    out = _no_verdicts(shape)
+    for mine in group_equal_keys(bank):
+        part = bank.take(mine)
+        (places,) = find_matching_rows(part.keys[:1], part.codes[:1], values[0])
+        members = repeat_members(part, values[0])
+        tables = tuple(one.table for one in members)
+        part = replace(part, members=tables)
+        once = places[:1] if not reads_own_row(part) else places
+        read = sum(table.slots.size + table.count for table in tables)
+        step = max(1, BUDGET // max(1, part.slots.size, read))
+        for start in range(0, once.size, step):
+            at = once[start : start + step]
+            applicable = np.ones((at.size, part.rows), dtype=np.bool_)
+            found = _bank_values(part, values, at, applicable, None, members)
+            rows = at if once.size == places.size else places
+            for field in fields(BankValues):
+                getattr(out, field.name)[np.ix_(rows, mine)] = getattr(found, field.name)
+    return out
+
+
+def _no_verdicts(shape: tuple[int, int]) -> BankValues:
+    """The verdicts [B, R] of bank rows that are applicable nowhere."""
+    no = {
+        f.name: np.zeros(shape, dtype=np.bool_)
+        for f in fields(BankValues)
+        if f.name != "robustness"
+    }
+    return BankValues(robustness=np.full(shape, np.nan), **no)
 
 
 def _chunks(bank: Bank, places: int) -> list[Bank]:
@@ -167,11 +214,16 @@ def _rows(bank: Bank, values: Float, at: NDArray[np.int64]) -> BankValues:
 
 
 def _bank_values(
-    bank: Bank, values: Float, at: NDArray[np.int64], applicable: Bool, grid: Grid | None
+    bank: Bank,
+    values: Float,
+    at: NDArray[np.int64],
+    applicable: Bool,
+    grid: Grid | None,
+    others: tuple[TableMembers, ...] = (),
 ) -> BankValues:
     """The bank's verdicts at B places, where `applicable` [B, R]."""
     slots, params = _gather(values, at, bank.views, bank.slots), finite(bank.params.T)
-    scope = _Scope(values, at, slots, params, bank.members, grid)
+    scope = _Scope(values, at, slots, params, bank.members, grid, others)
     with np.errstate(all="ignore"):
         skeleton = bank.skeleton
         fired = applicable
@@ -196,12 +248,7 @@ def _bank_values(
 def _over_time(bank: Bank, values: Float, timing: Timing) -> BankValues:
     """The verdicts of a temporal formula: rows with the same keys look at the same steps."""
     shape = (values.shape[1], bank.rows)
-    no = {
-        f.name: np.zeros(shape, dtype=np.bool_)
-        for f in fields(BankValues)
-        if f.name != "robustness"
-    }
-    out = BankValues(robustness=np.full(shape, np.nan), **no)
+    out = _no_verdicts(shape)
     first_only = isinstance(bank.skeleton, Initially)
     pairs, which = np.unique(
         np.concatenate([bank.keys, bank.codes], axis=1), axis=0, return_inverse=True

@@ -289,7 +289,7 @@ def test_each_group_with_this_is_bound() -> None:
 
 
 def test_variables_in_the_place_of_a_property() -> None:
-    from fedkg_compiler.graph.sparql_pattern_tokens import tokens
+    from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 
     text = "?s $this ?o ; ?p 1 . [] ?q ( 1 2 ) FILTER(?o > ?s) BIND(?x + 1 AS ?y)"
     assert predicate_variables(tokens(text)) == {"this", "p", "q"}

@@ -17,13 +17,13 @@ from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.sparql import query_binder
-from fedkg_compiler.frontends.sparql.query_parameterisation import Reader
-from fedkg_compiler.frontends.sparql.query_parser import parse_query
-from fedkg_compiler.frontends.sparql.variable_scope import shown
 from fedkg_compiler.graph import Graph, load_graph
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.node_values import literal
-from fedkg_compiler.graph.sparql_pattern_tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.parser import parse_query
+from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.variable_scope import shown
 
 P = "https://example.org/plant#"
 HEAD = (
@@ -153,7 +153,7 @@ def same_violations(ours: set[str], theirs: set[str]) -> bool:
 
 def _shown(query: str) -> frozenset[str]:
     """The variables of a query's pattern that it selects."""
-    _, _, _, body = Reader({}).read(query)
+    body = Reader({}).read(query).body
     return shown(parse_query(tuple(word for word in tokens(query) if word.start >= body)))
 
 

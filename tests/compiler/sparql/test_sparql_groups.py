@@ -154,13 +154,3 @@ def test_members_in_one_row_give_it_their_key(tmp_path: Path, body: str) -> None
         for keys, codes in zip(bank.keys.tolist(), bank.codes.tolist(), strict=True)
     ]
     assert sorted(keys) == [["k1"], ["k2"], ["k3"]]
-
-
-def test_members_of_a_group_in_different_rows_are_rejected(tmp_path: Path) -> None:
-    pack, found = compiled(
-        tmp_path,
-        KEYED,
-        PREFIX + "SELECT ?a WHERE { ?m p:in ?a ; p:u ?v } GROUP BY ?a HAVING (SUM(?v) > 5)",
-    )
-    assert pack is None
-    assert "FKG346" in {item.code for item in found}

@@ -187,10 +187,11 @@ p:Mill fkg:keyColumn "mill" . p:M1 a p:Mill . p:M2 a p:Mill .
 """
 ROWS = "mill,torque,grade\nM1,50,A\nM2,100,B\nM1,70,\n"
 OF_MILLS = {
-    "{ ?m a p:Mill ; p:grade ?g } GROUP BY ?m HAVING(COUNT(?g) > 0)": 2,
+    # the verdict on a group is reported in all rows of its mill
+    "{ ?m a p:Mill ; p:grade ?g } GROUP BY ?m HAVING(COUNT(?g) > 0)": 3,
     "{ ?m a p:Mill FILTER NOT EXISTS { ?m p:grade ?g } }": 1,
     "{ ?m a p:Mill ; ?p ?v . FILTER(?v > 60) }": 2,
-    "{ ?m a p:Mill ; p:torque ?t } GROUP BY ?m HAVING(SUM(IF(?t > 60, 1, 0)) > 0)": 2,
+    "{ ?m a p:Mill ; p:torque ?t } GROUP BY ?m HAVING(SUM(IF(?t > 60, 1, 0)) > 0)": 3,
     "{ ?m a p:Mill ; p:grade ?g . FILTER(?g = ?g) }": 2,
 }
 

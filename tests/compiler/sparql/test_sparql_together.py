@@ -37,11 +37,14 @@ def compile_queries(folder: Path, **queries: str) -> Compilation:
 
 
 def test_every_problem_is_reported_in_one_run(tmp_path: Path) -> None:
-    gathered = "SELECT (SUM(?v) AS ?s) WHERE {{ ?m p:in p:{} ; p:u ?v }} HAVING (SUM(?v) > 3)"
+    gathered = (
+        "SELECT (SUM(?v) AS ?s) WHERE {{ ?m p:in p:{} ; p:u ?v . ?n p:in p:c ; p:u ?w }}"
+        " HAVING (SUM(?v * ?w) > 3)"
+    )
     found = compile_queries(
         tmp_path,
         apart=gathered.format("c"),
-        alone=gathered.format("a"),
+        none=gathered.format("b"),  # only p:u of p:c has columns
         wrong="SELECT ?m WHERE { ?m p:t ?v FILTER ?v > 3 }",
         text='SELECT ?m WHERE { ?m p:t ?v FILTER(regex(str(?v), "6")) }',
         fine="SELECT ?m WHERE { ?m p:t ?v FILTER(?v > 60) }",
@@ -49,13 +52,19 @@ def test_every_problem_is_reported_in_one_run(tmp_path: Path) -> None:
     )
     assert found.pack is None
     said = {Path(item.span.file).stem: item.code for item in found.diagnostics}
-    assert said == {"apart": "FKG346", "wrong": "FKG341", "text": "FKG343", "nothing": "FKG350"}
+    assert said == {
+        "apart": "FKG346",
+        "wrong": "FKG341",
+        "text": "FKG343",
+        "nothing": "FKG350",
+        "none": "FKG350",
+    }
 
 
 def test_what_the_graph_answers_to_one_query_refuses_no_other(tmp_path: Path) -> None:
     body = (
-        "SELECT ?m WHERE {{ ?m p:in p:{} . ?m p:u ?v FILTER NOT EXISTS {{ ?n p:in p:{} ; p:u ?w"
-        " FILTER(?w > ?v) }} }}"
+        "SELECT ?a WHERE {{ ?a p:max ?x FILTER NOT EXISTS {{ ?m p:in p:{} ; p:u ?v . ?n p:in p:{} ;"
+        " p:u ?w FILTER(?w > ?v) }} }}"
     )
     alike = {f"q_{name}": body.format(name, "c") for name in ("a", "b", "c")}
     found = compile_queries(tmp_path, **alike)
@@ -63,7 +72,7 @@ def test_what_the_graph_answers_to_one_query_refuses_no_other(tmp_path: Path) ->
     assert refused == {
         "q_a",
         "q_c",
-    }  # p:b has no member with a key, so no entity appears in two rows there
+    }  # p:b has no member with a key, so no solution reads two rows there
 
 
 def test_limits_of_groups_differ_between_queries_of_one_shape(tmp_path: Path) -> None:

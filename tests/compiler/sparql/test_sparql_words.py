@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg_compiler.frontends.sparql.query_parameterisation import Reader
-from fedkg_compiler.graph.sparql_pattern_tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 
 PIECES = (
     *("?m", "$x1", "?1", "p:torque", "p:a.b", "p:caf\u00e9", ":x", "p:", "a", "<http://e/#x>"),
@@ -40,14 +40,11 @@ def test_quickly_and_slowly_is_the_same(
     reader = Reader({"p": "http://e/#"})
     for seen in (head + gap.join([*others, *pieces[len(others) :]]), text):
         reader.read(seen)
-    prologue, form, constants, body = reader.read(text)
-    words = [word for word in tokens(text) if word.start >= body]
+    query = reader.read(text)
+    words = [word for word in tokens(text) if word.start >= query.body]
     alone = Reader({"p": "http://e/#"})._slowly(text)
-    assert (dict(prologue.prefixes), prologue.base, form.shape, constants) == (
-        dict(alone[0].prefixes),
-        alone[0].base,
-        alone[1].shape,
-        alone[2],
-    )
-    assert [word.kind for word in words] == list(form.kinds)
-    assert [words[i].text for i in form.holes] == list(constants)
+    for one in ("prefixes", "base"):
+        assert getattr(query.prologue, one) == getattr(alone.prologue, one)
+    assert (query.form.shape, query.constants) == (alone.form.shape, alone.constants)
+    assert [word.kind for word in words] == list(query.form.kinds)
+    assert [words[i].text for i in query.form.holes] == list(query.constants)

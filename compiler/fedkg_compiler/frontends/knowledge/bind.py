@@ -15,6 +15,7 @@ from pathlib import Path
 from fedkg.pack import And, Compare, Formula, Implies, RuleRecord, Term, reads_output
 from fedkg.pack.knowledge_models import Clause, KnowledgeModel
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.formulas.formula_algebra import with_always
 from fedkg_compiler.frontends.fkg.binding.private_pack_scope import scope_of
 from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
@@ -35,7 +36,6 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     RuleFile,
     Word,
 )
-from fedkg_compiler.frontends.knowledge.always_true_formula import always
 from fedkg_compiler.frontends.knowledge.decision_table_reader import table_clauses
 from fedkg_compiler.frontends.knowledge.earlier_model import bind_network
 from fedkg_compiler.frontends.knowledge.knowledge_output import (
@@ -276,7 +276,7 @@ def _bound(
             continue
         rows = part.rows
         if held is None:
-            held, rows = always(rows)
+            held, rows = with_always(rows)
         kept = replace(part, formula=held, conclusion=said, rows=rows)
         result.append((kept, {} if said is None else _numbers(said)))
     return result
@@ -307,7 +307,7 @@ def _numbers(said: Formula) -> dict[str, Term | None]:
 
 def _always(at: _Context) -> BoundRows:
     """A condition that always holds, bound once."""
-    formula, rows = always(Rows(count=1))
+    formula, rows = with_always(Rows(count=1))
     record = RuleRecord(
         name=at.statement.name.text,
         file=Path(at.statement.span.file).name,

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import RuleRecord, Source
 from fedkg.pack.knowledge_models import Network
+from fedkg_compiler.formulas.formula_algebra import with_always
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources, header_place, plain_place
 from fedkg_compiler.frontends.fkg.syntax.tree import EarlierModel
-from fedkg_compiler.frontends.knowledge.always_true_formula import always
 from fedkg_compiler.frontends.knowledge.dense_layer_reader import (
     Unreadable,
     read_onnx,
@@ -109,7 +109,7 @@ def bind_network(
         )
         return {}, Program()
     record = RuleRecord(name=statement.name.text, file=Path(place.file).name, line=place.line)
-    formula, held = always(rows.build())
+    formula, held = with_always(rows.build())
     part = BoundRows(rule=record, formula=formula, rows=held, keys=((),), entities=("",), unit="")
     prefix = f"{statement.name.text}."
     layers = tuple(

@@ -68,8 +68,8 @@ from fedkg_compiler.frontends.shacl.table_results import Component, ShapeResults
 from fedkg_compiler.frontends.shacl.unknown_terms import Words
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.ir import BoundRows, Program
 
 _NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})

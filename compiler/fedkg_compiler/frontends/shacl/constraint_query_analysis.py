@@ -8,7 +8,7 @@ from rdflib import URIRef
 
 from fedkg_compiler.frontends.shacl.model import Constraint, Shape
 from fedkg_compiler.frontends.shacl.queries import Queries, iri_of
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Bind,
     Const,
     Exists,
@@ -37,14 +37,12 @@ def asked_properties(
     found = queries.tree(shape, constraint)
     if found is None:
         return
-    tree, words, prefixes, _ = found
+    tree, query, _ = found
     loose = {id(triple) for part in walk(tree) if isinstance(part, MAYBE) for triple in walk(part)}
     for triple in walk(tree):
         if isinstance(triple, Triple):
             for step in walk(triple.predicate):
-                if isinstance(step, Const) and (
-                    iri := step.text[1:-1] or iri_of(words[step.token], prefixes)
-                ):
+                if isinstance(step, Const) and (iri := iri_of(step, query)):
                     yield URIRef(iri), id(triple) in loose or _may_be_empty(triple.predicate)
 
 
@@ -57,10 +55,10 @@ def unbound(
     found = queries.tree(shape, constraint)
     if found is None:
         return
-    tree, words, _, before = found
+    tree, query, before = found
     bound = set(before) | {name for node in walk(tree) for name in _binds(node)}
     seen: set[str] = set()
-    for word in words:
+    for word in query.tokens:
         if word.kind == "variable" and word.text not in bound and word.text not in seen:
             seen.add(word.text)
             yield word.text, sorted(bound - before)

@@ -18,8 +18,8 @@ from fedkg_compiler.frontends.shacl.model import Constraint, Shape, Target
 from fedkg_compiler.frontends.shacl.queries import Queries
 from fedkg_compiler.frontends.shacl.shape_conditions import Observed
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.graph.graph_terms import Iri, local_name
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.ir import BoundRows
 
 

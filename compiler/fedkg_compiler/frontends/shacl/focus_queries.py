@@ -14,7 +14,7 @@ from rdflib import BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg_compiler.frontends.shacl.data_graph import to_rdflib
-from fedkg_compiler.graph.sparql_pattern_tokens import Token, tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
 
 FOCUS = ox.NamedNode("urn:fedkg:focus")
 """The named graph with the focus nodes of a query."""

@@ -26,7 +26,7 @@ from fedkg_compiler.frontends.shacl.pyshacl_validation import Engine, Undecidabl
 from fedkg_compiler.frontends.shacl.read import shapes_of
 from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.graph.rdf_reader import Document, read_file
-from fedkg_compiler.graph.sparql_pattern_tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.input_tracking import read_bytes
 
 

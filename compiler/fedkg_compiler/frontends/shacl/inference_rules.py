@@ -33,7 +33,7 @@ from fedkg_compiler.frontends.shacl.parameters import items
 from fedkg_compiler.frontends.shacl.read import SH, declared_prefixes
 from fedkg_compiler.graph.blank_node_names import as_kept, names_by_content, renamed
 from fedkg_compiler.graph.select_results import asks_service
-from fedkg_compiler.graph.sparql_pattern_tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 
 MOST_PASSES = 100
 """Passes over all rules; each pass adds a triple, and a chain of this length is an endless one."""

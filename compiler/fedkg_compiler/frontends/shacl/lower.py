@@ -54,17 +54,18 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.ir import BoundRows, RowBuilder
 
-Code = tuple[object, ...]
-"""A formula without its columns and numbers, as nested tuples: equal codes are one skeleton."""
-
 
 @dataclass(slots=True)
 class Draft:
-    """One row: the contents of the slots and parameters of its code."""
+    """One row: the contents of the slots and parameters of its formula."""
 
     slots: list[tuple[int, Role]] = field(default_factory=list)
     params: list[float | tuple[int, str]] = field(default_factory=list)
     members: list[list[Draft]] = field(default_factory=list)
+
+    def term(self, column: int, role: Role) -> Slot:
+        """The slot of a column."""
+        return Slot(index=self.slot(column, role), role=role)
 
     def slot(self, column: int, role: Role) -> int:
         """The index of a column's slot."""
@@ -82,7 +83,7 @@ class Draft:
 class Piece:
     """One conjunct for one focus node."""
 
-    code: Code
+    formula: Formula
     draft: Draft
     keys: tuple[tuple[str, str], ...]
     entity: str
@@ -104,7 +105,7 @@ class Writer:
     def piece(self, expr: Expr, entity: str) -> Piece:
         """One conjunct. Raises Refused if units or keys do not fit."""
         draft, units = Draft(), set[str]()
-        code = self._code(expr, draft, units)
+        formula = self._formula(expr, draft, units)
         keys: dict[str, str] = {}
         for value in _observed(expr):
             key = value.place.key
@@ -115,33 +116,36 @@ class Writer:
                 )
         unit = units.pop() if len(units) == 1 else ""
         return Piece(
-            code=code, draft=draft, keys=tuple(sorted(keys.items())), entity=entity, unit=unit
+            formula=formula, draft=draft, keys=tuple(sorted(keys.items())), entity=entity, unit=unit
         )
 
-    def _code(self, expr: Expr, draft: Draft, units: set[str]) -> Code:
+    def _formula(self, expr: Expr, draft: Draft, units: set[str]) -> Formula:
         match expr:
             case bool():
                 raise AssertionError("a constant is not a row")
             case NumberKnown():
-                return ("known", draft.slot(expr.value.place.column, expr.value.place.role))
+                return Known(slot=draft.slot(expr.value.place.column, expr.value.place.role))
             case Has():
                 place = expr.value.datatypes or expr.value.place
-                return ("known", draft.slot(place.column, place.role))
+                return Known(slot=draft.slot(place.column, place.role))
             case Is():
                 column = expr.value.place.column
                 self.sources.book.say(column, expr.text)
-                return ("is", draft.slot(column, "input"), draft.param((column, expr.text)))
+                return CategoryIs(
+                    slot=draft.slot(column, "input"), param=draft.param((column, expr.text))
+                )
             case Whole():
                 slot = self._slot(expr.value, draft)
                 units.add(_step(expr.value.place.stored))
-                return ("eq", ("floor", slot), slot, draft.param(1.0))
+                floor = Call(function="floor", args=(slot,))
+                return Compare(op="eq", left=floor, right=slot, scale=draft.param(1.0))
             case Beside():
                 return self._comparison(expr, draft, units)
             case Neg():
-                return ("not", self._code(expr.arg, draft, units))
+                return Not(arg=self._formula(expr.arg, draft, units))
             case All() | Any():
-                word = "and" if isinstance(expr, All) else "or"
-                return (word, *(self._code(arg, draft, units) for arg in expr.args))
+                parts = tuple([self._formula(arg, draft, units) for arg in expr.args])
+                return And(args=parts) if isinstance(expr, All) else Or(args=parts)
             case Least():
                 return self._least(expr, draft, units)
             case Guarded():
@@ -149,32 +153,36 @@ class Writer:
             case _:
                 assert_never(expr)
 
-    def _least(self, expr: Least, draft: Draft, units: set[str]) -> Code:
-        drafts, codes = [], set()
+    def _least(self, expr: Least, draft: Draft, units: set[str]) -> Formula:
+        drafts, formulas = [], set[Formula]()
         for arg in expr.args:
             inner = Draft()
-            codes.add(self._code(arg, inner, units))
+            formulas.add(self._formula(arg, inner, units))
             drafts.append(inner)
-        if len(codes) != 1 or any(inner.members for inner in drafts):
+        if len(formulas) != 1 or any(inner.members for inner in drafts):
             raise Refused("this number of values of different kinds cannot be counted")
         draft.members.append(drafts)
-        return ("least", draft.param(float(expr.count)), len(draft.members) - 1, codes.pop())
+        return AtLeast(
+            count=draft.param(float(expr.count)), members=len(draft.members) - 1, arg=formulas.pop()
+        )
 
-    def _slot(self, value: Observed, draft: Draft) -> Code:
-        return ("slot", draft.slot(value.place.column, value.place.role), value.place.role)
+    def _slot(self, value: Observed, draft: Draft) -> Slot:
+        return draft.term(value.place.column, value.place.role)
 
-    def _comparison(self, expr: Beside, draft: Draft, units: set[str]) -> Code:
+    def _comparison(self, expr: Beside, draft: Draft, units: set[str]) -> Formula:
         left, right = expr.left, expr.right
+        one: Term
+        other: Term
         if (asked := self._truth(expr, draft)) is not None:
             return asked
         if isinstance(left, Observed) and isinstance(right, Observed):
             one, other = self._two(left, right, draft, alike=expr.alike)
         elif isinstance(left, Observed) and isinstance(right, Number):
             one = self._slot(left, draft)
-            other = ("param", draft.param(self._converted(right, left)))
+            other = Param(index=draft.param(self._converted(right, left)))
         elif isinstance(left, Number) and isinstance(right, Observed):
             other = self._slot(right, draft)
-            one = ("param", draft.param(self._converted(left, right)))
+            one = Param(index=draft.param(self._converted(left, right)))
         else:
             raise AssertionError("two numbers are compared when rules are compiled")
         reading = left if isinstance(left, Observed) else right
@@ -182,9 +190,9 @@ class Writer:
         units.add(
             _step(reading.place.stored or self.sources.book.compared_unit(reading.place.column))
         )
-        return (expr.op, one, other, draft.param(1.0))
+        return Compare(op=expr.op, left=one, right=other, scale=draft.param(1.0))
 
-    def _truth(self, expr: Beside, draft: Draft) -> Code | None:
+    def _truth(self, expr: Beside, draft: Draft) -> Formula | None:
         """The condition on a column of truth values that is equivalent to a comparison with a
         number.
 
@@ -205,7 +213,10 @@ class Writer:
         return (
             None
             if wanted is None
-            else ("is", draft.slot(column, "input"), draft.param((column, TRUTHS[int(wanted[0])])))
+            else CategoryIs(
+                slot=draft.slot(column, "input"),
+                param=draft.param((column, TRUTHS[int(wanted[0])])),
+            )
         )
 
     def _converted(self, number: Number, value: Observed) -> float:
@@ -235,31 +246,36 @@ class Writer:
 
     def _two(
         self, left: Observed, right: Observed, draft: Draft, *, alike: bool
-    ) -> tuple[Code, Code]:
+    ) -> tuple[Term, Term]:
         one, other, book = left.place.stored, right.place.stored, self.sources.book
-        codes = self._slot(left, draft), self._slot(right, draft)
+        terms = self._slot(left, draft), self._slot(right, draft)
         if alike and (one is None or other is None):
-            return codes
+            return terms
         if one is None and other is None:
             book.compare_bare(
                 [np.array([left.place.column]), np.array([right.place.column])], self.span
             )
-            return codes
+            return terms
         if one is None or other is None:
             bare, unit = (left, other) if one is None else (right, one)
             assert unit is not None
             book.tell_unit([np.array([bare.place.column])], unit, self.span, self.sources.problems)
-            return codes
+            return terms
         self._must_agree(other, one, right)
         change = conversion(other, one)
-        term = codes[1]
+        term: Term = terms[1]
         if change.factor != 1 or change.turns:
             plain = not change.turns and change.factor.numerator == 1
             size = float(change.factor.denominator) if plain else change.scale
-            term = ("over" if plain else "times", term, ("param", draft.param(size)))
+            number = Param(index=draft.param(size))
+            term = (
+                Quotient(numerator=term, denominator=number)
+                if plain
+                else Product(args=(term, number))
+            )
         if change.shift:
-            term = ("plus", term, ("param", draft.param(float(change.shift))))
-        return codes[0], term
+            term = Sum(args=(term, Param(index=draft.param(float(change.shift)))))
+        return terms[0], term
 
     def _must_agree(self, one: Unit, other: Unit, value: Observed) -> None:
         if not same_dimension(one, other):
@@ -290,16 +306,16 @@ def _observed(expr: Expr) -> Iterator[Observed]:
 
 def bound_rows(record: RuleRecord, pieces: Iterable[Piece]) -> list[BoundRows]:
     """The pieces of one rule as bank rows, one part for each form and unit."""
-    groups, parts = dict[tuple[Code, str], list[Piece]](), []
+    groups, parts = dict[tuple[Formula, str], list[Piece]](), []
     for piece in pieces:
-        groups.setdefault((piece.code, piece.unit), []).append(piece)
-    for (code, unit), members in groups.items():
+        groups.setdefault((piece.formula, piece.unit), []).append(piece)
+    for (formula, unit), members in groups.items():
         rows = RowBuilder(len(members))
         _fill(rows, [piece.draft for piece in members])
         parts.append(
             BoundRows(
                 rule=record,
-                formula=_formula(code),
+                formula=formula,
                 rows=rows.build(),
                 keys=tuple(piece.keys for piece in members),
                 entities=tuple(piece.entity for piece in members),
@@ -333,38 +349,3 @@ def _fill(rows: RowBuilder, drafts: Sequence[Draft]) -> None:
         sizes = [len(draft.members[i]) for draft in drafts]
         _, inner = rows.set_of_members(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
         _fill(inner, [member for draft in drafts for member in draft.members[i]])
-
-
-def _formula(code: Code) -> Formula:
-    match code:
-        case ("known", int(slot)):
-            return Known(slot=slot)
-        case ("is", int(slot), int(param)):
-            return CategoryIs(slot=slot, param=param)
-        case ("not", tuple(arg)):
-            return Not(arg=_formula(arg))
-        case ("and" | "or" as word, *args):
-            parts = tuple(_formula(arg) for arg in args if isinstance(arg, tuple))
-            return And(args=parts) if word == "and" else Or(args=parts)
-        case ("least", int(count), int(members), tuple(arg)):
-            return AtLeast(count=count, members=members, arg=_formula(arg))
-        case ("le" | "lt" | "eq" | "ne" as op, tuple(left), tuple(right), int(scale)):
-            return Compare(op=op, left=_term(left), right=_term(right), tolerance=None, scale=scale)
-    raise AssertionError(f"no formula: {code}")
-
-
-def _term(code: Code) -> Term:
-    match code:
-        case ("slot", int(index), "input" | "output" as role):
-            return Slot(index=index, role=role)
-        case ("param", int(index)):
-            return Param(index=index)
-        case ("floor", tuple(arg)):
-            return Call(function="floor", args=(_term(arg),))
-        case ("over", tuple(arg), tuple(size)):
-            return Quotient(numerator=_term(arg), denominator=_term(size))
-        case ("times", tuple(arg), tuple(size)):
-            return Product(args=(_term(arg), _term(size)))
-        case ("plus", tuple(arg), tuple(shift)):
-            return Sum(args=(_term(arg), _term(shift)))
-    raise AssertionError(f"no term: {code}")

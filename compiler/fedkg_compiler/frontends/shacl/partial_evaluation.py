@@ -46,8 +46,8 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     negate,
 )
 from fedkg_compiler.frontends.shacl.value_constraints import Judge
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.graph.standard_vocabularies import FKG
 
 DEPTH = 40

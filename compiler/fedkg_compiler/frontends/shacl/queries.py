@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Several
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal as OneOf
@@ -16,8 +17,9 @@ import numpy as np
 from rdflib import RDF, BNode, Literal, URIRef
 from rdflib.term import Node
 
-from fedkg.pack import Known, Not, Or, RuleRecord
+from fedkg.pack import Known, RuleRecord
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.formulas.formula_algebra import implies
 from fedkg_compiler.frontends.fkg.binding.column_triples import TermTriple
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.shacl.focus_node_columns import Row, Value
@@ -40,8 +42,13 @@ from fedkg_compiler.frontends.sparql.prebound_variables import (
     bind_query,
     facts_of_bound,
 )
-from fedkg_compiler.frontends.sparql.query_parser import parse_query
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.graph.graph import Resource
+from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.sparql_syntax.parser import parse_query
+from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
+from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Bind,
     Const,
     Elsewhere,
@@ -54,12 +61,8 @@ from fedkg_compiler.frontends.sparql.query_tree import (
     Var,
     walk,
 )
-from fedkg_compiler.frontends.sparql.query_tree import Path as QueryPath
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
-from fedkg_compiler.frontends.sparql.variable_scope import projected
-from fedkg_compiler.graph.graph import Resource
-from fedkg_compiler.graph.graph_terms import local_name
-from fedkg_compiler.graph.sparql_pattern_tokens import Token, tokens
+from fedkg_compiler.graph.sparql_syntax.tree import Path as QueryPath
+from fedkg_compiler.graph.sparql_syntax.variable_scope import projected
 from fedkg_compiler.graph.standard_vocabularies import NUMBERS
 from fedkg_compiler.ir import BoundRows, SlotColumn
 
@@ -144,14 +147,16 @@ class Queries:
 
     def is_table_read(self, text: str, prefixes: Mapping[str, str]) -> bool:
         """The same of the text of a query."""
-        words, prefixes = self._tokens(text, prefixes)
+        query = self._read(text, prefixes)
         if any(
             word.kind == "variable" and word.text in ("shapesGraph", "currentShape")
-            for word in words
+            for word in query.tokens
         ):
             return True
-        names = (iri_of(word, prefixes) for word in words if word.kind in ("iri", "pname"))
-        return any(self.is_observed(URIRef(name)) for name in names if name)
+        names = (
+            query.prologue.iri(word.text) for word in query.tokens if word.kind in ("iri", "pname")
+        )
+        return any(self.is_observed(URIRef(name[1:-1])) for name in names if name)
 
     def check(self, shape: Shape, constraint: Constraint) -> None:
         """Check the requirements of SHACL on the query of a SPARQL constraint (section 5.1) before
@@ -171,23 +176,26 @@ class Queries:
                 "sh:sparql has no `sh:ask`: give it a `sh:select` that finds violations, "
                 "or make the ASK a validator of a component"
             )
-        words, prefixes = self._tokens(found.text, found.prefixes)
-        for i, word in enumerate(words):
+        query = self._read(found.text, found.prefixes)
+        for i, word in enumerate(query.tokens):
             prefix = word.text.partition(":")[0]
-            if word.kind == "pname" and prefix not in prefixes:
+            if word.kind == "pname" and prefix not in query.prologue.prefixes:
                 advice = f"add `PREFIX {prefix}: <...>` to the query, or `sh:prefixes`"
                 raise SparqlProblem(
                     "FKG110", (i, i), f"the prefix `{prefix}:` is not known", advice
                 )
-        if words and words[0].text.upper() == "SELECT" and not _selects_this(words):
-            raise Refused(
-                "its query does not select `$this`, the focus node that violates the shape"
-            )
+        with suppress(SparqlProblem):
+            tree = parse_query(query.tokens)
+            selected = () if tree.projection is None else tree.projection
+            if selected and all(item.variable.name != "this" or item.expr for item in selected):
+                raise Refused(
+                    "its query does not select `$this`, the focus node that violates the shape"
+                )
         if not self.is_table_read(found.text, found.prefixes):
             from rdflib.plugins.sparql import prepareQuery
 
             try:
-                prepareQuery(self._text(found, shape), initNs=prefixes)
+                prepareQuery(self._text(found, shape), initNs=dict(query.prologue.prefixes))
             except Exception as error:  # rdflib's parser raises `Exception` itself
                 raise SparqlProblem(
                     "FKG341",
@@ -198,17 +206,17 @@ class Queries:
 
     def tree(
         self, shape: Shape, constraint: Constraint
-    ) -> tuple[Query, tuple[Token, ...], Mapping[str, str], frozenset[str]] | None:
-        """The query of a constraint with its words, its prefixes, and the variables that are bound
-        beforehand; None if it has none.
+    ) -> tuple[Query, QueryText, frozenset[str]] | None:
+        """The query of a constraint with its text, and the variables that are bound beforehand;
+        None if it has none.
         """
         found = asked(self.shapes, shape, constraint)
         if found is None:
             return None
-        words, prefixes = self._tokens(found.text, found.prefixes)
+        query = self._read(found.text, found.prefixes)
         before = {"this", "value", "PATH", "currentShape", "shapesGraph", *found.parameters}
         try:
-            return parse_query(words), words, prefixes, frozenset(before)
+            return parse_query(query.tokens), query, frozenset(before)
         except SparqlProblem:
             return None
 
@@ -290,8 +298,8 @@ class Queries:
         Raises:
             Refused: SHACL does not allow the query. SparqlProblem: it is not SPARQL.
         """
-        words, prefixes = self._tokens(text, found.prefixes)
-        for node in walk(parse_query(words)):
+        query = self._read(text, found.prefixes)
+        for node in walk(parse_query(query.tokens)):
             for form, word in _FORBIDDEN.items():
                 if isinstance(node, form):
                     raise Refused(f"SHACL has no {word} in the query of a constraint")
@@ -302,11 +310,9 @@ class Queries:
                     f"SHACL binds ${node.variable.name} beforehand, and the query binds it again"
                 )
             if of_rows and isinstance(node, Triple):
-                self._check_row(node, words, prefixes)
+                self._check_row(node, query)
 
-    def _check_row(
-        self, triple: Triple, words: tuple[Token, ...], prefixes: Mapping[str, str]
-    ) -> None:
+    def _check_row(self, triple: Triple, query: QueryText) -> None:
         """A table row has observed properties and its class.
 
         Raises Refused for what else is asked of it.
@@ -318,27 +324,17 @@ class Queries:
         if not any(this):
             return
         for first in _first_steps(triple.predicate):
-            iri = "" if first is None else first.text[1:-1] or iri_of(words[first.token], prefixes)
+            iri = "" if first is None else iri_of(first, query)
             if this[1] or not iri or not (iri == str(RDF.type) or self.is_observed(URIRef(iri))):
-                shown = (
-                    local_name(iri)
-                    if iri
-                    else " ".join(word.text for word in words[triple.at[0] : triple.at[1] + 1])
-                )
+                shown = local_name(iri) if iri else query.written(triple.at)
                 raise Refused(
                     f"the table's rows have no `{shown}`: declare a signal for it, or give "
                     f"it an `fkg:column`"
                 )
 
-    def _tokens(
-        self, text: str, prefixes: Mapping[str, str]
-    ) -> tuple[tuple[Token, ...], dict[str, str]]:
-        """The words of a query behind its own prologue, and its prefixes."""
-        words, known = tokens(text), {**self.known, **prefixes}
-        while len(words) > 3 and words[0].text.upper() == "PREFIX":
-            known[words[1].text[:-1]] = words[2].text[1:-1]
-            words = words[3:]
-        return tuple(words), known
+    def _read(self, text: str, prefixes: Mapping[str, str]) -> QueryText:
+        """The query of a text."""
+        return Reader({**self.known, **prefixes}).read(text)
 
     def _text(self, found: Asked, shape: Shape) -> str:
         """The query as a separate violation query: paths written out, the condition of an ASK
@@ -360,18 +356,6 @@ class Queries:
         )
 
 
-def _selects_this(words: tuple[Token, ...]) -> bool:
-    """Whether a SELECT gives ``$this``: by its name outside of parentheses, or with ``*``."""
-    depth = 0
-    for word in words:
-        depth += {"(": 1, ")": -1}.get(word.text, 0)
-        if word.text == "{":
-            break
-        if depth == 0 and (word.text == "*" or (word.kind == "variable" and word.text == "this")):
-            return True
-    return False
-
-
 def conditional(bound: BoundRows, given: Observed) -> BoundRows:
     """Rows that hold if the table has no value that makes a node a focus node.
 
@@ -388,7 +372,8 @@ def conditional(bound: BoundRows, given: Observed) -> BoundRows:
         assert place.key is not None
         if key.setdefault(*place.key) != place.key[1]:
             raise Refused(f"no table row is about both {key[place.key[0]]} and {place.key[1]}")
-    formula = Or(args=(Not(arg=Known(slot=len(rows.slots))), bound.formula))
+    formula = implies(Known(slot=len(rows.slots)), bound.formula)
+    assert not isinstance(formula, bool), "it reads the table"
     return replace(
         bound,
         formula=formula,
@@ -426,12 +411,12 @@ def _first_steps(predicate: Predicate) -> list[Const | None]:
             return [None]
 
 
-def iri_of(word: Token, prefixes: Mapping[str, str]) -> str:
-    """The IRI that a word denotes; "" if its prefix is unknown."""
-    if word.kind == "iri":
-        return word.text[1:-1]
-    prefix, _, local = word.text.partition(":")
-    return prefixes[prefix] + local if prefix in prefixes else ""
+def iri_of(constant: Const, query: QueryText) -> str:
+    """The IRI that a constant denotes; "" if its prefix is unknown."""
+    try:
+        return query.value(constant)[1:-1]
+    except SparqlProblem:
+        return ""
 
 
 def _renamed(text: str, variable: str, by: str) -> str:

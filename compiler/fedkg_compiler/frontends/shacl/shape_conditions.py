@@ -8,13 +8,13 @@ a violation either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import Literal, assert_never
 
-from fedkg_compiler.formulas.connective_folding import joined
+from fedkg_compiler.formulas.formula_algebra import Connectives
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Place
 
 Operator = Literal["le", "lt", "eq", "ne"]
@@ -121,7 +121,8 @@ class Guarded:
     arg: Expr
 
 
-Expr = bool | Has | Beside | Whole | Is | Neg | All | Any | Least | Guarded
+Condition = Has | Beside | Whole | Is | Neg | All | Any | Least | Guarded
+Expr = bool | Condition
 MOST = 200
 """Combinations that are written out at most; above this number `Least` is used."""
 
@@ -130,21 +131,9 @@ class Refused(Exception):
     """A constraint that neither the graph nor the table can decide; the sentence says why."""
 
 
-def every(args: Iterable[Expr]) -> Expr:
-    """Conjunction, folded."""
-    return joined(args, All, neutral=True)
-
-
-def any_of(args: Iterable[Expr]) -> Expr:
-    """Disjunction, folded."""
-    return joined(args, Any, neutral=False)
-
-
-def negate(arg: Expr) -> Expr:
-    """Negation, folded."""
-    if isinstance(arg, bool):
-        return not arg
-    return arg.arg if isinstance(arg, Neg) else Neg(arg)
+_CONDITIONS: Connectives[Condition] = Connectives(All, Any, Neg)
+every, any_of, negate = _CONDITIONS.all_of, _CONDITIONS.any_of, _CONDITIONS.negate
+exactly_one = _CONDITIONS.exactly_one
 
 
 def guarded(values: Sequence[object], arg: Expr) -> Expr:
@@ -212,14 +201,6 @@ def at_least(
     if comb(len(left), count) > MOST:
         return Least(count, tuple(left))
     return any_of(every(chosen) for chosen in combinations(left, count))
-
-
-def exactly_one(args: Sequence[Expr]) -> Expr:
-    """One of the conditions holds, the others do not."""
-    return any_of(
-        every((arg, *(negate(other) for j, other in enumerate(args) if j != i)))
-        for i, arg in enumerate(args)
-    )
 
 
 @dataclass(frozen=True, slots=True)

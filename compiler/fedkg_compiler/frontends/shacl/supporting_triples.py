@@ -37,8 +37,8 @@ from fedkg_compiler.frontends.shacl.model import (
 from fedkg_compiler.frontends.shacl.queries import written_path
 from fedkg_compiler.frontends.shacl.shape_conditions import Refused
 from fedkg_compiler.frontends.sparql.solution_triples import MOST, facts_of_pattern
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.graph.graph import Resource
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 
 _DEEPEST = 8
 """Depth of nested shapes up to which facts are collected."""

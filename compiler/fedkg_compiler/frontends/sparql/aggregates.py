@@ -13,10 +13,7 @@ import numpy as np
 
 from fedkg.pack import Call, Choose, Coalesce, Known, Quotient, Reduce, Slot, Term
 from fedkg.units.unit import Unit, same_dimension, same_scale
-from fedkg_compiler.frontends.sparql import exists_members
-from fedkg_compiler.frontends.sparql.answer_frames import Answer, Frame, Ids, column_of
-from fedkg_compiler.frontends.sparql.branch_tree import Reduced
-from fedkg_compiler.frontends.sparql.formula_logic import (
+from fedkg_compiler.formulas.formula_algebra import (
     Truth,
     all_of,
     any_of,
@@ -26,6 +23,15 @@ from fedkg_compiler.frontends.sparql.formula_logic import (
     strict_slots,
     sufficient_slots,
 )
+from fedkg_compiler.frontends.sparql import exists_members
+from fedkg_compiler.frontends.sparql.answer_frames import (
+    Answer,
+    Frame,
+    Ids,
+    column_of,
+    keyed_subjects,
+)
+from fedkg_compiler.frontends.sparql.branch_tree import Reduced
 from fedkg_compiler.frontends.sparql.numeric_terms import (
     Float,
     Number,
@@ -33,10 +39,10 @@ from fedkg_compiler.frontends.sparql.numeric_terms import (
     sum_terms,
     unknown_term,
 )
-from fedkg_compiler.frontends.sparql.query_tree import Expr, Var
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part
 from fedkg_compiler.frontends.sparql.slot_lowering import Lowering
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import Expr, Var
 from fedkg_compiler.ir import RowBuilder
 
 _MISSING = "a value that may be missing makes the whole aggregate an error"
@@ -44,11 +50,26 @@ _MISSING = "a value that may be missing makes the whole aggregate an error"
 
 def any_member(expr: Reduced, part: Part, state: Lowering) -> Truth:
     """Whether a group has a solution at all."""
+    _note_entity(expr, part)
     return any_of(
         exists_members.has_matching_member(inner, part, state)
         for item in expr.over
         for inner in exists_members.tables(item.branch, part)
     )
+
+
+def _note_entity(expr: Reduced, part: Part) -> None:
+    """Let a group about one entity select the table rows of that entity, in which its verdict is
+    reported.
+    """
+    frames = [part.frame.inside[id(item.branch)] for item in expr.over]
+    about = frozenset().union(*(keyed_subjects(frame) for frame in frames))
+    if part.outer is not None or len(about) != 1 or not about <= set(expr.keys):
+        return
+    for frame in frames:
+        for rows, owner in exists_members.owned(frame, part):
+            for i, keys in zip(owner.tolist(), exists_members.keys_read(frame, rows), strict=True):
+                part.gathered.setdefault(i, {}).update(keys)
 
 
 def aggregate_number(expr: Reduced, part: Part, state: Lowering) -> Number | None:

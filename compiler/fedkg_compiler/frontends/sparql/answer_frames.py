@@ -15,10 +15,10 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import Key, Place
 from fedkg_compiler.frontends.sparql.branch_tree import Branch, Observed
 from fedkg_compiler.frontends.sparql.entity_values import NotTogether
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
-from fedkg_compiler.frontends.sparql.query_tree import Const, Expr, Var
-from fedkg_compiler.frontends.sparql.tokenised_query import QueryText
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_terms import Iri, Literal
+from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Var
 
 Ids = NDArray[np.int64]
 Answer = Iri | Literal | None
@@ -131,6 +131,8 @@ class Frame:
         names: the static variables among the columns.
         text: a sub-select with the values of the static variables, for the queries of inner groups.
         inline: whether the rows are those of `parent`, so that the graph is not queried.
+        grouped: whether the rows are the members of groups.
+        other_rows: whether values are read from other table rows than that of `parent`.
         readings: what each observed variable reads in each row.
         inside: the frames of EXISTS and aggregates, by the identity of their branch.
         without: IRIs of the entities that were left out because the table has no values for them,
@@ -147,6 +149,8 @@ class Frame:
     names: tuple[str, ...]
     text: str
     inline: bool = False
+    grouped: bool = False
+    other_rows: bool = False
     readings: dict[str, Reading] = field(default_factory=dict)
     inside: dict[int, Frame] = field(default_factory=dict)
     without: dict[int, set[str]] = field(default_factory=dict)
@@ -163,6 +167,19 @@ class Frame:
             name: [column[i] for i in rows.tolist()] for name, column in self.columns.items()
         }
         self.readings = {name: reading.take(rows) for name, reading in self.readings.items()}
+
+
+def keyed_subjects(frame: Frame) -> frozenset[object]:
+    """The entities of other table rows that a frame reads: the names of variables, and of constants
+    the IRI in each query.
+    """
+    subjects = [item.observed.subject for item in frame.readings.values() if item.keyed]
+    return frozenset(
+        node.name
+        if isinstance(node, Var)
+        else tuple(query.value(node) for query in frame.batch.queries)
+        for node in subjects
+    )
 
 
 def node_values(node: Var | Const, frame: Frame) -> list[str | None]:

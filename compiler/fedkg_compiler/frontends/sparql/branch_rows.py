@@ -12,25 +12,25 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import RuleRecord
+from fedkg.pack import RuleRecord, reads_output
 from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.formulas.formula_algebra import opposite
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Batch, Frame, Ids, node_values
 from fedkg_compiler.frontends.sparql.branch_tree import Branch
 from fedkg_compiler.frontends.sparql.condition_formulas import start_lowering
 from fedkg_compiler.frontends.sparql.exists_members import conditions, keys_of
-from fedkg_compiler.frontends.sparql.formula_logic import opposite
 from fedkg_compiler.frontends.sparql.graph_answers import make_frame
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
-from fedkg_compiler.frontends.sparql.query_tree import Const, Place, Query
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part, partition
 from fedkg_compiler.frontends.sparql.slot_lowering import Bare, Lowering
 from fedkg_compiler.frontends.sparql.slot_numbering import compact
-from fedkg_compiler.frontends.sparql.tokenised_query import QueryText, SparqlProblem
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_terms import Iri, Literal, local_name
-from fedkg_compiler.ir import BoundRows, Codes, MemberRows, RowBuilder, Rows, SlotColumn
+from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Place, Query
+from fedkg_compiler.ir import BoundRows, Codes, MemberRows, RowBuilder, Rows
 
 _GIVEN = "; or give the numbers of the graph a `qudt:unit`"
 About = tuple[Answer, ...]
@@ -121,6 +121,13 @@ class RowMaker:
         for q in set(query.tolist()):
             found[q].bare += [item for item in state.bare if q in item.values]
         formula, rows = compact(opposite(truth), part.rows.build())
+        if reads_output(formula) and any(table.keys is not None for table in rows.members):
+            raise SparqlProblem(
+                "FKG346",
+                self._first_place(part.frame),
+                "a prediction is compared with values in other rows of the table",
+                "predictions are known for one row at a time: give each entity a separate column",
+            )
         keys = [tuple(sorted(key.items())) for key in keys_of(part)]
         names = [self.label(terms) for terms in about]
         unit = next(iter(state.compared)) if len(state.compared) == 1 else ""
@@ -146,6 +153,12 @@ class RowMaker:
                 span=asked.span((0, len(asked.tokens))) if asked.hard else None,
             )
             found[q].rows.append(bound)
+
+    def _first_place(self, frame: Frame) -> Place:
+        """The place of a value that a frame or a frame inside it reads."""
+        observed = frame.branch.observed
+        places = [self._first_place(inner) for inner in frame.inside.values()]
+        return next((place for place in [*(o.at for o in observed), *places]), (0, 0))
 
     def _whole(self, part: Part) -> Ids:
         """Return the rows that read one table row each; report the others."""
@@ -276,7 +289,8 @@ def take_rows(rows: Rows, at: Ids) -> Rows:
             np.repeat(table.offsets[owners] - offsets[:-1], sizes) + np.arange(offsets[-1])
         ).astype(np.int64)
         inner = _pick(table.rows, kept, kept.shape[0])
-        members.append(replace(table, offsets=offsets, rows=inner))
+        keys = None if table.keys is None else tuple([table.keys[i] for i in kept.tolist()])
+        members.append(replace(table, offsets=offsets, rows=inner, keys=keys))
         positions.append(kept)
     return replace(_pick(rows, at, at.shape[0]), members=tuple(members))
 
@@ -290,17 +304,15 @@ def cut_rows(rows: Rows, start: int, end: int) -> Rows:
         offsets = table.offsets[first : last + 1]
         begin, stop = int(offsets[0]), int(offsets[-1])
         inner = _pick(table.rows, slice(begin, stop), stop - begin)
-        members.append(replace(table, offsets=offsets - offsets[0], rows=inner))
+        keys = None if table.keys is None else table.keys[begin:stop]
+        members.append(replace(table, offsets=offsets - offsets[0], rows=inner, keys=keys))
         ranges.append((begin, stop))
     return replace(_pick(rows, slice(start, end), end - start), members=tuple(members))
 
 
 def _pick(rows: Rows, at: Ids | slice, count: int) -> Rows:
     """Some of the rows without their members."""
-    slots = [
-        SlotColumn(columns=slot.columns[at], views=slot.views[at], role=slot.role)
-        for slot in rows.slots
-    ]
+    slots = [replace(slot, columns=slot.columns[at], views=slot.views[at]) for slot in rows.slots]
     params = [
         (
             Codes(

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Const,
     Expr,
     Group,
@@ -29,8 +30,7 @@ from fedkg_compiler.frontends.sparql.query_tree import (
     Var,
     walk,
 )
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
-from fedkg_compiler.frontends.sparql.variable_scope import certain, in_scope
+from fedkg_compiler.graph.sparql_syntax.variable_scope import certain, in_scope
 
 MOST_BRANCHES = 64
 
@@ -49,13 +49,17 @@ class Never(Resolved):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within(Resolved):
-    """EXISTS with observed values inside: some branch has a solution; with `apart` it does not see
-    the variables outside (MINUS).
+    """EXISTS with observed values inside: some branch has a solution.
+
+    Attributes:
+        apart: it does not see the variables outside (MINUS).
+        rest: it leaves the solutions that an OPTIONAL does not extend.
     """
 
     branches: tuple[Branch, ...]
     negated: bool
     apart: bool = False
+    rest: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedkg.pack import Call, Choose, Coalesce, Known, Negate, Term
+from fedkg_compiler.formulas.formula_algebra import Truth, all_of, any_of, known_formula, none
 from fedkg_compiler.frontends.fkg.binding.comparison_formulas import (
     HOLDS,
     MIRRORED,
@@ -22,7 +23,6 @@ from fedkg_compiler.frontends.fkg.binding.comparison_formulas import (
 from fedkg_compiler.frontends.sparql import aggregates, exists_members
 from fedkg_compiler.frontends.sparql.branch_tree import Never, Reduced, Seen, Within, is_static
 from fedkg_compiler.frontends.sparql.entity_values import NotTogether
-from fedkg_compiler.frontends.sparql.formula_logic import Truth, all_of, any_of, known_formula, none
 from fedkg_compiler.frontends.sparql.if_coalesce_lifting import TRUTHS
 from fedkg_compiler.frontends.sparql.numeric_terms import (
     Number,
@@ -30,7 +30,6 @@ from fedkg_compiler.frontends.sparql.numeric_terms import (
     in_one_unit,
     unknown_term,
 )
-from fedkg_compiler.frontends.sparql.query_tree import Aggregate, Const, Exists, Expr, Op, Var
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part
 from fedkg_compiler.frontends.sparql.slot_lowering import (
     Lowering,
@@ -47,8 +46,9 @@ from fedkg_compiler.frontends.sparql.slot_lowering import (
     texts_of,
     truth_value,
 )
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.graph.graph_terms import Literal, local_name
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import Aggregate, Const, Exists, Expr, Op, Var
 from fedkg_compiler.graph.standard_vocabularies import XSD
 
 COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "sameterm"})

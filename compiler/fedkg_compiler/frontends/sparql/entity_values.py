@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from fedkg_compiler.frontends.sparql.branch_tree import Branch
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
-from fedkg_compiler.frontends.sparql.query_tree import Const, Part, Var
-from fedkg_compiler.frontends.sparql.variable_scope import Names, certain, in_scope
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Part, Var
+from fedkg_compiler.graph.sparql_syntax.variable_scope import Names, certain, in_scope
 
 
 class NotTogether(Exception):

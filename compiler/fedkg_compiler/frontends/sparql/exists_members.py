@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from fedkg.pack import AtLeast, Formula, Known
-from fedkg_compiler.frontends.fkg.binding.comparison_formulas import compare
+from fedkg_compiler.formulas.formula_algebra import Truth, all_of, always, any_of, strict_slots
 from fedkg_compiler.frontends.sparql.answer_frames import Frame, Ids
 from fedkg_compiler.frontends.sparql.branch_tree import Branch, Seen, Within
-from fedkg_compiler.frontends.sparql.formula_logic import Truth, all_of, any_of, strict_slots
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part, partition
 from fedkg_compiler.frontends.sparql.slot_lowering import Lowering, slot_of
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.ir import RowKeys
 
 
 def conditions(part: Part, branch: Branch, state: Lowering) -> Truth:
@@ -54,6 +54,7 @@ def _inside(branch: Branch, part: Part, state: Lowering) -> Truth:
                 outer=part,
                 owner=np.arange(part.at.shape[0]),
                 table=part.table,
+                depth=part.depth,
             )
         same_rows(part.inline[id(branch)])
         return conditions(part.inline[id(branch)], branch, state)
@@ -79,10 +80,7 @@ def at_least_one(truth: Truth, inner: Part, part: Part) -> Truth:
 
 def _formula(truth: Truth, part: Part) -> Formula:
     """The truth as a formula: what is always true as a comparison of a number with itself."""
-    if isinstance(truth, bool):
-        zero = part.rows.param(np.array(0.0))
-        return compare("<=", zero, zero, None, part.rows)
-    return truth
+    return always(part.rows) if isinstance(truth, bool) else truth
 
 
 def tables(branch: Branch, part: Part) -> list[Part]:
@@ -107,8 +105,42 @@ def table(frame: Frame, rows: Ids, owner: Ids, part: Part) -> Part:
     """A new table of members of the rows of `part`."""
     order = np.argsort(owner, kind="stable")
     rows, owner = rows[order], owner[order]
-    number, columns = part.rows.set_of_members(offsets(owner, part.at.shape[0]))
-    return Part(frame=frame, at=rows, rows=columns, outer=part, owner=owner, table=number)
+    other_rows = frame.other_rows and frame is not part.frame
+    number, columns = part.rows.set_of_members(
+        offsets(owner, part.at.shape[0]), keys=keys_read(frame, rows) if other_rows else None
+    )
+    return Part(
+        frame=frame,
+        at=rows,
+        rows=columns,
+        outer=part,
+        owner=owner,
+        table=number,
+        depth=part.depth + other_rows,
+    )
+
+
+def keys_read(frame: Frame, rows: Ids) -> tuple[RowKeys, ...]:
+    """The headers and texts that select the table rows of some rows of a frame.
+
+    Raises:
+        SparqlProblem: a row reads different table rows.
+    """
+    found: list[RowKeys] = []
+    keyed = [reading for reading in frame.readings.values() if reading.keyed]
+    for i in rows.tolist():
+        keys: dict[str, str] = {}
+        for reading in keyed:
+            key = reading.keys[i]
+            if key is not None and keys.setdefault(*key) != key[1]:
+                raise SparqlProblem(
+                    "FKG346",
+                    reading.observed.at,
+                    "one solution inside EXISTS or a group reads several rows of the table",
+                    "give each entity a separate column",
+                )
+        found.append(tuple(sorted(keys.items())))
+    return tuple(found)
 
 
 def offsets(owner: Ids, count: int) -> Ids:
@@ -117,7 +149,9 @@ def offsets(owner: Ids, count: int) -> Ids:
 
 
 def same_rows(inner: Part) -> None:
-    """Reject members that are read from other table rows than their owner."""
+    """Reject members that are in different table rows, unless their table says so."""
+    if inner.other_rows:
+        return
     keys = own_keys(inner)
     if not any(keys):
         return
@@ -158,7 +192,7 @@ def own_keys(part: Part) -> list[list[tuple[str, str]]]:
 def keys_of(part: Part) -> list[dict[str, str]]:
     """For each row, the headers and texts that select its table rows, those outside included."""
     found: list[dict[str, str]] = [{} for _ in range(part.at.shape[0])]
-    if part.outer is not None and part.owner is not None:
+    if part.outer is not None and part.owner is not None and not part.other_rows:
         around = keys_of(part.outer)
         found = [dict(around[i]) for i in part.owner.tolist()]
     for row, own in zip(found, own_keys(part), strict=True):

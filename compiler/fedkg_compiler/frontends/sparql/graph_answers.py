@@ -18,6 +18,7 @@ from fedkg_compiler.frontends.sparql.answer_frames import (
     Ids,
     Reading,
     column_of,
+    keyed_subjects,
     node_values,
 )
 from fedkg_compiler.frontends.sparql.branch_tree import (
@@ -29,11 +30,11 @@ from fedkg_compiler.frontends.sparql.branch_tree import (
     static_names,
 )
 from fedkg_compiler.frontends.sparql.entity_values import NotTogether, enumerated
-from fedkg_compiler.frontends.sparql.query_printer import expr_text, parts_text
-from fedkg_compiler.frontends.sparql.query_tree import Const, Expr, Group, Op, Part, Var, walk
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
-from fedkg_compiler.frontends.sparql.variable_scope import certain, in_scope, variables
 from fedkg_compiler.graph.graph_terms import Iri, Literal
+from fedkg_compiler.graph.sparql_syntax.printer import expr_text, parts_text
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Group, Node, Op, Part, Var, walk
+from fedkg_compiler.graph.sparql_syntax.variable_scope import certain, in_scope, variables
 
 
 def make_frame(
@@ -71,8 +72,10 @@ def make_frame(
         needed |= in_scope(inner.static) | inner_names(inner)
     own = in_scope(static)
     frame = _ask(branch, batch, parent, static, needed & own, calculated, inline=inline, each=each)
+    frame.grouped = each
     for item in branch.observed:
         frame.readings[item.variable] = _reading(item, frame)
+        _check_alike(frame.readings[item.variable], frame)
     missing = [frame.readings[item.variable].at < 0 for item in branch.observed if item.required]
     for item, gaps in zip(
         [item for item in branch.observed if item.required], missing, strict=True
@@ -99,8 +102,62 @@ def make_frame(
             elif isinstance(node, Reduced):
                 for over in node.over:
                     if id(over.branch) not in frame.inside:
-                        frame.inside[id(over.branch)] = _members(over.branch, exprs, frame, node.at)
+                        inner_frame = _members(over.branch, exprs, frame, node.at)
+                        inner_frame.other_rows = bool(keyed_subjects(inner_frame))
+                        frame.inside[id(over.branch)] = inner_frame
+    _find_other_rows(frame, [node for expr in exprs for node in walk(expr)])
     return frame
+
+
+def _find_other_rows(frame: Frame, nodes: Sequence[Node]) -> None:
+    """Decide which EXISTS read the table row at hand, and which all table rows.
+
+    EXISTS reads the row at hand if it is about the entity that selects this row. If nothing selects
+    it yet, EXISTS about one entity that is given outside selects it. A group has no such row: its
+    members are read from all table rows.
+
+    Raises:
+        SparqlProblem: an OPTIONAL would join two table rows.
+    """
+    inside = [
+        (node, frame.inside[id(branch)])
+        for node in nodes
+        if isinstance(node, Within)
+        for branch in node.branches
+    ]
+    read = frozenset().union(*(keyed_subjects(inner) for _, inner in inside))
+    around: Frame | None = frame
+    while around is not None and not around.grouped and not keyed_subjects(around):
+        around = around.parent
+    if around is not None:
+        at_hand = keyed_subjects(around)
+    elif len(read) == 1 and all(
+        not isinstance(name, str) or column_of(name, frame) is not None for name in read
+    ):
+        at_hand = read
+    else:
+        at_hand = frozenset()
+    for node, inner in inside:
+        if keyed_subjects(inner) <= at_hand:
+            continue
+        if node.rest:
+            raise SparqlProblem(
+                "FKG346",
+                node.at,
+                "this OPTIONAL reads other rows of the table than the pattern before it",
+                "ask for them in FILTER EXISTS",
+            )
+        inner.other_rows, inner.inline = True, False
+
+
+def _check_alike(reading: Reading, frame: Frame) -> None:
+    """Reject queries of a batch together if a key selects table rows in some of them only."""
+    if reading.keyed and len(frame.batch.queries) > 1:
+        keyed = np.array([key is not None for key in reading.keys])
+        if {*frame.query[keyed].tolist()} != {*frame.query.tolist()}:
+            raise SparqlProblem(
+                "FKG346", reading.observed.at, "keys select table rows in some queries only"
+            )
 
 
 def _members(branch: Branch, exprs: Sequence[Expr], frame: Frame, at: tuple[int, int]) -> Frame:

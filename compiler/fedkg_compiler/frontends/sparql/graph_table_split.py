@@ -33,7 +33,10 @@ from fedkg_compiler.frontends.sparql.if_coalesce_lifting import (
 )
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.frontends.sparql.optional_scope import Design
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.frontends.sparql.sosa_observations import without_observations
+from fedkg_compiler.graph.graph_terms import Literal
+from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Aggregate,
     Bind,
     Const,
@@ -59,12 +62,9 @@ from fedkg_compiler.frontends.sparql.query_tree import (
     rename,
     walk,
 )
-from fedkg_compiler.frontends.sparql.sosa_observations import without_observations
-from fedkg_compiler.frontends.sparql.tokenised_query import QueryText, SparqlProblem
-from fedkg_compiler.frontends.sparql.user_graph_restriction import tied_parts
-from fedkg_compiler.frontends.sparql.variable_scope import Names, in_scope, projected, variables
-from fedkg_compiler.graph.graph_terms import Literal
+from fedkg_compiler.graph.sparql_syntax.variable_scope import Names, in_scope, projected, variables
 from fedkg_compiler.graph.standard_vocabularies import XSD
+from fedkg_compiler.graph.user_graph_restriction import tied_parts
 
 CHANGING = frozenset({"now", "rand", "uuid", "struuid", "bnode"})
 Outer = tuple[Branch, ...]
@@ -333,9 +333,8 @@ class Splitter:
             (observed,) = inner[0].observed
             return [replace(branch, observed=(*branch.observed, replace(observed, required=False)))]
         there = join([branch], inner, part.at, self.fresh)
-        absent = Within(
-            at=part.at, branches=self.tied(inner, (branch, *outer), part.at), negated=True
-        )
+        branches = self.tied(inner, (branch, *outer), part.at)
+        absent = Within(at=part.at, branches=branches, negated=True, rest=True)
         return [*there, replace(branch, conditions=(*branch.conditions, absent))]
 
     def minus(self, branch: Branch, part: Minus) -> list[Branch]:

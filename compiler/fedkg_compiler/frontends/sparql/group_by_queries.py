@@ -16,7 +16,8 @@ from fedkg_compiler.frontends.sparql.branch_tree import (
     rename_seen,
 )
 from fedkg_compiler.frontends.sparql.if_coalesce_lifting import simplified
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Aggregate,
     Const,
     Exists,
@@ -31,8 +32,7 @@ from fedkg_compiler.frontends.sparql.query_tree import (
     Values,
     Var,
 )
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
-from fedkg_compiler.frontends.sparql.variable_scope import variables
+from fedkg_compiler.graph.sparql_syntax.variable_scope import variables
 
 
 class Splitter(Protocol):

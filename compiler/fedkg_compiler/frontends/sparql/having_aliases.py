@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from fedkg_compiler.frontends.sparql.query_tree import Exists, Expr, Node, Query, Var
+from fedkg_compiler.graph.sparql_syntax.tree import Exists, Expr, Node, Query, Var
 
 Use = tuple[Var, Expr]
 """A name in HAVING, and the expression to which SELECT gives this name."""

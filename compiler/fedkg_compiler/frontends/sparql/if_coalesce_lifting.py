@@ -16,8 +16,8 @@ from dataclasses import replace
 import pyoxigraph as ox
 
 from fedkg_compiler.frontends.sparql.branch_tree import Never, Seen, is_static
-from fedkg_compiler.frontends.sparql.query_tree import Const, Expr, Op, Var
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Op, Var
 
 MOST_ALTERNATIVES = 64
 """More combinations of alternatives of IF and COALESCE make a formula that nobody can read."""

@@ -19,8 +19,8 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import (
     signal_of,
 )
 from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredSignal
-from fedkg_compiler.frontends.sparql.query_tree import Const, Values, Var
 from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, local_name
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Values, Var
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, OWL, RDF, RDFS, SOSA
 
 _NO_KIND = " ".join(f'FILTER(!STRSTARTS(STR(?p), "{space}"))' for space in (SOSA, RDF, RDFS, OWL))

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Bind,
     Exists,
     Filter,
@@ -24,8 +25,7 @@ from fedkg_compiler.frontends.sparql.query_tree import (
     Union,
     walk,
 )
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
-from fedkg_compiler.frontends.sparql.variable_scope import Names, in_scope, visible
+from fedkg_compiler.graph.sparql_syntax.variable_scope import Names, in_scope, visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,14 @@ from fedkg_compiler.frontends.sparql.answer_frames import Answer, Batch
 from fedkg_compiler.frontends.sparql.branch_rows import RowMaker, solutions
 from fedkg_compiler.frontends.sparql.graph_table_split import Splitter
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
-from fedkg_compiler.frontends.sparql.query_parameterisation import Reader
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.frontends.sparql.query_tree_builder import read_tree
+from fedkg_compiler.frontends.sparql.slot_lowering import plain_text
+from fedkg_compiler.frontends.sparql.solution_triples import facts_of_query
+from fedkg_compiler.graph.graph import Resource
+from fedkg_compiler.graph.graph_terms import Iri, Literal
+from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
+from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Const,
     Exists,
     Group,
@@ -29,13 +35,7 @@ from fedkg_compiler.frontends.sparql.query_tree import (
     Var,
     walk,
 )
-from fedkg_compiler.frontends.sparql.query_tree_builder import read_tree
-from fedkg_compiler.frontends.sparql.slot_lowering import plain_text
-from fedkg_compiler.frontends.sparql.solution_triples import facts_of_query
-from fedkg_compiler.frontends.sparql.tokenised_query import QueryText
-from fedkg_compiler.frontends.sparql.variable_scope import variables
-from fedkg_compiler.graph.graph import Resource
-from fedkg_compiler.graph.graph_terms import Iri, Literal
+from fedkg_compiler.graph.sparql_syntax.variable_scope import variables
 from fedkg_compiler.graph.standard_vocabularies import RDF
 from fedkg_compiler.ir import BoundRows
 
@@ -176,23 +176,13 @@ def _read(
         SparqlProblem: if the text is not supported.
     """
     assert sources.graph is not None, "queries ask a graph"
-    prologue, form, constants, body = Reader(
-        {**sources.graph.vocabulary.prefixes, **(prefixes or {})}
-    ).read(text)
-    query = QueryText(
-        file=where.file,
-        text=text,
-        prologue=prologue,
-        form=form,
-        constants=constants,
-        body=body,
-        name=record.name,
-        hard=record.hard,
-        place=where,
+    known = {**sources.graph.vocabulary.prefixes, **(prefixes or {})}
+    query = replace(
+        Reader(known).read(text), file=where.file, name=record.name, hard=record.hard, place=where
     )
     observations = Observations(sources=sources, span=where)
     tree = read_tree([query], observations)
-    for token in form.holes:
+    for token in query.form.holes:
         query.constant(token)
     return query, tree, observations
 

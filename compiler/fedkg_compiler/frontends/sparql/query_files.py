@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedkg._internal.name_matching import did_you_mean
@@ -14,9 +14,9 @@ from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.fkg.syntax import KINDS
 from fedkg_compiler.frontends.fkg.syntax.tree import Load
-from fedkg_compiler.frontends.sparql.query_parameterisation import Reader
-from fedkg_compiler.frontends.sparql.tokenised_query import QueryText
 from fedkg_compiler.graph.spans import point
+from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
+from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
 from fedkg_compiler.input_tracking import find, read_bytes
 
 _OPTION = re.compile(r"(title|kind|weight|hard|soft)\b\s*:?\s*(.*)", re.IGNORECASE)
@@ -117,15 +117,10 @@ def _read(path: Path, reader: Reader, taken: set[str], problems: Problems) -> Qu
             f"cannot read {file}: {getattr(error, 'strerror', None) or error}",
         )
         return None
-    prologue, form, constants, start = reader.read(text)
     options = _options(text, file, problems)
-    return QueryText(
+    return replace(
+        reader.read(text),
         file=file,
-        text=text,
-        prologue=prologue,
-        form=form,
-        constants=constants,
-        body=start,
         name=_free(rule_name(path.stem), taken),
         title=options.title,
         kind=options.kind,

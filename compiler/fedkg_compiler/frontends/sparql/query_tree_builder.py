@@ -7,21 +7,13 @@ from dataclasses import fields, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.sparql.having_aliases import without_aliases
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
-from fedkg_compiler.frontends.sparql.query_parser import parse_query
-from fedkg_compiler.frontends.sparql.query_tree import Const, Group, Node, Op, Query, walk
-from fedkg_compiler.frontends.sparql.tokenised_query import QueryText, SparqlProblem
 from fedkg_compiler.graph.query import too_large
-
-_OWN = ("neg", "call", "in")
-_FUNCTIONS = """STR LANG LANGMATCHES DATATYPE BOUND IRI URI BNODE RAND ABS CEIL FLOOR ROUND CONCAT
-STRLEN UCASE LCASE ENCODE_FOR_URI CONTAINS STRSTARTS STRENDS STRBEFORE STRAFTER YEAR MONTH DAY HOURS
-MINUTES SECONDS TIMEZONE TZ NOW UUID STRUUID MD5 SHA1 SHA256 SHA384 SHA512 COALESCE IF STRLANG STRDT
-SAMETERM ISIRI ISURI ISBLANK ISLITERAL ISNUMERIC REGEX SUBSTR REPLACE"""
-"""The functions of SPARQL 1.1 (section 17.4)."""
+from fedkg_compiler.graph.sparql_syntax.parser import parse_query
+from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Group, Node, Query
 
 
 def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
@@ -109,32 +101,9 @@ def _refuse(query: QueryText, line: int, column: int) -> None:
         (i for i, word in enumerate(query.tokens) if word.end > offset),
         max(len(query.tokens) - 1, 0),
     )
-    for node in walk(parse_query(query.tokens)):
-        if (
-            isinstance(node, Op)
-            and node.name.isidentifier()
-            and node.name not in _OWN
-            and node.name.upper() not in _FUNCTIONS.split()
-        ):
-            start = node.at[0]
-            raise SparqlProblem(
-                "FKG341",
-                (start, start),
-                f"SPARQL has no function {query.written((start, start))}()",
-                _instead(node.name),
-            )
+    parse_query(query.tokens)
     shown = query.written((at, at)) if query.tokens else "its end"
     raise SparqlProblem("FKG341", (at, at), f"the query is not SPARQL near `{shown}`")
-
-
-def _instead(name: str) -> str:
-    """What to write in place of a function that SPARQL lacks."""
-    near = nearest_name(name.upper(), _FUNCTIONS.split())
-    return (
-        f"did you mean `{near}`?"
-        if near
-        else "it has ABS, ROUND, CEIL and FLOOR of numbers; compute others in the data, as a column"
-    )
 
 
 def _closed(tree: Query) -> Query:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fedkg_compiler.frontends.sparql.query_parser import parse_query
-from fedkg_compiler.frontends.sparql.query_tree import Const, Path, Triple, Var, walk
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
-from fedkg_compiler.graph.sparql_pattern_tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.parser import parse_query
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Path, Triple, Var, walk
 from fedkg_compiler.graph.stores.relevant_terms import RuleTerms
 
 

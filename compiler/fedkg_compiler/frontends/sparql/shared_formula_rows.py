@@ -38,6 +38,7 @@ class Part:
         inline: the parts that were made for inner groups with the same rows, by the identity of
             their branch.
         gathered: for each row, the headers and texts that select the table rows of all its members.
+        depth: in which table row the rows are read, as in `fedkg.pack.TableRows`.
     """
 
     frame: Frame
@@ -49,6 +50,12 @@ class Part:
     members: dict[int, list[Part]] = field(default_factory=dict)
     inline: dict[int, Part] = field(default_factory=dict)
     gathered: dict[int, dict[str, str]] = field(default_factory=dict)
+    depth: int = 0
+
+    @property
+    def other_rows(self) -> bool:
+        """Whether the rows are read from other table rows than their owner."""
+        return self.outer is not None and self.depth > self.outer.depth
 
     @property
     def graph(self) -> Graph:

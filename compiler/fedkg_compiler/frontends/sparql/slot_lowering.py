@@ -15,15 +15,15 @@ from fedkg.pack.walk import ROWS, everywhere
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.column_registry import BookColumn
+from fedkg_compiler.formulas.formula_algebra import Truth
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Ids, node_values
 from fedkg_compiler.frontends.sparql.branch_tree import Seen
-from fedkg_compiler.frontends.sparql.formula_logic import Truth
 from fedkg_compiler.frontends.sparql.numeric_terms import Number, in_rule_unit
-from fedkg_compiler.frontends.sparql.query_tree import Const, Expr, Op, Place, Var
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part
-from fedkg_compiler.frontends.sparql.tokenised_query import QueryText, SparqlProblem
-from fedkg_compiler.frontends.sparql.variable_scope import variables
 from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, local_name
+from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Op, Place, Var
+from fedkg_compiler.graph.sparql_syntax.variable_scope import variables
 from fedkg_compiler.graph.standard_vocabularies import XSD
 from fedkg_compiler.ir import RowBuilder
 
@@ -218,7 +218,7 @@ def slot_of(seen: Seen, part: Part, state: Lowering, *, mode: str | None) -> Slo
             "an output with numbers is compared with a text",
             "declare it as a label",
         )
-    return part.rows.slot((*read, mode), columns, np.zeros_like(columns), role)
+    return part.rows.slot((*read, mode), columns, np.zeros_like(columns), role, here.depth)
 
 
 def kind_read(seen: Seen, part: Part) -> str:

@@ -56,6 +56,7 @@ def compact(formula: Formula, rows: Rows) -> tuple[Formula, Rows]:
             parent=ROWS if rows.members[old].parent == ROWS else members[rows.members[old].parent],
             offsets=rows.members[old].offsets,
             rows=tables[old].rows_read(),
+            keys=rows.members[old].keys,
         )
         for old in members
     ]

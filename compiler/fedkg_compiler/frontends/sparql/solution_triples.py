@@ -5,6 +5,7 @@ into a bank.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from fedkg_compiler.frontends.fkg.binding.column_triples import TermTriple, facts_of_column
@@ -12,10 +13,13 @@ from fedkg_compiler.frontends.sparql.branch_tree import Branch, Reduced, Within
 from fedkg_compiler.frontends.sparql.entity_values import enumerated
 from fedkg_compiler.frontends.sparql.graph_table_split import Splitter
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
-from fedkg_compiler.frontends.sparql.query_parameterisation import Reader
-from fedkg_compiler.frontends.sparql.query_parser import parse_query
-from fedkg_compiler.frontends.sparql.query_printer import Show, node_text, parts_text, path_text
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.graph.graph import Graph, Resource
+from fedkg_compiler.graph.spans import point
+from fedkg_compiler.graph.sparql_syntax.parser import parse_query
+from fedkg_compiler.graph.sparql_syntax.printer import Show, node_text, parts_text, path_text
+from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
+from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Const,
     Expr,
     Group,
@@ -31,10 +35,7 @@ from fedkg_compiler.frontends.sparql.query_tree import (
     Var,
     walk,
 )
-from fedkg_compiler.frontends.sparql.tokenised_query import QueryText
-from fedkg_compiler.frontends.sparql.variable_scope import in_scope
-from fedkg_compiler.graph.graph import Graph, Resource
-from fedkg_compiler.graph.spans import point
+from fedkg_compiler.graph.sparql_syntax.variable_scope import in_scope
 
 Values = Mapping[str, Resource]
 MOST = 20
@@ -53,16 +54,7 @@ def facts_of_pattern(graph: Graph, query: str, given: Values) -> list[TermTriple
     Parts behind OPTIONAL and UNION count where they are met; what must not be there (NOT EXISTS,
     MINUS) leaves no triple.
     """
-    prologue, form, constants, body = Reader(graph.vocabulary.prefixes).read(query)
-    text = QueryText(
-        file="",
-        text=query,
-        prologue=prologue,
-        form=form,
-        constants=constants,
-        body=body,
-        place=point(""),
-    )
+    text = replace(Reader(graph.vocabulary.prefixes).read(query), place=point(""))
     found: dict[TermTriple, None] = {}
     for row in graph.nodes(query, given)[:MOST]:
         found |= dict.fromkeys(

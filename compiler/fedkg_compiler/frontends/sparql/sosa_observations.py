@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Const,
     Group,
     Minus,
@@ -19,7 +20,6 @@ from fedkg_compiler.frontends.sparql.query_tree import (
     Union,
     Var,
 )
-from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.graph.standard_vocabularies import RDF, SOSA
 
 _RESULT = SOSA + "hasSimpleResult"

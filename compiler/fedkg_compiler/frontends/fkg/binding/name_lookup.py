@@ -32,7 +32,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Variable,
     Word,
 )
-from fedkg_compiler.graph.sparql_pattern_tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 
 Key = tuple[str, str]
 VALUE = "value"

@@ -10,9 +10,9 @@ from functools import cached_property
 from urllib.parse import urljoin
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.sparql.query_tree import Const, Place
 from fedkg_compiler.graph.spans import inside, point
-from fedkg_compiler.graph.sparql_pattern_tokens import Token, TokenKind, tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import Token, TokenKind, tokens
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Place
 
 
 class SparqlProblem(
@@ -64,6 +64,31 @@ class Prologue:
         )
 
 
+def read_prologue(words: Sequence[Token], known: Mapping[str, str]) -> tuple[Prologue, int]:
+    """Return what PREFIX and BASE say, and the number of words that this takes.
+
+    Args:
+        words: the words of a query.
+        known: prefixes that the query may use without declaring them.
+    """
+    prefixes, base, start = dict(known), "", 0
+    while start + 1 < len(words) and words[start].kind == "word":
+        head, kinds = (
+            words[start].text.upper(),
+            [word.kind for word in words[start + 1 : start + 3]],
+        )
+        if head == "PREFIX" and kinds == ["pname", "iri"]:
+            iri = words[start + 2].text[1:-1]
+            prefixes[words[start + 1].text[:-1]] = urljoin(base, iri) if base else iri
+            start += 3
+        elif head == "BASE" and kinds[0] == "iri":
+            base = words[start + 1].text[1:-1]
+            start += 2
+        else:
+            break
+    return Prologue(prefixes, base), start
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
     """The words behind a prologue, without the constants among them.
@@ -86,12 +111,12 @@ class QueryText:
     """A query file, read into words.
 
     Attributes:
-        file: the name of the file in messages.
         text: the text of the query.
         prologue: its declarations.
         form: its words after the prologue, without the constants.
         constants: the constants among these words.
         body: the offset in `text` at which the prologue ends.
+        file: the name of the file in messages.
         name: the name of the rule that the query becomes.
         title: the title, from the leading comments.
         kind: the kind of the rule, from the leading comments.
@@ -101,12 +126,12 @@ class QueryText:
         place: the place of the whole query if it is part of another file; else None.
     """
 
-    file: str
     text: str
     prologue: Prologue
     form: Form
     constants: tuple[str, ...]
     body: int
+    file: str = ""
     name: str = ""
     title: str = ""
     kind: str = "other"

@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from urllib.parse import urljoin
 
-from fedkg_compiler.frontends.sparql.tokenised_query import Form, Prologue
-from fedkg_compiler.graph.sparql_pattern_tokens import Token, tokens
+from fedkg_compiler.graph.sparql_syntax.query_text import Form, Prologue, QueryText, read_prologue
+from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
 
 _HOLES = {"iri": "<>", "pname": "<>", "number": "0", "string": '""'}
 """The placeholder in the shape for each kind of token that may differ."""
@@ -49,8 +48,8 @@ class Reader:
     _prologues: dict[str, Prologue] = field(default_factory=dict)
     _forms: dict[tuple[str, ...], Form | None] = field(default_factory=dict)
 
-    def read(self, text: str) -> tuple[Prologue, Form, tuple[str, ...], int]:
-        """The prologue, form and constants of a query, and where its body begins."""
+    def read(self, text: str) -> QueryText:
+        """The query of a text."""
         lead = _LEAD.match(text)
         head = _HEAD.match(text, lead.end() if lead else 0)
         assert head is not None, "it matches nothing too"
@@ -70,42 +69,24 @@ class Reader:
             return self._slowly(text)
         said = head.group()
         if said not in self._prologues:
-            self._prologues[said] = self._prologue(tokens(said))[0]
-        return self._prologues[said], form, constants, body
-
-    def _slowly(self, text: str) -> tuple[Prologue, Form, tuple[str, ...], int]:
-        """The same from all words of the text."""
-        words = tokens(text)
-        prologue, start = self._prologue(words)
-        rest = words[start:]
-        form = _form(rest)
-        return (
-            prologue,
-            form,
-            tuple([rest[i].text for i in form.holes]),
-            rest[0].start if rest else len(text),
+            self._prologues[said] = read_prologue(tokens(said), self.prefixes)[0]
+        return QueryText(
+            text=text, prologue=self._prologues[said], form=form, constants=constants, body=body
         )
 
-    def _prologue(self, words: Sequence[Token]) -> tuple[Prologue, int]:
-        """What PREFIX and BASE say, and how many words that takes."""
-        known, base, start = dict(self.prefixes), "", 0
-        while start + 1 < len(words) and words[start].kind == "word":
-            head = words[start].text.upper()
-            if (
-                head == "PREFIX"
-                and start + 2 < len(words)
-                and words[start + 1].kind == "pname"
-                and words[start + 2].kind == "iri"
-            ):
-                iri = words[start + 2].text[1:-1]
-                known[words[start + 1].text[:-1]] = urljoin(base, iri) if base else iri
-                start += 3
-            elif head == "BASE" and words[start + 1].kind == "iri":
-                base = words[start + 1].text[1:-1]
-                start += 2
-            else:
-                break
-        return Prologue(known, base), start
+    def _slowly(self, text: str) -> QueryText:
+        """The same from all words of the text."""
+        words = tokens(text)
+        prologue, start = read_prologue(words, self.prefixes)
+        rest = words[start:]
+        form = _form(rest)
+        return QueryText(
+            text=text,
+            prologue=prologue,
+            form=form,
+            constants=tuple([rest[i].text for i in form.holes]),
+            body=rest[0].start if rest else len(text),
+        )
 
 
 def _behind(text: str, body: int) -> list[Token]:

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from fedkg_compiler.frontends.sparql.query_parameterisation import Reader
-from fedkg_compiler.frontends.sparql.query_parser import parse_query
-from fedkg_compiler.frontends.sparql.query_printer import query_text
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.graph.sparql_syntax.parser import parse_query
+from fedkg_compiler.graph.sparql_syntax.printer import query_text
+from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Bind,
     Const,
     Elsewhere,
@@ -45,8 +46,7 @@ from fedkg_compiler.frontends.sparql.query_tree import (
     Var,
     walk,
 )
-from fedkg_compiler.frontends.sparql.tokenised_query import QueryText, SparqlProblem
-from fedkg_compiler.frontends.sparql.variable_scope import Names, in_scope, projected, variables
+from fedkg_compiler.graph.sparql_syntax.variable_scope import Names, in_scope, projected, variables
 from fedkg_compiler.graph.user_data_nodes import IS_OWN
 
 
@@ -108,10 +108,7 @@ def tied_query(text: str, prefixes: Mapping[str, str]) -> str | None:
     """Return a SELECT, tied to the user's data, without prefixes; None where nothing is to be tied
     or the text cannot be read.
     """
-    prologue, form, constants, body = Reader(prefixes).read(text)
-    query = QueryText(
-        file="", text=text, prologue=prologue, form=form, constants=constants, body=body
-    )
+    query = Reader(prefixes).read(text)
     try:
         tree = parse_query(query.tokens)
         if tree.dataset is not None or any(isinstance(node, Elsewhere) for node in walk(tree)):

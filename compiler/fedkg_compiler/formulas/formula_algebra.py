@@ -1,10 +1,18 @@
-"""Formulas put together: negation pushed inwards, constants folded, and what it takes that one is
-true for certain.
+"""Three-valued conditions put together: constants folded, negation pushed inwards, and what it
+takes that one is true for certain.
+
+`Connectives` serves every kind of condition; `all_of`, `any_of`, `negate` and `implies` are those
+of the pack's formulas. A condition is a formula, or a truth value that nothing of the table
+decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
 
 from fedkg.pack import (
     And,
@@ -29,20 +37,112 @@ from fedkg.pack import (
     Term,
 )
 from fedkg.pack.walk import everywhere
-from fedkg_compiler.formulas.connective_folding import joined
+from fedkg_compiler.ir import RowBuilder, Rows
 
 Truth = Formula | bool
 """A formula, or a truth value that does not depend on the table; False if never true."""
+Part = TypeVar("Part", bound=Hashable)
 
 
-def all_of(parts: Iterable[Truth]) -> Truth:
-    """The conjunction."""
-    return joined(parts, And, neutral=True)
+@dataclass(frozen=True, slots=True)
+class Connectives(Generic[Part]):
+    """Connectives of one kind of condition. Conditions that occur twice occur once, in order.
+
+    Attributes:
+        conjunction: the class of a conjunction, with its parts in `args`.
+        disjunction: the class of a disjunction, with its parts in `args`.
+        negation: the class of a negation, with its part in `arg`.
+    """
+
+    # Any: the classes are conditions of the kind `Part`, which a type variable cannot say
+    conjunction: type[Any]
+    disjunction: type[Any]
+    negation: type[Any]
+
+    def all_of(self, parts: Iterable[Part | bool]) -> Part | bool:
+        """The conjunction; True of nothing."""
+        return self._joined(parts, self.conjunction, neutral=True)
+
+    def any_of(self, parts: Iterable[Part | bool]) -> Part | bool:
+        """The disjunction; False of nothing."""
+        return self._joined(parts, self.disjunction, neutral=False)
+
+    def negate(self, part: Part | bool) -> Part | bool:
+        """The negation; a second one takes the first away."""
+        if isinstance(part, bool):
+            return not part
+        if isinstance(part, self.negation):
+            inner: Part = part.arg
+            return inner
+        whole: Part = self.negation(arg=part)
+        return whole
+
+    def implies(self, condition: Part | bool, consequence: Part | bool) -> Part | bool:
+        """The consequence, where the condition is not false."""
+        return self.any_of((self.negate(condition), consequence))
+
+    def exactly_one(self, parts: Sequence[Part | bool]) -> Part | bool:
+        """One of the conditions is true, the others are false."""
+        return self.any_of(
+            self.all_of((part, *(self.negate(other) for j, other in enumerate(parts) if j != i)))
+            for i, part in enumerate(parts)
+        )
+
+    def _joined(
+        self, parts: Iterable[Part | bool], kind: type[Any], *, neutral: bool
+    ) -> Part | bool:
+        """The parts put together; `neutral` changes nothing, its opposite decides all."""
+        kept: dict[Part, None] = {}
+        for part in parts:
+            if isinstance(part, bool):
+                if part is not neutral:
+                    return part
+            else:
+                kept.update(dict.fromkeys(part.args if isinstance(part, kind) else (part,)))
+        if len(kept) > 1:
+            whole: Part = kind(args=tuple(kept))
+            return whole
+        return next(iter(kept), neutral)
 
 
-def any_of(parts: Iterable[Truth]) -> Truth:
-    """The disjunction."""
-    return joined(parts, Or, neutral=False)
+_FORMULAS: Connectives[Formula] = Connectives(And, Or, Not)
+all_of, any_of = _FORMULAS.all_of, _FORMULAS.any_of
+negate, implies = _FORMULAS.negate, _FORMULAS.implies
+
+
+def always(rows: RowBuilder) -> Compare:
+    """``0 <= 0``: a formula that holds in every row."""
+    zero = rows.param(np.array(0.0))
+    return Compare(op="le", left=zero, right=zero, scale=rows.param(np.array(1.0)).index)
+
+
+def with_always(rows: Rows) -> tuple[Compare, Rows]:
+    """``0 <= 0``, and the rows with its parameters."""
+    first = len(rows.params)
+    zero = Param(index=first)
+    formula = Compare(op="le", left=zero, right=zero, scale=first + 1)
+    added = (np.zeros(rows.count), np.ones(rows.count))
+    return formula, replace(rows, params=(*rows.params, *added))
+
+
+_OPPOSITE: dict[str, Literal["le", "lt", "eq", "ne"]] = {
+    "le": "lt",
+    "lt": "le",
+    "eq": "ne",
+    "ne": "eq",
+}
+
+
+def opposite_comparison(compare: Compare) -> Compare:
+    """The comparison that holds exactly where this one fails: not (a <= b + t) is b < a - t."""
+    swap, tolerance = compare.op in ("le", "lt"), compare.tolerance
+    return Compare.model_construct(
+        op=_OPPOSITE[compare.op],
+        left=compare.right if swap else compare.left,
+        right=compare.left if swap else compare.right,
+        tolerance=Negate(arg=tolerance) if swap and tolerance is not None else tolerance,
+        scale=compare.scale,
+    )
 
 
 def opposite(formula: Formula) -> Formula:
@@ -52,16 +152,7 @@ def opposite(formula: Formula) -> Formula:
     """
     match formula:
         case Compare():
-            if formula.tolerance is None:
-                turned = {"le": "lt", "lt": "le", "eq": "ne", "ne": "eq"}[formula.op]
-                swap = formula.op in ("le", "lt")
-                left, right = (
-                    (formula.right, formula.left) if swap else (formula.left, formula.right)
-                )
-                return Compare.model_construct(
-                    op=turned, left=left, right=right, tolerance=None, scale=formula.scale
-                )
-            return Not(arg=formula)
+            return opposite_comparison(formula)
         case And():
             return Or(args=tuple(opposite(arg) for arg in formula.args))
         case Or():

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fedkg_compiler.frontends.sparql.query_tree import (
+from fedkg_compiler.graph.sparql_syntax.tree import (
     Bind,
     Group,
     Node,
