@@ -4,9 +4,9 @@
 
 Start-up is included, because a person at an editor waits for it too.
 
-The claim is about *cold* runs: the cache folder is empty, so fedkg knows nothing about the file.
-(Nothing else is cached; the parser's table ships with the package.) *Nothing changed* checks the
-same file again and reads the verdicts back from the cache. No other program checks rule files, so
+The claim is about *cold* runs: the cache folder is empty, so fedkg knows nothing about the file and
+lark builds the parser. *Nothing changed* checks the same file again and reads the verdicts back
+from the cache. No other program checks rule files, so
 the claim compares with a limit. All runs must report the same errors. The floor is a Python process
 that imports what any such command needs: NumPy, pydantic and typer. Before the first measurement,
 sources are compiled to byte code once, into a folder of this benchmark, as in an installed package;

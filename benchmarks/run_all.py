@@ -254,8 +254,8 @@ def format_results(sections: Sequence[Section]) -> str:
         " that\nfedkg is ahead. `spread` is the smallest and the largest ratio over all turns; it"
         " is empty\nfor counts, which do not vary. Each section names its setting and the command"
         " that repeats\nit: `full` has the sizes of the claims, `quick` fewer turns or smaller"
-        " sizes.\nBenchmarks of the Python API measure long runs: compiled loops serve from the first"
-        " call\n(`FEDKG_KERNELS=on`).\n"
+        " sizes.\nBenchmarks of the Python API measure long runs: compiled loops serve from the"
+        " first\ncall (`FEDKG_KERNELS=on`).\n"
     )
     for one in sections:
         table = [

@@ -147,6 +147,7 @@ def rules(dice: random.Random) -> bytes:
         SIGNAL + f'rule low "{"x" * 60 * count}" require p <= 3\n',
         SIGNAL + f"rule low require p <= 3 {'kg*' * count}m\n",
         SIGNAL + f"rule low require p <= {'9' * count}\n",
+        SIGNAL + f"rule low require p <= 3 {'#' * count}\n",
         SIGNAL + f"rule {'x' * count} require {'y' * count} <= 3\n",
         SIGNAL + "rule low require sum of p over 1e300 h <= 3\n",
         "".join(f'signal s{i} column "s{i}"\n' for i in range(count)),

@@ -4,20 +4,24 @@ This goes from comparisons to columns and is exact. `formulas.intervals` goes th
 the range of a term over columns.
 
 Letters: R rows of a bank, N bound rows of all banks, E ends: one for each lower or upper bound.
+
+
+Values that keep what bounds on single columns ask for: the witnesses of interval reasoning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Compare, Temporal
-from fedkg.pack.walk import ROWS, indices, subformulas
+from fedkg.pack.walk import ROWS, indices, is_temporal, subformulas
 from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.negation_normal_form import comparisons
+from fedkg_compiler.analysis.verdict import Reading, Witness
 from fedkg_compiler.formulas.affine import affine_by_shape
 
 Float = NDArray[np.float64]
@@ -205,3 +209,63 @@ def _sides(
 def slack(one: Float, other: Float) -> Float:
     """How far apart two bounds may lie and still count as equal: float64, in their unit."""
     return CLOSE * np.maximum(1e-300, np.maximum(np.abs(one), np.abs(other)))
+
+
+INFINITE = float("inf")
+
+
+def point_of(table: RowTable, bounds: Bounds, rows: Sequence[int]) -> Witness | None:
+    """A value inside the spans that keeps all of these rows, which bound single columns.
+
+    None where there is none, or where one step is not enough: with windows.
+    """
+    if any(is_temporal(table.skeleton(row)) for row in rows):
+        return None
+    limits: dict[int, list[tuple[float, bool, int]]] = {}
+    ends = bounds.ends
+    for row in rows:
+        for i in bounds.of(row):
+            limits.setdefault(int(ends.variable[i]), []).append(
+                (float(ends.value[i]), bool(ends.strict[i]), int(ends.sign[i]))
+            )
+    readings: list[Reading] = []
+    for number, asked in limits.items():
+        entry = table.variables.items[number]
+        low, high = entry.span
+        tops = [(value, strict) for value, strict, sign in asked if sign > 0] + [(high, False)]
+        floors = [(-value, strict) for value, strict, sign in asked if sign < 0] + [(low, False)]
+        value = between(floors, tops)
+        if value is None:
+            return None
+        readings += [
+            Reading(0, view, column, value + shift) for view, column, shift in entry.readings
+        ]
+    readings += [
+        Reading(0, 0, column, float(code))
+        for row in rows
+        for column, code in table.keysets[int(table.keyset[row])]
+    ]
+    return Witness(tuple(sorted(set(readings))))
+
+
+def between(
+    floors: Iterable[tuple[float, bool]], tops: Iterable[tuple[float, bool]]
+) -> float | None:
+    """A plain number above all floors and below all tops (each with whether it is excluded), or
+    None.
+    """
+    low, open_low = max(floors, key=lambda end: (end[0], end[1]))
+    high, open_high = min(tops, key=lambda end: (end[0], not end[1]))
+    if low > high or (low == high and (open_low or open_high)):
+        return None
+    if low == -INFINITE and high == INFINITE:
+        return 0.0
+    if low == -INFINITE or high == INFINITE:
+        end, way = (high, -1.0) if low == -INFINITE else (low, 1.0)
+        return end + way * max(1.0, abs(end) / 10)
+    middle = (low + high) / 2
+    for digits in range(13):
+        near = round(middle, digits)
+        if low < near < high:
+            return near
+    return middle

@@ -16,21 +16,18 @@ from fedkg.pack.walk import is_temporal
 from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.bounds import Bounds
 from fedkg_compiler.analysis.budget import Budget
-from fedkg_compiler.analysis.difference_bounds import Paths
 from fedkg_compiler.analysis.interaction_groups import Place
+from fedkg_compiler.analysis.local_search import RowLayout, Shown
 from fedkg_compiler.analysis.negation_normal_form import (
     implications,
     looks_for_gaps,
     sure,
     without_time,
 )
-from fedkg_compiler.analysis.search import Condition, Search
-from fedkg_compiler.analysis.trial_point_layout import RowLayout
 from fedkg_compiler.analysis.verdict import UNKNOWN, Kind, Method, Witness
-from fedkg_compiler.analysis.witness_search import Shown
+from fedkg_compiler.analysis.witness_search import Condition, WitnessSearch
 
 if TYPE_CHECKING:
-    from fedkg_compiler.analysis.trace_witnesses import WholeTraces
     from fedkg_compiler.analysis.z3_solver import Answer, Solver
 
 MOST_CONFLICTS = 5
@@ -100,7 +97,6 @@ class PlaceReasoner:
         rows: Sequence[int],
         givers: Mapping[int, Sequence[int]],
         shown: Shown,
-        paths: Paths | None = None,
         *,
         witnesses: bool = True,
     ) -> None:
@@ -108,10 +104,9 @@ class PlaceReasoner:
 
         `rows`: those of the place that intervals did not find to contradict others or themselves.
         `givers`: rows that each follows from by its numbers. `shown`: what values showed.
-        `paths`: what decides rows that bound differences; None if there are others.
         `witnesses`: whether conflicts are found with values that satisfy all rows but one.
         """
-        self.paths, self.witnesses = paths, witnesses
+        self.witnesses = witnesses
         self.table, self.place, self.budget, self.givers, self.shown = (
             table,
             place,
@@ -120,7 +115,7 @@ class PlaceReasoner:
             shown,
         )
         self.rows, self._whole, self._bounds = list(rows), rows, bounds
-        self.search = Search(table, bounds, budget, place.keys)
+        self.search = WitnessSearch(table, bounds, budget, place.keys)
         self.result = Findings()
 
     @cached_property
@@ -165,25 +160,18 @@ class PlaceReasoner:
         rows: Sequence[int],
         conditions: Sequence[Condition],
     ) -> tuple[Answer, list[int]]:
-        """The solver's answer where it is to be relied on, else that of a search, else that on
-        short traces.
+        """The solver's answer where it is to be relied on, else that of a search, else that of the
+        solver with longer windows.
 
         `needed`: the rows that the solver received.
         """
         about = [*needed, *(one.row for one in conditions)]
         if answer == "no" or (answer == "yes" and not self.solver.is_loose(about)):
             return answer, list(needed)
-        if self.solver.timed and self._traces().go_together(rows, conditions):
-            return "yes", list(needed)
         found = self.search.ask(rows, conditions)
         if found.answer != "unknown" or not self.solver.timed:
             return found.answer, list(found.rows)
         return self._written_out(rows, conditions), list(rows)
-
-    def _traces(self, width: float = 0.0) -> WholeTraces:
-        from fedkg_compiler.analysis.trace_witnesses import WholeTraces
-
-        return WholeTraces(self.table, self.budget, self.place.keys, width=width)
 
     def _written_out(
         self, rows: Sequence[int], conditions: Sequence[Condition], **settings: Any
@@ -289,8 +277,6 @@ class PlaceReasoner:
         """A minimal set of rows that no value satisfies together, and what shows it; [] if none is
         found.
         """
-        if self.paths is not None:
-            return self.paths.conflict(rows) or [], "z3"
         answer, needed = self._ask(rows)
         if answer == "unknown":
             self.result.open += 1
@@ -298,8 +284,6 @@ class PlaceReasoner:
 
     def _without_spans(self, core: Sequence[int]) -> bool:
         """Whether values outside the declared spans satisfy these rows."""
-        if self.paths is not None:
-            return not self.paths.clash(core, spans=False)
         return self._solver(core, spans=False).ask(core) != "no"
 
     def antecedents(self) -> None:
@@ -378,10 +362,8 @@ class PlaceReasoner:
         answer = "unknown" if fails is None else solver.ask([], fails)
         if answer == "no" or (answer == "yes" and not solver.is_loose([row])):
             return answer
-        search = Search(self.table, self._bounds, self.budget, self.place.keys, width=WIDER)
+        search = WitnessSearch(self.table, self._bounds, self.budget, self.place.keys, width=WIDER)
         broken, timed = [Condition(row, self.table.skeleton(row), False)], self.table.is_timed(row)
-        if timed and self._traces(WIDER).keeping([], broken) is not None:
-            return "yes"
         found = search.ask([], broken).answer
         return self._written_out([], broken, width=WIDER) if timed and found == "unknown" else found
 
@@ -454,15 +436,6 @@ class PlaceReasoner:
                 self._over_time(row, others, reads, kept)
                 continue
             others = [other for other in others if other not in temporal]
-            if self.paths is not None:
-                core = self.paths.implying(row, others)
-                if core is None:
-                    continue
-                if core:
-                    if giving := self._giving_by_paths(row, core, others, reads):
-                        self.result.implied[row] = giving
-                        kept.remove(row)
-                    continue
             fails = Condition(row, self.table.at_any_step(row), False)
             answer, needed = self._narrowed(others, fails)
             self.result.open += answer == "unknown"
@@ -476,19 +449,6 @@ class PlaceReasoner:
             elif row not in plain:
                 self._no_failure(row, self.solver)
 
-    def _giving_by_paths(
-        self, row: int, core: Sequence[int], others: Sequence[int], reads: Mapping[int, set[int]]
-    ) -> frozenset[int]:
-        """The same as `_giving`."""
-        assert self.paths is not None
-        if self.paths.implies(core, row, gaps=True):
-            return frozenset(core)
-        nearer = [other for other in others if reads[other] <= reads[row]]
-        fewer = None if set(nearer) >= set(core) else self.paths.implying(row, nearer)
-        return (
-            frozenset(fewer) if fewer and self.paths.implies(fewer, row, gaps=True) else frozenset()
-        )
-
     def _over_time(
         self, row: int, others: Sequence[int], reads: Mapping[int, set[int]], kept: list[int]
     ) -> None:
@@ -498,7 +458,7 @@ class PlaceReasoner:
         implying, certain = OverTime(self.table, self.budget, self.place.keys).implying(
             row, others, reads
         )
-        self.result.open += not certain
+        self.result.open += not (certain or self.search.stands_alone(row, others))
         if implying:
             self.result.implied[row] = implying
             kept.remove(row)
@@ -546,17 +506,10 @@ class PlaceReasoner:
         said = self._encode(conditions)
         if said is not None and self.solver.ask(rows, *said) == "yes" and self.solver.replayable:
             return self.solver.witness()
-        timed = any(self.table.is_timed(row) for row in (*rows, *(one.row for one in conditions)))
-        return (
-            self._traces().keeping(rows, conditions)
-            if timed
-            else self.search.ask(rows, conditions).witness
-        )
+        return self.search.find_witness(rows, conditions)
 
     def _hair(self, core: Sequence[int], applies: Condition | None = None) -> bool:
         """Whether a set of rows only just has no solution, by the rounding of converted numbers."""
-        if self.paths is not None and applies is None:
-            return not self.paths.clash(core, lenient=True)
         conditions = [] if applies is None else [applies]
         rows = [*dict.fromkeys([*core, *(one.row for one in conditions)])]
         solver = self._solver(rows, lenient=1.0)

@@ -1,28 +1,286 @@
 """How the rules of two packs differ in what they accept, with a value that one accepts and the
-other does not.
+other does not; also where changes of the data contract (time steps, column contents) change rules
+with equal text.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedkg.pack import Pack, RuleRecord, skeleton_hash
-from fedkg.pack.walk import indices
+from fedkg.pack import (
+    Bank,
+    CategoryIs,
+    Column,
+    DataContract,
+    MemberTable,
+    Pack,
+    RuleRecord,
+    TableRows,
+    View,
+    skeleton_hash,
+)
+from fedkg.pack.walk import ROWS, everywhere, indices
 from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.bounds import find_bounds
 from fedkg_compiler.analysis.budget import Budget
-from fedkg_compiler.analysis.data_contract_changes import Changes
-from fedkg_compiler.analysis.joint_pack import join
 from fedkg_compiler.analysis.requirement_text import clause
 from fedkg_compiler.analysis.verdict import RowRef, Witness
-from fedkg_compiler.analysis.window_subsumption import example, wider, window_params
+from fedkg_compiler.analysis.window_subsumption import example, wider, window_params, windows
 from fedkg_compiler.analysis.z3_formulas import any_of
 from fedkg_compiler.analysis.z3_solver import Solver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """The banks of both packs over one contract.
+
+    `pack` has the rules of the first, then those of the second, and all the entities.
+
+    Attributes:
+        rules: how many rules are the first pack's.
+    """
+
+    pack: Pack
+    rules: int
+
+
+def join(old: Pack, new: Pack) -> Joint:
+    """Both packs over the columns and views of both.
+
+    Columns are the same where header, type, role and unit are.
+    """
+    packs = (old, new)
+    columns: dict[tuple[object, ...], Column] = {}
+    for column in (column for pack in packs for column in pack.manifest.contract.columns):
+        key = _key(column)
+        known = columns.get(key)
+        words = tuple(sorted({*column.vocabulary, *(known.vocabulary if known else ())}))
+        columns[key] = (known or column).model_copy(update={"vocabulary": words})
+    position = {key: i for i, key in enumerate(columns)}
+    views: dict[View, int] = {View(): 0}
+    entities: dict[str, int] = {"": 0}
+    units: dict[str, int] = {"": 0}
+    banks: list[Bank] = []
+    for pack, rules in zip(packs, (0, len(old.manifest.rules)), strict=True):
+        contract = pack.manifest.contract
+        where = np.array([position[_key(column)] for column in contract.columns], dtype=np.int32)
+        seen = np.array(
+            [views.setdefault(_moved(view, where), len(views)) for view in contract.views],
+            dtype=np.int32,
+        )
+        names = np.array(
+            [entities.setdefault(name, len(entities)) for name in pack.manifest.entities],
+            dtype=np.int32,
+        )
+        marks = np.array(
+            [units.setdefault(unit, len(units)) for unit in pack.manifest.units], dtype=np.int32
+        )
+        codes = [
+            np.array(
+                [columns[_key(column)].vocabulary.index(word) for word in column.vocabulary] or [0],
+                dtype=np.int32,
+            )
+            for column in contract.columns
+        ]
+        banks += [_bank(bank, rules, where, seen, names, marks, codes) for bank in pack.banks]
+    manifest = old.manifest.model_copy(
+        update={
+            "contract": old.manifest.contract.model_copy(
+                update={"columns": tuple(columns.values()), "views": tuple(views)}
+            ),
+            "rules": (*old.manifest.rules, *new.manifest.rules),
+            "skeletons": tuple(bank.skeleton for bank in banks),
+            "entities": tuple(entities),
+            "units": tuple(units),
+        }
+    )
+    return Joint(pack=Pack(manifest=manifest, banks=tuple(banks)), rules=len(old.manifest.rules))
+
+
+def _key(column: Column) -> tuple[object, ...]:
+    return column.source, column.type, column.role, column.unit, column.label, column.category
+
+
+def _moved(view: View, where: NDArray[np.int32]) -> View:
+    return (
+        view if view.column is None else view.model_copy(update={"column": int(where[view.column])})
+    )
+
+
+def _bank(
+    bank: Bank,
+    rules: int,
+    where: NDArray[np.int32],
+    views: NDArray[np.int32],
+    names: NDArray[np.int32],
+    units: NDArray[np.int32],
+    codes: Sequence[NDArray[np.int32]],
+) -> Bank:
+    keys, selected = _keys(bank, where, codes)
+    params = {
+        ROWS: bank.params.copy(),
+        **{i: table.params.copy() for i, table in enumerate(bank.members)},
+    }
+    for table, part in everywhere(bank.skeleton):
+        if isinstance(part, CategoryIs):
+            slots = bank.slots if table == ROWS else bank.members[table].slots
+            old = params[table][:, part.param].astype(np.int64)
+            params[table][:, part.param] = [
+                codes[column][code]
+                for column, code in zip(slots[:, part.slot].tolist(), old.tolist(), strict=True)
+            ]
+    members: tuple[MemberTable, ...] = tuple(
+        replace(
+            table,
+            slots=where[table.slots],
+            views=views[table.views],
+            params=params[i],
+            table_rows=_table_rows(table.table_rows, where, codes),
+        )
+        for i, table in enumerate(bank.members)
+    )
+    return replace(
+        bank,
+        slots=where[bank.slots],
+        views=views[bank.views],
+        keys=keys,
+        codes=selected,
+        params=params[ROWS],
+        rule=(bank.rule + rules).astype(np.int32),
+        entity=names[bank.entity],
+        unit=units[bank.unit],
+        members=members,
+    )
+
+
+def _keys(
+    of: Bank | TableRows, where: NDArray[np.int32], codes: Sequence[NDArray[np.int32]]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The key columns and codes of rows or members in the joint contract."""
+    keyed, selected = of.keys >= 0, of.codes.copy()
+    for row, place in np.argwhere(keyed).tolist():
+        selected[row, place] = codes[int(of.keys[row, place])][int(of.codes[row, place])]
+    return np.where(keyed, where[of.keys], -1).astype(np.int32), selected
+
+
+def _table_rows(
+    of: TableRows | None, where: NDArray[np.int32], codes: Sequence[NDArray[np.int32]]
+) -> TableRows | None:
+    if of is None:
+        return None
+    keys, selected = _keys(of, where, codes)
+    return replace(of, keys=keys, codes=selected)
+
+
+class Changes:
+    """The differences of two contracts that matter, and the rules that they matter to."""
+
+    def __init__(self, old: DataContract, new: DataContract) -> None:
+        self.end = f"timeline ends {old.end} -> {new.end}" if old.end != new.end else ""
+        self.step = (
+            f"timeline step {_seconds(old.step)} -> {_seconds(new.step)}"
+            if old.step != new.step
+            else ""
+        )
+        pairs = (("trace column", old.trace, new.trace), ("time column", old.time, new.time))
+        self.order = tuple(
+            f"{what} {_named(before)} -> {_named(after)}"
+            for what, before, after in pairs
+            if before != after
+        )
+        before, after = (
+            {_column_key(column): column for column in contract.columns} for contract in (old, new)
+        )
+        self.columns = {
+            key: _column(before[key], after[key])
+            for key in before
+            if key in after and _column(before[key], after[key])
+        }
+
+    def concerning(
+        self, table: RowTable, old: Iterable[int], new: Iterable[int]
+    ) -> tuple[str, ...]:
+        """What changed the meaning of a rule, given its rows in both packs."""
+        contract = table.pack.manifest.contract
+        rows = {"old": list(old), "new": list(new)}
+        both = [*rows["old"], *rows["new"]]
+        read = {name: self._columns(table, of) for name, of in rows.items()}
+        found: dict[str, None] = {
+            self.columns[key]: None
+            for key in self.columns
+            if key in read["old"] and key in read["new"]
+        }
+        parts = [
+            part for row in self._models(table, both) for _, part in everywhere(table.skeleton(row))
+        ]
+        seen = {
+            view
+            for row in both
+            for number in table.reads(row)
+            for view, _, _ in table.variables.items[number].readings
+        }
+        views = [contract.views[view] for view in seen if contract.views[view].kind == "previous"]
+        windowed = any(part.step_params() for part in parts)
+        if self.end and any(self._reaches_on(table, row) for row in both):
+            found[self.end] = None
+        if self.step and (windowed or any(view.steps for view in views)):
+            found[self.step] = None
+        if views or any(part.over_time for part in parts):
+            found.update(dict.fromkeys(self.order))
+        return tuple(found)
+
+    def _models(self, table: RowTable, rows: Iterable[int]) -> list[int]:
+        """One row of each bank."""
+        return list({int(table.bank[row]): row for row in rows}.values())
+
+    def _columns(self, table: RowTable, rows: Iterable[int]) -> set[tuple[str, ...]]:
+        columns = table.pack.manifest.contract.columns
+        numbers = {number for row in rows for number in table.reads(row)}
+        return {
+            _column_key(columns[column])
+            for number in numbers
+            for _, column, _ in table.variables.items[number].readings
+        }
+
+    def _reaches_on(self, table: RowTable, row: int) -> bool:
+        """Whether a row has a window with an end, beyond the step itself: one that the end of a
+        trace can cut.
+        """
+        bank = int(table.bank[row])
+        return any(
+            (table.readers[bank][window.table].params[:, window.part.high] > 0).any()
+            for window in windows(table.skeleton(row))
+        )
+
+
+def _column_key(column: Column) -> tuple[str, ...]:
+    return column.source, column.role, column.label, column.category
+
+
+def _column(old: Column, new: Column) -> str:
+    """What changed of a column: "" where nothing did."""
+    if old.type != new.type:
+        return f"column `{new.source}` {old.type} -> {new.type}"
+    return (
+        f"column `{new.source}` in {old.unit or 'no unit'} -> {new.unit or 'no unit'}"
+        if old.unit != new.unit
+        else ""
+    )
+
+
+def _named(name: str | None) -> str:
+    return f"`{name}`" if name else "none"
+
+
+def _seconds(step: float | None) -> str:
+    return "none" if step is None else f"{step:g} s"
+
 
 Status = Literal["same", "stricter", "looser", "changed", "undecided"]
 Change = Literal[

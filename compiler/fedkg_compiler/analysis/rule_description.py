@@ -17,8 +17,7 @@ from fedkg.pack import Bank, Compare, Pack
 from fedkg.pack.formula_text import row_text
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.analysis.bound_row_table import RowTable
-from fedkg_compiler.analysis.bound_witnesses import between, point_of
-from fedkg_compiler.analysis.bounds import Bounds, find_bounds
+from fedkg_compiler.analysis.bounds import Bounds, between, find_bounds, point_of
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.negation_normal_form import implications
 from fedkg_compiler.analysis.pack_difference import values_text
@@ -307,11 +306,8 @@ def _candidates(
 
 
 def _sought(table: RowTable, bounds: Bounds, row: int, *, holds: bool) -> Witness | None:
-    """Values that keep or break a row where the solver alone shows none: by search, or a whole
-    trace.
-    """
-    from fedkg_compiler.analysis.search import Condition, Search
-    from fedkg_compiler.analysis.trace_witnesses import WholeTraces
+    """Values or a trace that keep or break a row where the solver alone shows none."""
+    from fedkg_compiler.analysis.witness_search import Condition, WitnessSearch
 
     keys, skeleton = table.keysets[int(table.keyset[row])], table.skeleton(row)
     asked = (
@@ -321,11 +317,8 @@ def _sought(table: RowTable, bounds: Bounds, row: int, *, holds: bool) -> Witnes
     )
     rows = [row] if holds else []
     for conditions in asked:
-        found = (
-            WholeTraces(table, Budget(), keys).keeping(rows, conditions)
-            if table.is_timed(row)
-            else Search(table, bounds, Budget(), keys).ask(rows, conditions).witness
-        )
+        search = WitnessSearch(table, bounds, Budget(), keys)
+        found = search.find_witness(rows, conditions)
         if found is not None:
             return found
     return None

@@ -16,7 +16,6 @@ from fedkg.pack import And, Formula, Implies, Initially, Not, Or, Temporal, Unti
 from fedkg.pack.walk import is_temporal
 from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
 from fedkg_compiler.analysis.budget import Budget
-from fedkg_compiler.analysis.trace_witnesses import WholeTraces
 from fedkg_compiler.analysis.z3_formulas import NOW, any_of, denied
 from fedkg_compiler.analysis.z3_solver import STEPS, Solver
 
@@ -61,10 +60,7 @@ class OverTime:
         found = self._unrolled(row, near[:MOST])
         if found:
             return found, True
-        shown = found is not None and len(near) <= MOST
-        return frozenset(), shown or WholeTraces(self.table, self.budget, self.keys).stands_alone(
-            row, others
-        )
+        return frozenset(), found is not None and len(near) <= MOST
 
     def follows(self, other: int, row: int) -> bool:
         """Whether windows and limits alone show that a row follows from another."""

@@ -18,7 +18,7 @@ from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.bounds import find_bounds
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.pack_difference import differences
-from fedkg_compiler.analysis.search import Condition, Search
+from fedkg_compiler.analysis.witness_search import Condition, WitnessSearch
 
 SIGNALS = "".join(f"signal {name} in dimensionless span 0 .. 10\n" for name in "abcd")
 
@@ -149,7 +149,7 @@ def test_a_search_is_right_about_grids() -> None:
         table = RowTable(pack)
         rows = range(table.count)
         conditions = [Condition(2, table.skeleton(2), False)]
-        answer = Search(table, find_bounds(table), Budget(), ()).ask(rows[:2], conditions)
+        answer = WitnessSearch(table, find_bounds(table), Budget(), ()).ask(rows[:2], conditions)
         a, b = grid.T
         kept = (
             (np.sin(a) + np.cos(b) * np.tanh(a) >= x)

@@ -28,9 +28,8 @@ from fedkg.pack import (
     Sum,
     Term,
 )
-from fedkg_compiler.analysis.box_contraction import Narrowed, contract
+from fedkg_compiler.analysis.box_contraction import Narrowed, Sides, certain, contract
 from fedkg_compiler.analysis.formula_evaluation import Scope, truth
-from fedkg_compiler.analysis.interval_truth import Sides, certain
 
 POINTS = 4000
 UNARY = ("abs", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil", "round")

@@ -14,7 +14,7 @@ from fedkg_compiler.analysis import reason
 from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.bounds import find_bounds
 from fedkg_compiler.analysis.budget import Budget
-from fedkg_compiler.analysis.search import Search
+from fedkg_compiler.analysis.witness_search import WitnessSearch
 
 SIGNALS = "".join(f"signal {name} in dimensionless span 0 .. 10\n" for name in "efgh")
 
@@ -67,7 +67,7 @@ EXACT = [name for name in TOGETHER if name not in ("a circle", "two at once", "a
 def test_a_value_that_meets_equations_is_confirmed_by_the_interpreter(name: str) -> None:
     pack = compiled(rules(TOGETHER[name]))
     table = RowTable(pack)
-    found = Search(table, find_bounds(table), Budget(), ()).ask(range(table.count))
+    found = WitnessSearch(table, find_bounds(table), Budget(), ()).ask(range(table.count))
     assert found.answer == "yes"
     assert found.witness is not None
     values = found.witness.matrix(pack.manifest.contract)

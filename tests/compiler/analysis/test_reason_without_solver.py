@@ -19,7 +19,7 @@ from fedkg.pack.walk import ROWS, everywhere
 from fedkg_compiler import compile_rules
 from fedkg_compiler.analysis import Budget, reason
 from fedkg_compiler.analysis.formula_evaluation import Scope, truth
-from fedkg_compiler.analysis.witness_search import Shown, Trials
+from fedkg_compiler.analysis.local_search import Shown, Trials
 
 SIGNALS = """\
 signal torque in N.m span 0 .. 100
@@ -120,6 +120,15 @@ FOLLOWS = {
         "rule a require if wear > 100 min then failure >= 0.5\nrule b require if wear > 150 min"
         " then failure >= 0.4\n"
     ),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWS)
+def test_what_follows_by_numbers_needs_no_step(name: str) -> None:
+    assert find_verdicts(FOLLOWS[name], Budget(total=0)) == [("redundant", ("b", "a"))]
+
+
+BOXED = {
     "a box": (
         "rule a require torque * speed <= 9 kW\nrule b require torque <= 50 N.m or speed <= 2000"
         " rpm\n"
@@ -131,9 +140,9 @@ FOLLOWS = {
 }
 
 
-@pytest.mark.parametrize("name", FOLLOWS)
-def test_what_follows_by_numbers_or_intervals_needs_no_step(name: str) -> None:
-    assert find_verdicts(FOLLOWS[name], Budget(total=0)) == [("redundant", ("b", "a"))]
+@pytest.mark.parametrize("name", BOXED)
+def test_the_solver_finds_what_follows_inside_a_box(name: str) -> None:
+    assert find_verdicts(BOXED[name], Budget()) == [("redundant", ("b", "a"))]
 
 
 APART = {
@@ -184,7 +193,7 @@ def test_a_value_shows_that_more_rules_go_together_than_are_looked_at_at_once() 
 def test_every_value_that_is_kept_is_kept_by_the_interpreter(pack: Pack, number: int) -> None:
     from fedkg_compiler.analysis.bound_row_table import RowTable
     from fedkg_compiler.analysis.bounds import find_bounds
-    from fedkg_compiler.analysis.trial_point_layout import RowLayout
+    from fedkg_compiler.analysis.local_search import RowLayout
 
     table = RowTable(pack)
     trials = Trials(table, find_bounds(table))

@@ -53,6 +53,13 @@ def test_very_deep_nesting_is_a_diagnostic(form: str) -> None:
     assert codes(DEEP[form](2 * sys.getrecursionlimit())) == ["FKG034"]
 
 
+def test_lookahead_does_not_try_every_division_of_a_comment() -> None:
+    """A pattern that tries each division of ``####`` needs 2^n steps, here more than ever end."""
+    assert codes("rule a require x <= 1 " + "#" * 1000) == []
+    assert codes("rule a require x 1 " + "#" * 1000) == ["FKG029"]
+    assert codes("rule a require always closed " + "# " * 1000 + "\n <= 1") == []
+
+
 def test_plain_parentheses_are_no_depth() -> None:
     assert codes("rule a require " + "(" * 5000 + "x >= 1" + ")" * 5000) == []
 

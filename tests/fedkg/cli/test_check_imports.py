@@ -31,7 +31,7 @@ HEAVY = (
     "numpy.ma",
     "numpy.testing",
 )
-GRAPHS = ("rdflib", "oxrdflib", "pyoxigraph", "owlready2", "pyshacl", "pint", "sympy", "lark")
+GRAPHS = ("rdflib", "oxrdflib", "pyoxigraph", "owlready2", "pyshacl", "pint", "sympy")
 OURS = (
     "fedkg.constraints.module",
     "fedkg.evaluation",
@@ -51,7 +51,6 @@ OURS = (
     "fedkg_compiler.frontends.shacl",
     "fedkg_compiler.frontends.sparql",
     "fedkg_compiler.frontends.fkg.syntax.explain",
-    "fedkg_compiler.frontends.fkg.syntax.parse_table_generator",
     "fedkg_compiler.frontends.fkg.syntax.printing",
 )
 

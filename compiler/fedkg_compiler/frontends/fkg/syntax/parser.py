@@ -11,9 +11,8 @@ from fedkg_compiler.frontends.fkg.syntax.construct.condition_nodes import SIGNS
 from fedkg_compiler.frontends.fkg.syntax.construct.knowledge_nodes import build_knowledge
 from fedkg_compiler.frontends.fkg.syntax.construct.statement_context import Statement as StatementAt
 from fedkg_compiler.frontends.fkg.syntax.construct.statements import build_declaration
+from fedkg_compiler.frontends.fkg.syntax.grammar import Branch, Token, parse_statement
 from fedkg_compiler.frontends.fkg.syntax.keywords import STATEMENT_WORDS
-from fedkg_compiler.frontends.fkg.syntax.lalr import read
-from fedkg_compiler.frontends.fkg.syntax.parse_tree_nodes import Branch, Token
 from fedkg_compiler.frontends.fkg.syntax.source_decoding import (
     decode,
     merge_markers,
@@ -209,7 +208,7 @@ def _why(chunk: Chunk, *, start: bool = False, continues: bool = False) -> Diagn
 
 def _branch(chunk: Chunk) -> Branch | None:
     """The parser's tree of a statement; None where it does not parse, or is too long to be one."""
-    return read(chunk.text).tree if len(chunk.text) <= MAX_STATEMENT else None
+    return parse_statement(chunk.text) if len(chunk.text) <= MAX_STATEMENT else None
 
 
 def _too_long(chunk: Chunk) -> Diagnostic:

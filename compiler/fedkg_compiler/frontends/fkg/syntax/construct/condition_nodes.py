@@ -24,7 +24,7 @@ from fedkg_compiler.frontends.fkg.syntax.construct.statement_context import (
     token,
     tokens,
 )
-from fedkg_compiler.frontends.fkg.syntax.parse_tree_nodes import Branch, Leaf, Token
+from fedkg_compiler.frontends.fkg.syntax.grammar import Branch, Leaf, Token
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Aggregate,
     AllOf,
@@ -123,19 +123,21 @@ def _doubt_commas(at: Statement, arguments: list[Branch]) -> None:
     """
     text = at.chunk.text
     close = [
-        (one, two) for one, two in pairwise(arguments) if text[one.end_pos : two.start_pos] == ","
+        (one, two)
+        for one, two in pairwise(arguments)
+        if text[one.meta.end_pos : two.meta.start_pos] == ","
     ]
     sides = [
         (
-            _DIGITS_BEFORE.search(text[one.start_pos : one.end_pos]),
-            _DIGITS.match(text, two.start_pos),
+            _DIGITS_BEFORE.search(text[one.meta.start_pos : one.meta.end_pos]),
+            _DIGITS.match(text, two.meta.start_pos),
         )
         for one, two in close
     ]
     for (one, _), (left, right) in zip(close, sides, strict=True):
         if left is None or right is None or any(None in other for other in sides):
             continue
-        place = at.chunk.span(one.end_pos - len(left[0]), right.end())
+        place = at.chunk.span(one.meta.end_pos - len(left[0]), right.end())
         message = f"`{left[0]},{right[0]}` is read as two numbers, {left[0]} and {right[0]}"
         at.doubt(
             "FKG008",

@@ -17,7 +17,7 @@ from fedkg_compiler.frontends.fkg.syntax.construct.statement_context import (
     token,
     tokens,
 )
-from fedkg_compiler.frontends.fkg.syntax.parse_tree_nodes import Branch, Token
+from fedkg_compiler.frontends.fkg.syntax.grammar import Branch, Token
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Cause,
     Choice,

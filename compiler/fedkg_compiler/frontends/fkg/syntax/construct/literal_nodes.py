@@ -8,7 +8,7 @@ import sys
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.syntax.construct.statement_context import Statement, token, tokens
-from fedkg_compiler.frontends.fkg.syntax.parse_tree_nodes import Branch, Token
+from fedkg_compiler.frontends.fkg.syntax.grammar import Branch, Token
 from fedkg_compiler.frontends.fkg.syntax.tree import Head, Number, Quantity, TermName, Word
 
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}

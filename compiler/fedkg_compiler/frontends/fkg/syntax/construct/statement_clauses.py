@@ -21,7 +21,7 @@ from fedkg_compiler.frontends.fkg.syntax.construct.statement_context import (
     token,
     tokens,
 )
-from fedkg_compiler.frontends.fkg.syntax.parse_tree_nodes import Branch
+from fedkg_compiler.frontends.fkg.syntax.grammar import Branch
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,
     InQuery,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from fedkg_compiler.diagnostics.fixes import suggested
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
-from fedkg_compiler.frontends.fkg.syntax.parse_tree_nodes import Branch, Leaf, Token
+from fedkg_compiler.frontends.fkg.syntax.grammar import Branch, Leaf, Token
 from fedkg_compiler.frontends.fkg.syntax.split import Chunk
 from fedkg_compiler.frontends.fkg.syntax.tree import Word
 
@@ -22,7 +22,7 @@ class Statement:
 
     def span(self, leaf: Leaf) -> Span:
         """The place of a token or a branch in the file."""
-        return self.chunk.span(leaf.start_pos, leaf.end_pos)
+        return self.chunk.span(*offsets(leaf))
 
     def word(self, token: Token) -> Word:
         """A token as it is written."""
@@ -58,6 +58,12 @@ class Statement:
         )
 
 
+def offsets(leaf: Leaf) -> tuple[int, int]:
+    """Where a token or a branch begins and ends in the statement."""
+    place = leaf if isinstance(leaf, Token) else leaf.meta
+    return place.start_pos, place.end_pos
+
+
 def tokens(branch: Branch, *kinds: str) -> list[Token]:
     """The direct tokens of a branch, of the kinds named (all of them where none is)."""
     return [
@@ -83,5 +89,5 @@ def branches(branch: Branch, *names: str) -> list[Branch]:
 
 def group_text(at: Statement, group: Branch) -> tuple[Span, str]:
     """Return the text between the braces of a graph pattern, unchanged, with its span."""
-    start, end = group.start_pos + 1, group.end_pos - 1
+    start, end = group.meta.start_pos + 1, group.meta.end_pos - 1
     return at.chunk.span(start, end), at.chunk.text[start:end]

@@ -16,7 +16,7 @@ from fedkg_compiler.frontends.fkg.syntax.construct.statement_context import (
     token,
     tokens,
 )
-from fedkg_compiler.frontends.fkg.syntax.parse_tree_nodes import Branch
+from fedkg_compiler.frontends.fkg.syntax.grammar import Branch
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Constant,
     Label,
@@ -148,5 +148,5 @@ def _rule(at: Statement, branch: Branch) -> Rule:
         scope=statement_clauses.scope(at, found),
         waivers=statement_clauses.waivers(at, branch),
         formula=condition(at, formula),
-        text=at.chunk.text[branch.start_pos : branch.end_pos],
+        text=at.chunk.text[branch.meta.start_pos : branch.meta.end_pos],
     )

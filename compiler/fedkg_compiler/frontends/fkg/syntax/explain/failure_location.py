@@ -6,10 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix
-from fedkg_compiler.frontends.fkg.syntax.keywords import keywords
-from fedkg_compiler.frontends.fkg.syntax.lalr import Automaton, read
-from fedkg_compiler.frontends.fkg.syntax.parse_table import table
-from fedkg_compiler.frontends.fkg.syntax.parse_tree_nodes import Token
+from fedkg_compiler.frontends.fkg.syntax.grammar import Token, find_expected, keywords, parse_prefix
 from fedkg_compiler.frontends.fkg.syntax.split import Chunk
 
 _PIECE = re.compile(
@@ -160,19 +157,17 @@ class ParseFailure:
 
 def locate_failure(chunk: Chunk) -> ParseFailure:
     """Read a statement that does not parse up to the failure."""
-    reading = read(chunk.text)
-    before, ended = reading.tokens, reading.stopped is None
-    start = _end(chunk.text, before) if reading.stopped is None else reading.stopped
-    piece = _PIECE.match(chunk.text, start) if not ended else None
-    automaton = Automaton(table(), before)
-    accepts = automaton.accepts()
+    prefix = parse_prefix(chunk.text)
+    before, start = prefix.tokens, prefix.stopped
+    piece = None if start is None else _PIECE.match(chunk.text, start)
+    accepts, value = find_expected(before)
     return ParseFailure(
         chunk=chunk,
         before=before,
-        start=start,
+        start=_end(chunk.text, before) if start is None else start,
         bad=piece[0] if piece else "",
         accepts=accepts,
-        value=_start_of_value(automaton) if accepts >= {"CMP", "IS"} else None,
+        value=value,
     )
 
 
@@ -182,12 +177,6 @@ def _end(text: str, before: tuple[Token, ...]) -> int:
         return before[-1].end_pos
     found = _TRAILING.search(text)
     return found.start() if found else len(text)
-
-
-def _start_of_value(automaton: Automaton) -> int:
-    """Return the offset of the last value, found by feeding a comparison after it."""
-    automaton.feed(Token("CMP", "<=", 0))
-    return automaton.starts[-2]
 
 
 def spaced_values(at: ParseFailure) -> str:

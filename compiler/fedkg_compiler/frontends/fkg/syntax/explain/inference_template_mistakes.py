@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import Explanation, ParseFailure
-from fedkg_compiler.frontends.fkg.syntax.lalr import read
+from fedkg_compiler.frontends.fkg.syntax.grammar import parse_statement
 
 _COMMENT = re.compile(r"#[^\n]*")
 _CALL = re.compile(r"[^\W\d]\w*\s*\([^()]*\)\Z")
@@ -74,7 +74,7 @@ def _declared(formula: str, variables: list[str]) -> str:
         len(formula) <= _LONG
         and not known & set(variables)
         and "?" not in plain
-        and read(whole).tree is not None
+        and parse_statement(whole) is not None
     ):
         return whole
     return f"template NAME({', '.join(variables)}) = ..., its parameters without question marks"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.syntax.lalr import read
+from fedkg_compiler.frontends.fkg.syntax.grammar import parse_prefix
 from fedkg_compiler.frontends.fkg.syntax.printing.statement_layout import Remark
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -18,7 +18,7 @@ def inner(text: str) -> Iterator[tuple[int, str]]:
     text.
     """
     depth = 0
-    for before, after in pairwise(read(text).tokens):
+    for before, after in pairwise(parse_prefix(text).tokens):
         depth += (before.type == "LBRACE") - (before.type == "RBRACE")
         start = before.end_pos
         if depth == 0:
