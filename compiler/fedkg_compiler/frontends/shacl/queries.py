@@ -59,11 +59,12 @@ from fedkg_compiler.frontends.sparql.tokenised_query import SparqlProblem
 from fedkg_compiler.frontends.sparql.variable_scope import projected
 from fedkg_compiler.graph.graph import Resource
 from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.named_graphs import names_graph
 from fedkg_compiler.graph.sparql_pattern_tokens import Token, tokens
 from fedkg_compiler.graph.standard_vocabularies import NUMBERS
 from fedkg_compiler.ir import BoundRows
 
-_FORBIDDEN = {Minus: "MINUS", Values: "VALUES", Elsewhere: "SERVICE or GRAPH"}
+_FORBIDDEN = {Minus: "MINUS", Values: "VALUES", Elsewhere: "SERVICE"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +142,11 @@ class Queries:
         if found is None:
             return False
         return self.is_table_read(found.text, found.prefixes)
+
+    def names_graph(self, shape: Shape, constraint: Constraint) -> bool:
+        """Whether the query addresses a named graph."""
+        found = asked(self.shapes, shape, constraint) if constraint.is_query else None
+        return found is not None and names_graph(found.text)
 
     def is_table_read(self, text: str, prefixes: Mapping[str, str]) -> bool:
         """The same of the text of a query."""
