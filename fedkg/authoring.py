@@ -121,7 +121,7 @@ def compile(  # noqa: A001  the public name, fixed
 
     Args:
         paths: one file or several: rule files (`.fkg`), queries (`.rq`), shapes and graphs (`.ttl`,
-            `.shacl`, `.nt`, `.rdf`, `.owl`, `.jsonld`).
+            `.shacl`, `.trig`, `.nt`, `.nq`, `.rdf`, `.owl`, `.jsonld`).
         text: the rules themselves, instead of files.
         graphs: more graphs that the rules may refer to: files, stores on disk (`fedkg graph load`),
             and addresses of SPARQL endpoints (strings that begin with ``https://``). All three may
@@ -442,7 +442,7 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
         raise UsageError(
             f"{packs[0]} is a pack among rule files",
             expected="one pack (.fkgpack), or rule files (.fkg), queries (.rq), shapes and graphs "
-            "(.ttl, .shacl, .nt, .rdf, .owl, .jsonld)",
+            "(.ttl, .shacl, .trig, .nt, .nq, .rdf, .owl, .jsonld)",
         )
     result = check(paths)
     if result.pack is None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.graph.ontology_statistics import Report
     from fedkg_compiler.graph.reasoning_report import Reasoned
     from fedkg_compiler.graph.term_description import About
+    from fedkg_compiler.graph_queries import Answers, GraphInfo
     from fedkg_compiler.learned.candidates import Proposal
 
 
@@ -126,9 +127,10 @@ def store_facts(folder: str | Path) -> dict[str, Any]:
     damaged.
     """
     with needs_compiler("reading a store"):
+        from fedkg_compiler.graph.named_graphs import file_graph
         from fedkg_compiler.graph.stores.folder import read_state
         from fedkg_compiler.graph.stores.problem import StoreProblem
-        from fedkg_compiler.input_tracking import is_store
+        from fedkg_compiler.input_tracking import is_endpoint, is_store
 
         if not is_store(Path(folder)):
             raise UsageError(
@@ -139,16 +141,59 @@ def store_facts(folder: str | Path) -> dict[str, Any]:
             state = read_state(Path(folder))
         except StoreProblem as problem:
             raise FedkgError(str(problem), help=problem.help) from problem
-        files = [
-            {"name": part.name, "triples": part.triples, "sha256": part.read}
+        files: dict[str, dict[str, Any]] = {
+            part.path: {"name": part.name, "triples": 0, "sha256": part.read, "graphs": []}
             for part in state.parts
-        ]
+        }
+        for part in state.parts:
+            iri = part.graph or file_graph(part.path if is_endpoint(part.path) else part.name)
+            files[part.path]["triples"] += part.triples
+            files[part.path]["graphs"].append({"graph": iri, "triples": part.triples})
         return {
             "store": str(folder),
             "triples": state.triples,
             "checksum": state.content,
-            "files": files,
+            "files": [*files.values()],
         }
+
+
+def list_graphs(
+    files: Sequence[str | Path], uses: Sequence[str]
+) -> tuple[list[GraphInfo] | None, tuple[Diagnostic, ...]]:
+    """List the named graphs of files, stores and endpoints, with what they entail.
+
+    Return None with the reasons after an error. Raises UsageError if a file does not exist.
+    """
+    with needs_compiler("listing graphs"):
+        from fedkg_compiler.graph_queries import list_graphs
+
+        return list_graphs(_require_graphs(files), uses)
+
+
+def query_graph(
+    query: str, files: Sequence[str | Path], uses: Sequence[str]
+) -> tuple[Answers | None, tuple[Diagnostic, ...]]:
+    """Answer a SELECT query on files, stores and endpoints, with what they entail.
+
+    Return None with the reasons after an error.
+
+    Raises:
+        UsageError: a file does not exist, or the query is not a SELECT.
+        LimitError: the answer takes too much time or memory.
+    """
+    with needs_compiler("querying graphs"):
+        from fedkg_compiler.graph_queries import query_graph
+
+        return query_graph(query, _require_graphs(files), uses)
+
+
+def _require_graphs(files: Sequence[str | Path]) -> list[str | Path]:
+    """Return existing files and stores, and addresses. Raises UsageError."""
+    from fedkg_compiler.input_tracking import is_endpoint, is_store
+
+    return [
+        file if is_endpoint(file) or is_store(Path(file)) else require_file(file) for file in files
+    ]
 
 
 def describe_term(text: str) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]:
@@ -187,11 +232,11 @@ def publication_files() -> dict[str, str]:
 
 
 def format_learned_graph(learned: LearnedKnowledge) -> str:
-    """Format learned knowledge as Turtle, with its origin (PROV-O)."""
+    """Format learned knowledge as a named graph in TriG, with its origin (PROV-O)."""
     with needs_compiler("writing to the graph"):
-        from fedkg_compiler.learned.to_rdf import turtle
+        from fedkg_compiler.learned.to_rdf import trig
 
-        return turtle(learned)
+        return trig(learned)
 
 
 def load_findings(path: str | Path) -> tuple[LearnedKnowledge, ...]:

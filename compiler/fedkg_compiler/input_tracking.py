@@ -24,7 +24,10 @@ from fedkg.limits import read_file
 RULE_SUFFIXES = frozenset({".fkg"})
 """Rule files."""
 GRAPH_SUFFIXES = frozenset(
-    {".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml", ".shacl", ".ofn", ".owx", ".xsd"}
+    {
+        *(".ttl", ".trig", ".nt", ".nq", ".rdf", ".owl", ".jsonld", ".xml", ".shacl"),
+        *(".ofn", ".owx", ".xsd"),
+    }
 )
 """Files that are taken as graphs, which may hold shapes."""
 QUERY_SUFFIXES = frozenset({".rq", ".sparql"})

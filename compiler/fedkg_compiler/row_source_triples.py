@@ -23,6 +23,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import InClass, InQuery, Pattern, 
 from fedkg_compiler.graph.contradictions import shown
 from fedkg_compiler.graph.graph import Graph, Resource
 from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.named_graphs import file_graph, inferred_graph
 from fedkg_compiler.graph.reasoning.justifications import Step
 from fedkg_compiler.pipeline import look_up
 
@@ -38,12 +39,14 @@ class Fact:
         triple: the triple in readable form; for a shape, its constraint.
         place: ``file:line`` of the statement, or the name of the store or endpoint; "" if the
             triple is inferred or not found.
+        graph: the IRI of the named graph that the triple is in; "" if it is not found.
         rule: the OWL 2 RL rule that inferred the triple, "" if it is asserted.
         premises: the facts that it follows from.
     """
 
     triple: str
     place: str = ""
+    graph: str = ""
     rule: str = ""
     premises: tuple[Fact, ...] = ()
 
@@ -250,7 +253,7 @@ def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
     reasons, prefixes = told.reasons(), {**told.prefixes(), **graph.vocabulary.prefixes}
     steps = [(triple, reasons.why(*triple)) for triple in _with_values(graph, found.triples)]
     leaves = [leaf for _, step in steps if step is not None for leaf in step.asserted()]
-    places = told.locate(leaves)
+    places, graphs = told.locate(leaves), told.name_graphs({*leaves})
     unlined = {
         document.name for document in told.documents if not document.text
     }  # stores and endpoints
@@ -265,14 +268,24 @@ def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
         )
 
     def fact(step: Step) -> Fact:
+        premises = tuple(map(fact, step.premises))
+        stated = graphs.get(step.triple)
         return Fact(
             triple=" ".join(shown(node, prefixes) for node in step.triple),
             place="" if step.rule else place(places.get(step.triple)),
+            graph=inferred_graph([one.graph for one in premises])
+            if step.rule
+            else ""
+            if stated is None
+            else stated.iri,
             rule=step.rule,
-            premises=tuple(map(fact, step.premises)),
+            premises=premises,
         )
 
-    said = [Fact(triple=text, place=place(span)) for text, span in found.statements]
+    said = [
+        Fact(triple=text, place=place(span), graph=file_graph(span.file))
+        for text, span in found.statements
+    ]
     return (*said, *(fact(step or Step(triple=triple)) for triple, step in steps))
 
 

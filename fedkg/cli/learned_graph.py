@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def write_learned(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="GRAPH", help="The Turtle file to write.")
+        Path, typer.Option("--output", "-o", metavar="GRAPH", help="The .trig file to write.")
     ],
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
@@ -28,15 +28,21 @@ def write_learned(
 
     mined properties, causes, and violation counts of rules, with their origin (PROV-O).
 
-    Rule files use the graph like any other; `fedkg suggest` derives candidate rules from it.
+    Rule files read it with GRAPH; `fedkg suggest` derives candidate rules from it.
 
     \b
     Example:
-      fedkg ontology learned runs/traffic-001 -o learned.ttl
+      fedkg ontology learned runs/traffic-001 -o learned.trig
     """
     from fedkg import ontologies
 
-    check_output_path(output, "learned.ttl")
+    check_output_path(output, "learned.trig")
+    if output.suffix.lower() != ".trig":
+        raise UsageError(
+            f"{output} does not end with .trig",
+            help="findings are a named graph, which Turtle cannot hold: -o "
+            f"{output.with_suffix('.trig')}",
+        )
     if output.exists() and not force:
         raise UsageError(
             f"{output} already exists", help="choose another name, or add --force to overwrite it"

@@ -61,10 +61,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 COMMAND_GROUPS: dict[str, tuple[typer.Typer, str]] = {
     "ontology": (ontology.app, "Manage the ontologies that rules use: list, show, add, remove."),
-    "graph": (
-        graph_store.app,
-        "Manage graphs on disk that are too large to read each time: load, show.",
-    ),
+    "graph": (graph_store.app, "Keep large graphs on disk, list named graphs, and query them."),
     "data": (data.app, "Write the example table that the examples train on."),
 }
 """Groups of commands with the line that `fedkg --help` shows."""

@@ -79,7 +79,7 @@ def suggest(
     Examples:
       fedkg suggest runs/traffic-001
       fedkg suggest runs/traffic-001 --sites sites.yaml --site north
-      fedkg suggest learned.ttl --client "station 7" -o candidates.fkg
+      fedkg suggest learned.trig --client "station 7" -o candidates.fkg
     """
     from fedkg import ontologies
 
@@ -120,12 +120,12 @@ def suggest(
             f"{count(made.notes, 'note')}"
         )
         graphs = [shlex.quote(str(source)) for source in sources if source.is_file()] or [
-            "learned.ttl"
+            "learned.trig"
         ]
         if made.causes and not any(source.is_file() for source in sources):
             print_line(
                 "its causes need a graph: fedkg ontology learned "
-                f"{shlex.quote(str(sources[0]))} -o learned.ttl"
+                f"{shlex.quote(str(sources[0]))} -o learned.trig"
             )
         if made.rules or made.causes:
             files = [shlex.quote(str(output)), *(graphs if made.causes else [])]
@@ -157,7 +157,7 @@ def _read_sources(sources: Sequence[Path]) -> list[LearnedKnowledge]:
         if not any(one.properties or one.edges or one.evidence for one in own):
             raise UsageError(
                 f"{source} contains no findings",
-                help="create a graph of findings: fedkg ontology learned RUN -o learned.ttl",
+                help="create a graph of findings: fedkg ontology learned RUN -o learned.trig",
             )
         found += own
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,9 +26,17 @@ def _lines(fact: Fact) -> Iterator[str]:
     if fact.rule:
         yield f"{fact.triple}, by {fact.rule} from"
     else:
-        yield f"{fact.triple}  ({fact.place or 'source not found'})"
+        yield f"{fact.triple}  ({_source(fact)})"
     for premise in fact.premises:
         yield from (f"  {line}" for line in _lines(premise))
+
+
+def _source(fact: Fact) -> str:
+    """``plant.ttl:81``, with the graph if it is not that of the file."""
+    file = PurePath(fact.place.rpartition(":")[0]).name
+    if not fact.graph or fact.graph in (f"file:///{file}", fact.place):
+        return fact.place or "source not found"
+    return f"{fact.place}, graph {fact.graph}"
 
 
 def origin_json(origin: Origin | None) -> dict[str, Any]:

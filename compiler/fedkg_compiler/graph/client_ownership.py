@@ -9,7 +9,7 @@ cut.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyoxigraph as ox
@@ -117,8 +117,9 @@ class _Owners:
 
 def cut(
     triples: Sequence[ox.Quad], closed: ox.Store, client: str
-) -> tuple[list[ox.Quad], Ownership]:
-    """Return the triples without those of other clients, and what belongs to the client.
+) -> tuple[Callable[[ox.Quad], bool], Ownership]:
+    """Return whether a triple is kept, because it is not of other clients, and what belongs to the
+    client.
 
     Args:
         triples: the triples as they were read.
@@ -157,16 +158,16 @@ def cut(
         for quad in closed.quads_for_pattern(None, _CLIENT, None)
         if quad.object not in state.own and _name(quad.object) not in own_names
     }
-    kept = [
-        quad
-        for quad in triples
-        if not _mentions_any(state.foreign, (quad.subject, quad.predicate, quad.object))
-        and (quad.subject, quad.object) not in strangers
-    ]
+
+    def is_kept(quad: ox.Quad) -> bool:
+        ends = quad.subject, quad.object
+        mentioned = (quad.subject, quad.predicate, quad.object)
+        return not _mentions_any(state.foreign, mentioned) and ends not in strangers
+
     everyone = (
         frozenset(name for owners in direct.values() for name in owners) if said else frozenset()
     )
-    return kept, Ownership(clients=everyone, own=frozenset(_name(node) for node in state.own))
+    return is_kept, Ownership(clients=everyone, own=frozenset(_name(node) for node in state.own))
 
 
 def _name(node: Node) -> str:

@@ -25,7 +25,7 @@ from fedkg_compiler.graph.binary_relations import NONE, Pairs
 from fedkg_compiler.graph.reasoning.closure_cache import kept_closure
 from fedkg_compiler.graph.reasoning.facts import SPAN, Facts, Relations, among, split
 from fedkg_compiler.graph.reasoning.fixpoint import close
-from fedkg_compiler.graph.reasoning.owl_vocabulary import HIDDEN, NAMES, SAME, WORDS
+from fedkg_compiler.graph.reasoning.owl_vocabulary import HIDDEN, NAMES, SAME, WORDS, Node
 
 TYPE, SUB_CLASS, SUB_PROPERTY = (
     WORDS[NAMES[name]] for name in ("type", "subClassOf", "subPropertyOf")
@@ -47,11 +47,13 @@ class Closure:
 
     Attributes:
         facts: the asserted and inferred facts.
-        told: the asserted facts, in one or more mappings that together hold all of them.
+        told: the asserted facts: those of `base` with the bridges, and those of the triples.
+        base: the facts of the closure of `base` and the bridges alone.
     """
 
     facts: Facts
-    told: tuple[Relations, ...]
+    told: tuple[Relations, Relations]
+    base: Facts
 
     def added(self) -> list[ox.Quad]:
         """Return the inferred triples without the asserted ones; each once, in any order.
@@ -60,13 +62,33 @@ class Closure:
         """
         return written(self.facts, *self.told)
 
+    def added_by_origin(self) -> tuple[list[ox.Quad], list[ox.Quad]]:
+        """Return the inferred triples that rest on the triples outside `base`, and the others.
+
+        A triple that `base` entails too rests on the triples if they describe its subject: a file
+        that repeats statements of an ontology entails what the ontology does.
+
+        Raises TooLarge.
+        """
+        before, told = self.told
+        known = (_named_relations(self.base), before) if self.base.merged else (self.base.pairs,)
+        ours = written(self.facts, *known, told)
+        subjects = self.described()
+        theirs: list[ox.Quad] = []
+        for quad in written(self.base, before):
+            (ours if quad.subject in subjects else theirs).append(quad)
+        return ours, theirs
+
+    def described(self) -> set[Node]:
+        """Return the nodes of `base` that are subjects of the triples too."""
+        _, told = self.told
+        end = len(self.base.nodes) * SPAN  # pairs are sorted by subject
+        subjects = [split(pairs[: np.searchsorted(pairs, end)])[0] for pairs in told.values()]
+        return {self.facts.nodes[i] for i in np.unique(np.concatenate([NONE, *subjects])).tolist()}
+
     def all_told(self) -> Relations:
         """Return all asserted pairs in one mapping."""
-        return {
-            predicate: relation.joined(*(part.get(predicate, NONE) for part in self.told))
-            for part in self.told
-            for predicate in part
-        }
+        return _joined(*self.told)
 
 
 def closure(
@@ -74,6 +96,7 @@ def closure(
     *,
     base: Sequence[ox.Quad] = (),
     key: str = "",
+    bridges: Sequence[ox.Quad] = (),
     all_rules: bool = False,
 ) -> Closure:
     """Return the closure of triples.
@@ -84,16 +107,24 @@ def closure(
             computed once and cached; adding `triples` to it costs time in proportion to their
             number.
         key: identifies `base` in the cache; "" caches nothing.
+        bridges: mappings between terms, which nobody stated as data.
         all_rules: include rules that only restate definitions of terms (`rule_table.TERMINOLOGY`).
 
     Raises:
         TooLarge: that is more than fits in memory.
     """
-    facts, before = kept_closure(base, key, all_rules=all_rules) if base else (Facts(), {})
-    told = facts.number(triples)
-    with relation.at_most(facts.concluded + FREE + limit("inferred") * len(triples)):
+    known, before = kept_closure(base, key, all_rules=all_rules) if base else (Facts(), {})
+    most = FREE + limit("inferred") * (len(triples) + len(bridges))
+    with relation.at_most(known.concluded + most):
+        if bridges:
+            known = known.copy()
+            bridged = known.number(bridges)
+            close(known, bridged, all_rules=all_rules)
+            before = _joined(before, bridged)
+        facts = known.copy()
+        told = facts.number(triples)
         close(facts, told, all_rules=all_rules)
-    return Closure(facts=facts, told=(before, told))
+    return Closure(facts=facts, told=(before, told), base=known)
 
 
 def follows(triples: Sequence[ox.Quad], *, all_rules: bool = False) -> list[ox.Quad]:
@@ -124,6 +155,20 @@ def written(facts: Facts, *known: Relations) -> list[ox.Quad]:
             pairs = pairs[~blank[left] & ~blank[right] & (left != right)]
         quads += _quads(facts, predicate, pairs)
     return quads
+
+
+def _named_relations(facts: Facts) -> Relations:
+    """The pairs by property, those of equal nodes under all their names."""
+    return dict(_named_pairs(facts, _groups(facts)))
+
+
+def _joined(*parts: Relations) -> Relations:
+    """The pairs of several mappings in one."""
+    return {
+        predicate: relation.joined(*(one.get(predicate, NONE) for one in parts))
+        for part in parts
+        for predicate in part
+    }
 
 
 def _groups(facts: Facts) -> dict[int, list[int]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, TypeGuard, get_args
 
-RdfSyntax = Literal["turtle", "n-triples", "rdf-xml", "json-ld"]
+RdfSyntax = Literal["turtle", "n-triples", "rdf-xml", "json-ld", "trig", "n-quads"]
 SourceSyntax = Literal["owl-functional", "owl-xml", "xml-schema", "opcua-nodeset", "sssom"]
 Syntax = RdfSyntax | SourceSyntax
 
@@ -19,6 +19,8 @@ EXTENSIONS: dict[str, RdfSyntax] = {
     ".n3": "turtle",
     ".shacl": "turtle",
     ".nt": "n-triples",
+    ".trig": "trig",
+    ".nq": "n-quads",
     ".rdf": "rdf-xml",
     ".owl": "rdf-xml",
     ".xml": "rdf-xml",
@@ -29,7 +31,7 @@ EXTENSIONS: dict[str, RdfSyntax] = {
 
 RDF_SUFFIXES = (
     *(".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".ofn", ".owx", ".xsd", ".xml"),
-    ".sssom.tsv",
+    *(".trig", ".nq", ".sssom.tsv"),
     ".omn",
 )
 """The endings that `use NAME` tries, in this order; the last one to reject the file by name."""

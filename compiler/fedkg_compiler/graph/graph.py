@@ -1,10 +1,10 @@
-"""The one handle on the knowledge graph: ontologies, alignments and the user's graphs in one store,
-closed.
+"""The one handle on the knowledge graph: the user's graphs, ontologies and alignments in one store,
+closed; the kinds of statements lie in named graphs (`named_graphs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
@@ -25,19 +25,18 @@ from fedkg_compiler.graph.graph_terms import (
     local_name,
     order_key,
 )
+from fedkg_compiler.graph.named_graphs import DEFAULT, with_named_graphs
 from fedkg_compiler.graph.node_values import Values, is_iri, node_of
 from fedkg_compiler.graph.property_columns import Columns
-from fedkg_compiler.graph.query_process import QueryProcess, query_at
+from fedkg_compiler.graph.query_process import QueryProcess, Solutions, query_at
 from fedkg_compiler.graph.spans import report
 from fedkg_compiler.graph.standard_vocabularies import RDFS, SKOS
-from fedkg_compiler.graph.user_data_nodes import Node, own_node_function
 from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
 
 if TYPE_CHECKING:
-    import rdflib
-
     from fedkg_compiler.graph.triple_locations import Told
 
+Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 Resource = ox.NamedNode | ox.BlankNode | ox.Literal
 """Terms that a variable can be bound to."""
 _LABELS = (ox.NamedNode(RDFS + "label"), ox.NamedNode(SKOS + "prefLabel"))
@@ -49,14 +48,16 @@ class Graph:
     """Everything that is known, with its closure; nothing changes it after it was loaded.
 
     Args:
-        store: the triples of the closure.
+        store: the triples of the closure: the user's data and what it entails in the default graph,
+            the others in their named graphs.
         vocabulary: the names that rule files may use.
         defined: the definitions of names in ontologies and graphs, by IRI.
         ownership: the owners of nodes, for a private pack; the triples of other clients have been
             removed. None for a public pack.
         told: the asserted triples before the closure, to explain why something holds; None if
             explanations are not needed.
-        foreign: the nodes that only vocabularies describe, not the user's graphs.
+        named: gives the quads of the named graphs that are not in the store: copies of what is in
+            the default graph, by source.
     """
 
     def __init__(
@@ -66,11 +67,11 @@ class Graph:
         defined: Mapping[str, Definition],
         ownership: Ownership | None = None,
         told: Told | None = None,
-        foreign: frozenset[Node] = frozenset(),
+        named: Callable[[], Iterable[ox.Quad]] | None = None,
     ) -> None:
         self._store = store
-        self._foreign = foreign
-        self._process = QueryProcess(store, own_node_function(foreign))
+        self._named = named
+        self._process = QueryProcess(store, named)
         self._values = Values(store)
         self._columns = Columns(store, self._values)
         self._defined = defined
@@ -83,6 +84,17 @@ class Graph:
     def store(self) -> ox.Store:
         """The store with all triples, those of the closure included; only to read."""
         return self._store
+
+    def with_named_graphs(self) -> ox.Store:
+        """Return a copy of the store in memory, with the graphs that it lacks."""
+        return with_named_graphs(self._store, self._named or tuple)
+
+    def solutions(self, query: str, prefixes: Mapping[str, str]) -> Solutions:
+        """Return the solutions of a whole SELECT query as the store gives them.
+
+        Raises LimitError, and what the store raises for a query that it cannot answer.
+        """
+        return self._process.select(query, prefixes=prefixes)
 
     def extend(self, triples: Sequence[ox.Quad]) -> None:
         """Add triples, such as those of rules; nothing is concluded from them.
@@ -97,7 +109,7 @@ class Graph:
             store.bulk_extend(iter(self._store))
             store.extend(triples)
             self._store = store
-            self._process = QueryProcess(store, own_node_function(self._foreign))
+            self._process = QueryProcess(store, self._named)
         self._values = Values(self._store)
         self._columns = Columns(self._store, self._values)
         self._labels.clear()
@@ -146,15 +158,20 @@ class Graph:
                 self._process, self._values, self.vocabulary, text, file, variables
             )
 
-    def answers(self, query: str) -> list[tuple[Iri | Literal | None, ...]]:
+    def answers(
+        self, query: str, *, everywhere: bool = False
+    ) -> list[tuple[Iri | Literal | None, ...]]:
         """Return the solutions of a whole SELECT query, as the store gives them.
 
         Raises ValueError if it cannot.
+
+        Args:
+            everywhere: look in all graphs at once, not in the default graph alone.
         """
-        return select_results.answers(self._process, query)
+        return select_results.answers(self._process, query, everywhere=everywhere)
 
     def nodes(
-        self, query: str, given: Mapping[str, Resource] | None = None
+        self, query: str, given: Mapping[str, Resource] | None = None, *, everywhere: bool = False
     ) -> list[dict[str, Resource]]:
         """Return the solutions of a SELECT query as nodes, by their variables without ``?``.
 
@@ -162,8 +179,11 @@ class Graph:
 
         Args:
             given: terms that some variables are bound to.
+            everywhere: look in all graphs at once, not in the default graph alone.
         """
-        found = self._process.select(query, prefixes=self.vocabulary.prefixes, given=given)
+        found = self._process.select(
+            query, prefixes=self.vocabulary.prefixes, given=given, everywhere=everywhere
+        )
         return [
             {
                 name: node
@@ -174,11 +194,15 @@ class Graph:
         ]
 
     def is_true(self, query: str) -> bool:
-        """Return the answer to an ASK query over the data and the vocabularies.
+        """Return the answer to an ASK query over all graphs at once.
 
         The prefixes of the rule files are known.
         """
-        return bool(self._store.query(query, prefixes=dict(self.vocabulary.prefixes)))
+        return bool(
+            self._store.query(
+                query, prefixes=dict(self.vocabulary.prefixes), use_default_graph_as_union=True
+            )
+        )
 
     def node(self, iri: str) -> Resource:
         """Return the node of an IRI, or of a blank node (``_:b0``).
@@ -198,16 +222,13 @@ class Graph:
 
         With `vocabularies` those that only a vocabulary describes too.
         """
+        graph = None if vocabularies else DEFAULT
         found = {
-            quad.subject
-            for quad in self._store.quads_for_pattern(None, TYPE, ox.NamedNode(iri))
+            quad.subject.value
+            for quad in self._store.quads_for_pattern(None, TYPE, ox.NamedNode(iri), graph)
             if isinstance(quad.subject, ox.NamedNode)
         }
-        return sorted(node.value for node in (found if vocabularies else found - self._foreign))
-
-    def is_own(self, iri: str) -> bool:
-        """Tell whether a node, an IRI or a blank node (``_:b0``), belongs to the user's data."""
-        return node_of(iri) not in self._foreign
+        return sorted(found)
 
     def resolve(
         self, text: str, form: OneOf["pname", "iri", "name"], span: Span
@@ -347,12 +368,8 @@ class Graph:
 
     def pairs_of(self, property_iri: str) -> list[tuple[RdfTerm | None, RdfTerm | None]]:
         """Return the subjects and values of a property in the user's data, as plain values."""
-        quads = self._store.quads_for_pattern(None, ox.NamedNode(property_iri), None)
-        return [
-            (self._values.term(quad.subject), self._values.term(quad.object))
-            for quad in quads
-            if quad.subject not in self._foreign
-        ]
+        quads = self._store.quads_for_pattern(None, ox.NamedNode(property_iri), None, DEFAULT)
+        return [(self._values.term(quad.subject), self._values.term(quad.object)) for quad in quads]
 
     def properties_between(self, subject_iri: str, text: str) -> list[str]:
         """Return the properties of a subject with a literal of this text, sorted by IRI."""
@@ -378,19 +395,6 @@ class Graph:
     def has(self, iri: str) -> bool:
         """Whether any triple contains the IRI."""
         return self.vocabulary.mentioned(iri)
-
-    def rdflib(self) -> rdflib.Graph:
-        """Return the same store behind rdflib's API.
-
-        rdflib is imported by this call and not before.
-        """
-        import rdflib
-        from oxrdflib.store import OxigraphStore
-        from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
-
-        return rdflib.Graph(
-            store=OxigraphStore(store=self._store), identifier=DATASET_DEFAULT_GRAPH_ID
-        )
 
 
 def _language_rank(language: str | None) -> int:

@@ -16,7 +16,7 @@ from heapq import merge
 import pyoxigraph as ox
 
 from fedkg_compiler.graph.blank_node_names import names_by_content, renamed
-from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.rdf_reader import Document, sections_of
 
 
 def lines_of(triples: Iterable[ox.Quad]) -> list[bytes]:
@@ -36,6 +36,27 @@ def lines_of(triples: Iterable[ox.Quad]) -> list[bytes]:
         subject, predicate, end = line.split(b" ", 2)
         lines[b" ".join((subject, predicate, changed[end]))] = None
     return sorted(lines)
+
+
+def document_lines(document: Document) -> list[bytes]:
+    """Return the sorted lines of a document; those of its named graphs as canonical N-Quads."""
+    sections = sections_of(document)
+    if not any(iri for iri, _ in sections):
+        return lines_of(document.triples)
+    return sorted(line for iri, triples in sections for line in quad_lines(lines_of(triples), iri))
+
+
+def quad_lines(lines: Iterable[bytes], graph: str) -> Iterable[bytes]:
+    """Return lines of N-Triples, with or without line ends, as lines of N-Quads; as they are for
+    the graph "".
+
+    Lines in one order stay in it.
+    """
+    if not graph:
+        return lines
+    name = f" {ox.NamedNode(graph)}".encode()
+    ends = ((line, line.rindex(b" .")) for line in lines)
+    return (line[:end] + name + line[end:] for line, end in ends)
 
 
 def _store_forms(objects: Set[bytes]) -> dict[bytes, bytes]:
@@ -61,11 +82,11 @@ def checksum(documents: Sequence[Document]) -> str:
         return documents[0].content
     if len(documents) == 1:
         return hashlib.sha256(
-            b"".join([line + b"\n" for line in lines_of(documents[0].triples)])
+            b"".join([line + b"\n" for line in document_lines(documents[0])])
         ).hexdigest()
     found = hashlib.sha256()
     last = b""
-    for line in merge(*(lines_of(document.triples) for document in documents)):
+    for line in merge(*map(document_lines, documents)):
         if line != last:
             found.update(line + b"\n")
             last = line

@@ -6,9 +6,8 @@ Then closes the whole.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,16 @@ from fedkg_compiler.graph.graph_checksum import checksum, rename_shared_blank_no
 from fedkg_compiler.graph.graph_terms import split_iri
 from fedkg_compiler.graph.imports import follow_imports
 from fedkg_compiler.graph.local_catalog_source import local
+from fedkg_compiler.graph.named_graphs import (
+    DEFAULT,
+    INFERRED,
+    VOCABULARY_INFERRED,
+    NamedGraph,
+    graphs_of,
+    in_graph,
+    ontology_graph,
+    stated,
+)
 from fedkg_compiler.graph.node_values import is_iri
 from fedkg_compiler.graph.ontology_files import documents_of, our_file
 from fedkg_compiler.graph.opcua_nodeset_links import linked
@@ -46,7 +55,6 @@ from fedkg_compiler.graph.stores.opening import open_graph
 from fedkg_compiler.graph.stores.triple_files import StoredTriples
 from fedkg_compiler.graph.swrl_diagnostics import unapplied_rules
 from fedkg_compiler.graph.triple_locations import Told
-from fedkg_compiler.graph.user_data_nodes import Node, described_again, nodes_of
 from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
 from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
 
@@ -79,12 +87,8 @@ class _Loading:
     names: set[str] = field(default_factory=set)
     paths: dict[Path | str, Document | None] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
-    described: set[Node] = field(default_factory=set)
-    """Nodes of vocabularies that the user's graphs describe too."""
-
-    def vocabularies(self) -> list[ox.Quad]:
-        """The triples of all vocabularies."""
-        return [quad for _, document in self.ontologies for quad in document.triples]
+    respelled: list[ox.Quad] = field(default_factory=list)
+    """The user's triples with terms in the spelling that rules use."""
 
     def keep_source(self, document: Document, kind: str) -> None:
         name = Path(document.name).name
@@ -145,27 +149,28 @@ def load_graph(
     _link_node_sets(loading)
     loading.graphs = rename_shared_blank_nodes(loading.graphs)
     ontologies = [document for _, document in loading.ontologies]
-    equal, said = one_of_two_names(
+    loading.respelled, said = one_of_two_names(
         loading.graphs, ontologies, [iri for iri, _ in prefixes.values()]
     )
     mapped, wrong = accepted(loading.graphs)
     documents = [*ontologies, *loading.graphs]
     exact = [*exact_matches(documents), *mapped]
-    equal = [*equal, *mapped, *equivalences(exact, documents)]
+    equal = [*mapped, *equivalences(exact, documents)]
     loading.problems += [*said, *wrong]
     whole, found = _whole(loading, equal, tell=not client)
     _declare_prefixes(loading, prefixes)
-    kept: Sequence[ox.Quad] = ()
     if client:
-        kept, ownership = cut(_triples(loading, equal), whole, client)
-        store = ox.Store()
-        store.bulk_extend(kept)
-        graph = _graph(loading, found, _closed(loading, kept, store), whole, ownership)
+        triples = [*_triples(loading, equal), *_learned(loading)]
+        is_kept, ownership = cut(triples, whole, client)
+        store = _closed_part(loading, equal, is_kept)
+        graph = _graph(loading, found, store, whole, ownership, is_kept)
+        kept = [quad for quad in _triples(loading, equal) if is_kept(quad)]
     else:
         graph = _graph(loading, found, whole, whole)
     graph.told = Told(
         documents=(*loading.graphs, *ontologies),
         triples=lambda: kept if client else _triples(loading, equal),
+        graphs=lambda: [*_data(loading), *_vocabularies(loading)],
     )
     given = [document for document in loading.graphs if document.name not in loading.used]
     if given:
@@ -273,8 +278,66 @@ def _link_node_sets(loading: _Loading) -> None:
 
 
 def _triples(loading: _Loading, equal: Sequence[ox.Quad]) -> list[ox.Quad]:
-    documents = [*(document for _, document in loading.ontologies), *loading.graphs]
-    return [*(quad for document in documents for quad in document.triples), *equal]
+    """Everything that a closure rests on, the ontologies first: what runs have learned is not
+    among it.
+    """
+    return [*_base(loading), *_stated(loading), *equal]
+
+
+def _base(loading: _Loading) -> list[ox.Quad]:
+    """The triples of ontologies and vocabularies."""
+    return [quad for _, document in loading.ontologies for quad in document.triples]
+
+
+def _stated(loading: _Loading) -> Iterator[ox.Quad]:
+    """The triples of the user's data."""
+    for document in loading.graphs:
+        yield from stated(document)
+    yield from loading.respelled
+
+
+def _learned(loading: _Loading) -> Iterator[ox.Quad]:
+    """The triples that runs have learned."""
+    for graph in _data(loading):
+        if graph.kind == "learned":
+            yield from graph.triples
+
+
+def _vocabularies(loading: _Loading) -> list[NamedGraph]:
+    """The graphs of ontologies and vocabularies, one for each document."""
+    shelf = str(loading.catalog.shelf)
+    return [
+        NamedGraph(
+            iri=ontology_graph(name, bundled=not document.name.startswith(shelf)),
+            source=document.name,
+            triples=document.triples,
+        )
+        for name, document in loading.ontologies
+    ]
+
+
+def _graph_names(loading: _Loading) -> list[str]:
+    graphs = [*_data(loading), *_vocabularies(loading)]
+    return [*(graph.iri for graph in graphs), INFERRED, VOCABULARY_INFERRED]
+
+
+def _data(loading: _Loading) -> list[NamedGraph]:
+    """The graphs of the user's files, stores and endpoints."""
+    return [graph for document in loading.graphs for graph in graphs_of(document)]
+
+
+def _copies(
+    loading: _Loading, store: ox.Store, is_kept: Callable[[ox.Quad], bool] | None
+) -> Iterator[ox.Quad]:
+    """The quads of the graphs that hold what is in the default graph too, by source."""
+    told: set[ox.Quad] = set()
+    for graph in _data(loading):
+        if graph.kind != "learned":
+            triples = [quad for quad in graph.triples if is_kept is None or is_kept(quad)]
+            told.update(triples)
+            yield from in_graph(triples, graph.iri)
+    default = store.quads_for_pattern(None, None, None, DEFAULT)
+    yield from in_graph((quad for quad in default if quad not in told), INFERRED)
 
 
 def _whole(
@@ -298,40 +361,50 @@ def _whole(
         "partial": sorted(loading.partial),
         "tell": tell,
     }
-    entry = entry_for(stored[0].folder, loading.graphs, loading.ontologies, equal, settings)
+    further = [*loading.respelled, *equal]
+    entry = entry_for(stored[0].folder, loading.graphs, loading.ontologies, further, settings)
     closed = find_closed(entry)
     if closed is not None:
         loading.problems += closed.problems
-        loading.described = {ox.NamedNode(iri) for iri in closed.described}
         return closed.store, closed.defined
     count = len(loading.problems)
     store, found = _filled_and_closed(loading, equal, tell=tell), _defined(loading)
     if all(problem.severity != "error" for problem in loading.problems[count:]) and all(
         one.problem is None for one in stored
     ):
-        described = sorted(
-            node.value for node in loading.described if isinstance(node, ox.NamedNode)
-        )
         keep_closed(
-            entry,
-            Closed(
-                store=store,
-                defined=found,
-                problems=tuple(loading.problems[count:]),
-                described=tuple(described),
-            ),
+            entry, Closed(store=store, defined=found, problems=tuple(loading.problems[count:]))
         )
     return store, found
 
 
 def _filled_and_closed(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> ox.Store:
-    """Everything that is stated and what it entails.
+    """Everything that is stated and what it entails."""
+    store = _filled(loading)
+    _close(loading, store, _base(loading), [*_stated(loading)], equal, tell=tell)
+    return store
 
-    Records which terms of vocabularies the user's graphs describe.
-    """
-    stated = (quad for document in loading.graphs for quad in document.triples)
-    loading.described = described_again(nodes_of(loading.vocabularies()), stated)
-    return _closed(loading, _triples(loading, equal), _filled(loading, equal), tell=tell)
+
+def _closed_part(
+    loading: _Loading, equal: Sequence[ox.Quad], is_kept: Callable[[ox.Quad], bool]
+) -> ox.Store:
+    """A part of everything that is stated and what this part entails."""
+
+    def kept(triples: Iterable[ox.Quad]) -> list[ox.Quad]:
+        return [quad for quad in triples if is_kept(quad)]
+
+    store, data = ox.Store(), kept(_stated(loading))
+    store.bulk_extend(data)
+    for graph in _graphs_apart(loading):
+        store.bulk_extend(in_graph(kept(graph.triples), graph.iri))
+    _close(loading, store, kept(_base(loading)), data, kept(equal), tell=True)
+    return store
+
+
+def _graphs_apart(loading: _Loading) -> list[NamedGraph]:
+    """The graphs that the default graph does not contain."""
+    learned = [graph for graph in _data(loading) if graph.kind == "learned"]
+    return [*_vocabularies(loading), *learned]
 
 
 def _stored(loading: _Loading) -> list[StoredTriples]:
@@ -342,57 +415,69 @@ def _stored(loading: _Loading) -> list[StoredTriples]:
     ]
 
 
-def _filled(loading: _Loading, equal: Sequence[ox.Quad]) -> ox.Store:
-    """A store of all asserted triples: the store of a large graph extended by the other triples, to
-    avoid copying it.
+def _filled(loading: _Loading) -> ox.Store:
+    """A store of all asserted triples, the user's data in the default graph: the store of a large
+    file extended by the other triples, to avoid copying it.
     """
-    documents = [*loading.graphs, *(document for _, document in loading.ontologies)]
     stores = {
         number: store
-        for number, document in enumerate(documents)
+        for number, document in enumerate(loading.graphs)
         if isinstance(document.triples, LaterTriples)
         and (store := document.triples.taken()) is not None
     }
     largest = max(stores, key=lambda number: len(stores[number]), default=None)
     whole = ox.Store() if largest is None else stores[largest]
-    whole.bulk_extend(
-        quad
-        for number, document in enumerate(documents)
-        if number != largest
-        for quad in document.triples
-    )
-    whole.bulk_extend(equal)
+    for number, document in enumerate(loading.graphs):
+        if number != largest:
+            whole.bulk_extend(stated(document))
+    whole.bulk_extend(loading.respelled)
+    for graph in _graphs_apart(loading):
+        whole.bulk_extend(graph.quads())
     return whole
 
 
-def _closed(
-    loading: _Loading, triples: Sequence[ox.Quad], store: ox.Store, *, tell: bool = True
-) -> ox.Store:
-    """The store of these triples, with what follows from them.
+def _close(
+    loading: _Loading,
+    store: ox.Store,
+    base: Sequence[ox.Quad],
+    data: Sequence[ox.Quad],
+    equal: Sequence[ox.Quad],
+    *,
+    tell: bool,
+) -> None:
+    """Add to a store what its triples entail; nothing, and a problem told, where that is too much.
 
-    Without, and a problem told, where that is too much.
+    The closure of the ontologies is computed separately and cached.
 
-    The closure of the ontologies, which come first, is computed separately and cached. With `tell`,
-    contradictions are reported.
+    Args:
+        base: the triples of the ontologies.
+        data: the triples of the user's data.
+        equal: mappings between terms.
+        tell: report contradictions.
     """
     ontologies = [document for _, document in loading.ontologies]
-    base = [quad for document in ontologies for quad in document.triples]
-    whole = len(triples) >= len(base) and all(map(is_, triples, base))
-    key = " ".join(sorted(document.sha256 for document in ontologies))
+    whole = len(base) == sum(len(document.triples) for document in ontologies)
+    key = " ".join(sorted(document.sha256 for document in ontologies)) if whole else ""
     try:
-        closed = closure(triples[len(base) :], base=base, key=key) if whole else closure(triples)
-        store.bulk_extend(closed.added())
+        closed = closure(data, base=base, key=key, bridges=equal)
+        entailed, known = closed.added_by_origin()
     except TooLarge as error:
         loading.problems.append(_too_large(loading, error))
-        return store
+        store.bulk_extend(equal)
+        return
+    if equal:
+        described = closed.described()
+        for quad in equal:
+            (entailed if quad.subject in described else known).append(quad)
+    store.bulk_extend(entailed)
+    store.bulk_extend(in_graph(known, VOCABULARY_INFERRED))
     if not tell:
-        return store
+        return
     loading.problems += unapplied_rules(closed.facts, [*loading.graphs, *ontologies])
     if clashes(closed.facts):
         from fedkg_compiler.graph.contradictions import contradictions
 
         loading.problems += contradictions(closed, [*loading.graphs, *ontologies])
-    return store
 
 
 def _too_large(loading: _Loading, error: TooLarge) -> Diagnostic:
@@ -595,6 +680,7 @@ def _graph(
     store: ox.Store,
     whole: ox.Store,
     ownership: Ownership | None = None,
+    is_kept: Callable[[ox.Quad], bool] | None = None,
 ) -> Graph:
     """The graph over `store`.
 
@@ -608,11 +694,13 @@ def _graph(
         terms=by_namespace(list(found), closed),
         unused=_unused(loading),
         declared=_declared(loading),
+        graphs=frozenset(_graph_names(loading)),
         store=whole,
         told=None if store is whole else store,
     )
-    foreign = nodes_of(loading.vocabularies()) - loading.described
-    return Graph(store, vocabulary, found, ownership, foreign=frozenset(foreign))
+    return Graph(
+        store, vocabulary, found, ownership, named=lambda: _copies(loading, store, is_kept)
+    )
 
 
 def _merge(found: dict[str, Definition], iri: str, entry: Definition) -> None:

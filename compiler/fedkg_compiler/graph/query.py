@@ -14,7 +14,6 @@ from fedkg_compiler.graph.query_process import QueryProcess, Solutions
 from fedkg_compiler.graph.spans import inside, report
 from fedkg_compiler.graph.sparql_syntax.parser import find_problem
 from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
-from fedkg_compiler.graph.user_graph_restriction import tied_query
 from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
 
 Row = tuple[RdfTerm | None, ...]
@@ -41,8 +40,8 @@ def select(
 
     `span` is the place of `where`.
 
-    After an error the rows are empty, after warnings alone they are complete. Rows describe the
-    user's data: terms of vocabularies alone make none.
+    After an error the rows are empty, after warnings alone they are complete. The pattern sees the
+    user's data and what it entails; `GRAPH` leads to the other statements.
     """
     words = tokens(where)
     if not words:
@@ -66,7 +65,7 @@ def select(
         return [], tuple(problems)
     query = f"SELECT DISTINCT {' '.join('?' + name for name in variables)} WHERE {{\n{where}\n}}"
     try:
-        found = solutions(process, query, vocabulary)
+        found = process.select(query, prefixes=vocabulary.prefixes)
         rows = sorted_rows(found, variables, values)
     except SyntaxError as error:
         return [], (*problems, _syntax_problem(str(error), where, words, vocabulary, span))
@@ -76,20 +75,6 @@ def select(
             report("FKG154", span, f"the graph cannot answer this pattern: {error}"),
         )
     return rows, tuple(problems)
-
-
-def solutions(process: QueryProcess, query: str, vocabulary: Vocabulary) -> Solutions:
-    """Return the solutions of a SELECT that are about the user's data.
-
-    Raises:
-        LimitError: the query takes too long.
-        Others are those of the store, for the query as it is written.
-    """
-    prefixes = dict(vocabulary.prefixes)
-    # the query as it is written comes first, for its own problems and their places
-    process.check(query, prefixes=prefixes)
-    tied = tied_query(query, prefixes)
-    return process.select(tied or query, prefixes=None if tied else prefixes)
 
 
 def sorted_rows(solutions: Solutions, names: Sequence[str], values: Values) -> list[Row]:

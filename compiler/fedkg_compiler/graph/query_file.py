@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.node_values import Values
-from fedkg_compiler.graph.query import Row, names, refused, solutions, sorted_rows, too_large
+from fedkg_compiler.graph.query import Row, names, refused, sorted_rows, too_large
 from fedkg_compiler.graph.query_process import QueryProcess
 from fedkg_compiler.graph.spans import inside, point, report
 from fedkg_compiler.graph.sparql_syntax.query_text import read_prologue
@@ -87,7 +87,7 @@ def select_file(
     if any(problem.severity == "error" for problem in problems):
         return [], tuple(problems)
     try:
-        found = solutions(process, text, known)
+        found = process.select(text, prefixes=known.prefixes)
         missing = [
             _not_given(name, span, found.names, file)
             for name, span in variables

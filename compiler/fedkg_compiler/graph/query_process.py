@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import NamedTuple
 
 import pyoxigraph as ox
 
 from fedkg._internal.forked_worker import Crashed, ForkedWorker
 from fedkg.errors import LimitError
+from fedkg_compiler.graph.named_graphs import names_graph, with_named_graphs
 from fedkg_compiler.graph.node_values import Node
-from fedkg_compiler.graph.user_data_nodes import Functions
 
 
 @contextmanager
@@ -42,6 +41,7 @@ class _Question(NamedTuple):
     prefixes: dict[str, str]
     given: dict[str, Node]
     run: bool
+    everywhere: bool
 
 
 class QueryProcess:
@@ -49,11 +49,12 @@ class QueryProcess:
 
     Args:
         store: the triples; they must not change any more.
-        functions: functions that queries may call besides those of SPARQL, by IRI; None for none.
+        named: gives the quads of the named graphs that the store lacks. They are added, in the
+            memory of the process, for the first query that names a graph.
     """
 
-    def __init__(self, store: ox.Store, functions: Functions | None) -> None:
-        self._worker = ForkedWorker(partial(_answer, store, functions))
+    def __init__(self, store: ox.Store, named: Callable[[], Iterable[ox.Quad]] | None) -> None:
+        self._worker = ForkedWorker(_Answers(store, named))
 
     def select(
         self,
@@ -61,6 +62,7 @@ class QueryProcess:
         *,
         prefixes: Mapping[str, str] | None = None,
         given: Mapping[str, Node] | None = None,
+        everywhere: bool = False,
     ) -> Solutions:
         """The solutions of a SELECT.
 
@@ -68,16 +70,19 @@ class QueryProcess:
             query: the text of the SELECT.
             prefixes: prefixes that the query may use without declaring them, with their namespaces.
             given: values for some variables of the query, by name.
+            everywhere: look in all graphs at once, not in the default graph alone.
 
         Raises:
             LimitError: it takes too long, or too much memory.
             SyntaxError, OSError, ValueError, RuntimeError: the store cannot answer it.
         """
-        return self._ask(_Question(query, dict(prefixes or {}), dict(given or {}), run=True))
+        return self._ask(
+            _Question(query, dict(prefixes or {}), dict(given or {}), True, everywhere)
+        )
 
     def check(self, query: str, *, prefixes: Mapping[str, str] | None = None) -> None:
         """Raise what `select` raises for a query that is not SPARQL; no solutions are searched."""
-        self._ask(_Question(query, dict(prefixes or {}), {}, run=False))
+        self._ask(_Question(query, dict(prefixes or {}), {}, run=False, everywhere=False))
 
     def _ask(self, question: _Question) -> Solutions:
         try:
@@ -91,20 +96,40 @@ class QueryProcess:
         self._worker.close()
 
 
-def _answer(
-    store: ox.Store, functions: Functions | None, question: _Question
-) -> tuple[list[str], list[Node | None], list[tuple[int, ...]]]:
-    """The names of the variables, the nodes of the solutions, and each solution as node numbers."""
-    found = store.query(
-        question.query,
-        prefixes=question.prefixes,
-        substitutions={ox.Variable(name): node for name, node in question.given.items()},
-        custom_functions=functions,
-    )
-    assert isinstance(found, ox.QuerySolutions)
-    numbers: dict[Node | None, int] = {}
-    rows = [
-        tuple(numbers.setdefault(node, len(numbers)) for node in solution)
-        for solution in (found if question.run else ())
-    ]
-    return [variable.value for variable in found.variables], [*numbers], rows
+class _Answers:
+    """Answers questions in the process of the call."""
+
+    def __init__(self, store: ox.Store, named: Callable[[], Iterable[ox.Quad]] | None) -> None:
+        self._store, self._named = store, named
+        self._whole: ox.Store | None = None
+
+    def __call__(
+        self, question: _Question
+    ) -> tuple[list[str], list[Node | None], list[tuple[int, ...]]]:
+        """The names of the variables, the nodes of the solutions, and each solution as node
+        numbers.
+        """
+        store = self._with_named_graphs() if names_graph(question.query) else self._store
+        found = store.query(
+            question.query,
+            prefixes=question.prefixes,
+            substitutions={ox.Variable(name): node for name, node in question.given.items()},
+            use_default_graph_as_union=question.everywhere,
+        )
+        assert isinstance(found, ox.QuerySolutions)
+        numbers: dict[Node | None, int] = {}
+        rows = [
+            tuple(numbers.setdefault(node, len(numbers)) for node in solution)
+            for solution in (found if question.run else ())
+        ]
+        return [variable.value for variable in found.variables], [*numbers], rows
+
+    def _with_named_graphs(self) -> ox.Store:
+        """The store with every named graph: a copy, because the store may be that of the asking
+        process.
+        """
+        if self._named is None:
+            return self._store
+        if self._whole is None:
+            self._whole = with_named_graphs(self._store, self._named)
+        return self._whole

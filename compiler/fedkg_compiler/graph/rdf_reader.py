@@ -22,6 +22,7 @@ from fedkg_compiler.graph.file_format import NotRdf, RdfSyntax, detect_format, i
 from fedkg_compiler.graph.sources import NodeNames, Read, read_schemas, read_source
 from fedkg_compiler.graph.spans import FILE_READ_ON, point, report
 from fedkg_compiler.graph.standard_vocabularies import OWL
+from fedkg_compiler.graph.stores.triple_files import StoredTriples
 from fedkg_compiler.graph.xml_check import BROKEN_IRI, broken_iri, check_xml
 from fedkg_compiler.input_tracking import read_bytes
 
@@ -30,8 +31,17 @@ _FORMATS = {
     "n-triples": ox.RdfFormat.N_TRIPLES,
     "rdf-xml": ox.RdfFormat.RDF_XML,
     "json-ld": ox.RdfFormat.JSON_LD,
+    "trig": ox.RdfFormat.TRIG,
+    "n-quads": ox.RdfFormat.N_QUADS,
 }
-_NAMES = {"turtle": "Turtle", "n-triples": "N-Triples", "rdf-xml": "RDF/XML", "json-ld": "JSON-LD"}
+_NAMES = {
+    "turtle": "Turtle",
+    "n-triples": "N-Triples",
+    "rdf-xml": "RDF/XML",
+    "json-ld": "JSON-LD",
+    "trig": "TriG",
+    "n-quads": "N-Quads",
+}
 _WHOLE = ("rdf-xml", "json-ld")
 """Syntaxes with a reader that stops at the first mistake."""
 _MOST_REPORTED = 20
@@ -60,6 +70,8 @@ class Document:
         marks: the words of `stores/iri_prefix_scan.py` that occur in it, if its text is not
             available.
         nodes: the names of the nodes of an OPC UA node set; None for anything else.
+        graphs: the named graphs of `triples` in their order, as IRI and number of triples; "" is
+            for the graph of the file itself. () if it holds everything.
     """
 
     name: str
@@ -72,6 +84,19 @@ class Document:
     content: str = ""
     marks: frozenset[str] = frozenset()
     nodes: NodeNames | None = None
+    graphs: tuple[tuple[str, int], ...] = ()
+
+
+def sections_of(document: Document) -> list[tuple[str, Sequence[ox.Quad]]]:
+    """Return the triples of a document by named graph, as its IRI; "" for its own graph."""
+    triples = document.triples
+    if isinstance(triples, StoredTriples):
+        return [(part.graph, StoredTriples(triples.folder, [part])) for part in triples.parts]
+    found, start = [], 0
+    for iri, count in document.graphs or (("", None),):
+        found.append((iri, triples if count is None else triples[start : start + count]))
+        start += count or 0
+    return found
 
 
 def read_file(
@@ -140,7 +165,7 @@ def read_rdf(
     if (
         at_once
         and len(text) >= LARGE
-        and syntax not in _WHOLE
+        and syntax in ("turtle", "n-triples")
         and (large := _large(text, body, syntax, file, digest)) is not None
     ):
         return large, ()
@@ -168,7 +193,10 @@ def read_rdf(
     problems += found[0]
     if not lenient and any(problem.code == "FKG104" for problem in found[0]):
         lenient, (raw, _) = True, _parse(text, syntax, file, lenient=True, quiet=True)
-    triples, plain = _own(raw, drop_broken=True) if lenient else _named(text, syntax, raw)
+    if lenient:
+        raw = [quad for quad in raw if not any(map(_is_broken, quad.triple))]
+    raw, graphs = _by_graph(raw)
+    triples, plain = _named(text, syntax, raw)
     importing = (
         quad for quad in (triples if "imports" in text else ()) if quad.predicate == _IMPORTS
     )
@@ -185,8 +213,29 @@ def read_rdf(
         imports=imports,
         text=text,
         plain=plain,
+        graphs=graphs,
     )
     return document, tuple(problems)
+
+
+def _by_graph(quads: list[ox.Quad]) -> tuple[list[ox.Quad], tuple[tuple[str, int], ...]]:
+    """Return quads as triples in the order of their graphs, and the graphs as in `Document`.
+
+    A graph without an IRI belongs to the graph of the file.
+    """
+    if all(quad.graph_name == _DEFAULT for quad in quads):
+        return quads, ()
+    found: dict[str, list[ox.Quad]] = {}
+    for quad in quads:
+        name = graph_name(quad)
+        found.setdefault(name, []).append(ox.Quad(quad.subject, quad.predicate, quad.object))
+    triples = [triple for one in found.values() for triple in one]
+    return triples, tuple((name, len(one)) for name, one in found.items())
+
+
+def graph_name(quad: ox.Quad) -> str:
+    """Return the IRI of the named graph of a quad as it was read; "" for the graph of its file."""
+    return quad.graph_name.value if isinstance(quad.graph_name, ox.NamedNode) else ""
 
 
 def _large(text: str, body: bytes, syntax: RdfSyntax, file: str, digest: str) -> Document | None:
@@ -218,12 +267,10 @@ def _named(text: str, syntax: RdfSyntax, quads: list[ox.Quad]) -> tuple[list[ox.
     And whether there are none.
     """
     if syntax != "n-triples":
-        return _own(quads, drop_broken=False)
-    return (
-        (quads, True)
-        if "_:" not in text
-        else _own(quads, drop_broken=False, places=_lines_with_blank_nodes(text, len(quads)))
-    )
+        return _own(quads)
+    if "_:" not in text:
+        return quads, True
+    return _own(quads, places=_lines_with_blank_nodes(text, len(quads)))
 
 
 def _base(file: str) -> str:
@@ -239,7 +286,7 @@ def _from_source(
     """
     if not source.usable:
         return None, source.problems
-    triples, plain = _own(source.triples, drop_broken=False)
+    triples, plain = _own(source.triples)
     imports = dict.fromkeys(
         quad.object.value
         for quad in triples
@@ -391,30 +438,21 @@ def _lines_with_blank_nodes(text: str, count: int) -> list[int] | None:
     return list(found)
 
 
-def _own(
-    quads: list[ox.Quad], *, drop_broken: bool, places: list[int] | None = None
-) -> tuple[list[ox.Quad], bool]:
+def _own(quads: list[ox.Quad], *, places: list[int] | None = None) -> tuple[list[ox.Quad], bool]:
     """Give every quad to the default graph, with blank nodes named after the content.
 
     And tell whether there are none.
 
     Args:
         quads: the triples as they were parsed; if `places` is given, the list is changed in place.
-        drop_broken: leave out triples with a broken IRI.
         places: the positions of the triples that may have blank nodes; all triples are then taken
             to be in the default graph already. None: any triple may have blank nodes.
     """
     if places is not None:
-        some, plain = _own([quads[place] for place in places], drop_broken=False)
+        some, plain = _own([quads[place] for place in places])
         for place, quad in zip(places, some, strict=True):
             quads[place] = quad
         return quads, plain
-    if drop_broken:
-        quads = [
-            quad
-            for quad in quads
-            if not any(_is_broken(node) for node in (quad.subject, quad.predicate, quad.object))
-        ]
     blank = [
         quad
         for quad in quads

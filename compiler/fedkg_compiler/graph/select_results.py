@@ -17,7 +17,9 @@ from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 _PLACE = re.compile(r"error at (\d+):(\d+)")
 
 
-def answers(process: QueryProcess, query: str) -> list[tuple[Iri | Literal | None, ...]]:
+def answers(
+    process: QueryProcess, query: str, *, everywhere: bool = False
+) -> list[tuple[Iri | Literal | None, ...]]:
     """Return the solutions of a SELECT, in the order in which the store gives them.
 
     A node stays a node, whatever number it has.
@@ -26,7 +28,7 @@ def answers(process: QueryProcess, query: str) -> list[tuple[Iri | Literal | Non
         ValueError: the store cannot answer it. LimitError: it takes too long.
     """
     try:
-        found = process.select(query)
+        found = process.select(query, everywhere=everywhere)
     except (OSError, SyntaxError, RuntimeError) as error:
         raise ValueError(str(error)) from error
     plain = _Plain().__getitem__

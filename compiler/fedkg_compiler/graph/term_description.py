@@ -192,7 +192,9 @@ class _Facts:
 
     def ask(self, pattern: str) -> list[str]:
         """The IRIs bound to ?x, sorted, without the term itself."""
-        rows = self.graph.answers(f"SELECT DISTINCT ?x WHERE {{ {pattern} FILTER(isIRI(?x)) }}")
+        rows = self.graph.answers(
+            f"SELECT DISTINCT ?x WHERE {{ {pattern} FILTER(isIRI(?x)) }}", everywhere=True
+        )
         return sorted({row[0].value for row in rows if isinstance(row[0], Iri)} - _TOP - {self.iri})
 
     def short(self, iris: list[str]) -> tuple[str, ...]:
@@ -220,7 +222,8 @@ class _Facts:
         between = f"?m <{below}> ?x" if up else f"?x <{below}> ?m"
         rows = self.graph.answers(
             f"SELECT DISTINCT ?x ?m WHERE {{ {step.format(self.iri, below, '?x')} ."
-            f" {step.format(self.iri, below, '?m')} . {between} }}"
+            f" {step.format(self.iri, below, '?m')} . {between} }}",
+            everywhere=True,
         )
         pairs = {
             (x.value, m.value)
@@ -238,7 +241,8 @@ class _Facts:
         return iri not in self.known and bool(
             self.graph.answers(
                 "SELECT ?x WHERE "
-                f"{{ ?x <{OWL}equivalentClass>|<{OWL}equivalentProperty> <{iri}> }} LIMIT 1"
+                f"{{ ?x <{OWL}equivalentClass>|<{OWL}equivalentProperty> <{iri}> }} LIMIT 1",
+                everywhere=True,
             )
         )
 

@@ -18,11 +18,12 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.graph.definitions import find
 from fedkg_compiler.graph.file_format import detect_format
 from fedkg_compiler.graph.graph_terms import split_iri
-from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.rdf_reader import Document, graph_name
 from fedkg_compiler.graph.spans import point
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_PREFIXES
 
 if TYPE_CHECKING:
+    from fedkg_compiler.graph.named_graphs import NamedGraph
     from fedkg_compiler.graph.reasoning.justifications import Reasons
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
@@ -31,6 +32,8 @@ _FORMATS = {
     "turtle": ox.RdfFormat.TURTLE,
     "n-triples": ox.RdfFormat.N_TRIPLES,
     "rdf-xml": ox.RdfFormat.RDF_XML,
+    "trig": ox.RdfFormat.TRIG,
+    "n-quads": ox.RdfFormat.N_QUADS,
 }
 
 
@@ -41,10 +44,12 @@ class Told:
     Attributes:
         documents: the documents that were read, the user's graphs first.
         triples: returns all asserted triples; called only when they are needed.
+        graphs: returns the named graphs of the asserted triples, the user's first.
     """
 
     documents: tuple[Document, ...]
     triples: Callable[[], Sequence[ox.Quad]]
+    graphs: Callable[[], Sequence[NamedGraph]]
 
     def reasons(self) -> Reasons:
         """Return what answers why something holds.
@@ -63,6 +68,18 @@ class Told:
             for prefix, space in document.prefixes.items()
         }
         return found | STANDARD_PREFIXES
+
+    def name_graphs(self, triples: Collection[TermTriple]) -> dict[TermTriple, NamedGraph]:
+        """Return the named graph that states each triple, the user's before others; triples that
+        none states are omitted.
+        """
+        found: dict[TermTriple, NamedGraph] = {}
+        for graph in self.graphs():
+            for quad in graph.triples:
+                triple = (quad.subject, quad.predicate, quad.object)
+                if triple in triples:
+                    found.setdefault(triple, graph)
+        return found
 
     def locate(self, triples: Collection[TermTriple]) -> dict[TermTriple, Span]:
         """Return the source span of each triple, as `locate_triples` does."""
@@ -119,6 +136,8 @@ def _lines(document: Document, last: int) -> list[int]:
     base = "file:///" + PurePath(document.name).name.replace(" ", "%20")
     found: list[int] = []
     try:
+        if document.graphs:
+            return _lines_by_graph(document, _quads(text, syntax, base), text)
         for quad, known in zip(_quads(text, syntax, base), document.triples, strict=False):
             if quad.predicate != known.predicate:
                 return []
@@ -128,6 +147,16 @@ def _lines(document: Document, last: int) -> list[int]:
     except (SyntaxError, ValueError):
         return []
     return found
+
+
+def _lines_by_graph(document: Document, quads: Iterator[ox.Quad], text: _Lines) -> list[int]:
+    """The line of each triple of a file with named graphs, which orders them by graph."""
+    found: dict[str, list[int]] = {iri: [] for iri, _ in document.graphs}
+    for quad in quads:
+        found.setdefault(graph_name(quad), []).append(text.count)
+    if any(len(found[iri]) != count for iri, count in document.graphs):
+        return []
+    return [line for lines in found.values() for line in lines]
 
 
 def _quads(text: _Lines, syntax: ox.RdfFormat, base: str) -> Iterator[ox.Quad]:

@@ -29,6 +29,7 @@ class Vocabulary:
         unused: prefixes of catalogue ontologies that are not loaded, each with the word for `use`.
         declared: prefixes that graph files declare for themselves: prefix to (namespace, file).
         partial: closed namespaces that our module contains only in part.
+        graphs: the IRIs of named graphs.
         store: the triples, to look up names that are mentioned but not defined.
         told: the triples with the names that messages may show; None: all. For a private pack it
             holds only the triples that the pack is made from, so that messages reveal no name of
@@ -41,6 +42,7 @@ class Vocabulary:
     unused: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     partial: frozenset[str] = frozenset()
+    graphs: frozenset[str] = frozenset()
     store: ox.Store = field(default_factory=ox.Store)
     told: ox.Store | None = None
 
@@ -103,23 +105,24 @@ class Vocabulary:
         )
 
     def mentioned(self, iri: str) -> bool:
-        """Tell whether any triple has this IRI."""
-        return _mentions(self.store, iri)
+        """Tell whether any triple has this IRI, or a graph."""
+        return iri in self.graphs or _mentions(self.store, iri)
 
     def local_names(self, namespace: str) -> frozenset[str]:
-        """Return the local names of a namespace's IRIs in the graph that messages may show.
+        """Return the local names of a namespace's IRIs in the graph, those of named graphs among
+        them, that messages may show.
 
         Scans every triple, so for messages only.
         """
         store = self.store if self.told is None else self.told
-        nodes = (
-            node
+        iris = (
+            node.value
             for quad in store
             for node in (quad.subject, quad.predicate, quad.object)
             if isinstance(node, ox.NamedNode)
         )
         return frozenset(
-            node.value[len(namespace) :] for node in nodes if node.value.startswith(namespace)
+            iri[len(namespace) :] for iri in (*self.graphs, *iris) if iri.startswith(namespace)
         )
 
     def by_local_name(self, name: str) -> list[str]:

@@ -198,8 +198,8 @@ def _causes(edges: Sequence[CausalEdge], alpha: float) -> Iterator[str]:
         more = "_uncorrected" if word == "pValue" else "_untested" if not word else ""
         yield (
             f"{comment(f'Found, {lag} step(s) ahead: {listed}.')}\ncause found_{lag}_ahead{more}\n "
-            " for ?a, ?b where { ?edge a fkg:CausalEdge ; fkg:driver ?a ; fkg:driven ?b ;"
-            f" fkg:lagSteps {lag}{only} }}\n  allow ?a drives ?b"
+            " for ?a, ?b where { GRAPH ?run { ?edge a fkg:CausalEdge ; fkg:driver ?a ;"
+            f" fkg:driven ?b ; fkg:lagSteps {lag}{only} }} }}\n  allow ?a drives ?b"
         )
 
 

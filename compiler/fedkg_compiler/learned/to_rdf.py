@@ -1,8 +1,9 @@
-"""Writes the findings of a run as RDF, each with its run as origin (PROV-O).
+"""Writes the findings of a run as a named graph (TriG), each with its run as origin (PROV-O).
 
-The IRIs are ``urn:fedkg:run:DIGEST#...``, the digest being that of all that was learnt: the same
-findings have the same IRIs, those of two runs never meet, and graphs of many runs can be loaded
-together.
+The graph is ``urn:fedkg:run:DIGEST``, and the IRIs in it are ``urn:fedkg:run:DIGEST#...``, the
+digest being that of all that was learnt: the same findings have the same IRIs, those of two runs
+never meet, and graphs of many runs can be loaded together. The name of the graph keeps findings
+apart from the user's data (`fedkg_compiler.graph.named_graphs`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fedkg.learned_knowledge import (
     Precedence,
     RuleEvidence,
 )
+from fedkg_compiler.graph.named_graphs import RUN
 from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, RDFS, XSD
 from fedkg_compiler.learned import findings_vocabulary
 from fedkg_compiler.learned.findings_vocabulary import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
@@ -28,12 +30,13 @@ DIGITS = 16
 """Hexadecimal digits of a run's digest that its IRIs have."""
 
 
-def turtle(learned: LearnedKnowledge) -> str:
-    """The findings of a run as Turtle; the same findings give the same text."""
-    space = (
-        f"urn:fedkg:run:{hashlib.sha256(learned.model_dump_json().encode()).hexdigest()[:DIGITS]}#"
-    )
-    triples = [*_run(learned, space)]
+def trig(learned: LearnedKnowledge) -> str:
+    """The findings of a run as TriG; the same findings give the same text."""
+    digest = hashlib.sha256(learned.model_dump_json().encode()).hexdigest()[:DIGITS]
+    graph = ox.NamedNode(f"{RUN}{digest}")
+    space = f"{graph.value}#"
+    triples = [ox.Triple(graph, findings_vocabulary.GENERATED_BY, _activity(space))]
+    triples += _run(learned, space)
     units = findings_vocabulary.units()
     for number, found in enumerate(learned.properties):
         triples += _property(found, space, number, units)
@@ -50,7 +53,8 @@ def turtle(learned: LearnedKnowledge) -> str:
         "run": space,
         "unit": "http://qudt.org/vocab/unit/",
     }
-    body = ox.serialize(triples, format=ox.RdfFormat.TURTLE, prefixes=prefixes)
+    quads = (ox.Quad(one.subject, one.predicate, one.object, graph) for one in triples)
+    body = ox.serialize(quads, format=ox.RdfFormat.TRIG, prefixes=prefixes)
     assert body is not None, "a serialisation without a file is bytes"
     lines = body.decode().splitlines()
     return "\n".join(

@@ -176,7 +176,7 @@ isa95:Mine a isa95:Site . plant:b isa95:Mine 1 .
 
 
 def test_nothing_heavy_is_imported_for_nothing() -> None:
-    """rdflib and its store are imported by `Graph.rdflib()` alone."""
+    """rdflib and its store are imported for shapes alone."""
     code = """
 import sys, fedkg_compiler.graph
 fedkg_compiler.graph.load_graph([], {}, [])

@@ -221,7 +221,7 @@ def test_what_follows_is_worked_out_once(
     assert machines(store) == ["M1"]
     with recording() as inputs:
         monkeypatch.setattr(
-            "fedkg_compiler.graph.load._closed", lambda *_: pytest.fail("closed again")
+            "fedkg_compiler.graph.load._close", lambda *_: pytest.fail("closed again")
         )
         monkeypatch.setattr(
             "fedkg_compiler.graph.stores.triple_files._bytes", lambda *_: pytest.fail("read again")
@@ -277,7 +277,7 @@ def test_a_closure_whose_making_is_killed_is_none(
     assert machines(store) == ["M1"]
     [entry] = (store / CLOSED).iterdir()  # the remainder is gone
     assert entry.name == part.name[1:33]
-    monkeypatch.setattr("fedkg_compiler.graph.load._closed", lambda *_: pytest.fail("closed again"))
+    monkeypatch.setattr("fedkg_compiler.graph.load._close", lambda *_: pytest.fail("closed again"))
     assert machines(store) == ["M1"]
 
 

@@ -125,14 +125,18 @@ def test_rows_are_about_the_graph_of_the_user(folder: Folder, quantifier: str, r
     assert folder.rows(quantifier) == rows
 
 
-def test_patterns_join_own_nodes_with_vocabularies(folder: Folder) -> None:
+def test_a_pattern_names_the_graph_of_a_vocabulary_to_join_it(folder: Folder) -> None:
     """QUDT contains the label of a unit; the machine that names the unit makes the row."""
     own = "t:drill t:limit [ qudt:unit unit:BAR ] . t:reamer t:limit [ qudt:unit unit:K ] ."
-    assert (
-        folder.rows("?x, ?l where { ?x t:limit ?q . ?q qudt:unit ?u . ?u rdfs:label ?l }", own) == 2
-    )
-    assert folder.rows("?l where { unit:BAR rdfs:label ?l }") == 1
-    assert folder.rows("?u, ?l where { VALUES ?u { unit:BAR unit:K } ?u rdfs:label ?l }") == 2
+    units = "?x t:limit ?q . ?q qudt:unit ?u"
+    assert folder.rows(f"?x, ?u where {{ {units} }}", own) == 2
+    assert folder.rows(f"?x, ?l where {{ {units} . ?u rdfs:label ?l }}", own) == 0
+    label = "{ ?u rdfs:label ?l }"
+    assert folder.rows(f"?x, ?l where {{ {units} . GRAPH ?g {label} }}", own) == 2
+    graph = "<urn:fedkg:vocabulary:qudt>"
+    assert folder.rows(f"?x, ?l where {{ {units} . GRAPH {graph} {label} }}", own) == 2
+    assert folder.rows(f"?l where {{ GRAPH {graph} {{ unit:BAR rdfs:label ?l }} }}") == 1
+    assert folder.rows(f"?l where {{ GRAPH <urn:fedkg:inferred> {label} }}", own) == 0
 
 
 def test_a_graph_that_repeats_a_vocabulary_makes_it_own_data(folder: Folder) -> None:

@@ -23,7 +23,7 @@ from fedkg.learned_knowledge import (
 from fedkg_compiler.frontends.fkg.syntax.parser import parse
 from fedkg_compiler.learned.candidate_formatting import rounded
 from fedkg_compiler.learned.candidates import proposed
-from fedkg_compiler.learned.to_rdf import turtle
+from fedkg_compiler.learned.to_rdf import trig
 
 TEXT = "operational_range(volume, ?low, ?high, 0, ?end)"
 
@@ -145,9 +145,9 @@ def test_candidates_compile_beside_the_rules_they_came_of(tmp_path: Path) -> Non
     (tmp_path / "rules.fkg").write_text(rules + "rule warm require volume >= 0 degC\n")
     made = proposed([found])
     (tmp_path / "candidates.fkg").write_text(made.text)
-    (tmp_path / "found.ttl").write_text(turtle(found))
+    (tmp_path / "found.trig").write_text(trig(found))
     result = authoring.check(
-        [tmp_path / "rules.fkg", tmp_path / "candidates.fkg", tmp_path / "found.ttl"]
+        [tmp_path / "rules.fkg", tmp_path / "candidates.fkg", tmp_path / "found.trig"]
     )
     assert result.pack is not None, [one.message for one in result.diagnostics]
     assert [rule.name for rule in result.pack.manifest.rules] == ["night_everywhere", "warm"]
@@ -158,17 +158,17 @@ def test_candidates_compile_beside_the_rules_they_came_of(tmp_path: Path) -> Non
 @pytest.mark.parametrize("client", ["a", "b"])
 def test_a_private_pack_takes_its_own_findings_from_the_graph(tmp_path: Path, client: str) -> None:
     found = _learned(_mined_range("a", 3.0, 835.0), _mined_range("b", 8.0, 71.0))
-    (tmp_path / "found.ttl").write_text(turtle(found))
+    (tmp_path / "found.trig").write_text(trig(found))
     pattern = (
         '?p fkg:inference "night" ; fkg:number ?low, ?high . ?low fkg:numberName "low" . ?high'
         ' fkg:numberName "high"'
     )
     (tmp_path / "rules.fkg").write_text(
         "timeline step 1 h ends clip\noutput volume span 0 .. 900\n"
-        f"rule own scope client for ?low, ?high where {{ {pattern} }} require initially "
-        "always within 7 h ?low <= volume <= ?high\n"
+        f"rule own scope client for ?low, ?high where {{ GRAPH ?run {{ {pattern} }} }} "
+        "require initially always within 7 h ?low <= volume <= ?high\n"
     )
-    pack = authoring.compile([tmp_path / "rules.fkg", tmp_path / "found.ttl"], client=client)
+    pack = authoring.compile([tmp_path / "rules.fkg", tmp_path / "found.trig"], client=client)
     (bank,) = pack.banks
     assert bank.rows == 1
     assert set(bank.params[0].tolist()) >= ({3.0, 835.0} if client == "a" else {8.0, 71.0})
@@ -231,8 +231,8 @@ def test_what_follows_what_is_proposed_as_a_rule_that_compiles(tmp_path: Path) -
     )
     assert 'rule n2_follows_p_1_2 "When P 1 rises, N2 rises within 1 step."' in made.text
     (tmp_path / "candidates.fkg").write_text(made.text)
-    (tmp_path / "found.ttl").write_text(turtle(found))
-    result = authoring.check([tmp_path / "candidates.fkg", tmp_path / "found.ttl"])
+    (tmp_path / "found.trig").write_text(trig(found))
+    result = authoring.check([tmp_path / "candidates.fkg", tmp_path / "found.trig"])
     assert result.pack is not None, [one.message for one in result.diagnostics]
     assert [rule.name for rule in result.pack.manifest.rules] == [
         "n2_follows_p_1",

@@ -21,7 +21,7 @@ from fedkg.learned_knowledge import (
     UsedFile,
 )
 from fedkg_compiler.learned.from_rdf import read
-from fedkg_compiler.learned.to_rdf import turtle
+from fedkg_compiler.learned.to_rdf import trig
 
 names = st.text('abcdefg_ é"\\7', min_size=1, max_size=8).filter(lambda text: bool(text.strip()))
 reals = st.floats(-1e9, 1e9, allow_nan=False)
@@ -96,12 +96,12 @@ learnt = st.builds(
 
 
 def _read(text: str) -> tuple[LearnedKnowledge, ...]:
-    return read(list(ox.parse(text.encode(), format=ox.RdfFormat.TURTLE)), "found.ttl")
+    return read(list(ox.parse(text.encode(), format=ox.RdfFormat.TRIG)), "found.trig")
 
 
 @given(learnt)
 def test_what_is_written_is_read_again(learned: LearnedKnowledge) -> None:
-    found = _read(turtle(learned))
+    found = _read(trig(learned))
     if not (learned.properties or learned.evidence or learned.edges):
         assert found == ()
         return
@@ -119,7 +119,7 @@ def test_what_is_written_is_read_again(learned: LearnedKnowledge) -> None:
 
 @given(learnt)
 def test_the_same_findings_are_the_same_text(learned: LearnedKnowledge) -> None:
-    assert turtle(learned) == turtle(learned)
+    assert trig(learned) == trig(learned)
 
 
 def test_runs_do_not_mix() -> None:
@@ -133,8 +133,8 @@ def test_runs_do_not_mix() -> None:
     second = first.model_copy(update={"title": "b"})
     found = read(
         [
-            *ox.parse(turtle(first).encode(), format=ox.RdfFormat.TURTLE),
-            *ox.parse(turtle(second).encode(), format=ox.RdfFormat.TURTLE),
+            *ox.parse(trig(first).encode(), format=ox.RdfFormat.TRIG),
+            *ox.parse(trig(second).encode(), format=ox.RdfFormat.TRIG),
         ],
         "",
     )
@@ -145,9 +145,7 @@ def test_runs_do_not_mix() -> None:
 def test_units_that_our_vocabulary_has_are_nodes() -> None:
     number = MinedNumber(name="low", value=3.0, unit="degC")
     found = MinedProperty(inference="i", template="t", text="t(?low)", numbers=(number,), traces=3)
-    text = turtle(
-        LearnedKnowledge(run="1", title="a", software="s", began="t", properties=(found,))
-    )
+    text = trig(LearnedKnowledge(run="1", title="a", software="s", began="t", properties=(found,)))
     assert "qudt:hasUnit unit:DEG_C" in text
 
 
@@ -167,9 +165,7 @@ def test_a_finding_that_lacks_something_is_named(lacking: str, said: str) -> Non
         numbers=(MinedNumber(name="low", value=3.0),),
         traces=3,
     )
-    text = turtle(
-        LearnedKnowledge(run="1", title="a", software="s", began="t", properties=(found,))
-    )
+    text = trig(LearnedKnowledge(run="1", title="a", software="s", began="t", properties=(found,)))
     broken = "\n".join(line for line in text.splitlines() if lacking not in line)
     with pytest.raises(FedkgError, match=said) as told:
         _read(broken)

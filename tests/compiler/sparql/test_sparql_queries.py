@@ -238,7 +238,7 @@ REFUSED = [
     ("SELECT ?v WHERE { ?m p:t ?v } GROUP BY ?v", "FKG351", "2:40"),
     ("SELECT (SUM(DISTINCT ?v) AS ?s) WHERE { ?m p:t ?v } HAVING (?s > 3)", "FKG351", "2:9"),
     ("SELECT ?m WHERE { ?m p:t ?v FILTER(?v > RAND()) }", "FKG353", "2:41"),
-    ("SELECT ?m WHERE { GRAPH ?g { ?m p:t ?v } }", "FKG354", "2:19"),
+    ("SELECT ?m FROM <urn:g> WHERE { ?m p:t ?v }", "FKG354", "2:11"),
     ("SELECT ?m WHERE { ?m p:t ?v } OFFSET 3", "FKG353", "2:31"),
     ("SELECT ?m WHERE { ?m p:g ?v FILTER(?v = 'A' && ?v > 3) }", "FKG343", "2:48"),
     ("SELECT ?m WHERE { ?m q:t ?v FILTER(?v > 3) }", "FKG110", "2:22"),

@@ -26,9 +26,9 @@ def table(outcomes: list[Outcome]) -> str:
     lines = [
         (
             f"Of {len(outcomes)} evaluation tests, {count['rows']} become rules on rows, the graph"
-            f" answers {count['graph']}, and fedkg rejects {count['refused']}.\n"
+            f" answers {count['graph']}, and {count['refused']} are rejected or not compared.\n"
         ),
-        "| folder | tests | rows | graph | rejected |",
+        "| folder | tests | rows | graph | rejected or not compared |",
         "|---|---|---|---|---|",
     ]
     for folder in sorted({item.folder for item in outcomes}):
@@ -41,7 +41,7 @@ def table(outcomes: list[Outcome]) -> str:
             f"| {folder} | {tests} | {', '.join(names['rows'])} | {', '.join(names['graph'])} |"
             f" {', '.join(names['refused'])} |"
         )
-    lines += ["", "| rejected | why |", "|---|---|"]
+    lines += ["", "| rejected or not compared | why |", "|---|---|"]
     lines += [
         f"| {item.folder}/{item.name} | {item.reason.replace('|', chr(92) + '|')} |"
         for item in outcomes

@@ -166,15 +166,15 @@ def test_suggest_uses_the_findings_of_the_sites_in_the_file(sites: Command, tmp_
         began="2024-01-01T00:00:00",
         properties=(mined("graz", 5.0), mined("ohio", 6.0), mined("bonn", 9.0)),
     )
-    (tmp_path / "learned.ttl").write_text(format_learned_graph(learned), encoding="utf-8")
-    every = sites("suggest", "learned.ttl")
+    (tmp_path / "learned.trig").write_text(format_learned_graph(learned), encoding="utf-8")
+    every = sites("suggest", "learned.trig")
     assert "pressure, 0, 9, 0, 5" in every.out
-    known = sites("suggest", "learned.ttl", "--sites", "sites.yaml")
+    known = sites("suggest", "learned.trig", "--sites", "sites.yaml")
     assert "pressure, 0, 6, 0, 5" in known.out, known.err
-    one = sites("suggest", "learned.ttl", "--sites", "sites.yaml", "--site", "graz")
+    one = sites("suggest", "learned.trig", "--sites", "sites.yaml", "--site", "graz")
     assert "pressure, 0, 5, 0, 5" in one.out
-    done = sites("suggest", "learned.ttl", "--sites", "sites.yaml", "--site", "bonn")
+    done = sites("suggest", "learned.trig", "--sites", "sites.yaml", "--site", "bonn")
     assert done.code == 2
     assert "has no site `bonn`" in done.err
-    done = sites("suggest", "learned.ttl", "--sites", "sites.yaml", "-o", "more.fkg")
+    done = sites("suggest", "learned.trig", "--sites", "sites.yaml", "-o", "more.fkg")
     assert done.out.rstrip().endswith("fedkg check YOUR-RULES.fkg more.fkg --sites sites.yaml")

@@ -73,8 +73,8 @@ def test_from_a_run_to_rules_that_compile(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call(capsys, "ontology", "learned", str(run), "-o", "learned.ttl").code == 0
-    made = call(capsys, "suggest", "learned.ttl", "-o", "candidates.fkg")
+    assert call(capsys, "ontology", "learned", str(run), "-o", "learned.trig").code == 0
+    made = call(capsys, "suggest", "learned.trig", "-o", "candidates.fkg")
     assert "2 rules" in made.out
     text = Path("candidates.fkg").read_text()
     assert call(capsys, "suggest", str(run)).out.strip() == text.strip()
@@ -117,7 +117,7 @@ def test_a_graph_without_findings_is_rejected(
 def test_half_a_graph_of_findings_is_rejected(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    graph = tmp_path / "learned.ttl"
+    graph = tmp_path / "learned.trig"
     assert call(capsys, "ontology", "learned", str(run), "-o", str(graph)).code == 0
     text = graph.read_text()
     graph.write_text(text[: 2 * len(text) // 3])

@@ -250,7 +250,7 @@ def test_theory_knows_nothing_of_rules_that_are_not_evaluated(tmp_path, capsys):
 def test_the_graph_of_what_a_run_learned_has_the_reason(tmp_path, capsys):
     rules = TEMPORAL + "rule low hard require fault <= 0.999\n"
     run(capsys, job(tmp_path, rules, hold_out="random"), tmp_path / "run")
-    graph = tmp_path / "learned.ttl"
+    graph = tmp_path / "learned.trig"
     assert call(capsys, "ontology", "learned", tmp_path / "run", "-o", graph).code == 0
     stays, low = graph.read_text().split("a fkg:RuleEvidence")[1:]
     reason = "it compares rows, and the test rows are a random sample"

@@ -23,7 +23,7 @@ from fedkg_compiler.frontends.fkg.binding.part_outcomes import (
     placement_of,
 )
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
-from fedkg_compiler.frontends.shacl.data_graph import Data
+from fedkg_compiler.frontends.shacl.data_graph import Data, behind_rdflib
 from fedkg_compiler.frontends.shacl.disjunction import either
 from fedkg_compiler.frontends.shacl.focus import (
     Focus,
@@ -116,8 +116,8 @@ class ShapesBinder:
         """
         assert sources.graph is not None, "the pipeline loads a graph where shapes are"
         self.shapes, self.sources, self.results = shapes, sources, results
-        self.graph = sources.graph.rdflib()
-        self.data = Data(self.graph, sources.graph.is_own)
+        self.graph = behind_rdflib(sources.graph.store, everywhere=True)
+        self.data = Data(self.graph, behind_rdflib(sources.graph.store))
         self.observer = Observer(sources, self.data, shapes)
         self.partial = Partial(shapes, self.data, self.observer)
         self.writer = Writer(sources, self._span(1))
@@ -163,7 +163,7 @@ class ShapesBinder:
                 continue
             if part.constraint.name == "js":
                 self._refuse(part, "constraints in JavaScript are not run")
-            elif self.partial.touches(part.shape, part.constraint) or any(
+            elif self._is_asked_here(part.shape, part.constraint) or any(
                 focus.given or focus.unless for focus in part.foci
             ):
                 (self._query if part.constraint.is_query else self._rows)(part)
@@ -476,6 +476,14 @@ class ShapesBinder:
 
     # components over the graph
 
+    def _is_asked_here(self, shape: Shape, constraint: Constraint) -> bool:
+        """Whether pySHACL cannot decide a component: it reads the table, or its query names a
+        graph.
+        """
+        return self.partial.touches(shape, constraint) or self.partial.queries.names_graph(
+            shape, constraint
+        )
+
     def _about_rows(self, part: Part) -> bool:
         """Whether a static component can be decided for table rows: what a row's class is, is
         known.
@@ -491,7 +499,7 @@ class ShapesBinder:
             (shape, constraint)
             for shape in self.shapes.shapes.values()
             for constraint in shape.constraints
-            if constraint.name != "property" and self.partial.touches(shape, constraint)
+            if constraint.name != "property" and self._is_asked_here(shape, constraint)
         ]
         live = {part.root.node for part in static if part.foci}
         skipped = [shape.node for shape in self.shapes.targeted() if shape.node not in live]

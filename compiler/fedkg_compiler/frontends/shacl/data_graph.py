@@ -4,11 +4,13 @@ target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pyoxigraph as ox
 from rdflib import RDF, RDFS, XSD, BNode, Graph, Literal, URIRef, Variable
 from rdflib.term import Node
+from typing_extensions import override
 
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.frontends.shacl.model import (
@@ -31,15 +33,24 @@ class Data:
     is known.
 
     Args:
-        is_own: whether a node, by its IRI or as ``_:label``, belongs to the user's data.
-        queried: the same triples in a store, for queries of targets, in a process that has limits
-            already; default: `graph`, with a process of its own for each query.
+        graph: everything that is known.
+        targets: the triples in which targets find focus nodes; default: `graph`.
+        is_own: whether a node of `targets`, by its IRI or as ``_:label``, may be a focus node;
+            default: all may.
+        queried: the same triples as `targets` in a store, for queries of targets, in a process that
+            has limits already; default: `targets`, with a process of its own for each query.
     """
 
     def __init__(
-        self, graph: Graph, is_own: Callable[[str], bool], queried: Graph | None = None
+        self,
+        graph: Graph,
+        targets: Graph | None = None,
+        *,
+        is_own: Callable[[str], bool] | None = None,
+        queried: Graph | None = None,
     ) -> None:
         self.graph, self._queried = graph, queried
+        self._targets = graph if targets is None else targets
         self._is_own = is_own
         self._members: dict[Node, frozenset[Node]] = {}
 
@@ -54,11 +65,13 @@ class Data:
     def members(self, kind: Node) -> frozenset[Node]:
         """The members of a class and of its subclasses."""
         if kind not in self._members:
-            found = (
-                node for sub in self.subclasses(kind) for node in self.graph.subjects(RDF.type, sub)
-            )
-            self._members[kind] = frozenset(found)
+            self._members[kind] = self._members_in(self.graph, kind)
         return self._members[kind]
+
+    def _members_in(self, graph: Graph, kind: Node) -> frozenset[Node]:
+        return frozenset(
+            node for sub in self.subclasses(kind) for node in graph.subjects(RDF.type, sub)
+        )
 
     def values(self, node: Node, path: Path) -> list[Node]:
         """The distinct value nodes of a path, in the order of their texts."""
@@ -82,35 +95,38 @@ class Data:
             case "node":
                 return (target.value,)
             case "objects":
-                facts = self.graph.subject_objects(target.value)
-                return {node for subject, node in facts if self.is_own(subject)}
+                facts = self._targets.subject_objects(target.value)
+                return {node for subject, node in facts if self._may_be_focus(subject)}
             case _:
-                return {node for node in self._targeted(target) if self.is_own(node)}
+                found = self._targeted(target, self._targets)
+                return {node for node in found if self._may_be_focus(node)}
 
     def reaches_vocabularies(self, shape: Shape) -> bool:
         """Whether the targets of a shape find nodes of vocabularies too.
 
         Raises ValueError if a query is wrong.
         """
-        found = {node for target in shape.targets for node in self._targeted(target)}
+        found = {node for target in shape.targets for node in self._targeted(target, self.graph)}
         return len(found) > len(self.focus_nodes(shape))
 
-    def is_own(self, node: Node) -> bool:
+    def _may_be_focus(self, node: Node) -> bool:
         """Whether a node belongs to the user's data; literals do."""
-        if isinstance(node, Literal):
+        if self._is_own is None or isinstance(node, Literal):
             return True
         return self._is_own(f"_:{node}" if isinstance(node, BNode) else str(node))
 
-    def _targeted(self, target: Target) -> Iterable[Node]:
+    def _targeted(self, target: Target, graph: Graph) -> Iterable[Node]:
         match target.kind:
-            case "class":
+            case "class" if graph is self.graph:
                 return self.members(target.value)
+            case "class":
+                return self._members_in(graph, target.value)
             case "node":
                 return (target.value,)
             case "subjects":
-                return set(self.graph.subjects(target.value))
+                return set(graph.subjects(target.value))
             case "objects":
-                return set(self.graph.objects(None, target.value))
+                return set(graph.objects(None, target.value))
             case "sparql":
                 return self._selected(target.select)
             case "unknown":
@@ -121,7 +137,7 @@ class Data:
             raise ValueError("SERVICE asks another server, and fedkg contacts none for a query")
 
         def selected() -> set[Node]:
-            asked = self.graph if self._queried is None else self._queried
+            asked = self._targets if self._queried is None else self._queried
             found, this = asked.query(select), Variable("this")
             if found.type != "SELECT" or this not in (found.vars or ()):
                 raise ValueError("it does not select ?this")
@@ -177,12 +193,30 @@ class Data:
         return self._repeat({kind}, Repeat(path, 0, True), True)
 
 
-def behind_rdflib(store: ox.Store) -> Graph:
-    """The default graph of a store behind the interface of rdflib."""
+def behind_rdflib(store: ox.Store, *, everywhere: bool = False) -> Graph:
+    """The default graph of a store behind the interface of rdflib.
+
+    Args:
+        everywhere: triples are those of all graphs, each once; queries still see the default graph.
+    """
     from oxrdflib.store import OxigraphStore
     from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 
-    return Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID)
+    class Everywhere(OxigraphStore):
+        """A store in which a graph has the triples of all graphs."""
+
+        @override
+        def triples(
+            self, triple_pattern: Any, context: Graph | None = None
+        ) -> Iterator[tuple[Any, Iterator[Graph | None]]]:  # Any: triples of rdflib
+            return iter(dict(super().triples(triple_pattern)).items())
+
+        @override
+        def __len__(self, context: Graph | None = None) -> int:
+            return super().__len__()
+
+    kind = Everywhere if everywhere else OxigraphStore
+    return Graph(store=kind(store=store), identifier=DATASET_DEFAULT_GRAPH_ID)
 
 
 def memory_graph(triples: Iterable[ox.Quad]) -> Graph:

@@ -50,8 +50,9 @@ def apply_rules(paths: Sequence[Path], sources: Sources) -> None:
 
 def _apply(shapes: ShapesFile, documents: Sequence[Document], sources: Sources) -> None:
     assert sources.graph is not None
-    graph = sources.graph.rdflib()
-    observer = Observer(sources, Data(graph, sources.graph.is_own), shapes)
+    store = sources.graph.store
+    data = Data(behind_rdflib(store, everywhere=True), behind_rdflib(store))
+    observer = Observer(sources, data, shapes)
     texts = JoinedTexts(documents)
     try:
         rules = read_rules(shapes)
@@ -59,7 +60,7 @@ def _apply(shapes: ShapesFile, documents: Sequence[Document], sources: Sources) 
             _require_static(rule, shapes, observer)
         if not rules:
             return
-        store, prefixes = sources.graph.store, dict(shapes.prefixes)
+        prefixes = dict(shapes.prefixes)
         added = run_apart(
             lambda: _run(rules, shapes, store, prefixes), "the rules of the shapes", name="seconds"
         )
@@ -83,10 +84,10 @@ def _run(
     """The triples that the rules add, in the process of this call."""
     memory = ox.Store()  # the graph of the compilation may be in a store that is read-only
     memory.bulk_extend(iter(store))
-    copy = behind_rdflib(memory)
+    known, data = behind_rdflib(memory, everywhere=True), behind_rdflib(memory)
     try:
-        with Engine(shapes.graph, copy, memory, prefixes) as engine:
-            run = RuleRun(rules, memory, copy, copy, engine)
+        with Engine(shapes.graph, known, memory, prefixes) as engine:
+            run = RuleRun(rules, memory, known, data, engine, targets=data)
             run.run()
             return run.new
     except RuleProblem as error:

@@ -181,6 +181,7 @@ class RuleRun:
     Attributes:
         store: the data, whose default graph grows. graph: the same triples for rdflib. queried: the
             store behind rdflib.
+        targets: the triples in which targets find focus nodes; default: `graph`.
         added: the number of added triples. new: the triples.
     """
 
@@ -189,6 +190,7 @@ class RuleRun:
     graph: Graph
     queried: Graph
     conditions: Conditions
+    targets: Graph | None = None
     added: int = 0
     new: list[ox.Quad] = field(default_factory=list)
     _size: int = 0
@@ -204,7 +206,7 @@ class RuleRun:
             LimitError: too many triples follow.
         """
         self._size = len(self.store)
-        self._data = Data(self.graph, lambda _: True, self.queried)
+        self._data = Data(self.graph, self.targets, queried=self.queried)
         repeated = [rule for rule in self.rules if not rule.is_random]
         self._repeat(repeated)
         before = self.added
@@ -269,7 +271,7 @@ class RuleRun:
         changed = {quad.predicate.value for quad in new}
         self._changed |= dict.fromkeys(changed, self.added)
         if changed & _CLASS_PROPERTIES:  # the members of classes are kept
-            self._data = Data(self.graph, lambda _: True, self.queried)
+            self._data = Data(self.graph, self.targets, queried=self.queried)
 
     def _triples(self, rule: Rule, nodes: Sequence[Node]) -> Iterator[ox.Quad]:
         for node in nodes:

@@ -44,6 +44,7 @@ from fedkg_compiler.frontends.sparql.prebound_variables import (
 )
 from fedkg_compiler.graph.graph import Resource
 from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.named_graphs import names_graph
 from fedkg_compiler.graph.sparql_syntax.parser import parse_query
 from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
@@ -66,7 +67,7 @@ from fedkg_compiler.graph.sparql_syntax.variable_scope import projected
 from fedkg_compiler.graph.standard_vocabularies import NUMBERS
 from fedkg_compiler.ir import BoundRows, SlotColumn
 
-_FORBIDDEN = {Minus: "MINUS", Values: "VALUES", Elsewhere: "SERVICE or GRAPH"}
+_FORBIDDEN = {Minus: "MINUS", Values: "VALUES", Elsewhere: "SERVICE"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +145,11 @@ class Queries:
         if found is None:
             return False
         return self.is_table_read(found.text, found.prefixes)
+
+    def names_graph(self, shape: Shape, constraint: Constraint) -> bool:
+        """Whether the query addresses a named graph."""
+        found = asked(self.shapes, shape, constraint) if constraint.is_query else None
+        return found is not None and names_graph(found.text)
 
     def is_table_read(self, text: str, prefixes: Mapping[str, str]) -> bool:
         """The same of the text of a query."""

@@ -35,8 +35,9 @@ from fedkg_compiler.graph.ontology_files import documents_of
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.graph.stores.opening import open_graph
-from fedkg_compiler.graph.user_data_nodes import nodes_of
 from fedkg_compiler.input_tracking import is_endpoint
+
+_Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
 
 @dataclass(slots=True)
@@ -175,7 +176,7 @@ def _validate(inputs: _Inputs) -> Validation:
     problems = [*inputs.problems, *_malformed(shapes, texts)]
     if any(problem.severity == "error" for problem in problems):
         return Validation(report=None, diagnostics=tuple(problems))
-    foreign = nodes_of(quad for document in others for quad in document.triples)
+    foreign = {node for document in others for quad in document.triples for node in _nodes(quad)}
     foreign -= {quad.subject for document in own for quad in document.triples}
     store = ox.Store()
     for document in renamed:
@@ -214,9 +215,11 @@ def _validate(inputs: _Inputs) -> Validation:
     return Validation(report=made, diagnostics=tuple(problems))
 
 
-def _is_own(
-    foreign: set[ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple],
-) -> Callable[[str], bool]:
+def _nodes(quad: ox.Quad) -> tuple[_Node, _Node, _Node]:
+    return quad.subject, quad.predicate, quad.object
+
+
+def _is_own(foreign: set[_Node]) -> Callable[[str], bool]:
     """Whether a node, by its IRI or as ``_:label``, belongs to the data."""
     names = {
         f"_:{node.value}" if isinstance(node, ox.BlankNode) else node.value
@@ -243,7 +246,7 @@ def _evaluate(
     try:
         with Engine(shapes.graph, graph, store, prefixes) as engine:
             inferred = RuleRun(read_rules(shapes), store, graph, queried, engine).run()
-            data = Data(graph, is_own, queried)
+            data = Data(graph, is_own=is_own, queried=queried)
             results: list[Result] = []
             checked: set[Node] = set()
             for shape in shapes.targeted():

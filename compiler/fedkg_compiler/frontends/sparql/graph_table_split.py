@@ -45,6 +45,7 @@ from fedkg_compiler.graph.sparql_syntax.tree import (
     Expr,
     Filter,
     Group,
+    InGraph,
     Minus,
     Node,
     Op,
@@ -64,7 +65,6 @@ from fedkg_compiler.graph.sparql_syntax.tree import (
 )
 from fedkg_compiler.graph.sparql_syntax.variable_scope import Names, in_scope, projected, variables
 from fedkg_compiler.graph.standard_vocabularies import XSD
-from fedkg_compiler.graph.user_graph_restriction import tied_parts
 
 CHANGING = frozenset({"now", "rand", "uuid", "struuid", "bnode"})
 Outer = tuple[Branch, ...]
@@ -102,16 +102,16 @@ class Splitter:
             raise SparqlProblem(
                 "FKG354",
                 query.dataset,
-                "FROM names another graph than the one that is loaded",
-                "leave it out",
+                "FROM replaces the graph that rules read",
+                "name a graph in the pattern: GRAPH <iri> { ... }",
             )
         for node in walk(query):
             if isinstance(node, Elsewhere):
                 raise SparqlProblem(
                     "FKG354",
                     node.at,
-                    f"{node.word} asks for facts outside the one graph that is loaded",
-                    "give them as a file",
+                    f"{node.word} asks another server",
+                    "load the facts as a graph",
                 )
             if isinstance(node, Op) and node.name in CHANGING:
                 raise SparqlProblem(
@@ -121,7 +121,7 @@ class Splitter:
                     "write the value itself",
                 )
         query = replace(query, where=without_observations(query.where, self.iri))
-        return [tied(branch, fixed) for branch in self._branches(query, fixed)]
+        return self._branches(query, fixed)
 
     def _branches(self, query: Query, fixed: Names) -> list[Branch]:
         if self.static(query):
@@ -166,10 +166,12 @@ class Splitter:
 
     def static(self, node: Node) -> bool:
         """Whether the graph alone can answer a part: it reads no observed property, and none could
-        be meant.
+        be meant. Inside GRAPH, properties are those of the graph.
         """
+        inside = [one for one in walk(node) if isinstance(one, InGraph)]
+        skipped = {id(item) for one in inside for item in walk(one)}
         for item in walk(node):
-            if not isinstance(item, Triple):
+            if not isinstance(item, Triple) or id(item) in skipped:
                 continue
             if isinstance(item.predicate, Var):
                 if self.observations.every():
@@ -209,7 +211,7 @@ class Splitter:
         match part:
             case Triple():
                 return join(found, self.triple(part), part.at, self.fresh)
-            case Values():
+            case Values() | InGraph():
                 return join(found, [Branch(static=(part,))], part.at, self.fresh)
             case Group() | Union():
                 return join(found, self.nested(part), part.at, self.fresh)
@@ -531,17 +533,3 @@ class Splitter:
 def _valued(branch: Branch) -> Names:
     """The variables that have a value in every solution of a branch."""
     return branch.certain | {item.variable for item in branch.observed if item.required}
-
-
-def tied(branch: Branch, fixed: Names) -> Branch:
-    """The branch with its static parts tied to the user's data; what is read from the table belongs
-    to it anyway.
-    """
-    read = {
-        node.name
-        for item in branch.observed
-        if item.required
-        for node in (item.subject, item.property)
-        if isinstance(node, Var)
-    }
-    return replace(branch, static=tied_parts(branch.static, fixed | branch.focus | read))

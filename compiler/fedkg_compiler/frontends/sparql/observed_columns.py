@@ -78,7 +78,7 @@ class Observations:
                 if signal.property is not None
             }
             graph = self.sources.graph
-            rows = [] if graph is None else graph.answers(_CANDIDATES)
+            rows = [] if graph is None else graph.answers(_CANDIDATES, everywhere=True)
             found = declared | {
                 term.value
                 for (term,) in rows
@@ -149,7 +149,7 @@ class Observations:
         facts = self.sources.columns_of(iri, None)
         own = {fact.entity for fact in facts if fact.entity is not None}
         attached = graph.answers(
-            f"SELECT DISTINCT ?e WHERE {{ ?e <{iri}> ?n . ?n <{FKG}column> ?c }}"
+            f"SELECT DISTINCT ?e WHERE {{ ?e <{iri}> ?n . ?n <{FKG}column> ?c }}", everywhere=True
         )
         own |= {term.value for (term,) in attached if isinstance(term, Iri)}
         found = set(own)
@@ -166,7 +166,8 @@ class Observations:
     def _keyed(self) -> frozenset[str]:
         """The entities that a key column tells apart."""
         if self._with_key is None:
-            rows = [] if self.sources.graph is None else self.sources.graph.answers(_KEYED)
+            graph = self.sources.graph
+            rows = [] if graph is None else graph.answers(_KEYED, everywhere=True)
             self._with_key = frozenset(term.value for (term,) in rows if isinstance(term, Iri))
         return self._with_key
 

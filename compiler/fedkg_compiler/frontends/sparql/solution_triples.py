@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from fedkg_compiler.frontends.fkg.binding.column_triples import TermTriple, facts_of_column
@@ -23,6 +24,7 @@ from fedkg_compiler.graph.sparql_syntax.tree import (
     Const,
     Expr,
     Group,
+    InGraph,
     Node,
     Optional,
     Part,
@@ -38,6 +40,8 @@ from fedkg_compiler.graph.sparql_syntax.tree import (
 from fedkg_compiler.graph.sparql_syntax.variable_scope import in_scope
 
 Values = Mapping[str, Resource]
+Ask = Callable[..., list[dict[str, Resource]]]
+"""Gives the solutions of a query, as `Graph.nodes` does."""
 MOST = 20
 """Solutions with the triples that they match."""
 _FARTHEST = 10_000
@@ -136,7 +140,7 @@ class _Branches:
         return (
             row.get(term.name)
             if isinstance(term, Var)
-            else _constant(self.graph, self.query.value(term))
+            else _constant(self.graph.nodes, self.query.value(term))
         )
 
 
@@ -151,15 +155,17 @@ def _inside(expr: Expr) -> Iterator[Branch]:
 
 def _facts(graph: Graph, parts: Sequence[Part], show: Show, given: Values) -> Iterator[TermTriple]:
     """Return the triples that parts of a pattern match for the values of a solution."""
-    surely, perhaps, apart = _triples(parts)
+    surely, perhaps, apart, named = _triples(parts)
     names = {node.name for one in surely for node in walk(one) if isinstance(node, Var)}
     known = {name: node for name, node in given.items() if name in names}
     whole = _answers(graph, tuple(surely), show, known) if names - set(known) else []
     values = {**given, **(whole[0] if whole else {})}
-    for one in [*surely, *perhaps]:
-        start, end = _end(graph, one.subject, show, values), _end(graph, one.object, show, values)
+    everywhere = partial(graph.nodes, everywhere=True)
+    for one in [*surely, *perhaps, *named]:
+        ask = everywhere if one in named else graph.nodes
+        start, end = _end(ask, one.subject, show, values), _end(ask, one.object, show, values)
         if start is not None and end is not None:
-            yield from _steps(graph, start, one.predicate, end, show, values)
+            yield from _steps(ask, start, one.predicate, end, show, values)
     for inner in apart:
         shown = (
             {item.variable.name for item in inner.projection}
@@ -188,61 +194,68 @@ def _answers(
     return [{**given, **row} for row in rows]
 
 
-def _triples(parts: Sequence[Part]) -> tuple[list[Triple], list[Triple], list[Query]]:
-    """The triples that every solution meets, those that some do, and queries inside."""
+def _triples(parts: Sequence[Part]) -> tuple[list[Triple], list[Triple], list[Query], list[Triple]]:
+    """The triples that every solution meets, those that some do, queries inside, and triples of
+    named graphs.
+    """
     surely: list[Triple] = []
     perhaps: list[Triple] = []
     apart: list[Query] = []
+    named: list[Triple] = []
     for part in parts:
         match part:
             case Triple():
                 surely.append(part)
+            case InGraph():
+                named += [one for one in walk(part.group) if isinstance(one, Triple)]
             case Group():
                 inner = _triples(part.parts)
                 surely += inner[0]
                 perhaps += inner[1]
                 apart += inner[2]
+                named += inner[3]
             case Optional() | Union():
                 for group in (part.group,) if isinstance(part, Optional) else part.groups:
                     inner = _triples(group.parts)
                     perhaps += [*inner[0], *inner[1]]
                     apart += inner[2]
+                    named += inner[3]
             case SubSelect():
                 apart.append(part.query)
             case _:  # conditions, values, and what must not be there
                 pass
-    return surely, perhaps, apart
+    return surely, perhaps, apart, named
 
 
-def _end(graph: Graph, term: Node, show: Show, values: Values) -> Resource | None:
+def _end(ask: Ask, term: Node, show: Show, values: Values) -> Resource | None:
     if isinstance(term, Var):
         return values.get(term.name)
-    return _constant(graph, show(term)) if isinstance(term, Const) else None
+    return _constant(ask, show(term)) if isinstance(term, Const) else None
 
 
-def _constant(graph: Graph, text: str) -> Resource | None:
-    rows = graph.nodes(f"SELECT ?x WHERE {{ VALUES ?x {{ {text} }} }}")
+def _constant(ask: Ask, text: str) -> Resource | None:
+    rows = ask(f"SELECT ?x WHERE {{ VALUES ?x {{ {text} }} }}")
     return rows[0].get("x") if rows else None
 
 
 def _steps(
-    graph: Graph, start: Resource, path: Predicate, end: Resource, show: Show, values: Values
+    ask: Ask, start: Resource, path: Predicate, end: Resource, show: Show, values: Values
 ) -> Iterator[TermTriple]:
     """The triples by which a path leads from one node to another; none where it does not."""
     if not isinstance(path, Path):
-        node = _end(graph, path, show, values)
+        node = _end(ask, path, show, values)
         if node is not None and _leads(
-            graph, start, node_text(path, show) if isinstance(path, Const) else str(node), end
+            ask, start, node_text(path, show) if isinstance(path, Const) else str(node), end
         ):
             yield start, node, end
         return
     match path.op:
         case "^":
-            yield from _steps(graph, end, path.args[0], start, show, values)
+            yield from _steps(ask, end, path.args[0], start, show, values)
         case "|":
             for arg in path.args:
-                if _leads(graph, start, path_text(arg, show), end):
-                    yield from _steps(graph, start, arg, end, show, values)
+                if _leads(ask, start, path_text(arg, show), end):
+                    yield from _steps(ask, start, arg, end, show, values)
                     return
         case "/":
             rest = (
@@ -254,28 +267,28 @@ def _steps(
                 f"SELECT * WHERE {{ ?s {path_text(path.args[0], show)} ?m . ?m"
                 f" {path_text(rest, show)} ?o }} LIMIT 1"
             )
-            for row in graph.nodes(query, {"s": start, "o": end}):
-                yield from _steps(graph, start, path.args[0], row["m"], show, values)
-                yield from _steps(graph, row["m"], rest, end, show, values)
+            for row in ask(query, {"s": start, "o": end}):
+                yield from _steps(ask, start, path.args[0], row["m"], show, values)
+                yield from _steps(ask, row["m"], rest, end, show, values)
         case "*" | "+" | "?":
-            chain = _chain(graph, start, path_text(path.args[0], show), end)
+            chain = _chain(ask, start, path_text(path.args[0], show), end)
             for one, other in pairwise(chain):
-                yield from _steps(graph, one, path.args[0], other, show, values)
+                yield from _steps(ask, one, path.args[0], other, show, values)
         case "!":
             return
 
 
-def _leads(graph: Graph, start: Resource, path: str, end: Resource) -> bool:
-    return bool(graph.nodes(f"SELECT * WHERE {{ ?s {path} ?o }} LIMIT 1", {"s": start, "o": end}))
+def _leads(ask: Ask, start: Resource, path: str, end: Resource) -> bool:
+    return bool(ask(f"SELECT * WHERE {{ ?s {path} ?o }} LIMIT 1", {"s": start, "o": end}))
 
 
-def _chain(graph: Graph, start: Resource, path: str, end: Resource) -> list[Resource]:
+def _chain(ask: Ask, start: Resource, path: str, end: Resource) -> list[Resource]:
     """The nodes of the shortest way by a path, start and end among them; [] where there is none."""
     before: dict[Resource, Resource] = {}
     waiting = [start]
     while waiting and end not in before and len(before) < _FARTHEST:
         node = waiting.pop(0)
-        for row in graph.nodes(f"SELECT DISTINCT * WHERE {{ ?s {path} ?o }}", {"s": node}):
+        for row in ask(f"SELECT DISTINCT * WHERE {{ ?s {path} ?o }}", {"s": node}):
             if row["o"] not in before:
                 before[row["o"]] = node
                 waiting.append(row["o"])

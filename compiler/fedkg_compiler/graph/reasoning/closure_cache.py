@@ -38,7 +38,7 @@ _Arrays = dict[str, npt.NDArray[np.generic]]
 def kept_closure(
     triples: Sequence[ox.Quad], key: str, *, all_rules: bool
 ) -> tuple[Facts, Relations]:
-    """Return the closure of triples, which the caller may extend, and its asserted pairs.
+    """Return the closure of triples and its asserted pairs, neither of which the caller changes.
 
     Args:
         triples: the asserted triples.
@@ -64,8 +64,7 @@ def kept_closure(
         while len(_memory) >= _IN_MEMORY:
             _memory.pop(next(iter(_memory)))
         _memory[name] = found
-    facts, told = _memory[name]
-    return facts.copy(), dict(told)
+    return _memory[name]
 
 
 def closures_folder() -> Path:

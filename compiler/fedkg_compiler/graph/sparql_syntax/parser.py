@@ -25,6 +25,7 @@ from fedkg_compiler.graph.sparql_syntax.tree import (
     Expr,
     Filter,
     Group,
+    InGraph,
     Minus,
     Op,
     Optional,
@@ -620,6 +621,11 @@ class _Parser:
             case "VALUES":
                 self.i -= 1
                 return self.values()
+            case "GRAPH":
+                is_variable = self.kind() == "variable"
+                name = self.variable() if is_variable else replace(self.constant(), open=False)
+                group = self.nested(self.group)
+                return InGraph(at=self.since(start), name=name, group=group)
         self.accept("SILENT")
         self.i += 1
         self.nested(self.group)

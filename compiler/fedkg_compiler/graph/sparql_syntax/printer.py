@@ -14,6 +14,7 @@ from fedkg_compiler.graph.sparql_syntax.tree import (
     Expr,
     Filter,
     Group,
+    InGraph,
     Minus,
     Op,
     Optional,
@@ -70,6 +71,8 @@ def part_text(part: Part, show: Show) -> str:
             return f"{{ {query_text(part.query, show)} }}"
         case Group():
             return group_text(part, show)
+        case InGraph():
+            return f"GRAPH {node_text(part.name, show)} {group_text(part.group, show)}"
         case Elsewhere():
             raise AssertionError("refused before anything is printed")
     assert_never(part)

@@ -166,9 +166,17 @@ class Union(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere(Node):
-    """``GRAPH`` or ``SERVICE``: facts that are not in the one graph."""
+    """``SERVICE``: facts of another server."""
 
     word: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InGraph(Node):
+    """``GRAPH name { ... }``: statements of a named graph, never values of the table."""
+
+    name: Var | Const
+    group: Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +193,19 @@ class Group(Node):
     parts: tuple[Part, ...]
 
 
-Part = Triple | Filter | Bind | Values | Optional | Minus | Union | Elsewhere | SubSelect | Group
+Part = (
+    Triple
+    | Filter
+    | Bind
+    | Values
+    | Optional
+    | Minus
+    | Union
+    | Elsewhere
+    | InGraph
+    | SubSelect
+    | Group
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

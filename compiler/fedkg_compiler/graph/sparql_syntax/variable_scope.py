@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from fedkg_compiler.graph.sparql_syntax.tree import (
     Bind,
     Group,
+    InGraph,
     Node,
     Op,
     Optional,
@@ -63,6 +64,8 @@ def _scope_of(part: Part) -> Names:
             return projected(part.query)
         case Group():
             return in_scope(part.parts)
+        case InGraph():
+            return variables(part.name) | in_scope(part.group.parts)
         case _:
             return frozenset()
 
@@ -80,7 +83,11 @@ def unbound(query: Query) -> Var | None:
     """
     nodes = walk(query)
     given = frozenset().union(
-        *(in_scope((node,)) for node in nodes if isinstance(node, Triple | Bind | Values)),
+        *(
+            in_scope((node,))
+            for node in nodes
+            if isinstance(node, Triple | Bind | Values | InGraph)
+        ),
         *(frozenset({node.variable.name}) for node in nodes if isinstance(node, Projection)),
     )
     read = (
@@ -133,5 +140,7 @@ def _certain(part: Part) -> Names:
             return projected(part.query) & (inner if keys is None else inner & keys)
         case Group():
             return certain(part.parts)
+        case InGraph():
+            return variables(part.name) | certain(part.group.parts)
         case _:
             return frozenset()

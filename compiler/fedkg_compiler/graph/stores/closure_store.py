@@ -44,13 +44,11 @@ class Closed:
         store: the triples of the closure, read-only.
         defined: the definitions of the names that the documents define, by IRI.
         problems: the diagnostics about the graphs that need the closure.
-        described: the IRIs of vocabulary nodes that the graphs describe too.
     """
 
     store: ox.Store
     defined: dict[str, Definition]
     problems: tuple[Diagnostic, ...]
-    described: tuple[str, ...] = ()
 
 
 def entry_for(
@@ -91,7 +89,6 @@ def find_closed(entry: Path) -> Closed | None:
             store=store,
             defined=defined,
             problems=tuple(diagnostic_from(one) for one in said["problems"]),
-            described=tuple(said["described"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -117,11 +114,7 @@ def keep_closed(entry: Path, closed: Closed) -> None:
             [iri, one.ontology, one.kind, sorted(one.labels), sorted(one.comments)]
             for iri, one in closed.defined.items()
         ]
-        said = {
-            "defined": defined,
-            "problems": [asdict(problem) for problem in closed.problems],
-            "described": closed.described,
-        }
+        said = {"defined": defined, "problems": [asdict(problem) for problem in closed.problems]}
         (part / _SAID).write_text(json.dumps(said), encoding="utf-8")
         part.rename(entry)
     shutil.rmtree(part, ignore_errors=True)

@@ -24,10 +24,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph.graph_checksum import quad_lines
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.graph.stores.problem import StoreProblem
-from fedkg_compiler.graph.stores.triple_files import ANEW, StoredTriples, part_path
+from fedkg_compiler.graph.stores.triple_files import ANEW, StoredPart, StoredTriples, part_path
 from fedkg_compiler.input_tracking import STORE_STATE, read_bytes
 
 LOADING = "loading.json"
@@ -51,6 +52,7 @@ class Part(_Record):
         triples: the number of triples.
         plain: whether there are no blank nodes.
         marks: as in `Document`.
+        graph: the IRI of the named graph of a file that the triples are in; "" for the others.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Part(_Record):
     triples: int
     plain: bool
     marks: tuple[str, ...]
+    graph: str = ""
 
 
 class State(_Record):
@@ -125,7 +128,9 @@ def open_store(folder: Path) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     document = Document(
         name=str(folder),
         sha256=state.content,
-        triples=StoredTriples(folder, [(part.name, part.content) for part in state.parts]),
+        triples=StoredTriples(
+            folder, [StoredPart(part.name, part.content, part.graph) for part in state.parts]
+        ),
         prefixes=dict(state.prefixes),
         imports=state.imports,
         text="",
@@ -183,13 +188,15 @@ def _lock(handle: int, *, wait: bool) -> bool:
     return False
 
 
-def merged(folder: Path, contents: Iterable[str]) -> tuple[str, int]:
+def merged(folder: Path, parts: Iterable[Part]) -> tuple[str, int]:
     """Return the checksum of all lines of some parts, and how many there are; each counts once."""
     found, count, last = hashlib.sha256(), 0, b""
     with ExitStack() as opened:
-        for line in merge(
-            *(opened.enter_context(part_path(folder, content).open("rb")) for content in contents)
-        ):
+        lines = [
+            quad_lines(opened.enter_context(part_path(folder, content).open("rb")), graph)
+            for content, graph in sorted({(part.content, part.graph) for part in parts})
+        ]
+        for line in merge(*lines):
             if line != last:
                 found.update(line)
                 count += 1

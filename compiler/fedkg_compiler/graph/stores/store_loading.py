@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyoxigraph as ox
 
 from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.graph_checksum import lines_of, rename_shared_blank_nodes
 from fedkg_compiler.graph.opcua_nodeset_links import linked
-from fedkg_compiler.graph.rdf_reader import Document, read_file
+from fedkg_compiler.graph.rdf_reader import Document, read_file, sections_of
 from fedkg_compiler.graph.stores.folder import (
     CLOSED,
     LOADING,
@@ -27,7 +29,7 @@ from fedkg_compiler.graph.stores.folder import (
 )
 from fedkg_compiler.graph.stores.iri_prefix_scan import marks_in
 from fedkg_compiler.graph.stores.problem import StoreProblem
-from fedkg_compiler.graph.stores.triple_files import PARTS, StoredTriples, part_path
+from fedkg_compiler.graph.stores.triple_files import PARTS, StoredPart, StoredTriples, part_path
 from fedkg_compiler.input_tracking import STORE_STATE, is_endpoint, is_store
 
 
@@ -124,25 +126,25 @@ def _put(
     folder: Path, state: State, documents: Sequence[tuple[str, Document]], *, recovered: bool
 ) -> Loaded:
     """Write the parts, and last of all what the store holds now."""
-    before = {part.path: part for part in state.parts}
+    before = _by_path(state.parts)
     new = [
         (path, document)
         for path, document in documents
-        if path not in before or before[path].read != document.sha256
+        if path not in before or before[path][0].read != document.sha256
     ]
     names = {path: document.name for path, document in documents}
     if not new:
         return Loaded(state=state, known=tuple(names.values()), recovered=recovered)
-    kept = {path: part for path, part in before.items() if path not in dict(new)}
+    kept = {path: parts for path, parts in before.items() if path not in dict(new)}
     parts = dict(kept)
     for path, document in _rename_blank_nodes(folder, kept, new):
-        parts[path] = _write_part(folder, path, document)
-    ordered = tuple(parts[path] for path in sorted(parts))
+        parts[path] = _write_parts(folder, path, document)
+    ordered = tuple(part for path in sorted(parts) for part in parts[path])
     one = ordered[0]
     content, triples = (
         (one.content, one.triples)
-        if len(ordered) == 1
-        else merged(folder, {part.content for part in ordered})
+        if len(ordered) == 1 and not one.graph
+        else merged(folder, ordered)
     )
     prefixes: dict[str, str] = {}
     for space in ({**state.prefixes}, *(document.prefixes for _, document in new)):
@@ -169,8 +171,16 @@ def _put(
     )
 
 
+def _by_path(parts: Iterable[Part]) -> dict[str, list[Part]]:
+    """The parts of each file or endpoint."""
+    found: dict[str, list[Part]] = {}
+    for part in parts:
+        found.setdefault(part.path, []).append(part)
+    return found
+
+
 def _rename_blank_nodes(
-    folder: Path, kept: dict[str, Part], new: Sequence[tuple[str, Document]]
+    folder: Path, kept: Mapping[str, Sequence[Part]], new: Sequence[tuple[str, Document]]
 ) -> list[tuple[str, Document]]:
     """The documents to write, with blank nodes that no other part has.
 
@@ -179,17 +189,9 @@ def _rename_blank_nodes(
     if all(document.plain for _, document in new):
         return list(new)
     earlier = {
-        path: Document(
-            name=part.name,
-            sha256=part.read,
-            triples=StoredTriples(folder, [(part.name, part.content)]),
-            prefixes={},
-            imports=(),
-            text="",
-            content=part.content,
-        )
-        for path, part in kept.items()
-        if not part.plain
+        path: _earlier(folder, parts)
+        for path, parts in kept.items()
+        if not all(part.plain for part in parts)
     }
     paths = [*earlier, *(path for path, _ in new)]
     before = [*earlier.values(), *(document for _, document in new)]
@@ -202,8 +204,32 @@ def _rename_blank_nodes(
     return changed or list(new)
 
 
-def _write_part(folder: Path, path: str, document: Document) -> Part:
-    lines = lines_of(document.triples)
+def _earlier(folder: Path, parts: Sequence[Part]) -> Document:
+    """What an earlier load wrote of a file."""
+    stored = [StoredTriples(folder, [StoredPart(part.name, part.content)]) for part in parts]
+    return Document(
+        name=parts[0].name,
+        sha256=parts[0].read,
+        triples=tuple(quad for triples in stored for quad in triples),
+        prefixes={},
+        imports=(),
+        text="",
+        graphs=tuple((part.graph, part.triples) for part in parts),
+    )
+
+
+def _write_parts(folder: Path, path: str, document: Document) -> list[Part]:
+    """Write the triples of a file, those of each named graph as one part."""
+    return [
+        _write_part(folder, path, document, graph, triples)
+        for graph, triples in sections_of(document)
+    ]
+
+
+def _write_part(
+    folder: Path, path: str, document: Document, graph: str, triples: Sequence[ox.Quad]
+) -> Part:
+    lines = lines_of(triples)
     body = b"".join(line + b"\n" for line in lines)
     content = hashlib.sha256(body).hexdigest()
     if not part_path(folder, content).exists():
@@ -217,6 +243,7 @@ def _write_part(folder: Path, path: str, document: Document) -> Part:
         triples=len(lines),
         plain=document.plain,
         marks=tuple(sorted(marks_in(body))),
+        graph=graph,
     )
 
 

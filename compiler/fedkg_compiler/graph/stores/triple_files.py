@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import overload
+from typing import NamedTuple, overload
 
 import pyoxigraph as ox
 from typing_extensions import override
@@ -26,18 +26,33 @@ def part_path(folder: Path, content: str) -> Path:
     return folder / PARTS / f"{content}.nt"
 
 
+class StoredPart(NamedTuple):
+    """One file of triples.
+
+    Attributes:
+        name: the name of the file that the triples were read from.
+        content: the checksum of the triples.
+        graph: the IRI of their named graph; "" if they belong to the graph of the file.
+    """
+
+    name: str
+    content: str
+    graph: str = ""
+
+
 class StoredTriples(Sequence[ox.Quad]):
     """The triples of a store, read on demand: a cached closure makes reading unnecessary.
 
     Attributes:
-        folder: the store; each of its parts is known by the name of its file and its checksum.
-            problem: why they could not be read, once somebody has asked; then there are none.
+        folder: the store.
+        parts: its parts.
+        problem: why they could not be read, once somebody has asked; then there are none.
     """
 
-    def __init__(self, folder: Path, parts: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, folder: Path, parts: Sequence[StoredPart]) -> None:
         self.folder = folder
+        self.parts = parts
         self.problem: Diagnostic | None = None
-        self._parts = parts
 
     @cached_property
     def _read(self) -> tuple[ox.Quad, ...]:
@@ -48,7 +63,7 @@ class StoredTriples(Sequence[ox.Quad]):
             return ()
 
     def _from_parts(self) -> tuple[ox.Quad, ...]:
-        bodies = [_bytes(self.folder, name, content) for name, content in self._parts]
+        bodies = [_bytes(self.folder, name, content) for name, content, _ in self.parts]
         if len(bodies) == 1:
             return tuple(ox.parse(bodies[0], format=ox.RdfFormat.N_TRIPLES))
         lines = dict.fromkeys(line for body in bodies for line in body.splitlines(keepends=True))

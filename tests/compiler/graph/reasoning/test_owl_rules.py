@@ -92,7 +92,7 @@ def test_what_is_added_later_gives_the_same_closure(
     copied = facts.copy()
     later = copied.number(quads[first:])
     close(copied, later, all_rules=every)
-    in_two = type(once)(facts=copied, told=(told, later))
+    in_two = type(once)(facts=copied, told=(told, later), base=facts)
     assert {*map(str, in_two.added())} == {*map(str, once.added())}
     assert {clash.rule.name for clash in clashes(copied)} == {
         clash.rule.name for clash in clashes(once.facts)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg_compiler.graph.closure import follows
+from fedkg_compiler.graph.named_graphs import graphs_of
 from fedkg_compiler.graph.rdf_reader import read_rdf
 from fedkg_compiler.graph.reasoning.justifications import Reasons, Step
 from fedkg_compiler.graph.triple_locations import Told, locate_triples
@@ -125,7 +126,9 @@ def test_a_triple_is_reported_in_the_line_in_which_it_ends() -> None:
     assert {span.file for span in spans.values()} == {"plant.ttl"}
     assert lines[f"<{ax.E}Pump>"] == 4
     assert lines[f"<{ax.E}bar>"] == 6
-    told = Told(documents=(document,), triples=lambda: document.triples)
+    told = Told(
+        documents=(document,), triples=lambda: document.triples, graphs=lambda: graphs_of(document)
+    )
     quad = document.triples[0]
     assert told.reasons().why(quad.subject, quad.predicate, quad.object) is not None
     assert told.prefixes()[""] == ax.E

@@ -101,15 +101,15 @@ def test_the_folder_holds_what_was_found(folder: Path) -> None:
 def test_what_is_learnt_goes_to_the_graph_and_comes_back(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    graph = tmp_path / "found.ttl"
+    graph = tmp_path / "found.trig"
     assert call(capsys, "ontology", "learned", folder, "-o", graph).code == 0
     assert "cause found_1_ahead" in call(capsys, "suggest", graph).out
     assert call(capsys, "suggest", graph, "-o", tmp_path / "a.fkg").out.endswith(
         f"{tmp_path / 'a.fkg'} {graph}\n"
     )
     said = call(capsys, "suggest", folder, "-o", tmp_path / "b.fkg").out
-    assert f"fedkg ontology learned {folder} -o learned.ttl" in said
-    assert said.endswith("b.fkg learned.ttl\n")
+    assert f"fedkg ontology learned {folder} -o learned.trig" in said
+    assert said.endswith("b.fkg learned.trig\n")
 
 
 def test_a_learning_of_causes_is_no_damaged_run(

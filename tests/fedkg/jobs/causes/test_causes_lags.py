@@ -40,8 +40,8 @@ def test_lags_by_name_go_to_the_tables_the_report_and_the_graph(
     )
     assert " of 3</td>" in (done.folder / "report.html").read_text()
     lags = {(edge.driver, edge.driven): edge.lag for edge in read_learned(done.folder).edges}
-    assert call(capsys, "ontology", "learned", done.folder, "-o", tmp_path / "found.ttl").code == 0
-    assert f"lagSteps {lags['unit 1', 'unit 2']}" in (tmp_path / "found.ttl").read_text()
+    assert call(capsys, "ontology", "learned", done.folder, "-o", tmp_path / "found.trig").code == 0
+    assert f"lagSteps {lags['unit 1', 'unit 2']}" in (tmp_path / "found.trig").read_text()
     plain = run_causes(_job(tmp_path), out=tmp_path / "plain")
     ones = run_causes(
         named, out=tmp_path / "ones", overrides=["learning.lags={unit 1: 1, unit 3: 1}"]

@@ -30,7 +30,9 @@ def facts_of_column(
     if entity is not None:
         yield from facts_of_key(graph, entity)
         for row in graph.nodes(
-            f"SELECT * WHERE {{ ?e <{property_iri}> ?n . ?n <{FKG}column> ?c }}", {"e": entity}
+            f"SELECT * WHERE {{ ?e <{property_iri}> ?n . ?n <{FKG}column> ?c }}",
+            {"e": entity},
+            everywhere=True,
         ):
             yield entity, read, row["n"]
             yield from facts_about(graph, row["n"], _OF_COLUMNS)
@@ -53,7 +55,9 @@ def facts_of_key(graph: Graph, entity: Resource) -> Iterator[TermTriple]:
     """What says which rows of the table are about an entity."""
     yield from facts_about(graph, entity, (FKG + "keyColumn", FKG + "keyValue"))
     for row in graph.nodes(
-        f"SELECT DISTINCT * WHERE {{ ?e a ?k . ?k <{FKG}keyColumn> ?c }}", {"e": entity}
+        f"SELECT DISTINCT * WHERE {{ ?e a ?k . ?k <{FKG}keyColumn> ?c }}",
+        {"e": entity},
+        everywhere=True,
     ):
         yield from facts_about(graph, row["k"], (FKG + "keyColumn",))
         yield entity, graph.node(RDF + "type"), row["k"]
@@ -72,5 +76,6 @@ def facts_about(
     """The triples of a subject by some properties, with one value if it is given."""
     wanted = " ".join(f"<{iri}>" for iri in properties)
     given = {"s": subject} if value is None else {"s": subject, "o": value}
-    for row in graph.nodes(f"SELECT * WHERE {{ VALUES ?p {{ {wanted} }} ?s ?p ?o }}", given):
+    query = f"SELECT * WHERE {{ VALUES ?p {{ {wanted} }} ?s ?p ?o }}"
+    for row in graph.nodes(query, given, everywhere=True):
         yield subject, row["p"], row["o"] if value is None else value
