@@ -66,6 +66,7 @@ QUICK: dict[str, str] = {
     "dp_sgd_overhead": "--turns 5",
     "projections": "--repeats 7",
     "scfa_overhead": "--turns 15",
+    "shacl_models": "--repeats 2 --engines pyshifty",
     "shacl_validation": "--nodes 20000 --pyshacl-nodes 2000",
     "sparql_compile": "--entities 2000 --queries 300",
     "client_scoring": "--repeats 9",
@@ -101,6 +102,7 @@ SMOKE: dict[str, str] = {
     "dp_sgd_overhead": "--turns 2",
     "projections": "--points 64 --repeats 2",
     "scfa_overhead": "--rows 60 --turns 2",
+    "shacl_models": "--repeats 1 --names s223/guideline36-2021-A-1.ttl --engines pyshifty",
     "shacl_validation": "--nodes 500 --repeats 1 --pyshacl-nodes 50",
     "sparql_compile": "--entities 200 --queries 60 --repeats 1",
     "client_scoring": "--rows 120 --probe 64 --clients 5 --repeats 2",
@@ -113,7 +115,7 @@ COLUMNS = ("claim", "ours", "peer", "ratio", "spread", "target", "holds", "floor
 PACKAGES = (
     *("torch", "numpy", "numba", "stlcgpp", "LTNtorch", "pishield", "osqp", "proxsuite"),
     *("cvxpylayers", "pyproximal", "sparsemax", "shacl", "pyshacl", "pyoxigraph", "rdflib"),
-    *("owlrl", "reasonable", "statsmodels"),
+    *("pyshifty", "owlrl", "reasonable", "statsmodels"),
 )
 SHOWN_LINES = 60
 """Lines of a benchmark's output that its section shows, the last ones."""

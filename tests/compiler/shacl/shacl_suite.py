@@ -113,7 +113,7 @@ def _file(node: Node | None, path: Path) -> Path:
 
 
 def on_the_graph(case: Case) -> Verdict:
-    """The verdict with everything static: pySHACL decides."""
+    """The verdict with everything static: the graph decides."""
     return _verdict(compile_rules(graphs=list(dict.fromkeys((case.data, case.shapes)))), None)
 
 
@@ -260,7 +260,7 @@ def table_line(case: Case, graph: Verdict, table: Verdict) -> str:
     expected = {True: "conforms", False: "violated", None: "rejected"}[case.conforms]
     on_rows = table.rows and table.conforms is not None
     where = (
-        "graph, by pySHACL"
+        "graph"
         if not on_rows
         else "rows of a table and graph"
         if table.graph

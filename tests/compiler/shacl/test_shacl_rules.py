@@ -163,10 +163,10 @@ def added(data: Path, shapes: Path) -> Graph:
     """The triples that the rules add."""
     import pyoxigraph as ox
 
-    from fedkg_compiler.frontends.shacl.data_graph import behind_rdflib, memory_graph
+    from fedkg_compiler.frontends.shacl.data_graph import Data, memory_graph
     from fedkg_compiler.frontends.shacl.inference_rules import RuleRun, read_rules
-    from fedkg_compiler.frontends.shacl.pyshacl_validation import Engine
     from fedkg_compiler.frontends.shacl.read import read_shapes
+    from fedkg_compiler.frontends.shacl.validator import Validator
     from fedkg_compiler.graph.rdf_reader import read_file
 
     store = ox.Store()
@@ -177,9 +177,9 @@ def added(data: Path, shapes: Path) -> Graph:
     graph = memory_graph(list(store))
     known, _ = read_shapes(shapes)
     assert known is not None
-    with Engine(known.graph, graph, store, {}) as engine:
-        run = RuleRun(read_rules(known), store, graph, behind_rdflib(store), engine)
-        run.run()
+    validator = Validator(known, Data(graph, lambda _: True), store, {})
+    run = RuleRun(read_rules(known), store, graph, validator)
+    run.run()
     return memory_graph(run.new)
 
 

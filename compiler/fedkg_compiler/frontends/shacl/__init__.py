@@ -1,4 +1,4 @@
-"""SHACL shapes: bank rows over observed properties, pySHACL over static facts."""
+"""SHACL shapes: bank rows over observed properties, validation over static facts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedkg_compiler.diagnostics.problems import Problems
-from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
-from fedkg_compiler.frontends.fkg.syntax.tree import Load, RuleFile
 from fedkg_compiler.input_tracking import find, read_bytes
 from fedkg_compiler.ir import Program
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `fedkg validate` needs none of the modules that bind rules to tables
+    from fedkg_compiler.diagnostics.problems import Problems
+    from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+    from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
+    from fedkg_compiler.frontends.fkg.syntax.tree import Load, RuleFile
     from fedkg_compiler.frontends.shacl.bind import ShapesBinder
     from fedkg_compiler.frontends.shacl.table_results import ShapeResults
 
@@ -31,6 +30,8 @@ def shape_files(
     """The files that `shapes` statements name, each once and none of `graphs`: they are loaded as
     graphs too.
     """
+    from fedkg_compiler.frontends.fkg.syntax.tree import Load
+
     seen = {path.resolve() for path in graphs}
     found: list[Path] = []
     for load in (
@@ -74,6 +75,7 @@ def bind_shapes(
     )
     if not paths or sources.graph is None:
         return found, []
+    from fedkg_compiler.diagnostics.record import Span
     from fedkg_compiler.frontends.shacl.bind import ShapesBinder
     from fedkg_compiler.frontends.shacl.read import read_shapes
 

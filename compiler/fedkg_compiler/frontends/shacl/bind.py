@@ -1,5 +1,5 @@
-"""Binds the shapes of one file: each constraint component becomes bank rows, goes to pySHACL, is
-off, or is rejected.
+"""Binds the shapes of one file: each constraint component becomes bank rows, is decided on the
+graph, is off, or is rejected.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from fedkg_compiler.frontends.fkg.binding.part_outcomes import (
     placement_of,
 )
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.data_graph import Data, behind_rdflib
 from fedkg_compiler.frontends.shacl.disjunction import either
 from fedkg_compiler.frontends.shacl.focus import (
@@ -48,12 +49,6 @@ from fedkg_compiler.frontends.shacl.model import (
 )
 from fedkg_compiler.frontends.shacl.parameters import SPACE
 from fedkg_compiler.frontends.shacl.partial_evaluation import Partial
-from fedkg_compiler.frontends.shacl.pyshacl_validation import (
-    Finding,
-    NotDecided,
-    component_iri,
-    decide,
-)
 from fedkg_compiler.frontends.shacl.queries import conditional
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     Expr,
@@ -64,8 +59,10 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     negate,
     required,
 )
+from fedkg_compiler.frontends.shacl.static_validation import find_violations
 from fedkg_compiler.frontends.shacl.table_results import Component, ShapeResults
 from fedkg_compiler.frontends.shacl.unknown_terms import Words
+from fedkg_compiler.frontends.shacl.validator import component_name
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
 from fedkg_compiler.graph.graph_terms import local_name
@@ -84,6 +81,15 @@ Placed = dict[tuple[Node, Constraint | None], PartOutcome]
 
 NAMED = 3
 """Focus nodes that the message about a violated component names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A focus node that violates a component; `value` is None if it is about no single one."""
+
+    focus: Node
+    value: Node | None = None
+    message: str = ""
 
 
 @dataclass(slots=True)
@@ -279,11 +285,7 @@ class ShapesBinder:
             self._not_asked(part, problem)
             return
         if terms:
-            self._violated(
-                part,
-                [Finding(part.shape.node, "", rdf_term(term), None, None, "") for term in terms],
-                len(terms),
-            )
+            self._violated(part, [Finding(rdf_term(term)) for term in terms], len(terms))
         self.rows += rows
         if rows:
             self._add_rows(part, rows, graph_violates=bool(terms))
@@ -294,7 +296,7 @@ class ShapesBinder:
             self._add_verdict(part, conforms=True, reason=reason)
 
     def _is_unsound(self, part: Part) -> bool:
-        """Whether SHACL does not allow a part's query; reports it, and pySHACL does not see it."""
+        """Whether SHACL does not allow a part's query; if so, reports it."""
         if not part.constraint.is_query:
             return False
         try:
@@ -361,14 +363,7 @@ class ShapesBinder:
                     "FKG324", self._component_span(part), f"{part.name}: {said}", advice
                 )
         if always:
-            self._violated(
-                part,
-                [
-                    Finding(part.shape.node, "", focus_term(focus), None, None, "")
-                    for focus in always
-                ],
-                len(always),
-            )
+            self._violated(part, [Finding(focus_term(focus)) for focus in always], len(always))
         if record is not None:
             rows += [replace(row, rule=record) for focus in never for row in focus.unless]
             self.rows += rows
@@ -502,44 +497,45 @@ class ShapesBinder:
             if constraint.name != "property" and self._is_asked_here(shape, constraint)
         ]
         live = {part.root.node for part in static if part.foci}
-        skipped = [shape.node for shape in self.shapes.targeted() if shape.node not in live]
-        narrowed = {
+        focus_nodes = {
             shape.node: self.data.focus_nodes(shape)
             for shape in self.shapes.targeted()
-            if shape.node in live and self.data.reaches_vocabularies(shape)
+            if shape.node in live
         }
+        assert self.sources.graph is not None
         try:
-            findings = decide(
-                self.shapes, left_out, skipped, narrowed, self.graph, self.partial.queries.known
+            results = find_violations(
+                self.shapes,
+                left_out,
+                focus_nodes,
+                self.sources.graph.store,
+                self.partial.queries.known,
             )
-        except NotDecided as error:
+        except Undecidable as error:
             if not self.shapes.problems:  # these have been reported and cause this error too
-                line = 1 if error.shape is None else error.shape.line
+                shape = None if error.shape is None else self.shapes.shapes.get(error.shape)
                 self._error(
                     "FKG316",
-                    self._span(line),
+                    self._span(1 if shape is None else shape.line),
                     f"the shapes of {self.file} cannot be evaluated: {error}",
-                    "correct this shape; the message comes from pySHACL"
-                    if error.shape is not None
-                    else "correct the part that the message from pySHACL names",
+                    "correct this shape" if shape is not None else "correct the shapes",
                 )
             for part in static:
                 self._add_refusal(part, str(error))
             return
         by_part: dict[tuple[Node, str], list[Finding]] = {}
-        for finding in findings:
-            by_part.setdefault((finding.shape, finding.component), []).append(finding)
+        for result in results:
+            finding = Finding(result.focus, result.value, str((*result.messages, "")[0]))
+            component = local_name(str(result.component))
+            by_part.setdefault((result.shape, component), []).append(finding)
         for part in static:
-            found = by_part.get((part.shape.node, component_iri(part.constraint)), [])
+            found = by_part.get((part.shape.node, component_name(part.constraint)), [])
             self._add_verdict(part, conforms=not found, reason="" if part.foci else _NO_FOCUS)
             if found:
                 self._violated(part, found, len(found))
-        known = {(part.shape.node, component_iri(part.constraint)) for part in static}
+        known = {(part.shape.node, component_name(part.constraint)) for part in static}
         for (node, component), found in by_part.items():
-            if (
-                node,
-                component,
-            ) not in known:  # no part represents this finding of pySHACL: report it anyway
+            if (node, component) not in known:  # no part represents this finding: report it anyway
                 shape = self.shapes.shapes.get(node) or next(iter(self.shapes.shapes.values()))
                 part = Part(shape, shape, Constraint(component, URIRef(""), (), node), component)
                 self._violated(part, found, len(found))

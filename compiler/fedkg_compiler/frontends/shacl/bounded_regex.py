@@ -8,8 +8,6 @@ store; its engine takes a time linear in the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 
 import pyoxigraph as ox
@@ -51,46 +49,6 @@ def matches(pattern: str, flags: str, text: str) -> bool:
     for letter in flags:
         total |= _LETTERS.get(letter, re.RegexFlag(0))
     return re.search(pattern, text, total) is not None
-
-
-@contextmanager
-def bounded_pyshacl() -> Iterator[None]:
-    """Let pySHACL match patterns with `matches` for the time of a validation."""
-    from pyshacl.constraints.core import string_based_constraints
-
-    names = vars(string_based_constraints)
-    before = names["re"]
-    names["re"] = _Patterns
-    try:
-        yield
-    finally:
-        names["re"] = before
-
-
-class _Patterns:
-    """The part of `re` that pySHACL uses."""
-
-    I, M = re.I, re.M
-
-    @staticmethod
-    def compile(pattern: str, flags: int = 0) -> _Pattern:
-        """A pattern with the `search` and `match` of `re`."""
-        letters = "".join(letter for letter, flag in _LETTERS.items() if flags & flag)
-        return _Pattern(pattern, letters)
-
-
-class _Pattern:
-    """One pattern for pySHACL."""
-
-    def __init__(self, pattern: str, flags: str) -> None:
-        self.pattern, self.flags = pattern, flags
-
-    def search(self, text: str) -> bool:
-        """Whether it matches somewhere."""
-        return matches(self.pattern, self.flags, text)
-
-    match = search
-    """pySHACL calls it for patterns that begin with ``^``."""
 
 
 @lru_cache(maxsize=1)

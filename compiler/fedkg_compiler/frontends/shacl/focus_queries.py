@@ -6,15 +6,20 @@ The focus nodes are put into a named graph of the store, and the query joins wit
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 
 import pyoxigraph as ox
-from rdflib import BNode, Literal, URIRef
+from rdflib import RDF, RDFS, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg_compiler.frontends.shacl.data_graph import to_rdflib
 from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
+
+StoreNode = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
+Functions = dict[ox.NamedNode, Callable[..., StoreNode | None]]
+"""Functions that queries of the store may call, by IRI."""
 
 FOCUS = ox.NamedNode("urn:fedkg:focus")
 """The named graph with the focus nodes of a query."""
@@ -25,6 +30,9 @@ _AGGREGATES = frozenset(
     )
 )
 """Words of queries that need one focus node at a time."""
+
+MEMBERS = ox.NamedNode("urn:fedkg:members")
+"""The named graph with the members of each class, for `with_members`."""
 
 Solution = dict[str, Node]
 """The bound variables of a solution, without `this`."""
@@ -40,41 +48,84 @@ def construct(store: ox.Store, text: str, nodes: Sequence[Node]) -> list[ox.Quad
     found: list[ox.Quad] = []
     if "this" in predicate_variables(words):
         # The store would read all triples for a pattern with any property.
+        required = "this" in predicate_variables(_outermost(words))
         for node in nodes:
-            if isinstance(node, URIRef):
+            if isinstance(node, URIRef) and not (required and _is_unused(store, node)):
                 found += _constructed(store, with_constant(text, "this", node))
         return found
-    query = with_focus_nodes(text)
+    query = with_focus_nodes(_with_new_triples(text))
     for group in _groups(words, nodes):
         with _marked(store, group):
             found += _constructed(store, query)
     return found
 
 
+def _with_new_triples(text: str) -> str:
+    """Leave out solutions of a CONSTRUCT query if all their triples are in the store already.
+
+    Most are when rules run again. The store leaves them out much faster than Python could.
+    """
+    words = tokens(text)
+    start = _first_group(words)
+    first = next(at for at, word in enumerate(words) if word.text == "{")
+    ends = _closing(words)
+    if max(ends[first], ends[start]) >= len(words):  # the store reports what is wrong
+        return text
+    template = words[first + 1 : ends[first]]
+    makes_nodes = any(word.kind == "blank" or word.text in ("[", "(") for word in template)
+    if first == start or makes_nodes or words[start + 1].text.upper() == "SELECT":
+        return text
+    end = words[ends[start]].start
+    triples = text[words[first].start : words[ends[first]].end]
+    return f"{text[:end]} FILTER NOT EXISTS {triples} {text[end:]}"
+
+
+def _is_unused(store: ox.Store, predicate: URIRef) -> bool:
+    quads = store.quads_for_pattern(None, ox.NamedNode(predicate), None, ox.DefaultGraph())
+    return next(iter(quads), None) is None
+
+
+def _outermost(words: Sequence[Token]) -> list[Token]:
+    """The words of the WHERE clause outside of inner groups: what each solution needs."""
+    ends = _closing(words)
+    start = _first_group(words)
+    found: list[Token] = []
+    at = start + 1
+    while at < ends[start]:
+        found.append(words[at])
+        at = ends.get(at, at) + 1
+    return found
+
+
 def select(
-    store: ox.Store, text: str, nodes: Sequence[Node], prefixes: Mapping[str, str]
+    store: ox.Store,
+    text: str,
+    nodes: Sequence[Node],
+    prefixes: Mapping[str, str],
+    bound: str = "this",
+    functions: Functions | None = None,
 ) -> list[tuple[Node, Solution]]:
     """The solutions of a SELECT query for focus nodes, each with its focus node.
 
     Args:
         prefixes: those of queries that do not state them.
+        bound: the variable that stands for the focus nodes.
+        functions: the functions that the query may call besides those of SPARQL.
 
     Raises:
         SyntaxError, ValueError, RuntimeError, OSError: the store cannot evaluate the query.
     """
     words = tokens(text)
-    if "this" in predicate_variables(words):
-        raise ValueError("$this is a property of this query")
     # The store changes how literals are written, so that a literal would not be found again.
     literals = [node for node in nodes if isinstance(node, Literal)]
     others = [node for node in nodes if not isinstance(node, Literal)]
     if len(nodes) > 1:
-        text = _selecting_this(text)
-    query = with_focus_nodes(text)
+        text = _selecting(text, bound)
+    query = with_focus_nodes(text, bound)
     found: list[tuple[Node, Solution]] = []
-    for group in [*_groups(words, others), *([node] for node in literals)]:
+    for group in [*_groups(words, others, bound), *([node] for node in literals)]:
         with _marked(store, group):
-            answers = store.query(query, prefixes=dict(prefixes))
+            answers = store.query(query, prefixes=dict(prefixes), custom_functions=functions)
             if not isinstance(answers, ox.QuerySolutions):
                 raise ValueError("it is not a SELECT query")
             names = [variable.value for variable in answers.variables]
@@ -84,16 +135,31 @@ def select(
                     for name, term in zip(names, answer, strict=True)
                     if term is not None
                 }
-                this = solution.pop("this", group[0])
+                this = solution.pop(bound, group[0])
                 found.append((this if len(group) > 1 else group[0], solution))
     return found
 
 
-def _groups(words: Sequence[Token], nodes: Sequence[Node]) -> list[Sequence[Node]]:
+def _groups(
+    words: Sequence[Token], nodes: Sequence[Node], name: str = "this"
+) -> list[Sequence[Node]]:
     """The focus nodes that can be asked for together."""
-    if names_word(words, _AGGREGATES):
+    if names_word(words, _AGGREGATES) and not _groups_by(words, name):
         return [[node] for node in nodes]
     return [nodes] if nodes else []
+
+
+def _groups_by(words: Sequence[Token], name: str) -> bool:
+    """Whether each SELECT of a query groups its solutions by a variable and takes all of them."""
+    upper = [word.text.upper() if word.kind == "word" else "" for word in words]
+    if "LIMIT" in upper or "OFFSET" in upper:
+        return False
+    grouped = 0
+    for at, word in enumerate(upper):
+        if word == "GROUP":
+            clause = itertools.takewhile(lambda one: one.kind == "variable", words[at + 2 :])
+            grouped += any(one.text == name for one in clause)
+    return grouped == upper.count("SELECT")
 
 
 @contextmanager
@@ -112,8 +178,8 @@ def _constructed(store: ox.Store, query: str) -> list[ox.Quad]:
     return [ox.Quad(triple.subject, triple.predicate, triple.object) for triple in found]
 
 
-def _selecting_this(text: str) -> str:
-    """Add `$this` to the variables of a SELECT query."""
+def _selecting(text: str, name: str) -> str:
+    """Add a variable to those that a SELECT query gives."""
     words = tokens(text)
     at = next(
         (
@@ -130,14 +196,15 @@ def _selecting_this(text: str) -> str:
     for word in words[at + 1 :]:
         if word.text in ("*", "{") or word.text.upper() == "WHERE":
             break
-        if word.kind == "variable" and word.text == "this":
+        if word.kind == "variable" and word.text == name:
             return text
     if words[at + 1].text == "*":
         return text
     end = words[at].end
-    return f"{text[:end]} $this {text[end:]}"
+    return f"{text[:end]} ${name} {text[end:]}"
 
 
+@lru_cache(maxsize=100_000)
 def to_store(node: Node) -> ox.NamedNode | ox.BlankNode | ox.Literal:
     """A term of rdflib as the store has it."""
     if isinstance(node, Literal):
@@ -148,33 +215,40 @@ def to_store(node: Node) -> ox.NamedNode | ox.BlankNode | ox.Literal:
     return ox.BlankNode(str(node)) if isinstance(node, BNode) else ox.NamedNode(str(node))
 
 
-def with_constant(text: str, name: str, node: URIRef) -> str:
-    """Write an IRI into a query in place of a variable; `BOUND` of the variable is true."""
+def with_constant(text: str, name: str, node: Node) -> str:
+    """Write a term into a query in place of a variable; `BOUND` of the variable is true.
+
+    Raises:
+        ValueError: the node is blank, and no query can name it.
+    """
+    if isinstance(node, BNode):
+        raise ValueError(f"${name} is a blank node, which a query cannot name")
+    constant = str(to_store(node))
     parts, last = [], 0
     words = tokens(text)
     for at, word in enumerate(words):
         if word.kind != "variable" or word.text != name:
             continue
-        start, end, constant = word.start, word.end, f"<{node}>"
+        start, end, written = word.start, word.end, constant
         if words[at - 1].text == "(" and words[at - 2].text.upper() == "BOUND":
-            start, end, constant = words[at - 2].start, words[at + 1].end, "(true)"
-        parts += [text[last:start], constant]
+            start, end, written = words[at - 2].start, words[at + 1].end, "(true)"
+        parts += [text[last:start], written]
         last = end
     return "".join([*parts, text[last:]])
 
 
-def with_focus_nodes(text: str) -> str:
-    """Bind `$this` in a query to the nodes of the named graph `FOCUS`.
+def with_focus_nodes(text: str, name: str = "this") -> str:
+    """Bind a variable in a query to the nodes of the named graph `FOCUS`.
 
-    Each group that names `$this` gets the pattern, because nested groups do not see variables of
-    the outer group, but pre-bound variables apply there too (W3C SHACL 2017, section 5.3.1).
-    EXISTS sees them.
+    The outermost group and each group that names the variable get the pattern, because nested
+    groups do not see variables of the outer group, but pre-bound variables apply there too (W3C
+    SHACL 2017, section 5.3.1). EXISTS sees them.
 
     Raises:
         ValueError: the query has no group.
     """
     words = tokens(text)
-    bind = f" GRAPH {FOCUS} {{ {FOCUS} {FOCUS} $this }} "
+    bind = f" GRAPH {FOCUS} {{ {FOCUS} {FOCUS} ${name} }} "
     ends = _closing(words)
     places: list[int] = []
     start = _first_group(words)
@@ -190,7 +264,7 @@ def with_focus_nodes(text: str) -> str:
             continue
         if inside and inside[0].kind == "word" and inside[0].text.upper() == "SELECT":
             continue  # its own group follows
-        if any(one.kind == "variable" and one.text == "this" for one in inside):
+        if at == start or any(one.kind == "variable" and one.text == name for one in inside):
             places.append(word.end)
     parts, last = [], 0
     for place in places:
@@ -236,6 +310,7 @@ def _closing(words: Sequence[Token]) -> dict[int, int]:
     return found
 
 
+_NODES = frozenset({"variable", "iri", "pname"})
 _TERMS = frozenset({"variable", "iri", "pname", "blank", "string", "number"})
 
 
@@ -265,6 +340,35 @@ def has_negated_path(words: Sequence[Token]) -> bool:
     )
 
 
+def with_members(text: str) -> str:
+    """Ask the graph `MEMBERS` in place of the path ``rdf:type/rdfs:subClassOf*``.
+
+    The store would follow the path for each pair of node and class again. Queries that count
+    solutions stay as they are: the path has a solution for each class of a node.
+    """
+    words = tokens(text)
+    if names_word(words, _AGGREGATES):
+        return text
+    prefixes = _prefixes(words)
+    found, last = list[str](), 0
+    for before, one, kind, slash, sub, star, other, after in zip(
+        *(words[at:] for at in range(8)), strict=False
+    ):
+        if (
+            (slash.text, star.text) == ("/", "*")
+            and before.text in ("{", ".", "}")
+            and one.kind in _NODES
+            and (kind.text == "a" or _iri(kind, prefixes) == str(RDF.type))
+            and _iri(sub, prefixes) == str(RDFS.subClassOf)
+            and other.kind in _NODES
+            and after.text in (".", "}")
+        ):
+            pattern = f"GRAPH {MEMBERS} {{ {text[one.start : one.end]} {MEMBERS} "
+            found += [text[last : one.start], pattern, text[other.start : other.end], " }"]
+            last = other.end
+    return "".join([*found, text[last:]])
+
+
 def names_word(words: Sequence[Token], wanted: frozenset[str]) -> bool:
     """Whether a query has one of these words, in capitals, that is no name."""
     return any(word.kind == "word" and word.text.upper() in wanted for word in words)
@@ -272,17 +376,24 @@ def names_word(words: Sequence[Token], wanted: frozenset[str]) -> bool:
 
 def iris_of(words: Sequence[Token]) -> set[str]:
     """All IRIs of a query, in full."""
-    prefixes = {
+    prefixes = _prefixes(words)
+    return {iri for word in words if (iri := _iri(word, prefixes))}
+
+
+def _prefixes(words: Sequence[Token]) -> dict[str, str]:
+    return {
         name.text.removesuffix(":"): iri.text[1:-1]
         for word, name, iri in zip(words, words[1:], words[2:], strict=False)
         if word.text.upper() == "PREFIX" and name.kind == "pname" and iri.kind == "iri"
     }
-    found = {word.text[1:-1] for word in words if word.kind == "iri"}
-    for word in words:
-        prefix, colon, name = word.text.partition(":")
-        if word.kind == "pname" and colon:
-            found.add(prefixes.get(prefix, "") + name)
-    return found
+
+
+def _iri(word: Token, prefixes: Mapping[str, str]) -> str:
+    """The IRI that a word stands for; "" if it is none."""
+    if word.kind == "iri":
+        return word.text[1:-1]
+    prefix, colon, name = word.text.partition(":")
+    return prefixes.get(prefix, "") + name if word.kind == "pname" and colon else ""
 
 
 def _is_data_of_values(words: Sequence[Token], at: int) -> bool:

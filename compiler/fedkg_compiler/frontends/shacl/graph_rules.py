@@ -17,14 +17,15 @@ from rdflib.term import Node
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.shacl import holds_shapes, quiet
-from fedkg_compiler.frontends.shacl.data_graph import Data, behind_rdflib
+from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
+from fedkg_compiler.frontends.shacl.data_graph import Data, behind_rdflib, memory_graph
 from fedkg_compiler.frontends.shacl.focus_node_columns import Observer
 from fedkg_compiler.frontends.shacl.focus_queries import iris_of
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
 from fedkg_compiler.frontends.shacl.model import ShapesFile
-from fedkg_compiler.frontends.shacl.pyshacl_validation import Engine, Undecidable
 from fedkg_compiler.frontends.shacl.read import shapes_of
 from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
+from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.input_tracking import read_bytes
@@ -84,16 +85,17 @@ def _run(
     """The triples that the rules add, in the process of this call."""
     memory = ox.Store()  # the graph of the compilation may be in a store that is read-only
     memory.bulk_extend(iter(store))
-    known, data = behind_rdflib(memory, everywhere=True), behind_rdflib(memory)
+    graph = memory_graph(memory)
     try:
-        with Engine(shapes.graph, known, memory, prefixes) as engine:
-            run = RuleRun(rules, memory, known, data, engine, targets=data)
-            run.run()
-            return run.new
+        validator = Validator(shapes, Data(graph), memory, prefixes)
+        run = RuleRun(rules, memory, graph, validator, targets=behind_rdflib(memory))
+        run.run()
+        return run.new
     except RuleProblem as error:
         return error
     except Undecidable as error:
-        return RuleProblem(str(error), rules[0].shape.node, rules[0].node)
+        return RuleProblem(str(error), error.shape or rules[0].shape.node, rules[0].node)
+    return run.new
 
 
 def _require_static(rule: Rule, shapes: ShapesFile, observer: Observer) -> None:

@@ -179,8 +179,7 @@ class RuleRun:
     """Applies rules to a store until nothing changes.
 
     Attributes:
-        store: the data, whose default graph grows. graph: the same triples for rdflib. queried: the
-            store behind rdflib.
+        store: the data, whose default graph grows. graph: the same triples for rdflib.
         targets: the triples in which targets find focus nodes; default: `graph`.
         added: the number of added triples. new: the triples.
     """
@@ -188,7 +187,6 @@ class RuleRun:
     rules: Sequence[Rule]
     store: ox.Store
     graph: Graph
-    queried: Graph
     conditions: Conditions
     targets: Graph | None = None
     added: int = 0
@@ -197,6 +195,8 @@ class RuleRun:
     _changed: dict[str, int] = field(default_factory=dict)
     """The number of added triples after the last one of each property."""
     _data: Data = field(init=False)
+    _focus_nodes: dict[Node, list[Node]] = field(default_factory=dict)
+    """The focus nodes of shapes, until a triple is added."""
 
     def run(self) -> int:
         """Apply the rules; return the number of added triples.
@@ -206,7 +206,7 @@ class RuleRun:
             LimitError: too many triples follow.
         """
         self._size = len(self.store)
-        self._data = Data(self.graph, self.targets, queried=self.queried)
+        self._data = Data(self.graph, self.targets, queried=self.store)
         repeated = [rule for rule in self.rules if not rule.is_random]
         self._repeat(repeated)
         before = self.added
@@ -243,11 +243,14 @@ class RuleRun:
         return max(changes, default=0)
 
     def _apply(self, rule: Rule) -> None:
+        known = self._focus_nodes
         try:
-            nodes = self._data.focus_nodes(rule.shape)
+            if rule.shape.node not in known:
+                known[rule.shape.node] = self._data.focus_nodes(rule.shape)
         except ValueError as error:
             sentence = f"the target of the shape cannot be evaluated: {error}"
             raise RuleProblem(sentence, rule.shape.node, rule.node) from error
+        nodes = known[rule.shape.node]
         for condition in rule.conditions:
             nodes = self.conditions.conforming(condition, nodes)
         if nodes:
@@ -255,6 +258,8 @@ class RuleRun:
 
     def _add(self, concluded: Iterable[ox.Quad]) -> None:
         new = [quad for quad in dict.fromkeys(concluded) if quad not in self.store]
+        if not new:
+            return
         self.store.extend(new)
         for quad in new:
             self.graph.add(
@@ -270,15 +275,20 @@ class RuleRun:
             )
         changed = {quad.predicate.value for quad in new}
         self._changed |= dict.fromkeys(changed, self.added)
-        if changed & _CLASS_PROPERTIES:  # the members of classes are kept
-            self._data = Data(self.graph, self.targets, queried=self.queried)
+        self._data.forget(changed)
+        self._focus_nodes.clear()
 
     def _triples(self, rule: Rule, nodes: Sequence[Node]) -> Iterator[ox.Quad]:
         for node in nodes:
             parts = [self._values(expression, node) for expression in rule.triple]
             for subject, predicate, value in product(*parts):
-                if isinstance(subject, URIRef | BNode) and isinstance(predicate, URIRef):
-                    yield triple_to_store((subject, predicate, value))
+                triple = (subject, predicate, value)
+                if (
+                    isinstance(subject, URIRef | BNode)
+                    and isinstance(predicate, URIRef)
+                    and triple not in self.graph
+                ):
+                    yield triple_to_store(triple)
 
     def _values(self, expression: Node, node: Node) -> Iterable[Node]:
         if expression == SH.this:

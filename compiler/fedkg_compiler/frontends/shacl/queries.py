@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Several
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Literal as OneOf
 
 import numpy as np
 from rdflib import RDF, BNode, Literal, URIRef
@@ -22,20 +21,12 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.formulas.formula_algebra import implies
 from fedkg_compiler.frontends.fkg.binding.column_triples import TermTriple
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.shacl.constraint_queries import Asked, asked, with_variable_as
 from fedkg_compiler.frontends.shacl.focus_node_columns import Row, Value
-from fedkg_compiler.frontends.shacl.model import (
-    Alternative,
-    Constraint,
-    Inverse,
-    Path,
-    Repeat,
-    Sequence,
-    Shape,
-    ShapesFile,
-    Step,
-)
-from fedkg_compiler.frontends.shacl.read import SH, declared_prefixes
+from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile
+from fedkg_compiler.frontends.shacl.read import SH
 from fedkg_compiler.frontends.shacl.shape_conditions import Observed, Refused
+from fedkg_compiler.frontends.shacl.validation_report import path_sparql
 from fedkg_compiler.frontends.sparql.prebound_variables import (
     ROW,
     BoundQuery,
@@ -70,63 +61,6 @@ from fedkg_compiler.ir import BoundRows, SlotColumn
 _FORBIDDEN = {Minus: "MINUS", Values: "VALUES", Elsewhere: "SERVICE"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The query of a SPARQL constraint or a custom component, as written in the file.
-
-    Attributes:
-        node: the node of the shapes graph that has the query as `sh:select` or `sh:ask`.
-        form: a SELECT finds violations; an ASK is true for values that conform.
-        text: the text of the query.
-        prefixes: the prefixes that the shapes graph declares for the query, with their namespaces.
-        parameters: the values of the component's parameters at the shape, by the names of their
-            variables.
-    """
-
-    node: Node
-    form: OneOf["select", "ask"]
-    text: str
-    prefixes: Mapping[str, str]
-    parameters: Mapping[str, Node]
-
-
-def asked(shapes: ShapesFile, shape: Shape, constraint: Constraint) -> Asked | None:
-    """The query of a constraint; None if it has none of the kind that the shape needs."""
-    graph = shapes.graph
-    if not constraint.custom:
-        return _query_of(shapes, constraint.node, {})
-    kinds = (SH.nodeValidator if shape.path is None else SH.propertyValidator, SH.validator)
-    for component in graph.subjects(SH.parameter, None):
-        parameters = {
-            path: local_name(str(path))
-            for one in graph.objects(component, SH.parameter)
-            if (path := graph.value(one, SH.path))
-        }
-        if constraint.predicate not in parameters or (None, RDF.type, component) in graph:
-            continue
-        values = {
-            name: value
-            for path, name in parameters.items()
-            if (value := graph.value(shape.node, path)) is not None
-        }
-        for kind in kinds:
-            for validator in sorted(graph.objects(component, kind), key=str):
-                if (found := _query_of(shapes, validator, values)) is not None:
-                    return found
-    return None
-
-
-def _query_of(shapes: ShapesFile, node: Node, parameters: Mapping[str, Node]) -> Asked | None:
-    for form in ("select", "ask"):
-        text = shapes.graph.value(node, SH[form])
-        if isinstance(text, Literal):
-            prefixes = declared_prefixes(shapes.graph, node)
-            return Asked(
-                node=node, form=form, text=str(text), prefixes=prefixes, parameters=parameters
-            )
-    return None
-
-
 class Queries:
     """The queries of one file of shapes."""
 
@@ -138,8 +72,8 @@ class Queries:
         self.known = sources.graph.vocabulary.prefixes
 
     def reads_table(self, shape: Shape, constraint: Constraint) -> bool:
-        """Whether the query reads an observed property or the shapes graph, which pySHACL does
-        not show to queries.
+        """Whether the query reads an observed property or the shapes graph, which the
+        validator does not show to queries.
         """
         found = asked(self.shapes, shape, constraint)
         if found is None:
@@ -346,15 +280,15 @@ class Queries:
         """The query as a separate violation query: paths written out, the condition of an ASK
         negated.
         """
-        path = None if shape.path is None else written_path(shape.path)
+        path = None if shape.path is None else path_sparql(shape.path)
         text = _without_shapes_graph(found.text)
         if path is not None:
-            text = _renamed(text, "PATH", path)
+            text = with_variable_as(text, "PATH", path)
         start = next((word.start for word in tokens(text) if word.text == "{"), len(text))
         if found.form == "ask":
             body = text[start:]
             head = f"?this {path} ?value . " if path is not None else ""
-            body = body if path is not None else _renamed(body, "value", "$this")
+            body = body if path is not None else with_variable_as(body, "value", "$this")
             text = f"SELECT DISTINCT $this WHERE {{ {head}FILTER NOT EXISTS {body} }}"
         return (
             "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in sorted(found.prefixes.items()))
@@ -388,22 +322,6 @@ def conditional(bound: BoundRows, given: Observed) -> BoundRows:
     )
 
 
-def written_path(path: Path) -> str:
-    """A path in SPARQL's notation, with whole IRIs."""
-    match path:
-        case Step():
-            return f"<{path.property}>"
-        case Inverse():
-            return f"^({written_path(path.path)})"
-        case Repeat():
-            return f"({written_path(path.path)})" + (
-                "?" if not path.many else "+" if path.least else "*"
-            )
-        case Sequence() | Alternative():
-            mark = "/" if isinstance(path, Sequence) else "|"
-            return mark.join(f"({written_path(part)})" for part in path.paths)
-
-
 def _first_steps(predicate: Predicate) -> list[Const | None]:
     """The properties that a path may begin with; None for anything that is not a property."""
     match predicate:
@@ -423,14 +341,6 @@ def iri_of(constant: Const, query: QueryText) -> str:
         return query.value(constant)[1:-1]
     except SparqlProblem:
         return ""
-
-
-def _renamed(text: str, variable: str, by: str) -> str:
-    for word in reversed(
-        [word for word in tokens(text) if word.kind == "variable" and word.text == variable]
-    ):
-        text = f"{text[: word.start]}{by}{text[word.end :]}"
-    return text
 
 
 def _without_shapes_graph(text: str) -> str:

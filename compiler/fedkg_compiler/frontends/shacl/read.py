@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyoxigraph as ox
 from rdflib import OWL, RDF, RDFS, BNode, Graph, Literal, Namespace, URIRef
 from rdflib.term import Node
+from typing_extensions import override
 
 from fedkg.limits import limit
 from fedkg_compiler.frontends.shacl.data_graph import behind_rdflib
@@ -36,7 +37,22 @@ from fedkg_compiler.graph.standard_vocabularies import FKG
 if TYPE_CHECKING:
     from fedkg_compiler.diagnostics.record import Diagnostic
 
-SH = Namespace("http://www.w3.org/ns/shacl#")
+
+class _Vocabulary(Namespace):
+    """A namespace that makes each of its terms once; a large file asks for them very often."""
+
+    @override
+    def __getattr__(self, name: str) -> URIRef:
+        term: URIRef = super().__getattr__(name)
+        setattr(self, name, term)  # found before `__getattr__` the next time
+        return term
+
+    @override
+    def __getitem__(self, name: str) -> URIRef:  # type: ignore[override]
+        return self.__dict__.get(name) or self.__getattr__(name)
+
+
+SH = _Vocabulary("http://www.w3.org/ns/shacl#")
 _SINGLE: tuple[str, ...] = (
     *(
         "class",
@@ -64,11 +80,25 @@ _SINGLE: tuple[str, ...] = (
     *("expression", "js"),
 )
 _LISTS = ("languageIn", "and", "or", "xone", "in")
+_PARAMETERS = frozenset(
+    (
+        *(*_SINGLE, *_LISTS, "sparql", "rule", "pattern", "closed", "uniqueLang"),
+        "qualifiedValueShape",
+    )
+)
+"""Properties that make a node a shape."""
 _SEVERITIES: dict[Node, Severity] = {
     SH.Violation: "violation",
     SH.Warning: "warning",
     SH.Info: "info",
 }
+_NO_SHAPES = frozenset(
+    (
+        *(SH.Parameter, SH.SPARQLConstraint, SH.ValidationResult),
+        *(SH.ConstraintComponent, SH.SPARQLTargetType),
+    )
+)
+"""The classes of nodes that have parameters of shapes but are none."""
 _TARGETS = {
     "targetClass": "class",
     "targetNode": "node",
@@ -194,8 +224,8 @@ class _Reader:
             found.update(dict.fromkeys(graph.subjects(RDF.type, kind)))
         parameters = {
             p
-            for p in graph.predicates()
-            if isinstance(p, URIRef) and p.startswith(str(SH)) and self._is_parameter(p)
+            for p in graph.predicates(unique=True)
+            if isinstance(p, URIRef) and p.startswith(SH) and p[len(SH) :] in _PARAMETERS
         }
         for predicate in (*(SH[name] for name in (*_TARGETS, "target")), *parameters, *self.custom):
             found.update(
@@ -222,32 +252,12 @@ class _Reader:
         lines = {node: self._line(node, self.around) for node in found}
         return dict(sorted(lines.items(), key=lambda item: (item[1], str(item[0]))))
 
-    def _is_parameter(self, predicate: URIRef) -> bool:
-        name = predicate[len(str(SH)) :]
-        return name in (
-            *_SINGLE,
-            *_LISTS,
-            "sparql",
-            "rule",
-            "pattern",
-            "closed",
-            "uniqueLang",
-            "qualifiedValueShape",
-        )
-
     def _is_no_shape(self, node: Node) -> bool:
         """Whether a subject of SHACL parameters is something else: a parameter of a component, a
         SPARQL constraint, a test's result.
         """
-        kinds = set(self.graph.objects(node, RDF.type))
-        others = (
-            SH.Parameter,
-            SH.SPARQLConstraint,
-            SH.ValidationResult,
-            SH.ConstraintComponent,
-            SH.SPARQLTargetType,
-        )
-        return any(kind in kinds for kind in others) or (None, SH.parameter, node) in self.graph
+        kinds = self.graph.objects(node, RDF.type)
+        return any(kind in _NO_SHAPES for kind in kinds) or (None, SH.parameter, node) in self.graph
 
     def _parents(self, nodes: Iterable[Node]) -> dict[Node, Node]:
         """The enclosing subject of each blank node, through lists.
@@ -373,7 +383,8 @@ class _Reader:
                 closed,
             )
         unique = graph.value(node, SH.uniqueLang)
-        if unique is not None and _true(unique):
+        # Section 4.4.5: only the literal `true` switches it on, not "1"^^xsd:boolean.
+        if unique is not None and _true(unique) and str(unique) == "true":
             yield Constraint("uniqueLang", SH.uniqueLang, (unique,), unique)
         yield from self._qualified(node)
         for first, (component, parameters) in self.custom.items():

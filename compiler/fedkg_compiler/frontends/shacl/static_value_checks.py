@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 
 from rdflib import RDF, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg_compiler.frontends.shacl import bounded_regex
 from fedkg_compiler.frontends.shacl.model import Constraint
-from fedkg_compiler.frontends.shacl.read import SH
-from fedkg_compiler.frontends.shacl.shape_conditions import Refused
 
 _ORDER: dict[str, Callable[[int], bool]] = {
     "minInclusive": lambda sign: sign >= 0,
@@ -26,6 +25,15 @@ _ORDER: dict[str, Callable[[int], bool]] = {
 }
 ORDERED = tuple(_ORDER)[:4]
 
+VALUE_TESTS = (
+    *ORDERED,
+    *("datatype", "nodeKind", "minLength", "maxLength", "pattern", "languageIn", "in"),
+)
+"""Components that look at one value and nothing else."""
+
+Test = Callable[[Node], bool]
+"""Whether a value conforms."""
+
 
 def ordered(name: str, value: Node, bound: Node) -> bool:
     """Whether a value satisfies the component's bound; values that cannot be compared do not."""
@@ -35,46 +43,54 @@ def ordered(name: str, value: Node, bound: Node) -> bool:
 
 def compare(one: Node, other: Node) -> int | None:
     """-1, 0 or 1, or None where SPARQL does not compare them."""
-    from pyshacl.rdfutil.compare import compare_literal
-
     if not isinstance(one, Literal) or not isinstance(other, Literal):
         return None
+    left, right = one.value, other.value
+    if left is None or _order_of(left) != _order_of(right) or one.language != other.language:
+        return None
     try:
-        # pySHACL has no types there
-        return int(compare_literal(one, other))  # type: ignore[no-untyped-call]
-    except (TypeError, NotImplementedError, ValueError):
+        return 0 if left == right else 1 if left > right else -1 if left < right else None
+    except TypeError:  # dates with and without a time zone
         return None
 
 
-def fixed(constraint: Constraint, value: Node) -> bool:
-    """Whether one value conforms to a component that looks at nothing else.
+def _order_of(value: object) -> type:
+    """The type that stands for all values with which a value can be compared."""
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return float if is_number else type(value)
 
-    Raises:
-        Refused: the component is none of those.
-    """
+
+def value_test(constraint: Constraint) -> Test | None:
+    """The test of a component that looks at one value and nothing else; None for others."""
     argument = constraint.values[0] if constraint.values else constraint.node
     match constraint.name:
-        case "minInclusive" | "minExclusive" | "maxInclusive" | "maxExclusive":
-            return ordered(constraint.name, value, argument)
+        case "minInclusive" | "minExclusive" | "maxInclusive" | "maxExclusive" as name:
+            return lambda value: ordered(name, value, argument)
         case "datatype":
-            return _has_datatype(value, argument)
+            return lambda value: _has_datatype(value, argument)
         case "nodeKind":
-            return _is_kind(value, argument)
+            kinds = _kinds(argument)
+            return lambda value: isinstance(value, kinds)
         case "minLength":
-            return not isinstance(value, BNode) and len(str(value)) >= int(str(argument))
+            least = int(str(argument))
+            return lambda value: not isinstance(value, BNode) and len(str(value)) >= least
         case "maxLength":
-            return not isinstance(value, BNode) and len(str(value)) <= int(str(argument))
+            most = int(str(argument))
+            return lambda value: not isinstance(value, BNode) and len(str(value)) <= most
         case "pattern":
-            return not isinstance(value, BNode) and bounded_regex.matches(
-                str(argument), constraint.flags, str(value)
+            return lambda value: (
+                not isinstance(value, BNode)
+                and bounded_regex.matches(str(argument), constraint.flags, str(value))
             )
         case "languageIn":
-            return isinstance(value, Literal) and any(
-                _speaks(value.language, str(word)) for word in constraint.values
+            return lambda value: (
+                isinstance(value, Literal)
+                and any(_speaks(value.language, str(word)) for word in constraint.values)
             )
         case "in":
-            return value in constraint.values
-    raise Refused(f"sh:{constraint.name} is not decided value by value")
+            allowed = frozenset(constraint.values)
+            return lambda value: value in allowed
+    return None
 
 
 def _has_datatype(value: Node, datatype: Node) -> bool:
@@ -84,16 +100,10 @@ def _has_datatype(value: Node, datatype: Node) -> bool:
     return (own == datatype and not value.ill_typed) or datatype == RDFS.Literal
 
 
-def _is_kind(value: Node, kind: Node) -> bool:
-    name = str(kind)[len(str(SH)) :]
-    mine = (
-        "IRI"
-        if isinstance(value, URIRef)
-        else "BlankNode"
-        if isinstance(value, BNode)
-        else "Literal"
-    )
-    return mine in re.findall("IRI|BlankNode|Literal", name)
+def _kinds(kind: Node) -> tuple[type, ...]:
+    """The classes of rdflib's terms for a node kind such as `sh:BlankNodeOrIRI`."""
+    names = {"IRI": URIRef, "BlankNode": BNode, "Literal": Literal}
+    return tuple(names[name] for name in re.findall("IRI|BlankNode|Literal", str(kind)))
 
 
 def _speaks(language: str | None, wanted: str) -> bool:

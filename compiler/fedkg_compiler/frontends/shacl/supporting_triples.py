@@ -34,8 +34,8 @@ from fedkg_compiler.frontends.shacl.model import (
     shape_name,
     shape_path,
 )
-from fedkg_compiler.frontends.shacl.queries import written_path
 from fedkg_compiler.frontends.shacl.shape_conditions import Refused
+from fedkg_compiler.frontends.shacl.validation_report import path_sparql
 from fedkg_compiler.frontends.sparql.solution_triples import MOST, facts_of_pattern
 from fedkg_compiler.graph.graph import Resource
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
@@ -191,7 +191,7 @@ class _Facts:
         for steps, read in self._ways(path):
             text = (
                 f"SELECT * WHERE "
-                f"{{ ?this {'/'.join(f'({written_path(step)})' for step in steps)} ?v }}"
+                f"{{ ?this {'/'.join(f'({path_sparql(step)})' for step in steps)} ?v }}"
             )
             given = {"this": self._node(node)}
             at = [row["v"] for row in self.graph.nodes(text, given)] if steps else [given["this"]]

@@ -14,7 +14,6 @@ from fedkg.pack import Pack
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl.focus import said_of
 from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile
-from fedkg_compiler.frontends.shacl.pyshacl_validation import component_iri
 from fedkg_compiler.frontends.shacl.read import SH
 from fedkg_compiler.frontends.shacl.validation_report import (
     Place,
@@ -24,6 +23,7 @@ from fedkg_compiler.frontends.shacl.validation_report import (
     path_sparql,
     sorted_results,
 )
+from fedkg_compiler.frontends.shacl.validator import component_name
 
 _WITHOUT_VALUE = frozenset(
     {"minCount", "maxCount", "uniqueLang", "hasValue", "qualifiedMinCount", "qualifiedMaxCount"}
@@ -75,7 +75,7 @@ class ShapeResults:
     files: list[ShapesFile] = field(default_factory=list)
 
     def add(self, component: Component, focus: Node, value: Node | None, found: str = "") -> None:
-        """Note a result that the graph alone decides; `found`: its message from pySHACL."""
+        """Note a result that the graph alone decides; `found`: its message."""
         self.results.append(_result(component, focus, value, found))
 
 
@@ -164,7 +164,7 @@ def _result(component: Component, focus: Node, value: Node | None, found: str) -
         texts["value"] = str(value)
     if shape.path is not None:
         texts["path"] = texts["PATH"] = path_sparql(shape.path).strip("<>")
-    iri = component_iri(constraint)
+    iri = component_name(constraint)
     return Result(
         focus=focus,
         value=value,

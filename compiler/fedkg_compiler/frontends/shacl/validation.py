@@ -3,7 +3,7 @@
 The data graph is the union of the data, the shapes and what they import, so that classes that an
 ontology beside the shapes defines are known. Focus nodes come from the data alone. fedkg draws no
 conclusions except those of `sh:rule`: the recommendation asks for none but the subclasses of target
-classes and `sh:class`, which pySHACL finds.
+classes and `sh:class`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl import quiet
-from fedkg_compiler.frontends.shacl.data_graph import Data, behind_rdflib, memory_graph
+from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
+from fedkg_compiler.frontends.shacl.data_graph import Data, Terms, memory_graph
 from fedkg_compiler.frontends.shacl.inference_rules import RuleProblem, RuleRun, read_rules
 from fedkg_compiler.frontends.shacl.model import ShapesFile
 from fedkg_compiler.frontends.shacl.parameters import SPACE
-from fedkg_compiler.frontends.shacl.pyshacl_validation import Engine, Undecidable
 from fedkg_compiler.frontends.shacl.read import shapes_of
 from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
+from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.catalog import load_catalog
 from fedkg_compiler.graph.graph_checksum import rename_shared_blank_nodes
 from fedkg_compiler.graph.imports import follow_imports
@@ -155,8 +156,9 @@ def _validate(inputs: _Inputs) -> Validation:
     own = [now[id(document)] for document in inputs.data]
     others = [document for document in renamed if not any(document is one for one in own)]
     with_shapes = [now[id(one)] for one in (*inputs.shapes, *inputs.imported)]
+    terms = Terms()
     try:
-        written = memory_graph(quad for document in with_shapes for quad in document.triples)
+        written = memory_graph((quad for one in with_shapes for quad in one.triples), terms)
         shapes = shapes_of(with_shapes, written)
     except RecursionError:
         problem = report(
@@ -181,7 +183,7 @@ def _validate(inputs: _Inputs) -> Validation:
     store = ox.Store()
     for document in renamed:
         store.bulk_extend(document.triples)
-    graph = memory_graph(quad for document in renamed for quad in document.triples)
+    graph = memory_graph((quad for document in renamed for quad in document.triples), terms)
     prefixes = {
         prefix: iri for document in reversed(renamed) for prefix, iri in document.prefixes.items()
     }
@@ -241,27 +243,23 @@ def _evaluate(
     Args:
         store, graph: the same data, for queries and for everything else.
     """
-    queried = behind_rdflib(store)
-    at: Node | None = None
+    data = Data(graph, is_own=is_own, queried=store)
+    results: list[Result] = []
+    checked: set[Node] = set()
     try:
-        with Engine(shapes.graph, graph, store, prefixes) as engine:
-            inferred = RuleRun(read_rules(shapes), store, graph, queried, engine).run()
-            data = Data(graph, is_own=is_own, queried=queried)
-            results: list[Result] = []
-            checked: set[Node] = set()
-            for shape in shapes.targeted():
-                if shape.deactivated:
-                    continue
-                at = shape.node
+        validator = Validator(shapes, data, store, prefixes)
+        inferred = RuleRun(read_rules(shapes), store, graph, validator).run()
+        for shape in shapes.targeted():
+            if not shape.deactivated:
                 nodes = data.focus_nodes(shape)
                 checked.update(nodes)
-                results += engine.results(shape.node, nodes)
+                results += validator.results(shape.node, nodes)
     except RuleProblem as error:
         return _Rejected(error.sentence, error.shape, "rule")
     except Undecidable as error:
-        return _Rejected(str(error), at, "")
+        return _Rejected(str(error), error.shape, "")
     except ValueError as error:
-        return _Rejected(f"the target cannot be evaluated: {error}", at, "target")
+        return _Rejected(f"the target cannot be evaluated: {error}", shape.node, "target")
     return _Found(results, inferred, len(checked))
 
 

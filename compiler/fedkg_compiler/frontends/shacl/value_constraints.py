@@ -40,7 +40,7 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     every,
     negate,
 )
-from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED, fixed, ordered
+from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED, ordered, value_test
 from fedkg_compiler.graph.graph_terms import Quantity, local_name
 from fedkg_compiler.graph.standard_vocabularies import NUMBERS, WHOLE_NUMBERS
 
@@ -52,6 +52,14 @@ ALIKE = 100
 
 _LITERALS = ("", BLANK, RESOURCE, TEXTS)
 """Values of `Observed.datatype` that do not name a datatype."""
+
+
+def _test(constraint: Constraint) -> Callable[[Node], bool]:
+    """The test of a component that looks at one value. Raises Refused for others."""
+    test = value_test(constraint)
+    if test is None:
+        raise Refused(f"sh:{constraint.name} is not decided value by value")
+    return test
 
 
 class Judge:
@@ -67,7 +75,7 @@ class Judge:
         if isinstance(value, Row):
             raise Refused(f"sh:{constraint.name} asks what a table row is, which no table says")
         if not isinstance(value, Observed):
-            return fixed(constraint, value)
+            return _test(constraint)(value)
         name, argument = (
             constraint.name,
             constraint.values[0] if constraint.values else constraint.node,
@@ -85,9 +93,7 @@ class Judge:
         if _is_numeric(value):
             return _written_number(constraint, value)
         return self.any_category(
-            value,
-            lambda term: fixed(constraint, term),
-            f"sh:{name} looks at how a value is written",
+            value, _test(constraint), f"sh:{name} looks at how a value is written"
         )
 
     def of_class(self, value: Value, kind: Node) -> Expr:
@@ -143,7 +149,7 @@ class Judge:
             and value.datatypes is None
             and self._categories(value) is not None
         ):
-            return self.any_category(value, lambda term: fixed(constraint, term), "")
+            return self.any_category(value, _test(constraint), "")
         if told is None:
             raise Refused(
                 f"a table does not tell whether a value is of "
@@ -157,7 +163,7 @@ class Judge:
             if bound is not None and value.datatypes is None:
                 return False  # a text, or a date, is not compared with numbers
             return self.any_category(
-                value, lambda term: fixed(constraint, term), f"a text is compared with {argument}"
+                value, _test(constraint), f"a text is compared with {argument}"
             )
         if bound is None:
             raise Refused(f"the bound {argument} is not a number")

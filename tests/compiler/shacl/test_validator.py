@@ -1,0 +1,78 @@
+"""Parts of the validator that neither the W3C suite nor random shapes reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedkg_compiler.frontends.shacl.validation import Validation, validate_graph
+
+HEAD = """
+@prefix ex: <http://example.org/> .
+@prefix sh: <http://www.w3.org/ns/shacl#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+<http://example.org/> sh:declare [ sh:prefix "ex" ;
+    sh:namespace "http://example.org/"^^xsd:anyURI ] .
+ex:double a sh:SPARQLFunction ; sh:parameter [ sh:path ex:n ; sh:datatype xsd:integer ] ;
+    sh:returnType xsd:integer ; sh:select "SELECT ($n * 2 AS ?r) WHERE {}" .
+"""
+DATA = """
+ex:a a ex:Pump ; ex:low 2 ; ex:high 4 ; ex:ok true ; ex:next ex:b .
+ex:b a ex:Pump ; ex:low 3 ; ex:high 5 ; ex:next ex:c .
+ex:c a ex:Pump ; ex:low 1 ; ex:high 2 ; ex:ok true , false .
+"""
+
+
+def validated(folder: Path, shapes: str) -> Validation:
+    (folder / "data.ttl").write_text(HEAD + DATA, encoding="utf-8")
+    (folder / "shapes.ttl").write_text(HEAD + shapes, encoding="utf-8")
+    return validate_graph([folder / "data.ttl"], [folder / "shapes.ttl"])
+
+
+def violating(found: Validation) -> list[str]:
+    assert found.report is not None, found.diagnostics
+    return sorted(str(result.focus).rsplit("/", 1)[-1] for result in found.report.results)
+
+
+def test_queries_may_call_functions_of_the_shapes_graph(tmp_path: Path) -> None:
+    """Twice `low` is not `high` for ex:b alone: 2 * 3 is not 5."""
+    shapes = """
+ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:sparql [ sh:prefixes <http://example.org/> ;
+    sh:select "SELECT $this WHERE { $this ex:low ?l ; ex:high ?h FILTER(ex:double(?l) != ?h) }" ] .
+"""
+    assert violating(validated(tmp_path, shapes)) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        # true alone; ex:b has no value and ex:c has two
+        ("[ sh:path ex:ok ]", ["b", "c"]),
+        # ex:c alone has false too
+        ("[ sh:intersection ( [ sh:path ex:ok ] true ) ]", ["b"]),
+        ("[ sh:union ( [ sh:path ex:ok ] true ) ]", ["c"]),
+        # values that are true: ex:b has none
+        ("[ sh:nodes [ sh:path ex:ok ] ; sh:filterShape [ sh:in ( true ) ] ]", ["b"]),
+    ],
+)
+def test_node_expressions(tmp_path: Path, expression: str, expected: list[str]) -> None:
+    shapes = f"ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:expression {expression} ."
+    assert violating(validated(tmp_path, shapes)) == expected
+
+
+def test_a_recursive_shape_ends_with_the_data(tmp_path: Path) -> None:
+    """Every pump up to the last must have `ok` without false: ex:c breaks it for all before it."""
+    shapes = """
+ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:not [ sh:path ex:ok ; sh:hasValue false ] ;
+    sh:property ex:Next .
+ex:Next sh:path ex:next ; sh:node ex:S .
+"""
+    assert violating(validated(tmp_path, shapes)) == ["a"]
+
+
+def test_a_shape_without_an_end_is_an_error(tmp_path: Path) -> None:
+    shapes = "ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:node ex:S ."
+    found = validated(tmp_path, shapes)
+    assert found.report is None
+    assert "in a cycle of nodes" in found.diagnostics[0].message
