@@ -67,7 +67,7 @@ class Graph:
         defined: Mapping[str, Definition],
         ownership: Ownership | None = None,
         told: Told | None = None,
-        named: Callable[[], Iterable[ox.Quad]] | None = None,
+        named: Callable[[ox.Store], Iterable[ox.Quad]] | None = None,
     ) -> None:
         self._store = store
         self._named = named
@@ -87,7 +87,7 @@ class Graph:
 
     def with_named_graphs(self) -> ox.Store:
         """Return a copy of the store in memory, with the graphs that it lacks."""
-        return with_named_graphs(self._store, self._named or tuple)
+        return with_named_graphs(self._store, self._named)
 
     def solutions(self, query: str, prefixes: Mapping[str, str]) -> Solutions:
         """Return the solutions of a whole SELECT query as the store gives them.

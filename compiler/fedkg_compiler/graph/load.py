@@ -699,7 +699,7 @@ def _graph(
         told=None if store is whole else store,
     )
     return Graph(
-        store, vocabulary, found, ownership, named=lambda: _copies(loading, store, is_kept)
+        store, vocabulary, found, ownership, named=lambda held: _copies(loading, held, is_kept)
     )
 
 

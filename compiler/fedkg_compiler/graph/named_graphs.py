@@ -137,14 +137,17 @@ def names_graph(query: str) -> bool:
     )
 
 
-def with_named_graphs(store: ox.Store, named: Callable[[], Iterable[ox.Quad]]) -> ox.Store:
+def with_named_graphs(
+    store: ox.Store, named: Callable[[ox.Store], Iterable[ox.Quad]] | None
+) -> ox.Store:
     """Return a store in memory with every named graph.
 
     Args:
         store: what is stored; it may be read-only.
-        named: gives the quads of the graphs that the store lacks.
+        named: gives the quads of the graphs that a store lacks; None: it lacks none.
     """
     whole = ox.Store()
     whole.extend(store)
-    whole.extend(named())
+    if named is not None:
+        whole.extend(named(store))
     return whole

@@ -53,7 +53,9 @@ class QueryProcess:
             memory of the process, for the first query that names a graph.
     """
 
-    def __init__(self, store: ox.Store, named: Callable[[], Iterable[ox.Quad]] | None) -> None:
+    def __init__(
+        self, store: ox.Store, named: Callable[[ox.Store], Iterable[ox.Quad]] | None
+    ) -> None:
         self._worker = ForkedWorker(_Answers(store, named))
 
     def select(
@@ -99,7 +101,9 @@ class QueryProcess:
 class _Answers:
     """Answers questions in the process of the call."""
 
-    def __init__(self, store: ox.Store, named: Callable[[], Iterable[ox.Quad]] | None) -> None:
+    def __init__(
+        self, store: ox.Store, named: Callable[[ox.Store], Iterable[ox.Quad]] | None
+    ) -> None:
         self._store, self._named = store, named
         self._whole: ox.Store | None = None
 
