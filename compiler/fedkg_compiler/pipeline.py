@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fedkg._internal.name_matching import few_comparisons
 from fedkg.errors import LimitError
 from fedkg.limits import limit, require_within_limit, time_limit
-from fedkg.pack import Manifest, Pack, Provenance, Section, Source
+from fedkg.pack import DataContract, Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.banks import lower
 from fedkg_compiler.column_registry import Book
@@ -395,7 +395,7 @@ def _compile(
         *sheets.sources.values(),
     ]
     outcome.sources = without_private_checksums(outcome.sources, sources)
-    pack = _pack(outcome, names, sources.book)
+    pack = _pack(outcome, names, sources)
     if outcome.knowledge:
         from fedkg_compiler.frontends.knowledge.consistency_proof import prove
 
@@ -587,13 +587,13 @@ def _complain_of_nothing(
         )
 
 
-def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
+def _pack(outcome: Outcome, names: Names, sources: Sources) -> Pack:
     records = list({part.rule.name: part.rule for part in outcome.rows}.values())
     lowered = lower(
         outcome.rows,
         outcome.conditions,
         {record.name: i for i, record in enumerate(records)},
-        book,
+        sources.book,
         names.timing,
     )
     outputs = {
@@ -610,7 +610,7 @@ def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
             for name, version in SECTIONS.items()
             if name not in empty
         },
-        contract=lowered.numbering.contract,
+        contract=_with_alternatives(lowered.numbering.contract, sources),
         rules=tuple(
             record.model_copy(update={"output": record.name in outputs}) for record in records
         ),
@@ -637,6 +637,17 @@ def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
         conditions=lowered.conditions,
         arrays=dict(outcome.arrays),
     )
+
+
+def _with_alternatives(contract: DataContract, sources: Sources) -> DataContract:
+    """The contract with the further headers that the graph knows for its columns."""
+    if sources.graph is None:
+        return contract
+    columns = tuple(
+        column.model_copy(update={"alternatives": sources.graph.alternative_columns(column.source)})
+        for column in contract.columns
+    )
+    return contract.model_copy(update={"columns": columns})
 
 
 def _version() -> str:

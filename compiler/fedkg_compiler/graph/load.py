@@ -25,6 +25,7 @@ from fedkg_compiler.graph.bulk_loading import LaterTriples
 from fedkg_compiler.graph.catalog import Catalog, load_catalog
 from fedkg_compiler.graph.client_ownership import Ownership, cut
 from fedkg_compiler.graph.closure import closure
+from fedkg_compiler.graph.column_names import DerivedColumns, derive_columns, shared_columns
 from fedkg_compiler.graph.definition_conflicts import told_twice, two_kinds
 from fedkg_compiler.graph.definitions import Definition, by_namespace, definitions, find, strangers
 from fedkg_compiler.graph.file_format import RDF_SUFFIXES
@@ -81,6 +82,9 @@ class _Loading:
     used: set[str] = field(default_factory=set)
     described: set[Node] = field(default_factory=set)
     """Nodes of vocabularies that the user's graphs describe too."""
+    columns: DerivedColumns | None = None
+    """What the graphs state about columns in other words than `fkg:column`; None before it was
+    asked for."""
 
     def vocabularies(self) -> list[ox.Quad]:
         """The triples of all vocabularies."""
@@ -157,7 +161,7 @@ def load_graph(
     _declare_prefixes(loading, prefixes)
     kept: Sequence[ox.Quad] = ()
     if client:
-        kept, ownership = cut(_triples(loading, equal), whole, client)
+        kept, ownership = cut(_with_columns(loading, equal), whole, client)
         store = ox.Store()
         store.bulk_extend(kept)
         graph = _graph(loading, found, _closed(loading, kept, store), whole, ownership)
@@ -165,7 +169,8 @@ def load_graph(
         graph = _graph(loading, found, whole, whole)
     graph.told = Told(
         documents=(*loading.graphs, *ontologies),
-        triples=lambda: kept if client else _triples(loading, equal),
+        triples=lambda: kept if client else _with_columns(loading, equal),
+        origins=lambda: _columns(loading, equal).origins,
     )
     given = [document for document in loading.graphs if document.name not in loading.used]
     if given:
@@ -277,6 +282,20 @@ def _triples(loading: _Loading, equal: Sequence[ox.Quad]) -> list[ox.Quad]:
     return [*(quad for document in documents for quad in document.triples), *equal]
 
 
+def _columns(loading: _Loading, equal: Sequence[ox.Quad]) -> DerivedColumns:
+    """What the graphs state about columns in other words than `fkg:column`."""
+    if loading.columns is None:
+        store = ox.Store()
+        store.bulk_extend(_triples(loading, equal))
+        loading.columns = derive_columns(store)
+    return loading.columns
+
+
+def _with_columns(loading: _Loading, equal: Sequence[ox.Quad]) -> list[ox.Quad]:
+    """The asserted triples, and the derived ones about columns."""
+    return [*_triples(loading, equal), *_columns(loading, equal).origins]
+
+
 def _whole(
     loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool
 ) -> tuple[ox.Store, dict[str, Definition]]:
@@ -331,7 +350,12 @@ def _filled_and_closed(loading: _Loading, equal: Sequence[ox.Quad], *, tell: boo
     """
     stated = (quad for document in loading.graphs for quad in document.triples)
     loading.described = described_again(nodes_of(loading.vocabularies()), stated)
-    return _closed(loading, _triples(loading, equal), _filled(loading, equal), tell=tell)
+    store = _filled(loading, equal)
+    loading.columns = derive_columns(store)
+    store.extend(loading.columns.origins)
+    if tell:
+        loading.problems += shared_columns(loading.columns, loading.graphs)
+    return _closed(loading, _with_columns(loading, equal), store, tell=tell)
 
 
 def _stored(loading: _Loading) -> list[StoredTriples]:

@@ -3,7 +3,7 @@ when rules are compiled.
 
 A property is observed when a signal or output is declared with it (``signal torque(?m) is
 plant:torque``), or when the graph gives it, or
-a sensor of it, a column (`fkg:column`). Shapes and queries are split along this line.
+a sensor of it, a column (`fkg:column`) and no value. Shapes and queries are split along this line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def signal_of(property_iri: str, sources: Sources, span: Span) -> DeclaredSignal
     for signal in sources.names.signals.values():
         if signal.property == property_iri:
             return signal
-    if not sources.columns_of(property_iri, None):
+    if all(fact.is_stored for fact in sources.columns_of(property_iri, None)):
         return None
     return DeclaredSignal(
         name=local_name(property_iri),
