@@ -62,6 +62,7 @@ class MinedProperty(Node):
         template: the template that it calls.
         text: the call as written, with its open numbers (``?low``).
         client: the client with the series; "" for the series of all clients.
+        columns: headers of the columns that it reads, sorted.
         numbers: in the order of the inference.
         traces: number of series.
         epsilon: privacy budget that each series spent; None without differential privacy.
@@ -72,6 +73,7 @@ class MinedProperty(Node):
     template: str
     text: str
     client: str = ""
+    columns: tuple[str, ...] = ()
     numbers: tuple[MinedNumber, ...]
     traces: int
     epsilon: float | None = None

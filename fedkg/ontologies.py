@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg.authoring import CompileError, needs_compiler, render, require_file
+from fedkg.authoring import CompileError, needs_compiler, render, require_file, resolve_source
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
@@ -231,12 +231,31 @@ def publication_files() -> dict[str, str]:
         return site_files()
 
 
-def format_learned_graph(learned: LearnedKnowledge) -> str:
-    """Format learned knowledge as a named graph in TriG, with its origin (PROV-O)."""
+def format_learned_graph(learned: LearnedKnowledge, graphs: Sequence[str | Path] = ()) -> str:
+    """Format learned knowledge as a named graph in TriG, with its origin (PROV-O).
+
+    Args:
+        learned: the findings of a run.
+        graphs: plant graphs; findings refer to the nodes of their clients and columns.
+
+    Raises:
+        CompileError: a graph cannot be read.
+    """
     with needs_compiler("writing to the graph"):
+        from fedkg_compiler.graph import load_graph
+        from fedkg_compiler.learned.plant_nodes import plant_nodes
         from fedkg_compiler.learned.to_rdf import trig
 
-        return trig(learned)
+        if not graphs:
+            return trig(learned)
+        graph, diagnostics, _ = load_graph([], {}, [resolve_source(str(one)) for one in graphs])
+        if any(problem.severity == "error" for problem in diagnostics):
+            raise CompileError(diagnostics, render(diagnostics))
+        clients = [
+            *(name for edge in learned.edges for name in (edge.driver, edge.driven)),
+            *(found.client for found in learned.properties),
+        ]
+        return trig(learned, plant_nodes(graph, clients))
 
 
 def load_findings(path: str | Path) -> tuple[LearnedKnowledge, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fedkg._internal.name_matching import few_comparisons
 from fedkg.errors import LimitError
 from fedkg.limits import limit, require_within_limit, time_limit
-from fedkg.pack import Manifest, Pack, Provenance, Section, Source
+from fedkg.pack import DataContract, Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.banks import lower
 from fedkg_compiler.column_registry import Book
@@ -422,7 +422,7 @@ def _compile(
     _complain_of_nothing(bodies, names, program, problems)
     if problems.failed or (check_only and not (program.rows or program.conditions)):
         return None, program
-    pack = _pack(program, names.client)
+    pack = _pack(program, names.client, sources)
     if program.knowledge:
         from fedkg_compiler.frontends.knowledge.consistency_proof import prove
 
@@ -607,7 +607,7 @@ def _complain_of_nothing(
         )
 
 
-def _pack(program: Program, client: str) -> Pack:
+def _pack(program: Program, client: str, sources: Sources) -> Pack:
     """The pack of a program after all passes."""
     lowered = lower(program)
     parts = (
@@ -622,7 +622,7 @@ def _pack(program: Program, client: str) -> Pack:
             for name, version in SECTIONS.items()
             if name not in empty
         },
-        contract=lowered.numbering.contract,
+        contract=_with_alternatives(lowered.numbering.contract, sources),
         rules=tuple({part.rule.name: part.rule for part in program.rows}.values()),
         skeletons=tuple(bank.skeleton for bank in lowered.banks),
         entities=lowered.entities,
@@ -647,6 +647,17 @@ def _pack(program: Program, client: str) -> Pack:
         conditions=lowered.conditions,
         arrays=dict(program.arrays),
     )
+
+
+def _with_alternatives(contract: DataContract, sources: Sources) -> DataContract:
+    """The contract with the further headers that the graph knows for its columns."""
+    if sources.graph is None:
+        return contract
+    columns = tuple(
+        column.model_copy(update={"alternatives": sources.graph.alternative_columns(column.source)})
+        for column in contract.columns
+    )
+    return contract.model_copy(update={"columns": columns})
 
 
 def _version() -> str:

@@ -15,6 +15,7 @@ from fedkg_compiler.frontends.fkg.binding.column_triples import (
     TermTriple,
     facts_of_column,
     facts_of_key,
+    facts_of_sensor,
     facts_of_values,
 )
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
@@ -178,6 +179,8 @@ def _of_columns(rule: FileRule, sources: Sources, entity: Resource) -> Iterator[
     assert sources.graph is not None
     yield from facts_of_key(sources.graph, entity)
     text = sources.written(rule.rule.span)
+    if re.search(r"(?<!\w)value\(", text) and sources.graph.column_at(getattr(entity, "value", "")):
+        yield from facts_of_sensor(sources.graph, entity, None)
     for signal in sources.names.signals.values():
         if signal.property is not None and re.search(
             rf"(?<!\w){re.escape(signal.name)}(?!\w)", text

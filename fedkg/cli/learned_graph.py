@@ -21,6 +21,14 @@ def write_learned(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="GRAPH", help="The .trig file to write.")
     ],
+    graphs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--graph",
+            metavar="PLANT",
+            help="A graph of the plant: findings refer to its nodes. May be repeated.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -28,11 +36,13 @@ def write_learned(
 
     mined properties, causes, and violation counts of rules, with their origin (PROV-O).
 
-    Rule files read it with GRAPH; `fedkg suggest` derives candidate rules from it.
+    Rule files read it with GRAPH; `fedkg suggest` derives candidate rules from it. With --graph the
+    findings also name the nodes of the plant that clients and columns stand for.
 
     \b
-    Example:
+    Examples:
       fedkg ontology learned runs/traffic-001 -o learned.trig
+      fedkg ontology learned runs/causes --graph plant.ttl -o learned.trig
     """
     from fedkg import ontologies
 
@@ -48,7 +58,7 @@ def write_learned(
             f"{output} already exists", help="choose another name, or add --force to overwrite it"
         )
     found = read_findings(run)
-    write_atomically(output, ontologies.format_learned_graph(found))
+    write_atomically(output, ontologies.format_learned_graph(found, graphs or ()))
     if as_json:
         print_json({"graph": str(output), "learned": found.model_dump(mode="json")})
         return

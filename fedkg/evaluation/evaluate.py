@@ -72,6 +72,7 @@ def evaluate(
             instead of numbers.
     """
     contract = pack.manifest.contract
+    table = table.with_headers((one.source, one.alternatives) for one in contract.columns)
     readings = table_values(contract, table, needs=_needs(pack), missing=missing)
     steps = frozenset(
         i for i, view in enumerate(contract.views) if view.steps and contract.time is not None

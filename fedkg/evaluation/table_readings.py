@@ -162,7 +162,12 @@ def _refuse_missing(
         return
     if len(rules) == 1:
         [(header, names)] = rules.items()
-        raise table.missing(header, needed=rules_text(list(names)) if names else "the rules need")
+        others = next((c.alternatives for c in contract.columns if c.source == header), ())
+        raise table.missing(
+            header,
+            needed=rules_text(list(names)) if names else "the rules need",
+            alternatives=others,
+        )
     close = {header: nearest_header(header, table.headers) for header in rules}
     parts = [
         f"`{header}`" + (f" (did you mean `{close[header]}`?)" if close[header] else "")

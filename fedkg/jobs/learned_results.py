@@ -138,6 +138,7 @@ def _properties(pack: Pack, rows: Sequence[Mapping[str, str]]) -> Iterator[Mined
             template=inference.template,
             text=inference.text,
             client=client,
+            columns=_columns(pack, inference.condition),
             traces=int(lines[0]["traces"]),
             epsilon=float(lines[0]["epsilon"]) if lines[0]["epsilon"] else None,
             window=(lines[0]["from"], lines[0]["to"]) if lines[0].get("from") else None,
@@ -152,6 +153,13 @@ def _properties(pack: Pack, rows: Sequence[Mapping[str, str]]) -> Iterator[Mined
                 for line in lines
             ),
         )
+
+
+def _columns(pack: Pack, condition: int) -> tuple[str, ...]:
+    """The headers that a condition of a pack reads, sorted."""
+    columns = pack.manifest.contract.columns
+    read = {place for place in pack.conditions[condition].slots.flat if place >= 0}
+    return tuple(sorted({columns[place].source for place in read}))
 
 
 def _data_evidence(rows: Sequence[Mapping[str, str]]) -> Iterator[RuleEvidence]:

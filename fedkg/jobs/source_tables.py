@@ -61,6 +61,9 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
             path = str(site.table)
             if described is None:
                 table = read_table(_require_file(path, f"sites.{name}.table"))
+                table = table.with_headers(
+                    (one.source, one.alternatives) for one in contract.columns
+                )
                 files.append((path, sha256_of(path)))
             else:
                 read = read_site(described, name, contract)
@@ -83,6 +86,7 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
     if job.data.path is None:
         return SourceTables(whole=generate(job.data.rows, job.data.seed))
     table = read_table(_require_file(job.data.path, "data.path"), dates=job.data.dates)
+    table = table.with_headers((one.source, one.alternatives) for one in contract.columns)
     _require_named_columns(job, table)
     texts = (
         *_text_headers(job, contract),

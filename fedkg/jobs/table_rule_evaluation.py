@@ -55,6 +55,9 @@ def check_data_set(pack: Pack, data: DataSet, job: Job) -> list[Row]:
         return _count(pack, _read_site_tables(pack, job))
     if job.data.set == TABLE_SET:
         table = read_table(str(job.data.path))
+        table = table.with_headers(
+            (one.source, one.alternatives) for one in pack.manifest.contract.columns
+        )
         return _count(pack, [(table, lambda at: f"row {at + 1}")])
     if data.x.ndim != 2 or not own:
         return [_line(rule, 0, 0, reason=NO_ROWS) for rule in own]

@@ -4,7 +4,10 @@ hang together.
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Literal
+
+from pydantic import Field
 
 from fedkg.pack.node import Node
 from fedkg.pack.terms import Role
@@ -21,6 +24,8 @@ class Column(Node):
         name: unique in the pack: the signal's name, with its entity in brackets where it has one:
             ``temperature[zone_7]``.
         source: the header of the table column it is read from (case and spaces as in the file).
+        alternatives: other headers of the same column, such as the browse path and the NodeId of
+            an OPC UA variable; a table without `source` is read by the first of them that it has.
         type: ``real`` holds numbers; ``category`` holds the code of a text in `vocabulary`;
             ``boolean`` holds 0 and 1, which are codes of `TRUTHS` and may be read as numbers too;
             ``score`` holds the score of class `category` of output `label` (in a table: 1 for the
@@ -34,6 +39,7 @@ class Column(Node):
 
     name: str
     source: str
+    alternatives: tuple[str, ...] = Field(default=(), exclude_if=not_)
     type: Literal["real", "boolean", "category", "score"] = "real"
     role: Role = "input"
     unit: str = ""

@@ -335,6 +335,11 @@ def _find_implied(
     found = next((one for one in columns if one.source == header), None)
     if found is not None:
         return found
+    described = {*source.table.headers, *targets}
+    for one in columns:
+        other = next((name for name in one.alternatives if name in described), None)
+        if other == header and one.source not in described:
+            return one
     named = [one for one in columns if signal_name(one) == header]
     headers = {one.source for one in named}
     taken = headers & {*source.table.headers, *targets}
@@ -419,7 +424,7 @@ def search_contract(contract: DataContract | None, *names: str) -> ContractColum
             if name in (column.name, column.source):
                 return column
         for column in contract.columns if contract is not None else ():
-            if name in (signal_name(column), column.label):
+            if name in (signal_name(column), column.label, *column.alternatives):
                 return column
     return None
 
@@ -431,7 +436,9 @@ def _find_contract_column(source: _Source, column: Column) -> ContractColumn | N
     """
     contract = source.contract
     found = search_contract(contract, column.key, *column.titles)
-    if contract is None or found is None or column.key in (found.name, found.source):
+    if contract is None or found is None:
+        return found
+    if column.key in (found.name, found.source, *found.alternatives):
         return found
     headers = list(
         dict.fromkeys(one.source for one in contract.columns if signal_name(one) == column.key)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
 
@@ -129,6 +129,22 @@ class Table:
             subject=subject,
         )
 
+    def with_headers(self, wanted: Iterable[tuple[str, Sequence[str]]]) -> Table:
+        """The table with the wanted headers in place of alternative ones.
+
+        Args:
+            wanted: headers, each with alternatives; the first alternative that the table has
+                becomes the header, unless the table has the header already.
+        """
+        found: dict[str, str] = {}
+        for header, alternatives in wanted:
+            known = next((one for one in alternatives if one in self.headers), None)
+            if known is not None and header not in self.headers:
+                found.setdefault(known, header)
+        if not found:
+            return self
+        return replace(self, headers=tuple(found.get(one, one) for one in self.headers))
+
     def __contains__(self, header: str) -> bool:
         return one_line(header) in self.headers
 
@@ -142,12 +158,20 @@ class Table:
         except ValueError:
             raise self.missing(header) from None
 
-    def missing(self, header: str, *, needed: str = "", declare_unit: bool = True) -> TableError:
+    def missing(
+        self,
+        header: str,
+        *,
+        needed: str = "",
+        declare_unit: bool = True,
+        alternatives: Sequence[str] = (),
+    ) -> TableError:
         """The error for a header that is not there.
 
         Args:
             needed: what needs the column, as in "rule warm needs".
             declare_unit: propose another declaration if the nearest header states another unit.
+            alternatives: other headers that the column may have.
         """
         close = nearest_header(header, self.headers)
         shown = ", ".join(f"`{h}`" for h in self.headers[:12]) + (
@@ -155,6 +179,10 @@ class Table:
         )
         return TableError(
             f"{self.name}: no column `{header}`" + (f", which {needed}" if needed else ""),
+            expected=f"`{header}`, or one of its other names: "
+            + ", ".join(f"`{one}`" for one in alternatives)
+            if alternatives
+            else "",
             received=f"columns {shown}" if self.headers else "no columns",
             help=(
                 f"did you mean `{close}`?{_declaration(close, header) if declare_unit else ''}"

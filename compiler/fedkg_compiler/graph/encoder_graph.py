@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 
+from fedkg_compiler.graph.column_names import derive_columns
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 
-_COLUMN = FKG + "column"
+_COLUMNS = (FKG + "column", FKG + "alternativeColumn")
 _OBSERVES = SOSA + "observes"
 
 
@@ -26,8 +27,9 @@ class NodeTable:
             sorted.
         edges: E pairs of positions, from subject to object, each once, sorted; literals make no
             edges.
-        columns: position of the node by its column (`fkg:column`). If several nodes name one
-            column, the sensor takes precedence over the observed property, then the first by name.
+        columns: position of the node by its column (`fkg:column`, or a name of `column_names`). If
+            several nodes name one column, the sensor takes precedence over the observed property,
+            then the first by name.
     """
 
     nodes: tuple[str, ...]
@@ -51,8 +53,15 @@ def node_table(triples: Sequence[ox.Quad]) -> NodeTable:
             links.add((subject, str(quad.object)))
             if quad.predicate.value == _OBSERVES:
                 sensors.add(subject)
-        elif isinstance(quad.object, ox.Literal) and quad.predicate.value == _COLUMN:
+        elif isinstance(quad.object, ox.Literal) and quad.predicate.value in _COLUMNS:
             named.append((quad.object.value, subject))
+    store = ox.Store()
+    store.extend(triples)
+    named += [
+        (quad.object.value, str(quad.subject))
+        for quad in derive_columns(store).origins
+        if isinstance(quad.object, ox.Literal) and quad.predicate.value in _COLUMNS
+    ]
     nodes = tuple(sorted(found))
     place = {name: number for number, name in enumerate(nodes)}
     columns: dict[str, int] = {}

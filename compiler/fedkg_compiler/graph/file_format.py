@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Literal, TypeGuard, get_args
 
 RdfSyntax = Literal["turtle", "n-triples", "rdf-xml", "json-ld", "trig", "n-quads"]
-SourceSyntax = Literal["owl-functional", "owl-xml", "xml-schema", "opcua-nodeset", "sssom"]
+SourceSyntax = Literal["owl-functional", "owl-xml", "xml-schema", "opcua-nodeset", "b2mml", "sssom"]
 Syntax = RdfSyntax | SourceSyntax
 
 EXTENSIONS: dict[str, RdfSyntax] = {
@@ -53,6 +53,8 @@ _TURTLE_START = re.compile(
     r"(?:\s|#[^\n]*+(?:\n|$))*+($|[<@\[(]|[^\s:<]*:|(prefix|base|version)\s)", re.IGNORECASE
 )
 _SSSOM_COLUMN = re.compile(r"(?:^|\t)\"?(?:subject_id|object_id|mapping_justification)\"?(?:\t|$)")
+_B2MML = "http://www.mesa.org/xml/B2MML"
+"""The namespace of B2MML 7.0; those of earlier versions have a suffix such as `-V0600`."""
 _MANCHESTER = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology):\s")
 
 
@@ -102,11 +104,17 @@ def detect_format(text: str, name: str) -> Syntax | NotRdf:
     if head.startswith("{") or (head.startswith("[") and suffix in (".jsonld", ".json")):
         return "json-ld"
     if _XML_START.match(text):
-        return _XML_SOURCES.get(_root(text), "rdf-xml")
+        root = _root(text)
+        return "b2mml" if is_b2mml(root[0]) else _XML_SOURCES.get(root, "rdf-xml")
     if suffix not in EXTENSIONS and not _TURTLE_START.match(text):
         return _other(text, suffix)
     announced = EXTENSIONS.get(suffix, "turtle")
     return "turtle" if announced in ("rdf-xml", "json-ld") else announced
+
+
+def is_b2mml(namespace: str) -> bool:
+    """Tell whether the namespace of a root element is that of a version of B2MML."""
+    return namespace == _B2MML or namespace.startswith(f"{_B2MML}-V")
 
 
 def _is_sssom(text: str, name: str) -> bool:

@@ -302,6 +302,10 @@ class Graph:
         """
         return self._columns.at(iri)
 
+    def alternative_columns(self, column: str) -> tuple[str, ...]:
+        """Return the further headers that the graph knows for the column with a header, sorted."""
+        return self._columns.alternatives(column)
+
     def is_shared(self, column: str) -> bool:
         """Tell whether the sensors of several entities have their values in a column."""
         return self._columns.is_shared(column)

@@ -80,12 +80,15 @@ class ColumnFact:
             unit.
         entity: the entity of the sensor; None if the property has one column for all entities.
         sensor: the sensor that states the column, or None.
+        is_stored: whether the graph itself has a value of the property, so that only a declared
+            signal reads the column.
     """
 
     column: str
     unit: str | None
     entity: str | None
     sensor: str | None
+    is_stored: bool = False
 
 
 TermKind = OneOf["class", "property", "individual"]

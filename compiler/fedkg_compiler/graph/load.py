@@ -24,6 +24,7 @@ from fedkg_compiler.graph.bulk_loading import LaterTriples
 from fedkg_compiler.graph.catalog import Catalog, load_catalog
 from fedkg_compiler.graph.client_ownership import Ownership, cut
 from fedkg_compiler.graph.closure import closure
+from fedkg_compiler.graph.column_names import DerivedColumns, derive_columns, shared_columns
 from fedkg_compiler.graph.definition_conflicts import told_twice, two_kinds
 from fedkg_compiler.graph.definitions import Definition, by_namespace, definitions, find, strangers
 from fedkg_compiler.graph.file_format import RDF_SUFFIXES
@@ -89,6 +90,9 @@ class _Loading:
     used: set[str] = field(default_factory=set)
     respelled: list[ox.Quad] = field(default_factory=list)
     """The user's triples with terms in the spelling that rules use."""
+    columns: DerivedColumns | None = None
+    """What the graphs state about columns in other words than `fkg:column`; None before it was
+    asked for."""
 
     def keep_source(self, document: Document, kind: str) -> None:
         name = Path(document.name).name
@@ -171,6 +175,7 @@ def load_graph(
         documents=(*loading.graphs, *ontologies),
         triples=lambda: kept if client else _triples(loading, equal),
         graphs=lambda: [*_data(loading), *_vocabularies(loading)],
+        origins=lambda: _columns(loading).origins,
     )
     given = [document for document in loading.graphs if document.name not in loading.used]
     if given:
@@ -281,7 +286,7 @@ def _triples(loading: _Loading, equal: Sequence[ox.Quad]) -> list[ox.Quad]:
     """Everything that a closure rests on, the ontologies first: what runs have learned is not
     among it.
     """
-    return [*_base(loading), *_stated(loading), *equal]
+    return [*_base(loading), *_stated(loading), *_columns(loading).origins, *equal]
 
 
 def _base(loading: _Loading) -> list[ox.Quad]:
@@ -340,6 +345,15 @@ def _copies(
     yield from in_graph((quad for quad in default if quad not in told), INFERRED)
 
 
+def _columns(loading: _Loading) -> DerivedColumns:
+    """What the user's data states about columns in other words than `fkg:column`."""
+    if loading.columns is None:
+        store = ox.Store()
+        store.bulk_extend(_stated(loading))
+        loading.columns = derive_columns(store)
+    return loading.columns
+
+
 def _whole(
     loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool
 ) -> tuple[ox.Store, dict[str, Definition]]:
@@ -381,7 +395,12 @@ def _whole(
 def _filled_and_closed(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> ox.Store:
     """Everything that is stated and what it entails."""
     store = _filled(loading)
-    _close(loading, store, _base(loading), [*_stated(loading)], equal, tell=tell)
+    loading.columns = derive_columns(store)
+    store.extend(loading.columns.origins)
+    if tell:
+        loading.problems += shared_columns(loading.columns, loading.graphs)
+    data = [*_stated(loading), *loading.columns.origins]
+    _close(loading, store, _base(loading), data, equal, tell=tell)
     return store
 
 
@@ -393,7 +412,7 @@ def _closed_part(
     def kept(triples: Iterable[ox.Quad]) -> list[ox.Quad]:
         return [quad for quad in triples if is_kept(quad)]
 
-    store, data = ox.Store(), kept(_stated(loading))
+    store, data = ox.Store(), kept([*_stated(loading), *_columns(loading).origins])
     store.bulk_extend(data)
     for graph in _graphs_apart(loading):
         store.bulk_extend(in_graph(kept(graph.triples), graph.iri))

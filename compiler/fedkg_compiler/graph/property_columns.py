@@ -16,9 +16,11 @@ from fedkg_compiler.graph.node_values import Values, node_of
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 
 _COLUMN = ox.NamedNode(FKG + "column")
+_ALTERNATIVE = ox.NamedNode(FKG + "alternativeColumn")
 _KEY_COLUMN = ox.NamedNode(FKG + "keyColumn")
 _KEY_VALUE = ox.NamedNode(FKG + "keyValue")
 _OBSERVES = ox.NamedNode(SOSA + "observes")
+_STORED = ox.NamedNode(FKG + "storedValueOf")
 _HOSTED = ox.NamedNode(SOSA + "isHostedBy")
 
 Resource = ox.NamedNode | ox.BlankNode
@@ -67,7 +69,13 @@ class Columns:
                 unit = self._values.unit_of(sensor) or common_unit
                 for column in self._column_texts.get(sensor) or common:
                     own |= {
-                        ColumnFact(column=column, unit=unit, entity=host, sensor=sensor.value)
+                        ColumnFact(
+                            column=column,
+                            unit=unit,
+                            entity=host,
+                            sensor=sensor.value,
+                            is_stored=(sensor, observed) in self._stored,
+                        )
                         for host in hosts or (None,)
                     }
         if entity_iri is not None:
@@ -85,6 +93,7 @@ class Columns:
                     column=column, unit=self._values.unit_of(observed), entity=None, sensor=None
                 )
                 for observed in self._and_members(wanted)
+                if observed not in self._observed.get(observed, ())  # a point has its own column
                 for column in self._column_texts.get(observed, [])
             )
         return self._common[wanted]
@@ -116,6 +125,19 @@ class Columns:
                     for host in hosts or (None,)
                 }
         return _ordered(found)
+
+    def alternatives(self, column: str) -> tuple[str, ...]:
+        """Return the further headers (`fkg:alternativeColumn`) of the column with a header."""
+        return self._alternatives.get(column, ())
+
+    @cached_property
+    def _alternatives(self) -> dict[str, tuple[str, ...]]:
+        texts = self._texts(_ALTERNATIVE)
+        found: dict[str, set[str]] = defaultdict(set)
+        for node, others in texts.items():
+            for column in self._column_texts.get(node, []):
+                found[column] |= {*others}
+        return {column: tuple(sorted(others)) for column, others in found.items()}
 
     def is_shared(self, column: str) -> bool:
         """Tell whether the sensors of several entities have their values in a column."""
@@ -170,14 +192,22 @@ class Columns:
     def _observed(self) -> dict[Resource, set[Resource]]:
         """The observed properties of each sensor."""
         found: dict[Resource, set[Resource]] = defaultdict(set)
-        for sensor, observed in self._links(_OBSERVES):
+        for sensor, observed in (*self._links(_OBSERVES), *self._stored):
             found[sensor].add(observed)
         return found
 
     @cached_property
+    def _stored(self) -> frozenset[tuple[Resource, Resource]]:
+        """The sensors with a property that the graph has a value of."""
+        return frozenset(self._links(_STORED))
+
+    @cached_property
     def _observing(self) -> Links:
         """The sensors of each property."""
-        return _grouped((observed, sensor) for sensor, observed in self._links(_OBSERVES))
+        return _grouped(
+            (observed, sensor)
+            for sensor, observed in (*self._links(_OBSERVES), *sorted(self._stored, key=str))
+        )
 
     @cached_property
     def _hosts(self) -> Links:

@@ -7,7 +7,7 @@ of the subject's or the object's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, cast
@@ -43,13 +43,16 @@ class Told:
 
     Attributes:
         documents: the documents that were read, the user's graphs first.
-        triples: returns all asserted triples; called only when they are needed.
+        triples: returns all asserted triples and those derived from them about columns
+            (`column_names`); called only when they are needed.
         graphs: returns the named graphs of the asserted triples, the user's first.
+        origins: returns the derived triples, each with the asserted triple that states it.
     """
 
     documents: tuple[Document, ...]
     triples: Callable[[], Sequence[ox.Quad]]
     graphs: Callable[[], Sequence[NamedGraph]]
+    origins: Callable[[], Mapping[ox.Quad, ox.Quad]] = dict
 
     def reasons(self) -> Reasons:
         """Return what answers why something holds.
@@ -82,8 +85,23 @@ class Told:
         return found
 
     def locate(self, triples: Collection[TermTriple]) -> dict[TermTriple, Span]:
-        """Return the source span of each triple, as `locate_triples` does."""
-        return locate_triples(self.documents, triples)
+        """Return the source span of each triple, as `locate_triples` does.
+
+        A derived triple has the span of the triple that states it.
+        """
+        origins = {_terms(quad): _terms(origin) for quad, origin in self.origins().items()}
+        stated = {triple: origins.get(triple, triple) for triple in triples}
+        found = locate_triples(self.documents, {*triples, *stated.values()})
+        return {
+            triple: found[place]
+            for triple in triples
+            for place in (triple if triple in found else stated[triple],)
+            if place in found
+        }
+
+
+def _terms(quad: ox.Quad) -> TermTriple:
+    return quad.subject, quad.predicate, quad.object
 
 
 class _Lines:

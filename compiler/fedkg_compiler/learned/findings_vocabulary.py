@@ -11,8 +11,8 @@ PROV = "http://www.w3.org/ns/prov#"
 
 TYPE, LABEL = ox.NamedNode(RDF + "type"), ox.NamedNode(RDFS + "label")
 NUMERIC_VALUE, UNIT = ox.NamedNode(QUDT + "numericValue"), ox.NamedNode(QUDT + "hasUnit")
-INTEGER, DOUBLE, DATE_TIME = (
-    ox.NamedNode(XSD + name) for name in ("integer", "double", "dateTime")
+INTEGER, DOUBLE, DATE, DATE_TIME = (
+    ox.NamedNode(XSD + name) for name in ("integer", "double", "date", "dateTime")
 )
 ENTITY, SOFTWARE = ox.NamedNode(PROV + "Entity"), ox.NamedNode(PROV + "SoftwareAgent")
 GENERATED_BY, USED = ox.NamedNode(PROV + "wasGeneratedBy"), ox.NamedNode(PROV + "used")

@@ -114,6 +114,13 @@ def _property(
         template=_needed(said, "template"),
         text=text,
         client=_text(said, "client"),
+        columns=tuple(
+            sorted(
+                node.value
+                for node in said.get(fkg("readsColumn").value, ())
+                if isinstance(node, ox.Literal)
+            )
+        ),
         numbers=tuple(numbers),
         traces=int(_needed(said, "traces")),
         epsilon=float(_text(said, "epsilon")) if _text(said, "epsilon") else None,

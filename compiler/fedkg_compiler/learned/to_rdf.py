@@ -9,7 +9,8 @@ apart from the user's data (`fedkg_compiler.graph.named_graphs`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime
 from urllib.parse import quote
 
 import pyoxigraph as ox
@@ -24,14 +25,29 @@ from fedkg.learned_knowledge import (
 from fedkg_compiler.graph.named_graphs import RUN
 from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, RDFS, XSD
 from fedkg_compiler.learned import findings_vocabulary
-from fedkg_compiler.learned.findings_vocabulary import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
+from fedkg_compiler.learned.findings_vocabulary import (
+    DATE,
+    DATE_TIME,
+    DOUBLE,
+    INTEGER,
+    LABEL,
+    TYPE,
+    fkg,
+)
+from fedkg_compiler.learned.plant_nodes import PlantNodes
 
 DIGITS = 16
 """Hexadecimal digits of a run's digest that its IRIs have."""
 
 
-def trig(learned: LearnedKnowledge) -> str:
-    """The findings of a run as TriG; the same findings give the same text."""
+def trig(learned: LearnedKnowledge, nodes: PlantNodes | None = None) -> str:
+    """The findings of a run as TriG; the same findings give the same text.
+
+    Args:
+        learned: the findings.
+        nodes: the nodes of the plant graph; findings then refer to them, beside the names.
+    """
+    nodes = PlantNodes() if nodes is None else nodes
     digest = hashlib.sha256(learned.model_dump_json().encode()).hexdigest()[:DIGITS]
     graph = ox.NamedNode(f"{RUN}{digest}")
     space = f"{graph.value}#"
@@ -40,10 +56,14 @@ def trig(learned: LearnedKnowledge) -> str:
     units = findings_vocabulary.units()
     for number, found in enumerate(learned.properties):
         triples += _property(found, space, number, units)
+        finding = ox.NamedNode(f"{space}property-{number}")
+        triples += _links(finding, "clientNode", [found.client], nodes.clients)
+        triples += _links(finding, "columnNode", found.columns, nodes.columns)
     for number, evidence in enumerate(learned.evidence):
         triples += _evidence(evidence, space, number)
     for number, edge in enumerate(learned.edges):
         triples += _edge(edge, space, number, learned.step)
+        triples += _edge_links(edge, ox.NamedNode(f"{space}edge-{number}"), nodes)
     prefixes = {
         "fkg": FKG,
         "prov": findings_vocabulary.PROV,
@@ -92,6 +112,8 @@ def _property(
     yield _text(node, "formula", found.text)
     if found.client:
         yield _text(node, "client", found.client)
+    for column in found.columns:
+        yield _text(node, "readsColumn", column)
     yield _count(node, "traces", found.traces)
     yield _real(node, "confidence", found.confidence)
     if found.epsilon is not None:
@@ -156,6 +178,24 @@ def _edge(edge: CausalEdge, space: str, number: int, step: float | None) -> Iter
         yield from _precedence(node, edge.precedence)
 
 
+def _edge_links(edge: CausalEdge, node: ox.NamedNode, nodes: PlantNodes) -> Iterator[ox.Triple]:
+    """The nodes of the plant that an edge joins, and the sensors of its columns."""
+    yield from _links(node, "driverNode", [edge.driver], nodes.clients)
+    yield from _links(node, "drivenNode", [edge.driven], nodes.clients)
+    if edge.precedence is not None:
+        yield from _links(node, "leadingNode", [edge.precedence.leads], nodes.columns)
+        yield from _links(node, "followingNode", [edge.precedence.follows], nodes.columns)
+
+
+def _links(
+    node: ox.NamedNode, name: str, texts: Iterable[str], nodes: Mapping[str, str]
+) -> Iterator[ox.Triple]:
+    """A triple for each name with a node in the plant."""
+    for text in texts:
+        if text in nodes:
+            yield ox.Triple(node, fkg(name), ox.NamedNode(nodes[text]))
+
+
 def _precedence(node: ox.NamedNode, found: Precedence) -> Iterator[ox.Triple]:
     yield _text(node, "leadingColumn", found.leads)
     yield _text(node, "followingColumn", found.follows)
@@ -178,7 +218,19 @@ def _finding(node: ox.NamedNode, kind: str, label: str, space: str) -> Iterator[
 
 def _window(node: ox.NamedNode, window: tuple[str, str] | None) -> Iterator[ox.Triple]:
     for end, time in zip(("dataFrom", "dataTo"), window or (), strict=False):
-        yield _text(node, end, time)
+        yield ox.Triple(node, fkg(end), _time(time))
+
+
+def _time(text: str) -> ox.Literal:
+    """A moment as xsd:dateTime, a day as xsd:date, a count of steps or rows as text."""
+    for datatype, read in ((DATE, date.fromisoformat), (DATE_TIME, datetime.fromisoformat)):
+        try:
+            read(text)
+        except ValueError:
+            continue
+        if len(text) == 10 or datatype == DATE_TIME:
+            return ox.Literal(text.replace(" ", "T"), datatype=datatype)
+    return ox.Literal(text)
 
 
 def _activity(space: str) -> ox.NamedNode:

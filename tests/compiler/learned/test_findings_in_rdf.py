@@ -5,11 +5,14 @@ Mistakes in a graph of findings are reported.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyoxigraph as ox
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedkg import ontologies
 from fedkg.errors import FedkgError
 from fedkg.learned_knowledge import (
     CausalEdge,
@@ -20,7 +23,9 @@ from fedkg.learned_knowledge import (
     RuleEvidence,
     UsedFile,
 )
+from fedkg_compiler.graph import load_graph
 from fedkg_compiler.learned.from_rdf import read
+from fedkg_compiler.learned.plant_nodes import plant_nodes
 from fedkg_compiler.learned.to_rdf import trig
 
 names = st.text('abcdefg_ é"\\7', min_size=1, max_size=8).filter(lambda text: bool(text.strip()))
@@ -41,6 +46,7 @@ properties = st.builds(
     template=names,
     text=st.just("inside(volume, ?low, ?end)"),
     client=names | st.just(""),
+    columns=st.sets(names, max_size=2).map(sorted).map(tuple),
     numbers=st.tuples(numbers, steps),
     traces=st.integers(1, 100),
     epsilon=st.none() | st.floats(0.125, 8),
@@ -181,3 +187,113 @@ def test_the_share_of_further_series() -> None:
     assert (
         MinedProperty(inference="i", template="t", text="", numbers=two, traces=0).confidence == 0.0
     )
+
+
+PLANT = """\
+@prefix fkg: <https://w3id.org/fedkg/ns#> .
+@prefix ref: <https://brickschema.org/schema/Brick/ref#> .
+@prefix brick: <https://brickschema.org/schema/Brick#> .
+@prefix plant: <https://example.org/plant#> .
+plant:boiler fkg:client "house 1" ; plant:feeds plant:radiator ; brick:hasPoint plant:t1 .
+plant:radiator a plant:Radiator ; brick:hasPoint plant:t2 .
+plant:t1 ref:hasExternalReference [ ref:hasTimeseriesId "supply" ] .
+plant:t2 ref:hasExternalReference [ ref:hasTimeseriesId "return" ] .
+"""
+JOIN = """\
+PREFIX fkg: <https://w3id.org/fedkg/ns#>
+PREFIX plant: <https://example.org/plant#>
+PREFIX brick: <https://brickschema.org/schema/Brick#>
+PREFIX prov: <http://www.w3.org/ns/prov#>
+PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>
+SELECT ?from ?to ?lead ?follow ?column WHERE {
+  GRAPH ?run {
+    ?edge a fkg:CausalEdge ; fkg:driverNode ?from ; fkg:drivenNode ?to ;
+      fkg:leadingNode ?lead ; fkg:followingNode ?follow ;
+      prov:wasGeneratedBy [ fkg:dataFrom ?first ; fkg:dataTo ?last ] .
+    ?found a fkg:FoundProperty ; fkg:clientNode ?from ; fkg:columnNode ?column .
+  }
+  ?from plant:feeds ?to ; brick:hasPoint ?lead .
+  ?to brick:hasPoint ?follow .
+  FILTER(?first >= "2026-01-01T00:00:00"^^xsd:dateTime && ?last < "2026-02-01"^^xsd:date)
+}
+"""
+
+
+def test_one_query_reads_the_plant_and_its_findings(tmp_path: Path) -> None:
+    (tmp_path / "plant.ttl").write_text(PLANT, encoding="utf-8")
+    follows = Precedence(
+        leads="supply",
+        rise=1.0,
+        follows="return",
+        answer=0.5,
+        within=2,
+        kept=0.8,
+        chance=0.1,
+        cases=20,
+    )
+    learned = LearnedKnowledge(
+        run="1",
+        title="heating",
+        software="fedkg 0",
+        began="2026-02-01T12:00:00+01:00",
+        window=("2026-01-01T00:00:00", "2026-01-31"),
+        properties=(
+            MinedProperty(
+                inference="night",
+                template="inside",
+                text="inside(supply, ?low)",
+                client="house 1",
+                columns=("supply",),
+                numbers=(MinedNumber(name="low", value=20.0),),
+                traces=3,
+            ),
+        ),
+        edges=(
+            CausalEdge(driver="house 1", driven="radiator", strength=0.5, precedence=follows),
+            CausalEdge(driver="radiator", driven="unknown", strength=0.5),
+        ),
+    )
+    text = ontologies.format_learned_graph(learned, [tmp_path / "plant.ttl"])
+    store = ox.Store()
+    store.load(PLANT.encode(), format=ox.RdfFormat.TURTLE)
+    store.load(text.encode(), format=ox.RdfFormat.TRIG)
+    rows = [[node.value for node in row] for row in store.query(JOIN)]  # type: ignore[union-attr]
+    space = "https://example.org/plant#"
+    assert rows == [[space + name for name in ("boiler", "radiator", "t1", "t2", "t1")]]
+    assert text.count("fkg:drivenNode") == 1, "an unknown client has no node"
+    assert _read(text)[0].edges == learned.edges
+
+
+@pytest.mark.parametrize(
+    ("written", "datatype"),
+    [
+        ("2026-01-01T00:00:00", "dateTime"),
+        ("2026-01-01T00:00:00.25Z", "dateTime"),
+        ("2026-01-01", "date"),
+        ("row 1", "string"),
+        ("192 cycle", "string"),
+        ("2026-13-01", "string"),
+    ],
+)
+def test_times_are_typed(written: str, datatype: str) -> None:
+    learned = LearnedKnowledge(
+        run="1", title="a", software="s", began="t", window=(written, written)
+    )
+    triples = ox.parse(trig(learned).encode(), format=ox.RdfFormat.TRIG)
+    times = [quad.object for quad in triples if quad.predicate.value.endswith("dataFrom")]
+    assert [(time.value, time.datatype.value) for time in times] == [  # type: ignore[union-attr]
+        (written, f"http://www.w3.org/2001/XMLSchema#{datatype}")
+    ]
+
+
+def test_a_name_with_several_nodes_has_none() -> None:
+    turtle_text = """\
+@prefix fkg: <https://w3id.org/fedkg/ns#> .
+@prefix p: <https://example.org/plant#> .
+p:a fkg:client "one" . p:b fkg:client "one" . p:c fkg:column "T" . p:d fkg:column "T" .
+p:one a p:Site .
+"""
+    graph, _, _ = load_graph([], {}, [], text_graphs=[("plant.ttl", turtle_text)])
+    found = plant_nodes(graph, ["one", "T", "c"])
+    assert found.columns == {}
+    assert found.clients == {"c": "https://example.org/plant#c"}

@@ -36,10 +36,14 @@ def without_observations(group: Group, iri: Callable[[Node], str | None]) -> Gro
     sosa:hasSimpleResult ?v`` is ``?m :p ?v``.
 
     With ``sosa:madeBySensor ?s`` the entity is what hosts the sensor, and the property what it
-    observes.
+    observes. ``?s a :Thermometer ; sosa:hasSimpleResult ?v`` is the same for a sensor itself.
     """
     results = [
-        part for part in group.parts if isinstance(part, Triple) and iri(part.predicate) == _RESULT
+        part
+        for part in group.parts
+        if isinstance(part, Triple)
+        and iri(part.predicate) == _RESULT
+        and not _is_sensor(part.subject, group, iri)
     ]
     nodes = {part.subject.name: part.at for part in results if isinstance(part.subject, Var)}
     parts: list[Part] = []
@@ -61,11 +65,43 @@ def without_observations(group: Group, iri: Callable[[Node], str | None]) -> Gro
                     "write what is meant of the entity: ?machine plant:torque ?value",
                 )
             said[part.subject.name][word] = part
+        elif (
+            isinstance(part, Triple)
+            and isinstance(part.subject, Var)
+            and iri(part.predicate) == _RESULT
+        ):
+            reading = {"result": part, "sensor": replace(part, object=part.subject)}
+            parts += _meant(reading, part.at)
         else:
             parts.append(_inside(part, iri))
     for name, facts in said.items():
         parts += _meant(facts, nodes[name])
     return replace(group, parts=tuple(parts))
+
+
+def _is_sensor(node: Node, group: Group, iri: Callable[[Node], str | None]) -> bool:
+    """Tell whether a node with a result is a sensor: the query says something of it, and nothing
+    that only observations have.
+    """
+    if not isinstance(node, Var):
+        return False
+    triples = [part for part in group.parts if isinstance(part, Triple)]
+    said = [part for part in triples if _is_variable(part.subject, node.name)]
+    found = {iri(part.predicate) for part in said} - {_RESULT}
+    kinds = {iri(part.object) for part in said if iri(part.predicate) == RDF + "type"}
+    return (
+        bool(found)
+        and not found & (_PARTS.keys() - {RDF + "type"})
+        and SOSA + "Observation" not in kinds
+        and not any(
+            _is_variable(part.object, node.name) and iri(part.predicate) == SOSA + "madeObservation"
+            for part in triples
+        )
+    )
+
+
+def _is_variable(node: Node, name: str) -> bool:
+    return isinstance(node, Var) and node.name == name
 
 
 def _inside(part: Part, iri: Callable[[Node], str | None]) -> Part:

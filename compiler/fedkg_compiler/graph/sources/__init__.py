@@ -1,5 +1,5 @@
 """Converts ontology files that are not RDF to triples: OWL's two native syntaxes, XML schemas, OPC
-UA node sets, SSSOM mappings.
+UA node sets, B2MML documents, SSSOM mappings.
 
 `docs/reference/ontology-sources.md` states the mappings. A reader's module is imported when such a
 file is met, and not before.
@@ -17,6 +17,7 @@ READERS: dict[str, str] = {
     "owl-xml": "owl_xml",
     "xml-schema": "xml_schema",
     "opcua-nodeset": "opcua_nodeset",
+    "b2mml": "b2mml",
     "sssom": "sssom",
 }
 """The syntax, as `fedkg_compiler.graph.file_format` names it, and the module that reads it."""

@@ -65,6 +65,7 @@ class UaNode:
         data_type: the attribute DataType, or None.
         parent: the attribute ParentNodeId, or None.
         is_model: whether only design tools use it (DesignToolOnly); no server has it.
+        is_historizing: whether the server records the values of a variable (Historizing).
         texts: the texts of the elements `DisplayName`, `Description` and `InverseName` below it, by
             element.
         value: the names of the elements below ``Value`` with the texts in them, in the order of the
@@ -80,6 +81,7 @@ class UaNode:
     data_type: NodeId | None = None
     parent: NodeId | None = None
     is_model: bool = False
+    is_historizing: bool = False
     texts: dict[str, str] = field(default_factory=dict)
     references: list[Reference] = field(default_factory=list)
     fields: list[Field] = field(default_factory=list)
@@ -261,6 +263,7 @@ class _Resolver:
         node = UaNode(element.sort, node_id, space, name, element.line, element.column)
         node.texts, node.value = raw.texts, raw.value
         node.is_model = element.attributes.get("DesignToolOnly", "") in ("true", "1")
+        node.is_historizing = element.attributes.get("Historizing", "") in ("true", "1")
         if data_type := element.attributes.get("DataType", ""):
             node.data_type = self.id_of(data_type, element, f"the DataType of {owner}")
         if parent := element.attributes.get("ParentNodeId", ""):

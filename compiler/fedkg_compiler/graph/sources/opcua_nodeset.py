@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyoxigraph as ox
 
@@ -38,7 +38,17 @@ from fedkg_compiler.graph.sources.opcua_nodes import (
 from fedkg_compiler.graph.sources.opcua_standard_nodes import DATATYPES, STANDARD, UA
 from fedkg_compiler.graph.sources.result import Awaited, NodeNames, Read
 from fedkg_compiler.graph.spans import point, report
-from fedkg_compiler.graph.standard_vocabularies import NUMBERS, OWL, QUDT, RDF, RDFS, SKOS, XSD
+from fedkg_compiler.graph.standard_vocabularies import (
+    FKG,
+    NUMBERS,
+    OWL,
+    QUDT,
+    RDF,
+    RDFS,
+    SKOS,
+    SOSA,
+    XSD,
+)
 
 _TYPE = ox.NamedNode(RDF + "type")
 _LABEL, _COMMENT, _BELOW, _SUB_PROPERTY = (
@@ -49,6 +59,13 @@ _VALUE = ox.NamedNode(RDF + "value")
 _NUMBER, _UNIT, _HAS_UNIT = (
     ox.NamedNode(QUDT + word) for word in ("numericValue", "unit", "hasUnit")
 )
+_QUALIFIED_NAME, _NODE_ID, _BROWSE_NAME, _STORED = (
+    ox.NamedNode(FKG + word) for word in ("qualifiedName", "nodeId", "browseName", "storedValueOf")
+)
+_OBSERVES, _HOSTED = ox.NamedNode(SOSA + "observes"), ox.NamedNode(SOSA + "isHostedBy")
+_PROPERTY_TYPE = (UA, "i=68")
+"""The type of properties, which describe a node; data variables have its content (OPC 10000-3,
+4.4.2)."""
 _SCHEMA_ORG = "https://schema.org/"
 _CLASSES = frozenset({"ObjectType", "VariableType", "DataType"})
 _TEXT_LISTS = frozenset({"EnumStrings", "EnumValues"})
@@ -396,10 +413,29 @@ class _Terms:
         value: ox.NamedNode | ox.BlankNode | ox.Literal | None = iri
         if node.sort == "Variable":
             value = self.value(node, iri, unit)
+        relation = ox.NamedNode(_property(node.space, node.name))
+        if node.sort == "Variable" and definition != _PROPERTY_TYPE:
+            self.column_names(node, iri)
+            is_observed = node.is_historizing or not node.value
+            self.say(iri, _OBSERVES if is_observed else _STORED, relation)
+            for whole in self.plant.wholes[node.id]:
+                self.say(iri, _HOSTED, self.iri(whole, at))
         if value is not None:
-            relation = ox.NamedNode(_property(node.space, node.name))
             for whole in self.plant.wholes[node.id]:
                 self.say(self.iri(whole, at), relation, value)
+
+    def column_names(self, node: UaNode, iri: ox.NamedNode) -> None:
+        """Write the names by which tables may call a variable: browse path, NodeId, browse name."""
+        path = unquote(iri.value[len(space_of(node.id[0])) :])
+        kind, identifier = node.id[1].split("=", 1)
+        spaces = self.found.spaces
+        index = spaces.index(node.id[0]) if node.id[0] in spaces else 0
+        ids = [f"ns={index};{node.id[1]}", f"nsu={node.id[0]};{node.id[1]}"]
+        ids = [*ids, identifier] if kind == "s" else ids
+        self.say(iri, _QUALIFIED_NAME, ox.Literal(path))
+        for text in ids:
+            self.say(iri, _NODE_ID, ox.Literal(text))
+        self.say(iri, _BROWSE_NAME, ox.Literal(node.name))
 
     def value(
         self, node: UaNode, iri: ox.NamedNode, unit: ox.NamedNode | ox.Literal | None

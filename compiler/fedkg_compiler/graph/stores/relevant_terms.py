@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 
+from fedkg_compiler.graph.column_names import READ_PROPERTIES
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, OWL, QUDT, RDF, RDFS, SKOS, SOSA
 
@@ -25,7 +26,7 @@ _READ = frozenset(
         *(SOSA + name for name in ("observes", "isHostedBy")),
         *(RDFS + "label", SKOS + "prefLabel"),
     )
-)
+) | (READ_PROPERTIES - {TYPE})
 """Properties that fedkg reads whether or not rules name them; also all of `_READ_SPACES`."""
 _READ_SPACES = (FKG, QUDT)
 _AXIOM_SPACES = (OWL, RDFS, RDF, SKOS, FKG)

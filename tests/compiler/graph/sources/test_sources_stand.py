@@ -18,6 +18,7 @@ from fedkg_compiler.graph import Catalog, add_entry, load_catalog, load_graph, r
 from fedkg_compiler.graph.file_format import EXTENSIONS, SourceSyntax, detect_format
 from fedkg_compiler.graph.rdf_reader import read_file, read_rdf
 from fedkg_compiler.graph.sources import READERS
+from fedkg_compiler.graph.sources.b2mml import BASE
 
 HERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=2)
 OWX = '<Ontology xmlns="http://www.w3.org/2002/07/owl#" ontologyIRI="http://x.org/o">'
@@ -36,6 +37,7 @@ WHOLE: dict[SourceSyntax, tuple[str, str]] = {
             ' NodeId="ns=1;i=1" BrowseName="1:Öl"/></UANodeSet>'
         ),
     ),
+    "b2mml": ("o.xml", '<Equipment xmlns="http://www.mesa.org/xml/B2MML"><ID>Öl</ID></Equipment>'),
     "owl-functional": (
         "o.ofn",
         "Prefix(:=<http://x.org/o#>)\nOntology(<http://x.org/o>\nDeclaration(Class(:Öl)))",
@@ -144,18 +146,19 @@ def test_broken_iris_are_reported(name: str, text: str) -> None:
 @pytest.mark.parametrize("syntax", WHOLE)
 def test_every_source_can_be_added_used_and_removed(syntax: SourceSyntax, tmp_path: Path) -> None:
     name, text = WHOLE[syntax]
+    space = BASE if syntax == "b2mml" else "http://x.org/o#"  # B2MML has no namespace of its own
     (tmp_path / name).write_text(text.replace("Öl", "Oil"), encoding="utf-8")
     record, problems = add_entry("ours", str(tmp_path / name), home=tmp_path / "home")
     assert problems == ()
     assert record is not None
-    assert record.namespace == "http://x.org/o#"
+    assert record.namespace == space
     catalog = load_catalog(home=tmp_path / "home")
     graph, problems, _ = load_graph([("ours", HERE)], {}, [], catalog=catalog)
     assert problems == ()
-    assert graph.resolve("ours:Oil", "pname", HERE) == ("http://x.org/o#Oil", ())
+    assert graph.resolve("ours:Oil", "pname", HERE) == (f"{space}Oil", ())
     graph, problems, _ = load_graph([], {}, [tmp_path / name], catalog=catalog)
     assert problems == ()
-    assert graph.has("http://x.org/o#Oil")
+    assert graph.has(f"{space}Oil")
     remove_entry("ours", home=tmp_path / "home")
     assert not any((tmp_path / "home" / "ontologies").glob("ours*"))
 

@@ -10,7 +10,11 @@ from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, RDF, SOSA
 
 TermTriple = tuple[Resource, Resource, Resource]
 _QUANTITY = tuple(QUDT + name for name in ("numericValue", "value", "unit", "hasUnit"))
-_OF_COLUMNS = (FKG + "column", FKG + "keyColumn", FKG + "keyValue", *_QUANTITY, SOSA + "observes")
+_OF_COLUMNS = (
+    *(FKG + name for name in ("column", "alternativeColumn", "keyColumn", "keyValue")),
+    *_QUANTITY,
+    *(SOSA + "observes", FKG + "storedValueOf"),
+)
 
 
 def facts_of_column(

@@ -467,7 +467,7 @@ def signal_of(property_iri: str, sources: Sources, span: Span) -> DeclaredSignal
     for signal in sources.names.signals.values():
         if signal.property == property_iri:
             return signal
-    if not sources.columns_of(property_iri, None):
+    if all(fact.is_stored for fact in sources.columns_of(property_iri, None)):
         return None
     return DeclaredSignal(
         name=local_name(property_iri),
