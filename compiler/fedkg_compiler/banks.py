@@ -208,20 +208,19 @@ def _keys(
     """Columns and codes that select the table rows of each row, int32 [R, k], -1 where there is
     none.
     """
-    width = max((len(row) for part in parts for row in part.keys), default=0)
-    keys = np.full((_count([part.rows for part in parts]), width), -1, dtype=np.int32)
-    codes = keys.copy()
-    start = 0
-    for part in parts:
-        for i, row in enumerate(part.keys, start):
-            for j, (header, text) in enumerate(row):
-                column = tables.keys[header]
-                keys[i, j], codes[i, j] = (
-                    tables.numbering.columns[column],
-                    tables.numbering.code(column, text),
-                )
-        start += part.rows.count
-    return keys, codes
+    rows = [row for part in parts for row in part.keys]
+    numbers = {
+        (header, text): (
+            tables.numbering.columns[tables.keys[header]],
+            tables.numbering.code(tables.keys[header], text),
+        )
+        for header, text in {pair for row in rows for pair in row}
+    }
+    sizes = np.array([len(row) for row in rows], dtype=np.int64)
+    found = np.full((2, len(rows), sizes.max(initial=0)), -1, dtype=np.int32)
+    pairs = np.array([numbers[pair] for row in rows for pair in row], dtype=np.int32)
+    found[:, np.arange(found.shape[2]) < sizes[:, None]] = pairs.reshape(-1, 2).T
+    return found[0], found[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,15 @@ count then follows from what is known (the closure of Horn clauses).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from math import lcm
+from typing import NamedTuple
+
+import numpy as np
 
 from fedkg.pack import And, Compare, Formula, Known, Negate, Not, Or, Param, Slot, Sum, Term
 from fedkg.pack.walk import ROWS
@@ -38,13 +42,16 @@ DIGITS = 10**12
 """How much finer the common fractions are than the numbers need, for what is only just missed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+Exact = tuple[int, int]
+"""Numerator and denominator."""
+
+
+class Edge(NamedTuple):
     """``target - source <= limit``, or `strict` ``<``."""
 
     source: int
     target: int
-    limit: Fraction
+    limit: Exact
     strict: bool = False
 
 
@@ -52,8 +59,7 @@ Lengths = list[tuple[int, int, int]]
 """Edges as source, target and length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """What a row means: where all of `needs` have values, those of `wanted` have too, and the edges
     hold.
 
@@ -95,6 +101,7 @@ class DifferenceBounds:
         self._forms = [_form(bank.skeleton) if not bank.members else None for bank in table.banks]
         self._bounds: dict[int, Bound | None] = {}
         self._read = cache(self._lists)
+        self._span_of = cache(self._find_span)
 
     def at(self, rows: Sequence[int]) -> Paths | None:
         """What rows mean together, inside the declared spans.
@@ -109,9 +116,8 @@ class DifferenceBounds:
             if bound is None:
                 return None
             found[row] = bound
-        return Paths(
-            found, tuple(self._spans(frozenset().union(*(b.reads for b in found.values()))))
-        )
+        reads = sorted(frozenset().union(*(bound.reads for bound in found.values())))
+        return Paths(found, tuple(edge for node in reads for edge in self._span_of(node)))
 
     def _bound(self, row: int) -> Bound | None:
         if row not in self._bounds:
@@ -123,41 +129,44 @@ class DifferenceBounds:
         form = self._forms[bank]
         if form is None or self.table.is_timed(row):
             return None
-        items, index = self.table.variables.items, int(row - self.table.starts[bank])
-        all_variables, all_shifts, all_params = self._read(bank)
-        variables, shifts = all_variables[index], all_shifts[index]
-        params = all_params[index]
+        fit, all_variables, all_params = self._read(bank)
+        index = row - int(self.table.starts[bank])
+        if not fit[index]:
+            return None
+        variables, params = all_variables[index], all_params[index]
         edges = []
         for part in form.comparisons:
             ends = {1: ZERO, -1: ZERO}
             for slot, sign in part.slots:
-                if shifts[slot] or items[variables[slot]].type != "real":
-                    return None
                 ends[sign] = variables[slot]
             if ends[1] == ends[-1]:
                 return None
-            limit = -part.sign * _exact(params[part.param])
+            limit = _exact(-part.sign * params[part.param])
             edges.append(Edge(ends[-1], ends[1], limit, part.strict))
         return Bound(
             tuple(edges),
-            frozenset(node for edge in edges for node in (edge.source, edge.target)) - {ZERO},
+            frozenset(variables[slot] for part in form.comparisons for slot, _ in part.slots),
             frozenset(variables[slot] for slot in form.needs),
             frozenset(variables[slot] for slot in form.wanted),
             max(map(abs, params)),
         )
 
-    def _lists(self, bank: int) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
-        """Variables, shifts and numbers of a bank's rows."""
-        readers = self.table.readers[bank][ROWS]
-        return readers.variables.tolist(), readers.shifts.tolist(), readers.params.tolist()
+    def _lists(self, bank: int) -> tuple[list[bool], list[list[int]], list[list[float]]]:
+        """Of each of a bank's rows whether it reads real values as they are, its variables, and
+        its numbers.
+        """
+        form, readers = self._forms[bank], self.table.readers[bank][ROWS]
+        assert form is not None
+        slots = sorted({slot for part in form.comparisons for slot, _ in part.slots})
+        real = np.array([item.type == "real" for item in self.table.variables.items])
+        fit = real[readers.variables[:, slots]] & (readers.shifts[:, slots] == 0)
+        return fit.all(axis=1).tolist(), readers.variables.tolist(), readers.params.tolist()
 
-    def _spans(self, variables: Iterable[int]) -> Iterator[Edge]:
-        for node in sorted(variables):
-            low, high = self.table.variables.items[node].span
-            if high < float("inf"):
-                yield Edge(ZERO, node, _exact(high))
-            if low > float("-inf"):
-                yield Edge(node, ZERO, -_exact(low))
+    def _find_span(self, node: int) -> list[Edge]:
+        """The declared span of a variable."""
+        low, high = self.table.variables.items[node].span
+        found = [Edge(ZERO, node, _exact(high))] if high < float("inf") else []
+        return [*found, Edge(node, ZERO, _exact(-low))] if low > float("-inf") else found
 
 
 class Paths:
@@ -165,9 +174,8 @@ class Paths:
 
     def __init__(self, bounds: Mapping[int, Bound], spans: tuple[Edge, ...]) -> None:
         self.bounds = bounds
-        limits = [edge.limit for bound in bounds.values() for edge in bound.edges]
-        limits += [edge.limit for edge in spans]
-        self._scale = DIGITS * lcm(*(limit.denominator for limit in limits))
+        limits = {edge.limit[1] for bound in bounds.values() for edge in bound.edges}
+        self._scale = DIGITS * lcm(*limits, *(edge.limit[1] for edge in spans))
         self._own = {
             row: [self._length(edge) for edge in bound.edges] for row, bound in bounds.items()
         }
@@ -208,21 +216,26 @@ class Paths:
                 return False
         counted, _ = active(rows, bound.needs | bound.reads)
         edges = [*(edge for one in counted for edge in self._own[one]), *self._spans]
+        if not edges:
+            return False
         for source, target, length in self._own[row]:
             found = _distances(edges, source)
             if found is not None and (target not in found or found[target] > length):
                 return False
         return True
 
-    def _length(self, edge: Edge, gap: Fraction = Fraction(0)) -> tuple[int, int, int]:
-        length = int((edge.limit + gap) * self._scale) * STRICT - edge.strict
-        return edge.source, edge.target, length
+    def _length(self, edge: Edge, gap: Fraction | None = None) -> tuple[int, int, int]:
+        numerator, denominator = edge.limit
+        length = numerator * (self._scale // denominator)
+        if gap is not None:
+            length += int(gap * self._scale)
+        return edge.source, edge.target, length * STRICT - edge.strict
 
     def _lenient(self, row: int) -> Lengths:
         """The edges of a row, as if comparisons that only just fail were met."""
         bound = self.bounds[row]
-        gap = HAIR * max(Fraction(1, 1000), _exact(bound.size))
-        return [self._length(edge, Fraction(0) if edge.strict else gap) for edge in bound.edges]
+        gap = HAIR * max(Fraction(1, 1000), Fraction(*_exact(bound.size)))
+        return [self._length(edge, None if edge.strict else gap) for edge in bound.edges]
 
     def _kept(
         self, rows: Iterable[int], known: Collection[int]
@@ -276,9 +289,12 @@ def _distances(edges: Lengths, source: int | None = None) -> dict[int, int] | No
     """The lengths of the shortest paths from a node, or (None) from anywhere; None where a cycle is
     shorter than 0.
     """
-    nodes = {node for start, end, _ in edges for node in (start, end)}
-    found = dict.fromkeys(nodes if source is None else {source}, 0)
-    for _ in range(len(nodes) + 1):
+    found = (
+        dict.fromkeys((node for start, end, _ in edges for node in (start, end)), 0)
+        if source is None
+        else {source: 0}
+    )
+    for _ in range(len(edges) + 1):  # a shortest path has each edge at most once
         changed = False
         for start, end, step in edges:
             before = found.get(start)
@@ -295,8 +311,8 @@ def _distances(edges: Lengths, source: int | None = None) -> dict[int, int] | No
 
 
 @cache
-def _exact(value: float) -> Fraction:
-    return Fraction(repr(value))
+def _exact(value: float) -> Exact:
+    return Decimal(repr(value)).as_integer_ratio()
 
 
 def _form(skeleton: Formula) -> _Form | None:

@@ -57,6 +57,8 @@ class Graph:
         told: the asserted triples before the closure, to explain why something holds; None if
             explanations are not needed.
         foreign: the nodes that only vocabularies describe, not the user's graphs.
+        whole: all triples of the closure, where `store` holds only those that rules touch; they
+            answer what may be asked of any name. Default: `store`.
     """
 
     def __init__(
@@ -67,14 +69,22 @@ class Graph:
         ownership: Ownership | None = None,
         told: Told | None = None,
         foreign: frozenset[Node] = frozenset(),
+        whole: ox.Store | None = None,
     ) -> None:
-        self._store = store
         self._foreign = foreign
-        self._process = QueryProcess(store, own_node_function(foreign))
+        self._whole = store if whole is None else whole
+        self._whole_process = QueryProcess(self._whole, own_node_function(foreign))
+        self._store = store
+        self._process = (
+            self._whole_process
+            if self._whole is store
+            else QueryProcess(store, own_node_function(foreign))
+        )
         self._values = Values(store)
         self._columns = Columns(store, self._values)
         self._defined = defined
         self._labels: dict[str, str] = {}
+        self._plain: dict[Node | None, select_results.Plain] = {}
         self.vocabulary = vocabulary
         self.ownership = ownership
         self.told = told
@@ -82,7 +92,7 @@ class Graph:
     @property
     def store(self) -> ox.Store:
         """The store with all triples, those of the closure included; only to read."""
-        return self._store
+        return self._whole
 
     def extend(self, triples: Sequence[ox.Quad]) -> None:
         """Add triples, such as those of rules; nothing is concluded from them.
@@ -91,24 +101,28 @@ class Graph:
         """
         self.close()
         try:
-            self._store.extend(triples)
+            self._whole.extend(triples)
         except RuntimeError:  # it is read-only
             store = ox.Store()
-            store.bulk_extend(iter(self._store))
+            store.bulk_extend(iter(self._whole))
             store.extend(triples)
-            self._store = store
-            self._process = QueryProcess(store, own_node_function(self._foreign))
+            self._whole = store
+        self._store = self._whole
+        self._process = self._whole_process = QueryProcess(
+            self._store, own_node_function(self._foreign)
+        )
         self._values = Values(self._store)
         self._columns = Columns(self._store, self._values)
         self._labels.clear()
 
     def close(self) -> None:
-        """End the process that queries run in; another query starts it anew."""
+        """End the processes that queries run in; another query starts them anew."""
         self._process.close()
+        self._whole_process.close()
 
     def __len__(self) -> int:
         """Return the number of triples, those of the closure included."""
-        return len(self._store)
+        return len(self._whole)
 
     def select(
         self, where: str, variables: Sequence[str], *, span: Span
@@ -151,7 +165,7 @@ class Graph:
 
         Raises ValueError if it cannot.
         """
-        return select_results.answers(self._process, query)
+        return select_results.answers(self._process, query, self._plain)
 
     def nodes(
         self, query: str, given: Mapping[str, Resource] | None = None
@@ -163,7 +177,7 @@ class Graph:
         Args:
             given: terms that some variables are bound to.
         """
-        found = self._process.select(query, prefixes=self.vocabulary.prefixes, given=given)
+        found = self._whole_process.select(query, prefixes=self.vocabulary.prefixes, given=given)
         return [
             {
                 name: node
@@ -178,7 +192,7 @@ class Graph:
 
         The prefixes of the rule files are known.
         """
-        return bool(self._store.query(query, prefixes=dict(self.vocabulary.prefixes)))
+        return bool(self._whole.query(query, prefixes=dict(self.vocabulary.prefixes)))
 
     def node(self, iri: str) -> Resource:
         """Return the node of an IRI, or of a blank node (``_:b0``).
@@ -341,13 +355,13 @@ class Graph:
 
     def values_of(self, subject_iri: str, property_iri: str) -> list[RdfTerm]:
         """Return what a property says of a subject, as plain values, sorted as rows are."""
-        rows = self._store.quads_for_pattern(node_of(subject_iri), ox.NamedNode(property_iri), None)
+        rows = self._whole.quads_for_pattern(node_of(subject_iri), ox.NamedNode(property_iri), None)
         found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
         return sorted(found, key=order_key)
 
     def properties_between(self, subject_iri: str, text: str) -> list[str]:
         """Return the properties of a subject with a literal of this text, sorted by IRI."""
-        rows = self._store.quads_for_pattern(node_of(subject_iri), None, None)
+        rows = self._whole.quads_for_pattern(node_of(subject_iri), None, None)
         return sorted(
             {
                 quad.predicate.value
@@ -380,7 +394,7 @@ class Graph:
         from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 
         return rdflib.Graph(
-            store=OxigraphStore(store=self._store), identifier=DATASET_DEFAULT_GRAPH_ID
+            store=OxigraphStore(store=self._whole), identifier=DATASET_DEFAULT_GRAPH_ID
         )
 
 

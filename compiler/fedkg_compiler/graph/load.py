@@ -51,6 +51,7 @@ from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
 from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
 
 if TYPE_CHECKING:
+    from fedkg_compiler.graph.stores.closure_store import Closed
     from fedkg_compiler.graph.stores.relevant_terms import Relevance, RuleTerms
 
 _NOWHERE = "https://w3id.org/fedkg/nowhere#"
@@ -81,6 +82,8 @@ class _Loading:
     used: set[str] = field(default_factory=set)
     described: set[Node] = field(default_factory=set)
     """Nodes of vocabularies that the user's graphs describe too."""
+    closed_part: ox.Store | None = None
+    """What rules touch of a closure that is kept on disk."""
 
     def vocabularies(self) -> list[ox.Quad]:
         """The triples of all vocabularies."""
@@ -117,8 +120,8 @@ def load_graph(
         text_graphs: further graphs as (name, Turtle).
         client: the client of the private pack: the triples of other clients are removed before the
             closure. "" for a public pack.
-        rules: what rules name, so that an endpoint is not asked for what they do not touch; None:
-            everything.
+        rules: what rules name, so that what they do not touch is neither asked of an endpoint nor
+            read from a store; None: everything.
 
     The order of files and uses changes nothing but the order of diagnostics.
     """
@@ -153,7 +156,7 @@ def load_graph(
     exact = [*exact_matches(documents), *mapped]
     equal = [*equal, *mapped, *equivalences(exact, documents)]
     loading.problems += [*said, *wrong]
-    whole, found = _whole(loading, equal, tell=not client)
+    whole, found = _whole(loading, equal, rules, tell=not client)
     _declare_prefixes(loading, prefixes)
     kept: Sequence[ox.Quad] = ()
     if client:
@@ -162,7 +165,8 @@ def load_graph(
         store.bulk_extend(kept)
         graph = _graph(loading, found, _closed(loading, kept, store), whole, ownership)
     else:
-        graph = _graph(loading, found, whole, whole)
+        part = loading.closed_part
+        graph = _graph(loading, found, whole if part is None else part, whole)
     graph.told = Told(
         documents=(*loading.graphs, *ontologies),
         triples=lambda: kept if client else _triples(loading, equal),
@@ -278,16 +282,20 @@ def _triples(loading: _Loading, equal: Sequence[ox.Quad]) -> list[ox.Quad]:
 
 
 def _whole(
-    loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool
+    loading: _Loading, equal: Sequence[ox.Quad], rules: RuleTerms | None, *, tell: bool
 ) -> tuple[ox.Store, dict[str, Definition]]:
     """All asserted and inferred triples, and the defined names: from the store on disk, else
     computed and saved there.
+
+    `rules`: what rules name; None where they may ask for anything.
     """
     stored = _stored(loading)
     if not stored:
         return _filled_and_closed(loading, equal, tell=tell), _defined(loading)
     from fedkg_compiler.graph.stores.closure_store import (
         Closed,
+        count_members,
+        count_properties,
         entry_for,
         find_closed,
         keep_closed,
@@ -303,6 +311,7 @@ def _whole(
     if closed is not None:
         loading.problems += closed.problems
         loading.described = {ox.NamedNode(iri) for iri in closed.described}
+        _take_part(loading, entry, closed, rules)
         return closed.store, closed.defined
     count = len(loading.problems)
     store, found = _filled_and_closed(loading, equal, tell=tell), _defined(loading)
@@ -312,16 +321,24 @@ def _whole(
         described = sorted(
             node.value for node in loading.described if isinstance(node, ox.NamedNode)
         )
-        keep_closed(
-            entry,
-            Closed(
-                store=store,
-                defined=found,
-                problems=tuple(loading.problems[count:]),
-                described=tuple(described),
-            ),
+        closed = Closed(
+            store=store,
+            defined=found,
+            problems=tuple(loading.problems[count:]),
+            described=tuple(described),
+            properties=count_properties(store),
+            classes=count_members(store),
         )
+        keep_closed(entry, closed)
+        _take_part(loading, entry, closed, rules)
     return store, found
+
+
+def _take_part(loading: _Loading, entry: Path, closed: Closed, rules: RuleTerms | None) -> None:
+    if rules is not None:
+        from fedkg_compiler.graph.stores.touched_triples import touched_part
+
+        loading.closed_part = touched_part(entry, closed, rules)
 
 
 def _filled_and_closed(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> ox.Store:
@@ -598,7 +615,8 @@ def _graph(
 ) -> Graph:
     """The graph over `store`.
 
-    Names are known where `whole` has them, which is the same but for a private pack.
+    Names are known where `whole` has them: it has more triples than `store` where rules touch only
+    a part of them, and for a private pack.
     """
     closed = dict(loading.closed)
     vocabulary = Vocabulary(
@@ -609,10 +627,17 @@ def _graph(
         unused=_unused(loading),
         declared=_declared(loading),
         store=whole,
-        told=None if store is whole else store,
+        told=None if ownership is None else store,
     )
     foreign = nodes_of(loading.vocabularies()) - loading.described
-    return Graph(store, vocabulary, found, ownership, foreign=frozenset(foreign))
+    return Graph(
+        store,
+        vocabulary,
+        found,
+        ownership,
+        foreign=frozenset(foreign),
+        whole=whole if ownership is None else store,
+    )
 
 
 def _merge(found: dict[str, Definition], iri: str, entry: Definition) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyoxigraph as ox
 
@@ -13,6 +13,8 @@ from fedkg._internal.forked_worker import Crashed, ForkedWorker
 from fedkg.errors import LimitError
 from fedkg_compiler.graph.node_values import Node
 from fedkg_compiler.graph.user_data_nodes import Functions
+
+Value = TypeVar("Value")
 
 
 @contextmanager
@@ -30,11 +32,22 @@ class Solutions(NamedTuple):
 
     Attributes:
         names: the variables, without ``?``.
-        rows: the solutions: for each variable a node, or None if it is unbound.
+        nodes: the values of the variables, each once; None for an unbound one.
+        numbers: the solutions: for each variable the position of its value in `nodes`.
     """
 
     names: list[str]
-    rows: list[tuple[Node | None, ...]]
+    nodes: list[Node | None]
+    numbers: list[tuple[int, ...]]
+
+    @property
+    def rows(self) -> list[tuple[Node | None, ...]]:
+        """The solutions as nodes."""
+        return self.rows_of(self.nodes)
+
+    def rows_of(self, values: Sequence[Value]) -> list[tuple[Value, ...]]:
+        """The solutions with something else in the place of each node."""
+        return [tuple([values[i] for i in row]) for row in self.numbers]
 
 
 class _Question(NamedTuple):
@@ -81,10 +94,9 @@ class QueryProcess:
 
     def _ask(self, question: _Question) -> Solutions:
         try:
-            names, nodes, rows = self._worker.ask(question, "a query of the graph")
+            return Solutions(*self._worker.ask(question, "a query of the graph"))
         except Crashed as error:
             raise ValueError(str(error)) from error
-        return Solutions(names, [tuple(nodes[i] for i in row) for row in rows])
 
     def close(self) -> None:
         """End the process; the next query starts it anew."""
@@ -104,7 +116,7 @@ def _answer(
     assert isinstance(found, ox.QuerySolutions)
     numbers: dict[Node | None, int] = {}
     rows = [
-        tuple(numbers.setdefault(node, len(numbers)) for node in solution)
+        tuple([numbers.setdefault(node, len(numbers)) for node in solution])
         for solution in (found if question.run else ())
     ]
     return [variable.value for variable in found.variables], [*numbers], rows

@@ -44,6 +44,7 @@ class ExpressionParser:
     Attributes:
         closed: depth of nested groups: constants inside them are part of the shape, since a
             variable there would not mean the same.
+        in_optional: whether the group is an OPTIONAL of the outermost group.
         classes_closed: classes are part of the shape too.
     """
 
@@ -51,6 +52,7 @@ class ExpressionParser:
         self.tokens = words
         self.i = 0
         self.closed = 0
+        self.in_optional = False
         self.depth = 0
         self.count = 0
         self.classes_closed = classes_closed

@@ -233,10 +233,12 @@ class _Parser(ExpressionParser):
     def keyword(self, word: str, start: int) -> Part:
         match word:
             case "FILTER":
-                expr = self.constraint()
+                expr = self.condition()
                 return Filter(at=self.since(start), expr=expr)
             case "OPTIONAL":
+                around, self.in_optional = self.in_optional, self.closed == 0
                 group = self.nested(self.group)
+                self.in_optional = around
                 return Optional(at=self.since(start), group=group)
             case "MINUS":
                 group = self.nested(self.group)
@@ -255,6 +257,18 @@ class _Parser(ExpressionParser):
         self.i += 1
         self.nested(self.group)
         return Elsewhere(at=(start, start + 1), word=word)
+
+    def condition(self) -> Expr:
+        """The condition of a FILTER.
+
+        That of an OPTIONAL sees the variables outside it (SPARQL 1.1, section 18.2.2.6).
+        """
+        if self.closed != 1 or not self.in_optional:
+            return self.constraint()
+        self.closed, self.in_optional = 0, False
+        expr = self.constraint()
+        self.closed, self.in_optional = 1, True
+        return expr
 
     def values(self) -> Values:
         start = self.i
