@@ -11,8 +11,9 @@ Every turn of a side is a new process, start-up included; times are processor ti
 - *Load*: `fedkg graph load`, which checks the triples, sorts them, computes their checksum, and
   writes them so that a crash leaves the store intact, against `Store.bulk_load` of pyoxigraph.
 - *Query*: `fedkg compile` of a rule with one bound row for each machine, on the store that an
-  earlier compilation has closed, against pyoxigraph, which opens its store, answers the same query
-  and lists the solutions. fedkg also finds columns and units and writes the pack.
+  earlier compilation has closed, so that only what the rule touches is read, against pyoxigraph,
+  which opens its store, answers the same query and lists the solutions. fedkg also finds columns
+  and units and writes the pack.
 - *First*: the same compilation the first time, which indexes and closes the store. No other program
   does this work.
 

@@ -210,16 +210,18 @@ def _keys(
     there is none.
     """
     rows = [row for part in parts for row in part]
-    keys = np.full((len(rows), max(map(len, rows), default=0)), -1, dtype=np.int32)
-    codes = keys.copy()
-    for i, row in enumerate(rows):
-        for j, (header, text) in enumerate(row):
-            column = tables.keys[header]
-            keys[i, j], codes[i, j] = (
-                tables.numbering.columns[column],
-                tables.numbering.code(column, text),
-            )
-    return keys, codes
+    numbers = {
+        (header, text): (
+            tables.numbering.columns[tables.keys[header]],
+            tables.numbering.code(tables.keys[header], text),
+        )
+        for header, text in {pair for row in rows for pair in row}
+    }
+    sizes = np.array([len(row) for row in rows], dtype=np.int64)
+    found = np.full((2, len(rows), sizes.max(initial=0)), -1, dtype=np.int32)
+    pairs = np.array([numbers[pair] for row in rows for pair in row], dtype=np.int32)
+    found[:, np.arange(found.shape[2]) < sizes[:, None]] = pairs.reshape(-1, 2).T
+    return found[0], found[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,6 +108,11 @@ def _compiling() -> Iterator[None]:
             yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():
+                # All new objects go to the oldest generation: a search of the youngest, which
+                # begins as soon as it is allowed, would visit millions of them.
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -221,7 +226,11 @@ def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
 
 def _apply_shape_rules(graphs: Sequence[Path], sources: Sources) -> None:
     """Add to the graph what the rules of shapes conclude."""
-    if graphs and not sources.names.client:
+    if not graphs or sources.names.client:
+        return
+    from fedkg_compiler.frontends.shacl import holds_shapes
+
+    if any(map(holds_shapes, graphs)):
         from fedkg_compiler.frontends.shacl.graph_rules import apply_rules
 
         apply_rules(graphs, sources)
@@ -467,12 +476,12 @@ def _load(
 def _rule_terms(
     bodies: Sequence[_Body], graphs: Sequence[Path | str], names: Names
 ) -> RuleTerms | None:
-    """What rules name, for endpoints; None if everything matters, as for shapes, which any file may
-    hold, and for the owners of entities.
+    """What rules name, for endpoints and stores; None if everything matters, as for shapes, which
+    any file may hold, and for the owners of entities.
     """
-    if names.client or not all(is_endpoint(path) or is_store(Path(path)) for path in graphs):
+    if names.client or not graphs:
         return None
-    if not any(map(is_endpoint, graphs)):
+    if not all(is_endpoint(path) or is_store(Path(path)) for path in graphs):
         return None
     from fedkg_compiler.frontends.sparql.rule_terms import rule_terms
 

@@ -416,13 +416,18 @@ class PlaceReasoner:
         reads = self.table.all_reads(kept)
         kinds = {row: kind(row) for row in kept}
         models = {kinds[row]: row for row in kept}
+        usable = {
+            kind: {one for one, model in models.items() if may_imply(model, row)}
+            for kind, row in models.items()
+        }
         rule_of = {row: int(rules[row]) for row in kept}
         for row in reversed(list(kept)):
             if row in self.result.empty | self.result.alarms or row in self.shown.alone:
                 continue
-            usable = {one for one, model in models.items() if may_imply(model, row)}
             others = [
-                other for other in kept if rule_of[other] != rule_of[row] and kinds[other] in usable
+                other
+                for other in kept
+                if rule_of[other] != rule_of[row] and kinds[other] in usable[kinds[row]]
             ]
             if not any(reads[row] & reads[other] for other in others):
                 continue

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,10 +63,11 @@ def find_places(table: RowTable, bounds: Bounds) -> tuple[list[Place], int]:
     found: dict[Hashable, Place] = {}
     left_out = seen = 0
     reads = table.all_reads(general)
+    keysets = [table.keysets[number] for number in table.keyset.tolist()]
     for group in _components(general, reads):
         by_keys: dict[Keys, list[int]] = defaultdict(list)
         for row in group:
-            by_keys[table.keysets[int(table.keyset[row])]].append(row)
+            by_keys[keysets[row]].append(row)
         for keys in _contexts(list(by_keys)):
             seen += 1
             if seen > MOST_PLACES:
@@ -200,24 +201,20 @@ def _with_bounds(
     tight: Mapping[tuple[int, Keys], set[int]],
 ) -> Place:
     """The place of these rows, with the bounds on what they read."""
-    variables: set[int] = set().union(*(reads[row] for row in rows))
-    bounding = {
-        row
-        for variable in variables
-        for part in _subsets(keys)
-        for row in tight.get((variable, part), ())
-    }
-    everything = sorted({*rows, *bounding}, key=lambda row: (int(table.rule[row]), row))
-    return Place(keys=keys, rows=tuple(everything))
+    parts = list(_subsets(keys))
+    everything = set(rows).union(
+        *(
+            tight.get((variable, part), ())
+            for variable in set().union(*(reads[row] for row in rows))
+            for part in parts
+        )
+    )
+    return Place(keys=keys, rows=tuple(sorted(everything, key=table.order.__getitem__)))
 
 
 def _name(table: RowTable, rows: Sequence[int], keys: Keys) -> str:
-    names = list(
-        dict.fromkeys(
-            name for row in rows if (name := table.pack.manifest.entities[int(table.entity[row])])
-        )
-    )
-    return table.keys_name(keys) or (names[0] if names else "")
+    entities = (table.pack.manifest.entities[int(table.entity[row])] for row in rows)
+    return table.keys_name(keys) or next(filter(None, entities), "")
 
 
 class _Fingerprints:
@@ -225,12 +222,17 @@ class _Fingerprints:
 
     def __init__(self, table: RowTable) -> None:
         self.table = table
-        self._read: list[dict[int, tuple[list[list[int]], Float, Float]]] = []
+        self._rule, self._bank = table.rule.tolist(), table.bank.tolist()
+        self._starts = table.starts.tolist()
+        self._read: list[dict[int, tuple[list[list[int]], list[bytes]]]] = []
         for readers in table.readers:
             used = {number: (each, list(each.used)) for number, each in readers.items()}
             self._read.append(
                 {
-                    number: (each.variables[:, of].tolist(), each.shifts[:, of], each.params)
+                    number: (
+                        each.variables[:, of].tolist(),
+                        _lines(np.concatenate([each.shifts[:, of], each.params], axis=1)),
+                    )
                     for number, (each, of) in used.items()
                 }
             )
@@ -241,27 +243,28 @@ class _Fingerprints:
         local: dict[int, int] = {}
         parts: list[Hashable] = []
         for row in place.rows:
-            bank = int(table.bank[row])
-            index = int(row - table.starts[bank])
-            parts.append((int(table.rule[row]), bank))
-            for number, (variables, shifts, params) in self._read[bank].items():
-                where = (
-                    slice(index, index + 1) if number < 0 else table.members(bank, number, index)
-                )
-                parts.append(
-                    tuple(
-                        [
-                            local.setdefault(variable, len(local))
-                            for line in variables[where]
-                            for variable in line
-                        ]
-                    )
-                )
-                parts.append((shifts[where].tobytes(), params[where].tobytes()))
-                if number >= 0:
+            bank = self._bank[row]
+            index = row - self._starts[bank]
+            parts += (self._rule[row], bank)
+            for number, (variables, numbers) in self._read[bank].items():
+                if number < 0:
+                    read, said = variables[index], numbers[index]
+                else:
+                    where = table.members(bank, number, index)
+                    read, said = list(chain(*variables[where])), b"".join(numbers[where])
                     parts.append(table.member_sizes(bank, number, index))
+                parts += [local.setdefault(variable, len(local)) for variable in read]
+                parts.append(said)
         fixed = {table.variables.place(0, column)[0]: code for column, code in place.keys}
         for variable in local:
             entry = table.variables.items[variable]
-            parts.append((entry.type, entry.span, entry.codes, fixed.get(variable)))
+            parts += (entry.type, entry.span, entry.codes, fixed.get(variable))
         return tuple(parts)
+
+
+def _lines(array: Float) -> list[bytes]:
+    """The bytes of each row of an array."""
+    body, width = array.tobytes(), array.shape[1] * array.itemsize
+    return [body[start : start + width] for start in range(0, len(array) * width, width or 1)] or [
+        b""
+    ] * len(array)

@@ -52,6 +52,7 @@ class _Reasoning:
         self.table = RowTable(pack)
         self.bounds: Bounds = find_bounds(self.table)
         self.boxes = Boxes(self.table, self.bounds)
+        self.binding = [(record.hard, record.scope) for record in pack.manifest.rules]
         self.budget = budget
         self.gathered: dict[tuple[Kind, tuple[int, ...]], _Gathered] = {}
         self.plain = set(np.flatnonzero(self.bounds.plain).tolist())
@@ -252,9 +253,9 @@ class _Reasoning:
                     spans=finding.spans,
                     keeps=finding.keeps,
                 )
+        if result.implied and _key_columns(self.table, place):
+            return
         for row, others in result.implied.items():
-            if any(column in _key_columns(self.table, place) for column, _ in place.keys):
-                continue
             for rows in place.alike:
                 self.implied[rows[position[row]]] = frozenset(
                     rows[position[other]] for other in others
@@ -265,18 +266,16 @@ class _Reasoning:
         """Whether a row can make another needless: it is as binding, as public, and about all table
         rows that the other is about.
         """
-        keys = [set(self.table.keysets[int(self.table.keyset[row])]) for row in (one, other)]
-        records = [
-            self.table.pack.manifest.rules[int(self.table.rule[row])] for row in (one, other)
-        ]
-        return keys[0] <= keys[1] and _binds(
-            records[0].hard, records[0].scope, records[1].hard, records[1].scope
+        keys, hard, scope = self._kind(one)
+        other_keys, other_hard, other_scope = self._kind(other)
+        within = keys == other_keys or set(self.table.keysets[keys]) <= set(
+            self.table.keysets[other_keys]
         )
+        return within and _binds(hard, scope, other_hard, other_scope)
 
     def _kind(self, row: int) -> tuple[int, bool, str]:
         """All of a row on which `_may_imply` depends."""
-        record = self.table.pack.manifest.rules[int(self.table.rule[row])]
-        return int(self.table.keyset[row]), record.hard, record.scope
+        return int(self.table.keyset[row]), *self.binding[int(self.table.rule[row])]
 
     def _needless(self) -> None:
         """Rows that bounds of other rules imply, and of rules over several steps what is there
@@ -291,11 +290,9 @@ class _Reasoning:
                     self.implied[row] = frozenset([other])
                     self.twice.add(row)
         usable = ~self.boxes.alone
-        records = self.table.pack.manifest.rules
-        classes = [(record.hard, record.scope) for record in records]
-        for hard, scope in sorted(set(classes)):
-            wanted = np.array([each == (hard, scope) for each in classes], dtype=np.bool_)
-            giving = np.array([_binds(*each, hard, scope) for each in classes], dtype=np.bool_)
+        for hard, scope in sorted(set(self.binding)):
+            wanted = np.array([each == (hard, scope) for each in self.binding], dtype=np.bool_)
+            giving = np.array([_binds(*each, hard, scope) for each in self.binding], dtype=np.bool_)
             self.implied |= self.boxes.implied(
                 giving[self.table.rule] & usable, wanted[self.table.rule] & usable
             )

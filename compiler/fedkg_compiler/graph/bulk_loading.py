@@ -109,7 +109,7 @@ def read_at_once(text: str, body: bytes, format: ox.RdfFormat, base: str) -> AtO
         body = text.encode()
     store = ox.Store()
     try:
-        blank = _load_lines(store, body) if lines else _load_turtle(store, body, base)
+        blank = load_lines(store, body) if lines else _load_turtle(store, body, base)
     except (SyntaxError, ValueError, MemoryError):
         return None
     if blank is None:
@@ -121,7 +121,7 @@ def read_at_once(text: str, body: bytes, format: ox.RdfFormat, base: str) -> AtO
     return AtOnce(store=store, prefixes=prefixes, imports=tuple(imports), plain=not blank)
 
 
-def _load_lines(store: ox.Store, body: bytes) -> list[ox.Quad] | None:
+def load_lines(store: ox.Store, body: bytes) -> list[ox.Quad] | None:
     """Load the lines of N-Triples that have no blank nodes, and return the triples that have.
 
     None if these are many.

@@ -58,6 +58,8 @@ class Graph:
             explanations are not needed.
         named: gives the quads of the named graphs that are not in the store: copies of what is in
             the default graph, by source.
+        whole: all triples of the closure, where `store` holds only those that rules touch; they
+            answer what may be asked of any name. Default: `store`.
     """
 
     def __init__(
@@ -68,14 +70,19 @@ class Graph:
         ownership: Ownership | None = None,
         told: Told | None = None,
         named: Callable[[ox.Store], Iterable[ox.Quad]] | None = None,
+        whole: ox.Store | None = None,
     ) -> None:
-        self._store = store
         self._named = named
-        self._process = QueryProcess(store, named)
+        self._whole = store if whole is None else whole
+        self._whole_process = QueryProcess(self._whole, named)
+        self._store = store
+        is_whole = self._whole is store
+        self._process = self._whole_process if is_whole else QueryProcess(store, named)
         self._values = Values(store)
         self._columns = Columns(store, self._values)
         self._defined = defined
         self._labels: dict[str, str] = {}
+        self._plain: dict[Node | None, select_results.Plain] = {}
         self.vocabulary = vocabulary
         self.ownership = ownership
         self.told = told
@@ -83,7 +90,7 @@ class Graph:
     @property
     def store(self) -> ox.Store:
         """The store with all triples, those of the closure included; only to read."""
-        return self._store
+        return self._whole
 
     def with_named_graphs(self) -> ox.Store:
         """Return a copy of the store in memory, with the graphs that it lacks."""
@@ -103,24 +110,26 @@ class Graph:
         """
         self.close()
         try:
-            self._store.extend(triples)
+            self._whole.extend(triples)
         except RuntimeError:  # it is read-only
             store = ox.Store()
-            store.bulk_extend(iter(self._store))
+            store.bulk_extend(iter(self._whole))
             store.extend(triples)
-            self._store = store
-            self._process = QueryProcess(store, self._named)
+            self._whole = store
+        self._store = self._whole
+        self._process = self._whole_process = QueryProcess(self._store, self._named)
         self._values = Values(self._store)
         self._columns = Columns(self._store, self._values)
         self._labels.clear()
 
     def close(self) -> None:
-        """End the process that queries run in; another query starts it anew."""
+        """End the processes that queries run in; another query starts them anew."""
         self._process.close()
+        self._whole_process.close()
 
     def __len__(self) -> int:
         """Return the number of triples, those of the closure included."""
-        return len(self._store)
+        return len(self._whole)
 
     def select(
         self, where: str, variables: Sequence[str], *, span: Span
@@ -168,7 +177,8 @@ class Graph:
         Args:
             everywhere: look in all graphs at once, not in the default graph alone.
         """
-        return select_results.answers(self._process, query, everywhere=everywhere)
+        process = self._whole_process if everywhere else self._process
+        return select_results.answers(process, query, self._plain, everywhere=everywhere)
 
     def nodes(
         self, query: str, given: Mapping[str, Resource] | None = None, *, everywhere: bool = False
@@ -181,7 +191,7 @@ class Graph:
             given: terms that some variables are bound to.
             everywhere: look in all graphs at once, not in the default graph alone.
         """
-        found = self._process.select(
+        found = self._whole_process.select(
             query, prefixes=self.vocabulary.prefixes, given=given, everywhere=everywhere
         )
         return [
@@ -199,7 +209,7 @@ class Graph:
         The prefixes of the rule files are known.
         """
         return bool(
-            self._store.query(
+            self._whole.query(
                 query, prefixes=dict(self.vocabulary.prefixes), use_default_graph_as_union=True
             )
         )
@@ -366,7 +376,7 @@ class Graph:
 
     def values_of(self, subject_iri: str, property_iri: str) -> list[RdfTerm]:
         """Return what a property says of a subject, as plain values, sorted as rows are."""
-        rows = self._store.quads_for_pattern(node_of(subject_iri), ox.NamedNode(property_iri), None)
+        rows = self._whole.quads_for_pattern(node_of(subject_iri), ox.NamedNode(property_iri), None)
         found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
         return sorted(found, key=order_key)
 
@@ -377,7 +387,7 @@ class Graph:
 
     def properties_between(self, subject_iri: str, text: str) -> list[str]:
         """Return the properties of a subject with a literal of this text, sorted by IRI."""
-        rows = self._store.quads_for_pattern(node_of(subject_iri), None, None)
+        rows = self._whole.quads_for_pattern(node_of(subject_iri), None, None)
         return sorted(
             {
                 quad.predicate.value

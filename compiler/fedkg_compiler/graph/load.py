@@ -60,6 +60,7 @@ from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
 from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
 
 if TYPE_CHECKING:
+    from fedkg_compiler.graph.stores.closure_store import Closed
     from fedkg_compiler.graph.stores.relevant_terms import Relevance, RuleTerms
 
 _NOWHERE = "https://w3id.org/fedkg/nowhere#"
@@ -93,6 +94,8 @@ class _Loading:
     columns: DerivedColumns | None = None
     """What the graphs state about columns in other words than `fkg:column`; None before it was
     asked for."""
+    closed_part: ox.Store | None = None
+    """What rules touch of a closure that is kept on disk."""
 
     def keep_source(self, document: Document, kind: str) -> None:
         name = Path(document.name).name
@@ -125,8 +128,8 @@ def load_graph(
         text_graphs: further graphs as (name, Turtle).
         client: the client of the private pack: the triples of other clients are removed before the
             closure. "" for a public pack.
-        rules: what rules name, so that an endpoint is not asked for what they do not touch; None:
-            everything.
+        rules: what rules name, so that what they do not touch is neither asked of an endpoint nor
+            read from a store; None: everything.
 
     The order of files and uses changes nothing but the order of diagnostics.
     """
@@ -161,7 +164,7 @@ def load_graph(
     exact = [*exact_matches(documents), *mapped]
     equal = [*mapped, *equivalences(exact, documents)]
     loading.problems += [*said, *wrong]
-    whole, found = _whole(loading, equal, tell=not client)
+    whole, found = _whole(loading, equal, rules, tell=not client)
     _declare_prefixes(loading, prefixes)
     if client:
         triples = [*_triples(loading, equal), *_learned(loading)]
@@ -170,7 +173,8 @@ def load_graph(
         graph = _graph(loading, found, store, whole, ownership, is_kept)
         kept = [quad for quad in _triples(loading, equal) if is_kept(quad)]
     else:
-        graph = _graph(loading, found, whole, whole)
+        part = loading.closed_part
+        graph = _graph(loading, found, whole if part is None else part, whole)
     graph.told = Told(
         documents=(*loading.graphs, *ontologies),
         triples=lambda: kept if client else _triples(loading, equal),
@@ -355,16 +359,20 @@ def _columns(loading: _Loading) -> DerivedColumns:
 
 
 def _whole(
-    loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool
+    loading: _Loading, equal: Sequence[ox.Quad], rules: RuleTerms | None, *, tell: bool
 ) -> tuple[ox.Store, dict[str, Definition]]:
     """All asserted and inferred triples, and the defined names: from the store on disk, else
     computed and saved there.
+
+    `rules`: what rules name; None where they may ask for anything.
     """
     stored = _stored(loading)
     if not stored:
         return _filled_and_closed(loading, equal, tell=tell), _defined(loading)
     from fedkg_compiler.graph.stores.closure_store import (
         Closed,
+        count_members,
+        count_properties,
         entry_for,
         find_closed,
         keep_closed,
@@ -380,16 +388,30 @@ def _whole(
     closed = find_closed(entry)
     if closed is not None:
         loading.problems += closed.problems
+        _take_part(loading, entry, closed, rules)
         return closed.store, closed.defined
     count = len(loading.problems)
     store, found = _filled_and_closed(loading, equal, tell=tell), _defined(loading)
     if all(problem.severity != "error" for problem in loading.problems[count:]) and all(
         one.problem is None for one in stored
     ):
-        keep_closed(
-            entry, Closed(store=store, defined=found, problems=tuple(loading.problems[count:]))
+        closed = Closed(
+            store=store,
+            defined=found,
+            problems=tuple(loading.problems[count:]),
+            properties=count_properties(store),
+            classes=count_members(store),
         )
+        keep_closed(entry, closed)
+        _take_part(loading, entry, closed, rules)
     return store, found
+
+
+def _take_part(loading: _Loading, entry: Path, closed: Closed, rules: RuleTerms | None) -> None:
+    if rules is not None:
+        from fedkg_compiler.graph.stores.touched_triples import touched_part
+
+        loading.closed_part = touched_part(entry, closed, rules)
 
 
 def _filled_and_closed(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> ox.Store:
@@ -703,7 +725,8 @@ def _graph(
 ) -> Graph:
     """The graph over `store`.
 
-    Names are known where `whole` has them, which is the same but for a private pack.
+    Names are known where `whole` has them: it has more triples than `store` where rules touch only
+    a part of them, and for a private pack.
     """
     closed = dict(loading.closed)
     vocabulary = Vocabulary(
@@ -715,10 +738,15 @@ def _graph(
         declared=_declared(loading),
         graphs=frozenset(_graph_names(loading)),
         store=whole,
-        told=None if store is whole else store,
+        told=None if ownership is None else store,
     )
     return Graph(
-        store, vocabulary, found, ownership, named=lambda held: _copies(loading, held, is_kept)
+        store,
+        vocabulary,
+        found,
+        ownership,
+        named=lambda held: _copies(loading, held, is_kept),
+        whole=whole if ownership is None else store,
     )
 
 

@@ -146,15 +146,17 @@ class Columns:
     @cached_property
     def _shared(self) -> frozenset[str]:
         """The columns that sensors of several entities have."""
-        hosts: dict[str, set[str]] = defaultdict(set)
+        first: dict[str, Resource] = {}
+        found: set[str] = set()
         for sensor in {*self._hosts, *self._observed}:
-            mine = {host.value for host in self._hosts.get(sensor, [])} or {sensor.value}
             observed = self._observed.get(sensor, ())
             for column in self._column_texts.get(sensor) or [
                 text for other in observed for text in self._column_texts.get(other, [])
             ]:
-                hosts[column] |= mine
-        return frozenset(column for column, entities in hosts.items() if len(entities) > 1)
+                for host in self._hosts.get(sensor) or (sensor,):
+                    if first.setdefault(column, host) != host:
+                        found.add(column)
+        return frozenset(found)
 
     def key_of(self, entity_iri: str) -> tuple[str, str] | None:
         """Return the key column and the value by which table rows are about an entity.
@@ -220,23 +222,17 @@ class Columns:
         return _grouped((host, sensor) for sensor, host in self._links(_HOSTED))
 
     @cached_property
-    def _keyed_classes(self) -> dict[Resource, set[Resource]]:
-        """The members of every class that has a key column."""
-        return {
-            kind: {
-                quad.subject
-                for quad in self._store.quads_for_pattern(None, TYPE, kind)
-                if not isinstance(quad.subject, ox.Triple)
-            }
+    def _keyed_classes(self) -> Links:
+        """The classes of each entity that have a key column."""
+        return _grouped(
+            (quad.subject, kind)
             for kind in self._key_columns
-        }
+            for quad in self._store.quads_for_pattern(None, TYPE, kind)
+            if not isinstance(quad.subject, ox.Triple)
+        )
 
     def _class_key(self, entity: Resource) -> str | None:
-        kinds = {
-            kind: self._key_columns[kind][0]
-            for kind, members in self._keyed_classes.items()
-            if entity in members
-        }
+        kinds = {kind: self._key_columns[kind][0] for kind in self._keyed_classes.get(entity, ())}
         for kind in sorted(kinds, key=lambda node: node.value):
             others = (other for other in kinds if other != kind)
             if not any(
@@ -301,6 +297,8 @@ def _grouped(pairs: Iterable[tuple[Resource, Resource]]) -> Links:
 
 
 def _ordered(facts: Collection[ColumnFact]) -> list[ColumnFact]:
+    if len(facts) < 2:
+        return list(facts)
     return sorted(
         facts, key=lambda fact: (fact.entity or "", fact.column, fact.unit or "", fact.sensor or "")
     )

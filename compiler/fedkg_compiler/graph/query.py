@@ -82,14 +82,14 @@ def sorted_rows(solutions: Solutions, names: Sequence[str], values: Values) -> l
     is looked at once.
     """
     columns = [solutions.names.index(name) for name in names]
-    found = solutions.rows
+    found = solutions.numbers
     terms = {
-        node: values.term(node)
-        for node in dict.fromkeys([row[i] for row in found for i in columns])
+        number: values.term(solutions.nodes[number])
+        for number in dict.fromkeys([row[i] for row in found for i in columns])
     }
     ordered = sorted(dict.fromkeys(terms.values()), key=order_key)
     rank = {term: i for i, term in enumerate(ordered)}
-    ranks = {node: rank[term] for node, term in terms.items()}
+    ranks = {number: rank[term] for number, term in terms.items()}
     rows = {tuple([ranks[row[i]] for i in columns]) for row in found}
     return [tuple([ordered[i] for i in row]) for row in sorted(rows)]
 

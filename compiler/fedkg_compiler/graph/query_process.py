@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyoxigraph as ox
 
@@ -12,6 +12,8 @@ from fedkg._internal.forked_worker import Crashed, ForkedWorker
 from fedkg.errors import LimitError
 from fedkg_compiler.graph.named_graphs import names_graph, with_named_graphs
 from fedkg_compiler.graph.node_values import Node
+
+Value = TypeVar("Value")
 
 
 @contextmanager
@@ -29,11 +31,22 @@ class Solutions(NamedTuple):
 
     Attributes:
         names: the variables, without ``?``.
-        rows: the solutions: for each variable a node, or None if it is unbound.
+        nodes: the values of the variables, each once; None for an unbound one.
+        numbers: the solutions: for each variable the position of its value in `nodes`.
     """
 
     names: list[str]
-    rows: list[tuple[Node | None, ...]]
+    nodes: list[Node | None]
+    numbers: list[tuple[int, ...]]
+
+    @property
+    def rows(self) -> list[tuple[Node | None, ...]]:
+        """The solutions as nodes."""
+        return self.rows_of(self.nodes)
+
+    def rows_of(self, values: Sequence[Value]) -> list[tuple[Value, ...]]:
+        """The solutions with something else in the place of each node."""
+        return [tuple([values[i] for i in row]) for row in self.numbers]
 
 
 class _Question(NamedTuple):
@@ -88,10 +101,9 @@ class QueryProcess:
 
     def _ask(self, question: _Question) -> Solutions:
         try:
-            names, nodes, rows = self._worker.ask(question, "a query of the graph")
+            return Solutions(*self._worker.ask(question, "a query of the graph"))
         except Crashed as error:
             raise ValueError(str(error)) from error
-        return Solutions(names, [tuple(nodes[i] for i in row) for row in rows])
 
     def close(self) -> None:
         """End the process; the next query starts it anew."""
@@ -123,7 +135,7 @@ class _Answers:
         assert isinstance(found, ox.QuerySolutions)
         numbers: dict[Node | None, int] = {}
         rows = [
-            tuple(numbers.setdefault(node, len(numbers)) for node in solution)
+            tuple([numbers.setdefault(node, len(numbers)) for node in solution])
             for solution in (found if question.run else ())
         ]
         return [variable.value for variable in found.variables], [*numbers], rows

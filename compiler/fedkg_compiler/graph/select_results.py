@@ -17,12 +17,20 @@ from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 _PLACE = re.compile(r"error at (\d+):(\d+)")
 
 
+Plain = Iri | Literal | None
+
+
 def answers(
-    process: QueryProcess, query: str, *, everywhere: bool = False
-) -> list[tuple[Iri | Literal | None, ...]]:
+    process: QueryProcess, query: str, known: dict[Node | None, Plain], *, everywhere: bool = False
+) -> list[tuple[Plain, ...]]:
     """Return the solutions of a SELECT, in the order in which the store gives them.
 
     A node stays a node, whatever number it has.
+
+    Args:
+        process: the process that answers it.
+        query: the text of the SELECT.
+        known: the plain values of nodes that queries gave before; new ones are added.
 
     Raises:
         ValueError: the store cannot answer it. LimitError: it takes too long.
@@ -31,16 +39,10 @@ def answers(
         found = process.select(query, everywhere=everywhere)
     except (OSError, SyntaxError, RuntimeError) as error:
         raise ValueError(str(error)) from error
-    plain = _Plain().__getitem__
-    return [tuple(map(plain, row)) for row in found.rows]
-
-
-class _Plain(dict[Node | None, Iri | Literal | None]):
-    """Nodes as plain values, each turned into one once."""
-
-    def __missing__(self, node: Node | None) -> Iri | Literal | None:
-        found = self[node] = None if node is None else _plain(node)
-        return found
+    for node in found.nodes:
+        if node not in known:
+            known[node] = None if node is None else _plain(node)
+    return found.rows_of([known[node] for node in found.nodes])
 
 
 def _plain(node: Node) -> Iri | Literal:

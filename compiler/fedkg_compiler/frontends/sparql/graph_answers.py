@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Key, Place
 from fedkg_compiler.frontends.sparql.answer_frames import (
     Answer,
     Batch,
@@ -376,7 +375,9 @@ def _sorted(rows: list[tuple[Answer, ...]]) -> list[tuple[Answer, ...]]:
     order = {
         key: _order(term) for key, term in {id(term): term for row in rows for term in row}.items()
     }
-    return sorted(rows, key=lambda row: [order[id(term)] for term in row])
+    ranks = {value: i for i, value in enumerate(sorted(set(order.values())))}
+    rank = {key: ranks[value] for key, value in order.items()}
+    return sorted(rows, key=lambda row: [rank[id(term)] for term in row])
 
 
 def _order(term: Answer) -> tuple[int, float, str]:
@@ -459,24 +460,22 @@ def _reading(item: Observed, frame: Frame) -> Reading:
     """Where each row finds a value."""
     observations = frame.batch.observations
     subjects, properties = node_values(item.subject, frame), node_values(item.property, frame)
-    positions: dict[int, int] = {}
-    places: list[Place] = []
-    kinds: list[str] = []
-    at: list[int] = []
-    keys: list[Key | None] = []
-    for subject, name in zip(subjects, properties, strict=True):
-        found = None if subject is None or name is None else observations.find_column(name, subject)
-        if found is None:
-            at.append(-1)
-            keys.append(None)
-            continue
-        place, key = found
-        where = positions.setdefault(id(place), len(places))
-        if where == len(places):
-            places.append(place)
-            kinds.append(observations.kind(name or "", place))
-        at.append(where)
-        keys.append(key)
+    find = observations.find_column
+    found = [
+        None if subject is None or name is None else find(name, subject)
+        for subject, name in zip(subjects, properties, strict=True)
+    ]
+    named = {
+        id(where[0]): (where[0], name or "")
+        for where, name in zip(reversed(found), reversed(properties), strict=True)
+        if where is not None
+    }
+    order = dict.fromkeys([id(where[0]) for where in found if where is not None])
+    positions = {key: i for i, key in enumerate(order)}
+    places = [named[key][0] for key in order]
+    kinds = [observations.kind(named[key][1], named[key][0]) for key in order]
+    at = [-1 if where is None else positions[id(where[0])] for where in found]
+    keys = [None if where is None else where[1] for where in found]
     return Reading(
         observed=item,
         at=np.array(at, dtype=np.int64),

@@ -46,7 +46,13 @@ the same.
 
 @dataclass(slots=True, kw_only=True)
 class Observations:
-    """The observed side of a compilation, asked of graph and declarations once."""
+    """The observed side of a compilation, asked of graph and declarations once.
+
+    Attributes:
+        sources: the graph and the columns that the rules refer to.
+        span: the place for diagnostics.
+        kinds: the kinds of static values (`shared_formula_rows.Kind`), as far as they are known.
+    """
 
     sources: Sources
     span: Span
@@ -57,6 +63,7 @@ class Observations:
     _all: dict[str, frozenset[str]] = field(default_factory=dict)
     _shared: dict[str, Place | None] = field(default_factory=dict)
     _keys: dict[str, Key | None] = field(default_factory=dict)
+    kinds: dict[Iri | Literal, tuple[str, str]] = field(default_factory=dict)
     _numbers: dict[Iri | Literal, Quantity | float | None] = field(default_factory=dict)
     _kinds: dict[str, str] = field(default_factory=dict)
     _likeness: dict[str, Hashable] = field(default_factory=dict)
@@ -185,9 +192,10 @@ class Observations:
         None.
         """
         key = iri, entity
-        if key not in self._places:
-            self._places[key] = self._find(iri, entity)
-        return self._places[key]
+        if key in self._places:
+            return self._places[key]
+        found = self._places[key] = self._find(iri, entity)
+        return found
 
     def _find(self, iri: str, entity: str) -> Where | None:
         signal, graph = self.signal(iri), self.sources.graph

@@ -115,6 +115,13 @@ def kind_of(term: Answer, observations: Observations) -> Kind:
     """What a static value is."""
     if term is None:
         return "none", ""
+    found = observations.kinds.get(term)
+    if found is None:
+        found = observations.kinds[term] = _find_kind(term, observations)
+    return found
+
+
+def _find_kind(term: Iri | Literal, observations: Observations) -> Kind:
     if isinstance(term, Literal) and isinstance(term.value, bool):
         return ("true" if term.value else "false"), ""
     number = observations.number(term)

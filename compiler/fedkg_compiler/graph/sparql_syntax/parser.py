@@ -124,6 +124,7 @@ class _Parser:
     Attributes:
         closed: depth of nested groups: constants inside them are part of the shape, since a
             variable there would not mean the same.
+        in_optional: whether the group is an OPTIONAL of the outermost group.
         classes_closed: classes are part of the shape too.
     """
 
@@ -131,6 +132,7 @@ class _Parser:
         self.tokens = words
         self.i = 0
         self.closed = 0
+        self.in_optional = False
         self.depth = 0
         self.count = 0
         self.classes_closed = classes_closed
@@ -603,10 +605,11 @@ class _Parser:
     def keyword(self, word: str, start: int) -> Part:
         match word:
             case "FILTER":
-                expr = self.constraint("FILTER")
-                return Filter(at=self.since(start), expr=expr)
+                return Filter(at=self.since(start), expr=self.filter_condition())
             case "OPTIONAL":
+                around, self.in_optional = self.in_optional, self.closed == 0
                 group = self.nested(lambda: self.group("OPTIONAL"))
+                self.in_optional = around
                 return Optional(at=self.since(start), group=group)
             case "MINUS":
                 group = self.nested(lambda: self.group("MINUS"))
@@ -630,6 +633,18 @@ class _Parser:
         self.i += 1
         self.nested(self.group)
         return Elsewhere(at=(start, start + 1), word=word)
+
+    def filter_condition(self) -> Expr:
+        """The condition of a FILTER.
+
+        That of an OPTIONAL sees the variables outside it (SPARQL 1.1, section 18.2.2.6).
+        """
+        if self.closed != 1 or not self.in_optional:
+            return self.constraint("FILTER")
+        self.closed, self.in_optional = 0, False
+        expr = self.constraint("FILTER")
+        self.closed, self.in_optional = 1, True
+        return expr
 
     def values(self) -> Values:
         start = self.i

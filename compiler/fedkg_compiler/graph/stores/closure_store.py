@@ -17,7 +17,7 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ MOST = 4
 """Closures that a store keeps."""
 _SAID = "said.json"
 _TRIPLES = "triples"
+_PROPERTIES = "SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p"
+_CLASSES = "SELECT ?c (COUNT(*) AS ?n) WHERE { ?s a ?c } GROUP BY ?c"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +46,15 @@ class Closed:
         store: the triples of the closure, read-only.
         defined: the definitions of the names that the documents define, by IRI.
         problems: the diagnostics about the graphs that need the closure.
+        properties: the number of triples of each property.
+        classes: the number of members of each class that has a name.
     """
 
     store: ox.Store
     defined: dict[str, Definition]
     problems: tuple[Diagnostic, ...]
+    properties: dict[ox.NamedNode, int] = field(default_factory=dict)
+    classes: dict[ox.NamedNode, int] = field(default_factory=dict)
 
 
 def entry_for(
@@ -89,9 +95,36 @@ def find_closed(entry: Path) -> Closed | None:
             store=store,
             defined=defined,
             problems=tuple(diagnostic_from(one) for one in said["problems"]),
+            properties=_counts(said["properties"]),
+            classes=_counts(said["classes"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _counts(said: Mapping[str, int]) -> dict[ox.NamedNode, int]:
+    return {ox.NamedNode(iri): count for iri, count in said.items()}
+
+
+def count_properties(store: ox.Store) -> dict[ox.NamedNode, int]:
+    """The number of triples of each property."""
+    return _counted(store, _PROPERTIES)
+
+
+def count_members(store: ox.Store) -> dict[ox.NamedNode, int]:
+    """The number of members of each class that has a name."""
+    return _counted(store, _CLASSES)
+
+
+def _counted(store: ox.Store, query: str) -> dict[ox.NamedNode, int]:
+    """The numbers that a query gives for IRIs, over all graphs."""
+    found = store.query(query, use_default_graph_as_union=True)
+    assert isinstance(found, ox.QuerySolutions)
+    return {
+        row[0]: int(row[1].value)
+        for row in found
+        if isinstance(row[0], ox.NamedNode) and isinstance(row[1], ox.Literal)
+    }
 
 
 def _texts(pairs: Iterable[Sequence[str]]) -> set[tuple[str, str]]:
@@ -114,7 +147,12 @@ def keep_closed(entry: Path, closed: Closed) -> None:
             [iri, one.ontology, one.kind, sorted(one.labels), sorted(one.comments)]
             for iri, one in closed.defined.items()
         ]
-        said = {"defined": defined, "problems": [asdict(problem) for problem in closed.problems]}
+        said = {
+            "defined": defined,
+            "problems": [asdict(problem) for problem in closed.problems],
+            "properties": {name.value: count for name, count in closed.properties.items()},
+            "classes": {name.value: count for name, count in closed.classes.items()},
+        }
         (part / _SAID).write_text(json.dumps(said), encoding="utf-8")
         part.rename(entry)
     shutil.rmtree(part, ignore_errors=True)

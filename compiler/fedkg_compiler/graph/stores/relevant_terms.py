@@ -1,4 +1,5 @@
-"""Which triples of a large graph rules can touch, so that an endpoint is not asked for the others.
+"""Which triples of a large graph rules can touch, so that an endpoint is not asked for the others,
+and those of a store on disk are not read.
 
 Triples matter if rules name their property or class, if fedkg reads the property itself (columns,
 units, labels, axioms), or if triples that matter may follow from them. What may follow is read from
@@ -24,7 +25,7 @@ _READ = frozenset(
     ox.NamedNode(name)
     for name in (
         *(SOSA + name for name in ("observes", "isHostedBy")),
-        *(RDFS + "label", SKOS + "prefLabel"),
+        *(RDFS + "label", SKOS + "prefLabel", RDFS + "subClassOf"),
     )
 ) | (READ_PROPERTIES - {TYPE})
 """Properties that fedkg reads whether or not rules name them; also all of `_READ_SPACES`."""
@@ -48,14 +49,29 @@ class RuleTerms:
     Attributes:
         text: all rule files and queries, joined.
         types: whether a pattern asks for the classes of something.
+        spaces: the IRIs that `text` has in brackets; some of them are those of prefixes.
     """
 
     text: str
     types: bool = False
+    spaces: frozenset[str] = frozenset()
 
     def names(self, term: Term) -> bool:
-        """Whether a term may be meant: its local name occurs anywhere."""
-        return isinstance(term, ox.NamedNode) and local_name(term.value) in self.text
+        """Whether a term may be meant: its local name, or what follows the IRI of a prefix, occurs
+        anywhere.
+        """
+        return isinstance(term, ox.NamedNode) and (
+            local_name(term.value) in self.text
+            or any(
+                term.value.startswith(space) and term.value[len(space) :] in self.text
+                for space in self.spaces
+            )
+        )
+
+
+def is_read(term: Term) -> bool:
+    """Whether fedkg reads the triples of a property whether or not rules name it."""
+    return term in _READ or (isinstance(term, ox.NamedNode) and term.value.startswith(_READ_SPACES))
 
 
 def is_axiom(predicate: ox.NamedNode) -> bool:
@@ -90,12 +106,7 @@ class Relevance:
         return test
 
     def _is_seed(self, term: Term) -> bool:
-        return (
-            term == _ALWAYS
-            or term in _READ
-            or self.rules.names(term)
-            or (isinstance(term, ox.NamedNode) and term.value.startswith(_READ_SPACES))
-        )
+        return term == _ALWAYS or is_read(term) or self.rules.names(term)
 
     def _reached(self, axioms: Iterable[ox.Quad], properties: Iterable[ox.NamedNode]) -> Set[Term]:
         """The terms from whose triples some that matter may follow."""
