@@ -120,13 +120,13 @@ class Scoring(Section):
     probe: Literal["covering", "plain"] = Field(
         default="covering",
         description=(
-            "`covering`: random server rows, plus some per bound rule to which it applies; "
+            "`covering`: random server rows, plus some per bound row of the rules that applies to them; "
             "`plain`: random server rows only. With `data.set` the probe is always `plain`."
         ),
     )
     probe_rows: Count = Field(default=200, description="Server rows in the probe.")
     rows_per_rule: Count = Field(
-        default=4, description="Rows that `covering` adds per bound rule, if the server has them."
+        default=4, description="Rows that `covering` adds per bound row of the rules, if the server has them."
     )
     hard_tolerance: Share = Field(
         default=0.0, description="Share of probe rows that may violate a hard rule."
