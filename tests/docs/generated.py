@@ -31,8 +31,8 @@ def job_page() -> str:
             " training](../how-to/federated-training.md)"
         ),
         (
-            "has examples. `fedkg run JOB --set a.b=value` changes a field. Paths are relative to the folder of"
-            " the file."
+            "has examples. `fedkg run JOB --set a.b=value` changes a field. Paths are relative to"
+            " the folder of the file."
         ),
         (
             "fedkg looks for a path given with `--set` in the current folder first, then in that of"

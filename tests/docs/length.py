@@ -7,6 +7,7 @@ decision records and the change log do not count.
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from generated import PAGES, SITES_PAGE, SITES_TABLES
@@ -45,8 +46,12 @@ def words(page: Path) -> int:
     return sum(bool(re.search(r"\w", word)) for word in _LEFT_OUT.sub("", text).split())
 
 
-if __name__ == "__main__":
+def table() -> str:
+    """The words of each page, and their sum."""
     counts = {page.relative_to(ROOT): words(page) for page in pages()}
-    for name, count in sorted(counts.items(), key=lambda item: item[1]):
-        print(f"{count:6,} {name}")
-    print(f"{sum(counts.values()):6,} of at most {LIMIT:,}")
+    lines = [f"{count:6,} {name}" for name, count in sorted(counts.items(), key=lambda one: one[1])]
+    return "\n".join([*lines, f"{sum(counts.values()):6,} of at most {LIMIT:,}"])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table() + "\n")
