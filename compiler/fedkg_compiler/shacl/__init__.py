@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.shacl.bind import ShapesBinder
 
 MARK = b"http://www.w3.org/ns/shacl#"
-"""A file without this text holds no shapes."""
+"""A file without this text contains no shapes."""
 
 
 def shape_files(
@@ -43,7 +43,7 @@ def shape_files(
                 problems.warning(
                     "FKG315",
                     load.path.span,
-                    f"{path.name} holds no shapes",
+                    f"{path.name} contains no shapes",
                     "a shape is a sh:NodeShape or a sh:PropertyShape",
                 )
             if path.resolve() not in seen:
