@@ -19,8 +19,8 @@ def bin_edges(span: tuple[float, float], count: int) -> Float:
     low, high = span
     if count < 1 or not low < high or not np.isfinite([low, high]).all():
         raise ValueError(
-            f"cannot divide {low:g} .. {high:g} into {count} bins: a span needs two finite ends, the"
-            " lower one first, and at least one bin"
+            f"cannot divide {low:g} .. {high:g} into {count} bins: a span needs two finite ends,"
+            " the lower one first, and at least one bin"
         )
     return np.linspace(low, high, count + 1)
 

@@ -105,7 +105,8 @@ def protected(
     else:
         if type(algorithm.aggregate) is not WeightedMean:
             raise JobError(
-                f"the effect of one client on {type(algorithm.aggregate).__name__} has no known bound",
+                f"the effect of one client on {type(algorithm.aggregate).__name__} has no known"
+                " bound",
                 help=(
                     "`aggregate: mean` with a client's privacy, or protect examples: then any"
                     " aggregate will do"

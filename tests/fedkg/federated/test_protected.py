@@ -188,7 +188,7 @@ def test_a_state_of_other_noise_is_rejected() -> None:
             )
         )
     plain, _ = next(iter(train(problem, fedavg(), SETTINGS)))
-    with pytest.raises(JobError, match="remembers nothing of privacy"):
+    with pytest.raises(JobError, match="of the step `privacy`"):
         next(iter(train(problem, protected(fedavg(), EXAMPLE, SIZES, SETTINGS), SETTINGS, plain)))
 
 
