@@ -245,7 +245,7 @@ class ConstraintReport:
         if weight.dim() < 2 or weight.numel() != self._of.batch:
             expected = f"[C, n] or [C, n, T], {self._of.batch:,} numbers"
             raise LayoutError(
-                "the weight must say of each part how much each row counts",
+                "`weight` must have one number for each part and row",
                 expected=expected,
                 received=str([*weight.shape]),
             )

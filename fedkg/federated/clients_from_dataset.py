@@ -33,7 +33,7 @@ def clients_of(data: DataSet, split: Split, *, dtype: torch.dtype = torch.float3
         raise JobError(
             f"data set {data.name}: {int(np.isnan(data.x).sum())} inputs are unknown, and models"
             " read numbers",
-            help="standardised(data) puts unknown inputs at the mean",
+            help="standardise(data) replaces unknown inputs by the mean",
         )
     sites = [(name, rows) for name, rows in zip(split.sites, split.index, strict=True) if len(rows)]
     kind = torch.int64 if data.task == "classes" else dtype

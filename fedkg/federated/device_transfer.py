@@ -36,9 +36,7 @@ def device_named(name: str, field: str = "training.device") -> torch.device:
             else "the torch that is installed was built for processors alone"
         )
         raise JobError(
-            f"{field}: there is no {name}",
-            received=why,
-            help="leave `device` out for the processor",
+            f"{field}: there is no {name}", received=why, help="remove `device` to train on the CPU"
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise JobError(

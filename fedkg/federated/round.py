@@ -151,7 +151,7 @@ def _root(work: Work, executor: Executor, state: ServerState) -> Params:
     if work.problem.root is None:
         raise JobError(
             "the server has no labelled rows to compare updates with",
-            help="give Problem.root, or another aggregate",
+            help="set `data.server` in a job, or `Problem(root=...)`; or choose another aggregate",
         )
     terms = tuple(term for term in work.algorithm.terms if not isinstance(term, OfClients))
     plain = replace(

@@ -229,7 +229,7 @@ def _checked(state: ServerState, fresh: ServerState) -> ServerState:
         if missing:
             raise JobError(
                 "the state does not fit the algorithm",
-                received=f"it remembers nothing of {joint}: {missing[0]}",
+                received=f"the state has no `{missing[0]}` of the step `{joint}`",
             )
     return _in_order(state, fresh)
 

@@ -138,8 +138,7 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
     )
     if stop - start < LEAST:
         raise UsageError(
-            "the sites have hardly any steps in common that may be learnt from: who drives whom is"
-            " learnt step by step together",
+            "the sites have too few common training steps",
             expected=f"{LEAST} steps or more",
             received=str(max(0, stop - start)),
         )
@@ -177,7 +176,7 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
     most = max(len(client.transition) for _, client, _ in found)
     if most < states:
         raise UsageError(
-            "no site has measurements of that rank",
+            "no site has enough independent measurements for this number of states",
             expected=f"at most {most} state{'' if most == 1 else 's'} a site",
             received=str(states),
             help="use fewer `states`, or more values of earlier steps as measurements (`past`)",

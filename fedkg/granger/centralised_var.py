@@ -57,7 +57,7 @@ def centralised(
     known = np.concatenate([np.ones((count, 1)), *past], axis=1)
     if np.linalg.matrix_rank(known) < known.shape[1]:
         raise UsageError(
-            "a VAR cannot tell measurements apart that repeat each other",
+            "some measurements repeat others, so a VAR cannot distinguish them",
             help="leave out columns that are constant or copies",
         )
     inverse = np.linalg.inv(known.T @ known)

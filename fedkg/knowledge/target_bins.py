@@ -18,7 +18,10 @@ def bin_edges(span: tuple[float, float], count: int) -> Float:
     bins."""
     low, high = span
     if count < 1 or not low < high or not np.isfinite([low, high]).all():
-        raise ValueError(f"no {count} bins between {low:g} and {high:g}")
+        raise ValueError(
+            f"cannot divide {low:g} .. {high:g} into {count} bins: a span needs two finite ends,"
+            " the lower one first, and at least one bin"
+        )
     return np.linspace(low, high, count + 1)
 
 

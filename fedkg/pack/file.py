@@ -209,7 +209,9 @@ def _members(body: bytes, name: str) -> tuple[bytes, bytes]:
                 entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
                 or entry.flag_bits & ENCRYPTED
             ):
-                raise zipfile.BadZipFile(f"{entry.filename} is packed in a way that no pack is")
+                raise zipfile.BadZipFile(
+                    f"{entry.filename} is compressed in a way that packs do not use"
+                )
         found = unzip(archive, [MANIFEST, TENSORS], name)
         return found[MANIFEST], found[TENSORS]
 

@@ -34,7 +34,7 @@ class Gaussian:
     def __post_init__(self) -> None:
         if not (self.noise >= 0 and 0 < self.rate <= 1 and self.releases >= 0):
             raise JobError(
-                "no Gaussian mechanism",
+                "invalid numbers of a Gaussian mechanism",
                 expected="noise >= 0, 0 < rate <= 1, releases >= 0",
                 received=str(self),
             )

@@ -64,7 +64,7 @@ def read_bytes(
             body = gunzip(body, name)
         except (OSError, EOFError, zlib.error) as error:
             raise TableError(
-                f"{name} is not a whole gzip file",
+                f"{name} is not a complete gzip file",
                 received=str(error),
                 help="write or download it again: it is incomplete, or a different file",
             ) from error
@@ -74,7 +74,7 @@ def read_bytes(
         return _in_zip(body, name, sheet, dialect)
     if body.startswith(OLD_EXCEL):
         raise TableError(
-            f"{name} is an Excel file of the old form (.xls)", help="save it as .xlsx or as CSV"
+            f"{name} is an Excel file of the old format (.xls)", help="save it as .xlsx or as CSV"
         )
     return read_delimited(body, name, dialect)
 
@@ -94,7 +94,7 @@ def _in_zip(body: bytes, name: str, sheet: str | None, dialect: Dialect | None) 
                 return read_bytes(inner, f"{name}/{files[0]}", dialect=dialect)
     except DAMAGE as error:
         raise TableError(
-            f"{name} is not a whole zip file",
+            f"{name} is not a complete zip file",
             received=str(error),
             help="write or download it again: it is incomplete, or a different file",
         ) from error

@@ -103,7 +103,7 @@ def read_workbook(
             )
     except (InvalidFileException, *BROKEN) as error:
         raise TableError(
-            f"{name} is not a whole Excel workbook",
+            f"{name} is not a complete Excel workbook",
             received=str(error),
             help="save it again as .xlsx, or as CSV",
         ) from error

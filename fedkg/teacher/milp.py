@@ -50,7 +50,10 @@ def solve_nearest(
     if formula == TRUE:
         return trace
     if formula == FALSE:
-        raise SetError("no trace satisfies the formula")
+        raise SetError(
+            "no trace satisfies the formula",
+            help="`fedkg check` finds rules that contradict each other",
+        )
     bounds = [float(one.bound[min(client, len(one.bound) - 1)]) for one in literals]
     near = 1 + 4 * max([float(np.abs(trace).max()), *map(abs, bounds)])
     least = min((abs(weight) for one in literals for _, weight in one.form), default=1.0)
@@ -69,7 +72,10 @@ def solve_nearest(
                 [(step, literals[n], bounds[n], sizes[n]) for step, n in true], trace, nearest, eps
             )
             return nearest if kept is None else kept
-    raise SetError("no trace satisfies the formula")
+    raise SetError(
+        "no trace satisfies the formula",
+        help="`fedkg check` finds rules that contradict each other",
+    )
 
 
 def _polish(

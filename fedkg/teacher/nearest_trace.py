@@ -311,7 +311,10 @@ def _split_conjuncts(
         together.append((channels, parts))
     pieces = [expressions.all_of(parts) for channels, parts in together if channels]
     if formula == FALSE:
-        raise SetError("no trace satisfies the formula")
+        raise SetError(
+            "no trace satisfies the formula",
+            help="`fedkg check` finds rules that contradict each other",
+        )
     return [
         (piece, distinct_forms(literals.found, expressions.literals(piece))) for piece in pieces
     ]

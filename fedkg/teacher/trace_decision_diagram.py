@@ -58,7 +58,10 @@ def build_layers(
         BeyondDiagram: there are more than `LIMIT` states at a step.
     """
     if formula == FALSE:
-        raise SetError("no trace satisfies the formula")
+        raise SetError(
+            "no trace satisfies the formula",
+            help="`fedkg check` finds rules that contradict each other",
+        )
     states, found = [formula], []
     for step in range(steps):
         edges, following = _step(expressions, states, step, letters)
@@ -111,7 +114,10 @@ def _pruned(
         result.append(Layer(edges=tuple(ordered), states=len(set(live.values()))))
         live = sources
     if not live:
-        raise SetError("no trace satisfies the formula")
+        raise SetError(
+            "no trace satisfies the formula",
+            help="`fedkg check` finds rules that contradict each other",
+        )
     return tuple(reversed(result))
 
 

@@ -31,8 +31,8 @@ def job_page() -> str:
             " training](../how-to/federated-training.md)"
         ),
         (
-            "has examples. `--set a.b=value` changes a field. Paths are relative to the folder of"
-            " the file."
+            "has examples. `fedkg run JOB --set a.b=value` changes a field. Paths are relative to"
+            " the folder of the file."
         ),
         (
             "fedkg looks for a path given with `--set` in the current folder first, then in that of"
@@ -120,16 +120,14 @@ EXPANDED = {
 """Fields with a short form that the schema expands before it validates."""
 
 JOB_TERMS = """\
-The descriptions use these terms:
-
-- A **site** (in some fields and papers: client) is a participant of the federation.
-- A **setting** is one combination of values in `compare`. A **trial** is one training: one setting
-  with one seed. A **run** contains all trials of a job.
-- A **bound rule** is a rule with its variables replaced, for example by one machine of the graph.
-- The **probe** is the set of rows on which the server evaluates the rules for each site's model.
-- `NAME` stands for a name that you choose. *Empty* means that the field is not in the file.
-- A field with the value `section` contains the fields of the section with its path. If a section
-  has a default for every field, `{}` selects all defaults.
+The [glossary](glossary.md) defines terms such as *trial*, *probe* and *bound row*. Names of data
+sets and models are in [Models and data sets](models-and-data-sets.md), presets in [Federated
+algorithms](algorithms.md). Guides explain [privacy](../how-to/differential-privacy.md),
+[hard rules and forecasts](../how-to/federated-training.md), [scoring and
+theory](../concepts/scfa.md), and [augment](../how-to/federated-granger-causality.md). `NAME` stands
+for a name that you choose. *Empty* means that the field is not in the file. A field with the value
+`section` contains the fields of the section with its path. If a section has a default for every
+field, `{}` selects all defaults.
 """
 
 
@@ -258,7 +256,7 @@ def units_page() -> str:
         + ".\n",
         "## Ambiguous units\n",
         "fedkg rejects a unit with several meanings, or one that is easily mistaken for another:\n",
-        "| written | | write instead |",
+        "| written | why it is rejected | write instead |",
         "|---|---|---|",
         *(
             f"| `{text}` | {why} | {' or '.join(f'`{unit}`' for unit in instead)} |"
@@ -269,7 +267,7 @@ def units_page() -> str:
             "fedkg also rejects these units. The suggested units have another size, so convert the"
             " values too:\n"
         ),
-        "| written | | write instead, after converting the values |",
+        "| written | why it is rejected | write instead, after converting the values |",
         "|---|---|---|",
         *(
             f"| `{text}` | {why} | {' or '.join(f'`{unit}`' for unit in instead)} |"
@@ -278,7 +276,7 @@ def units_page() -> str:
         ),
         "",
         "fedkg rejects these too, and the right unit depends on what the plant means:\n",
-        "| written | | what to do |",
+        "| written | why it is rejected | what to do |",
         "|---|---|---|",
         *(f"| `{text}` | {DOUBTFUL[text][0]} | {hint} |" for text, hint in HINTS.items()),
         "",
@@ -297,9 +295,10 @@ nearest number of double precision): 600 mbar equals 0.6 bar to the last bit. Te
 or degF and gauge pressures (`barg`, `psig`) also have an offset, because their zero is not the zero
 of `K` or of `bar`. The offset has two consequences:
 
-- You cannot multiply such values. [FKG215](codes.md) describes how to use a difference.
-- `bar`, `psi` and their multiples are absolute unless they end in `g` or `ü`.
-  [FKG219](codes.md) warns if a rule compares both kinds.
+- You cannot multiply such values; use a difference, such as `inlet - 0 degC`
+  (`fedkg explain FKG215`).
+- `bar`, `psi` and their multiples are absolute unless they end in `g` or `ü`. fedkg warns if a rule
+  compares both kinds (`fedkg explain FKG219`).
 
 fedkg compares dimensions, not quantities. It does not distinguish mass, volume and mole shares
 (`wt%`, `vol%`, `ppm`), nor active, reactive and apparent power (`W`, `var`, `VA`).

@@ -50,9 +50,9 @@ REFUSED = {
     "a separator that is none": (b"Time^T [degC]^P\n2024^1^2\n", "columns are missing"),
     "bytes": (bytes(range(256)) * 100, "is not a table"),
     "a NUL in a cell": (b"Time,T [degC],P\n2024,1\0,2\n", "is not a table"),
-    "a zip file that is none": (b"PK\x03\x04" + b"\0" * 100, "not a whole zip file"),
+    "a zip file that is none": (b"PK\x03\x04" + b"\0" * 100, "not a complete zip file"),
     "a Parquet file that is none": (b"PAR1" + b"\0" * 50 + b"PAR1", "not a complete Parquet file"),
-    "a gzip file that is cut off": (gzip.compress(GOOD * 1000)[:60], "not a whole gzip file"),
+    "a gzip file that is cut off": (gzip.compress(GOOD * 1000)[:60], "not a complete gzip file"),
     "two columns of one name": (
         b"Time,P,T [degC],P\n2024,1,2,3\n",
         "column `P` occurs more than once",

@@ -79,10 +79,7 @@ def add_entry(
     if document is None or any(problem.severity == "error" for problem in problems):
         return None, problems
     if not document.triples:
-        return None, (
-            *problems,
-            report("FKG102", point(source), f"{source} says nothing: it has no triples"),
-        )
+        return None, (*problems, report("FKG102", point(source), f"{source} contains no triples"))
     record = _record(name, taken, document, catalog)
     if not any(
         isinstance(quad.subject, ox.NamedNode) and quad.subject.value.startswith(record.namespace)

@@ -60,7 +60,7 @@ def select_file(
     whole = point(file)
     words = tokens(text)
     if not words:
-        return [], (report("FKG284", whole, "this file holds no query", help=_EXAMPLE),)
+        return [], (report("FKG284", whole, "this file contains no query", help=_EXAMPLE),)
     if (large := too_large(words)) is not None:
         return [], (
             report(

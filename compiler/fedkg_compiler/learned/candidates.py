@@ -135,7 +135,7 @@ def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator
     when = f", from {window[0]} to {window[1]}" if window else ""
     said = f"{first.inference}: found in the series of {who}, {seen} of them each{when}. "
     said += (
-        f"Of further series, {sure:.0%} or more are expected to keep it."
+        f"Of further series, {sure:.0%} or more are expected to satisfy it."
         if sure
         else "So few series say nothing about further ones."
     )

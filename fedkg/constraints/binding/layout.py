@@ -131,8 +131,8 @@ def columns(
             expected="both, or neither for numbers in source units",
             received=f"{there} alone",
             help=(
-                f"{lacking}=..., as the numbers were scaled; {lacking}={neutral} where "
-                "that is meant"
+                f"give the {lacking} that the numbers were scaled with, or {lacking}={neutral} "
+                "if they were not"
             ),
         )
     return InputLayout(names=names, mean=means, std=stds, sure=sure)

@@ -573,5 +573,6 @@ def _raised_feature(pack: Pack, view: int, x: InputLayout) -> int:
         raise LayoutError(
             f"a rule asks what the model says when `{name}` rises, but x= has no such feature",
             received=", ".join(x.names),
+            help=f"add `{name}` to the names of x=fedkg.columns([...]), or remove the rule",
         )
     return found

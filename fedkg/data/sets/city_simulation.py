@@ -62,7 +62,7 @@ class City(BaseModel):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if round(self.hours * 3600) % self.interval:
-            raise ValueError("the hours are not a multiple of the interval")
+            raise ValueError("`hours` must be a multiple of `interval`, which is in seconds")
         return self
 
 

@@ -68,12 +68,19 @@ def pcfedavg(
         else tuple(float(one) for one in strength)
     )
     if not strengths or not all(one >= 0 for one in strengths):
-        raise JobError("the local regularisation must be at least 0", received=str(strength))
+        raise JobError(
+            "`strength`, the weight of the local regularisation, must be at least 0",
+            received=str(strength),
+        )
     if smooth is not None and not smooth > 0:
-        raise JobError("the smoothness of the losses must be above 0", received=str(smooth))
+        raise JobError(
+            "`smooth`, the Lipschitz constant of the gradients, must be above 0",
+            received=str(smooth),
+        )
     if by_rule and smooth is None:
         raise JobError(
-            "the rule for steps needs the smoothness of the losses", expected="smooth=..."
+            "`by_rule` needs `smooth`, the Lipschitz constant of the gradients",
+            expected="smooth=...",
         )
     if form not in ("two", "all"):
         raise JobError("unknown form", expected="two, all", received=repr(form))

@@ -76,7 +76,7 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
     if stranger is not None:
         near = nearest_name(stranger, names)
         raise JobError(
-            f"settings for a client that is not there: {stranger}",
+            f"settings for an unknown client: {stranger}",
             expected=f"such as {near}" if near else ", ".join(names[:5]),
         )
     from fedkg.federated.pcfedavg.block_steps import AllBlockSteps, TwoVectorSteps

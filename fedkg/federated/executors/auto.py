@@ -136,7 +136,7 @@ def _processes(
     """Worker processes, as the job says, with the stacks that one process trains best."""
     if clients.device.type != "cpu":
         raise JobError(
-            "worker processes train on the CPU alone",
+            "worker processes train on the CPU only",
             received=f"data on {clients.device}",
             help="executor: stacked",
         )

@@ -104,9 +104,7 @@ class Ranks:
         wrong = {rank: text for rank, text in enumerate(told) if isinstance(text, str)}
         if wrong:
             rank, text = next(iter(wrong.items()))
-            raise JobError(
-                f"rank {rank} of {self.size} met an error, so that all end", received=text
-            )
+            raise JobError(f"rank {rank} of {self.size} failed, so all ranks stop", received=text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +163,7 @@ def joined() -> Iterator[Ranks | None]:
         raise JobError(
             "WORLD_SIZE is set, and this torch has no torch.distributed",
             received=f"WORLD_SIZE={size}",
+            help="install a torch with torch.distributed, or unset WORLD_SIZE to run one process",
         )
     with _raise_if_rank_lost():
         dist.init_process_group("gloo")
@@ -181,6 +180,7 @@ def _raise_if_rank_lost() -> Iterator[None]:
         yield
     except (RuntimeError, ValueError) as error:
         raise JobError(
-            "the ranks cannot go on together: one is gone, or was never there",
+            "a rank stopped or never started, so the others cannot continue",
             received=str(error).splitlines()[0],
+            help="see the output of the other ranks, and start all of them again",
         ) from error

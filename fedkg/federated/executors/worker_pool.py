@@ -208,7 +208,7 @@ class WorkerPool:
             answer.error.add_note(f"in a worker process:\n{answer.text}")
             raise answer.error
         if answer.text:
-            raise JobError(f"a worker process met an error\n{answer.text}")
+            raise JobError(f"a worker process failed\n{answer.text}")
         return self._slots[answer.slot][1].read(answer.plan)
 
     def close(self) -> None:

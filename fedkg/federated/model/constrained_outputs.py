@@ -67,8 +67,7 @@ class Projected:
         )
         if missing:
             raise JobError(
-                "the rules that answers are projected onto read a category that the rows do not"
-                " tell",
+                "the rules of the projection read a category that the rows do not contain",
                 received=", ".join(missing),
                 help="append its codes to the rows and name it in keys=",
             )

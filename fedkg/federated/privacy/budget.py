@@ -164,7 +164,7 @@ def affordable(budget: Budget, sampling: SamplingRule, settings: Settings, popul
     if not low:
         cost = budget.epsilon_after(plan[1])
         raise JobError(
-            "the budget of privacy does not allow a single round",
+            "the privacy budget does not allow a single round",
             expected=f"at most epsilon {limit:g} at delta {budget.delta:g}",
             received=f"{cost:.3g} after the first round",
             help="use more noise, fewer steps in a round, or a larger budget",
@@ -195,7 +195,7 @@ def check_same(
     if memory is None or len(memory["releases"]) != len(budget.rates):
         raise JobError(
             "the state was trained without this protection",
-            help="go on with the algorithm it was begun with",
+            help="continue with the algorithm that trained it",
         )
     before = float(memory["noise"])
     if not math.isclose(before, budget.noise, rel_tol=1e-9):
@@ -219,7 +219,7 @@ def check_same(
         for own, spent in zip(plan, done, strict=True):
             if own != spent:
                 raise JobError(
-                    "the state has released another number of sums than these settings plan",
+                    "these settings plan another number of noisy sums than the state has released",
                     **_unlike(own, spent),
                 )
 

@@ -188,10 +188,10 @@ def parted(terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]
     for term in terms:
         if isinstance(term, KnownTerm) and term.reads == "client":
             raise JobError(
-                f"{type(term).__name__} holds each sample to what was found in all samples of its"
-                " client, which clipping does not cover",
+                f"{type(term).__name__} uses numbers from all samples of a client, which"
+                " clipping does not protect",
                 help=(
-                    "find it by fedkg.mining.private; its privacy cost is then added to the ledger"
+                    "mine them with fedkg.mining.private; their privacy cost is added to the ledger"
                 ),
             )
         if not isinstance(term, KnownTerm):
@@ -306,6 +306,6 @@ def _knows_each(kind: type) -> bool:
 
 def _refuse_plan() -> NoReturn:
     raise JobError(
-        "clipping sample by sample needs minibatches to which each sample belongs by chance, and"
-        " keys to draw noise from"
+        "privacy of samples needs minibatches of randomly drawn samples, and keys for the noise",
+        help="train through `fedkg.federated.train`, which draws both",
     )

@@ -65,7 +65,7 @@ class Protection:
             )
         if not self.clip > 0 or not 0 < self.delta < 1:
             raise JobError(
-                "no protection",
+                "a protection needs valid numbers",
                 expected="clip > 0 and 0 < delta < 1",
                 received=f"clip {self.clip}, delta {self.delta}",
             )
@@ -105,8 +105,8 @@ def protected(
     else:
         if type(algorithm.aggregate) is not WeightedMean:
             raise JobError(
-                f"{type(algorithm.aggregate).__name__} has no bound for what one client can change"
-                " in it",
+                f"the effect of one client on {type(algorithm.aggregate).__name__} has no known"
+                " bound",
                 help=(
                     "`aggregate: mean` with a client's privacy, or protect examples: then any"
                     " aggregate will do"

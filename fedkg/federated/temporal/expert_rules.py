@@ -146,7 +146,7 @@ def _rule(pack: Pack, bank: Bank, layout: InputLayout, steps: int) -> ExpertRule
     every = _throughout(bank)
     teacher, _ = teacher_of(pack, [every], steps)
     if teacher.by_program:
-        raise SetError("it is too large: it takes a program of integers for each forecast")
+        raise SetError("it needs integer programming for each forecast, which takes too long")
     return ExpertRule(
         name=record.name, hard=record.hard, bank=every, channels=channels, teacher=teacher
     )

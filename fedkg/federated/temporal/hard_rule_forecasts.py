@@ -148,7 +148,8 @@ def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -
     for one in others:
         if one.hard:
             raise JobError(
-                f"rule `{one.name}` is hard, and forecasts cannot be kept within it: {one.reason}",
+                f"rule `{one.name}` is hard, and forecasts cannot be made to satisfy it:"
+                f" {one.reason}",
                 expected="linear comparisons of forecast channels, at one step or over time",
                 help="leave `hard` out (the rule is then a penalty and a check), or write it so",
             )

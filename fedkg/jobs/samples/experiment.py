@@ -406,13 +406,13 @@ class Experiment:
         if task != "detection":
             if job.training.positive_weight != 1.0:
                 raise JobError(
-                    "training.positive_weight applies to detection only",
+                    "training.positive_weight applies only to a 0/1 label",
                     received=which,
                     help="leave it out",
                 )
             if job.evaluation.threshold != 0.5:
                 raise JobError(
-                    "evaluation.threshold applies to detection only",
+                    "evaluation.threshold applies only to a 0/1 label",
                     received=which,
                     help="leave it out",
                 )

@@ -41,7 +41,7 @@ class Training(Section):
         default=0.6, gt=0, le=1, description="Share of the sites sampled in each round."
     )
     local_epochs: Count | None = Field(
-        default=None, description="Local epochs per round; this or `local_steps`."
+        default=None, description="Local epochs per round; this or `local_steps`; neither: 1."
     )
     local_steps: Count | None = Field(
         default=None, description="Local steps per round, independent of the number of rows."
@@ -120,13 +120,13 @@ class Scoring(Section):
     probe: Literal["covering", "plain"] = Field(
         default="covering",
         description=(
-            "`covering`: random server rows, plus some per bound rule to which it applies; "
+            "`covering`: random server rows, plus some to which each bound row of a rule applies; "
             "`plain`: random server rows only. With `data.set` the probe is always `plain`."
         ),
     )
     probe_rows: Count = Field(default=200, description="Server rows in the probe.")
     rows_per_rule: Count = Field(
-        default=4, description="Rows that `covering` adds per bound rule, if the server has them."
+        default=4, description="Rows that `covering` adds per bound row, if the server has them."
     )
     hard_tolerance: Share = Field(
         default=0.0, description="Share of probe rows that may violate a hard rule."

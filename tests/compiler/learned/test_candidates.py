@@ -70,7 +70,7 @@ def test_the_loosest_numbers_of_all_clients() -> None:
         "",
         (
             "# night: found in the series of 2 clients, 38 of them each. Of further series, "
-            "92% or more are expected to keep it."
+            "92% or more are expected to satisfy it."
         ),
         'rule night_everywhere "Found in the series of 2 clients."',
         "  kind temporal",

@@ -291,9 +291,9 @@ def test_every_shape_about_facts_is_tried() -> None:
     ] == list(FACTS)
 
 
-@pytest.mark.parametrize("page", ["rules/README.md", "docs/reference/library.md"])
-def test_every_rule_and_template_stands_on_the_page(page: str) -> None:
-    lines = (RULES.parent / page).read_text(encoding="utf-8").split("\n")
+def test_the_page_lists_every_rule_and_template() -> None:
+    page = RULES.parent / "docs" / "reference" / "library.md"
+    lines = page.read_text(encoding="utf-8").split("\n")
     for name in FILES:
         rules = list(rules_of(name))
         assert rules or any(line.startswith(f"| `{name}` |") for line in lines)

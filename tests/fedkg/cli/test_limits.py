@@ -114,7 +114,7 @@ def test_a_file_that_is_too_large_is_not_read(
 def test_gzip_members_are_joined_and_damage_is_noticed() -> None:
     whole = gzip.compress(b"a" * 1000) + gzip.compress(b"b")
     assert gunzip(whole, "t") == b"a" * 1000 + b"b"
-    with pytest.raises(TableError, match="not a whole gzip file"):
+    with pytest.raises(TableError, match="not a complete gzip file"):
         read_bytes(whole[:-3], "t")
 
 

@@ -35,7 +35,7 @@ def test_one_number_stands_for_all() -> None:
 def test_half_a_scaling_is_rejected(there: str, lacking: str, neutral: str) -> None:
     with pytest.raises(LayoutError, match=f"has a {there} and no {lacking}") as caught:
         columns(["a"], **{there: [3.0]})
-    assert caught.value.help.endswith(f"{lacking}={neutral} where that is meant")
+    assert caught.value.help.endswith(f"or {lacking}={neutral} if they were not")
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_an_error_of_one_rank_ends_all_with_its_text(tmp_path: Path) -> None:
     (first, told), (second, raised) = script(tmp_path, FAILING.format(end=False))
     assert first == second == 1
     assert "ValueError: rank 1 has no such thing" in raised
-    assert "rank 1 of 2 met an error, so that all end" in told
+    assert "rank 1 of 2 failed, so all ranks stop" in told
     assert "received: ValueError: rank 1 has no such thing" in told
 
 
@@ -152,7 +152,7 @@ def test_an_error_of_one_rank_ends_all_with_its_text(tmp_path: Path) -> None:
 def test_a_rank_that_is_gone_ends_the_others(tmp_path: Path) -> None:
     (first, told), (second, _) = script(tmp_path, FAILING.format(end=True))
     assert (first, second) == (1, 9)
-    assert "the ranks cannot go on together: one is gone" in told
+    assert "a rank stopped or never started" in told
 
 
 @pytest.mark.slow

@@ -193,7 +193,7 @@ def test_unusable_records_are_rejected() -> None:
     records = _records()
     far = replace(records[1], start=STEPS, known=STEPS + KNOWN)
     with pytest.raises(
-        UsageError, match=f"hardly any steps in common.*\n.*expected: {LEAST} steps or more"
+        UsageError, match=f"too few common training steps.*\n.*expected: {LEAST} steps or more"
     ):
         filtered([records[0], far], 1)
     still = [replace(record, values=np.ones_like(record.values)) for record in records[1:]]

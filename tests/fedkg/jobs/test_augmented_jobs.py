@@ -283,5 +283,5 @@ def test_sites_of_other_times_learn_nothing_of_each_other(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(reading, "data_set", changed_data)
     experiment = _experiment()
-    with pytest.raises(UsageError, match="hardly any steps in common"):
+    with pytest.raises(UsageError, match="too few common training steps"):
         experiment.prepare(expand_trials(experiment.job))

@@ -182,7 +182,10 @@ def test_more_sums_cost_more() -> None:
     [
         (lambda: epsilon_of((), 1e-5, "gdp"), "unknown accountant"),
         (lambda: epsilon_of((), 0.0), "delta must be a probability"),
-        (lambda: Gaussian(what="x", noise=1.0, rate=0.0, releases=1), "no Gaussian mechanism"),
+        (
+            lambda: Gaussian(what="x", noise=1.0, rate=0.0, releases=1),
+            "invalid numbers of a Gaussian mechanism",
+        ),
         (lambda: Spent(what="x", epsilon=-1.0), "no guarantee"),
         (lambda: noise_for(0.0, 1e-5, training), "epsilon must be above 0"),
         (

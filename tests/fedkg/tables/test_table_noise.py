@@ -123,7 +123,7 @@ def test_workbooks_with_broken_parts() -> None:
         whole,
         lambda entry, body: body[: len(body) // 2] if entry.startswith("xl/worksheets") else body,
     )
-    with pytest.raises(TableError, match="not a whole Excel workbook"):
+    with pytest.raises(TableError, match="not a complete Excel workbook"):
         read_bytes(half, "noise.xlsx")
     dice = random.Random(3)
     for _ in range(80):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # `fedkg validate` needs none of the modules that bind rules 
     from fedkg_compiler.frontends.shacl.table_results import ShapeResults
 
 MARK = b"http://www.w3.org/ns/shacl#"
-"""A file without this text holds no shapes."""
+"""A file without this text contains no shapes."""
 
 
 def shape_files(
@@ -45,7 +45,7 @@ def shape_files(
                 problems.warning(
                     "FKG315",
                     load.path.span,
-                    f"{path.name} holds no shapes",
+                    f"{path.name} contains no shapes",
                     "a shape is a sh:NodeShape or a sh:PropertyShape",
                 )
             if path.resolve() not in seen:

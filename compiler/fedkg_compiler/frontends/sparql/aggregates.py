@@ -208,7 +208,7 @@ def _terms(arg: Expr | None, frame: Frame, rows: Ids) -> list[Answer]:
         raise SparqlProblem(
             "FKG351",
             (0, 0) if arg is None else arg.at,
-            "DISTINCT of what is the same for all",
+            "DISTINCT has no effect on a value that is the same in all solutions",
             "leave DISTINCT out",
         )
     return [column[i] for i in rows.tolist()]
@@ -236,7 +236,7 @@ def _in_unit(item: _Table, unit: Unit | None, expr: Reduced) -> Term:
         return item.arg
     if not same_dimension(item.unit, unit):
         message = f"members in `{item.unit.text}` and in `{unit.text}` are reduced together"
-        raise SparqlProblem("FKG347", expr.at, message, "gather values of one kind")
+        raise SparqlProblem("FKG347", expr.at, message, "aggregate values of one kind")
     return in_rule_unit(item.arg, item.unit, unit, item.rows)
 
 

@@ -231,7 +231,7 @@ def _without_value(name: str, at: tuple[int, int]) -> SparqlProblem:
         "FKG343",
         at,
         f"?{name} may have no value outside, and is asked for inside",
-        "bind it for certain",
+        "give it a value in a pattern outside OPTIONAL",
     )
 
 
@@ -264,14 +264,14 @@ def _enumerated(branch: Branch, batch: Batch, parent: Frame | None) -> tuple[Par
                 "FKG343",
                 item.property.at,
                 f"?{item.property.name} may have no value here",
-                "bind it for certain",
+                "give it a value in a pattern outside OPTIONAL",
             )
         if isinstance(item.subject, Var) and item.subject.name in in_scope(static) - fixed:
             raise SparqlProblem(
                 "FKG343",
                 item.at,
                 f"?{item.subject.name} may have no value where it is read",
-                "bind it for certain",
+                "give it a value in a pattern outside OPTIONAL",
             )
     return static
 

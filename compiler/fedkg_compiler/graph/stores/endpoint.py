@@ -288,5 +288,5 @@ def _solutions(body: bytes, kind: str) -> list[Solution]:
         return [tuple(solution) for solution in found]
     except (SyntaxError, ValueError):
         raise StoreProblem(
-            "FKG141", "gives half an answer, or none that can be read", help=_AGAIN, passing=True
+            "FKG141", "gives an incomplete or unreadable answer", help=_AGAIN, passing=True
         ) from None

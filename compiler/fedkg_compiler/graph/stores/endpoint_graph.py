@@ -212,9 +212,7 @@ def _number(endpoint: Endpoint, literal: ox.Literal) -> int:
 
 def _odd(endpoint: Endpoint) -> StoreProblem:
     return StoreProblem(
-        "FKG141",
-        f"{endpoint.name} answers something else than was asked",
-        help="is it a SPARQL 1.1 endpoint?",
+        "FKG141", f"{endpoint.name} gives an unexpected answer", help="is it a SPARQL 1.1 endpoint?"
     )
 
 

@@ -172,8 +172,8 @@ def _parts(
         "FKG174",
         node.source.span,
         f"some members lack a value ({names_lacking} of {environment.name(first)}, for example):"
-        " what needs it is left out there",
-        "a limit that is not given does not limit; fill it in where it should",
+        " the part of the rule that needs it is left out there",
+        "a missing limit does not limit; add the value where it should",
     )
     groups: dict[frozenset[str], list[int]] = {frozenset(): []}
     for i, names in enumerate(lacking):

@@ -115,7 +115,7 @@ def term_of(value: Value, scope: Scope) -> Term | None:
         row = int(wrong[0])
         said = "undefined" if np.isnan(value.values[row]) else "infinite"
         scope.problems.error(
-            "FKG228", value.span, f"this comes out as {said}{scope.where(row)}", value_advice(scope)
+            "FKG228", value.span, f"the result is {said}{scope.where(row)}", value_advice(scope)
         )
         return None
     return scope.rows.param(value.values)

@@ -59,7 +59,7 @@ def bind_cause(statement: Cause, sources: Sources, sheets: Sheets) -> CauseRecor
         sources.problems.warning(
             "FKG292",
             statement.quantifier.span,
-            f"the cause `{statement.name.text}` joins no two different clients",
+            f"the cause `{statement.name.text}` does not connect two different clients",
             "correct the pattern",
         )
     return CauseRecord(

@@ -162,12 +162,7 @@ def _arguments(
     if shape in _VECTORS:
         found += [(f"c{i}", arg) for i, arg in enumerate(call.args, start=1)]
         if not found:
-            problems.error(
-                "FKG290",
-                call.span,
-                f"`{shape}` needs the coefficients of what it holds",
-                f"write {form}",
-            )
+            problems.error("FKG290", call.span, f"`{shape}` needs coefficients", f"write {form}")
             return None
     else:
         free = [name for name in wanted if name not in named]

@@ -162,7 +162,7 @@ def _used_rightly(statement: Infer, found: dict[str, Mined], problems: Problems)
                 "FKG269",
                 word.span,
                 message,
-                f"hand it to the template: {statement.call.name.text}(..., ?{word.text})",
+                f"pass it to the template: {statement.call.name.text}(..., ?{word.text})",
             )
             sound = False
         places = [*one.values, *one.windows]

@@ -51,7 +51,7 @@ def monotone(node: Monotone, scope: Scope) -> Formula | None:
         scope.problems.error(
             "FKG226",
             node.subject.span,
-            f"nothing here is predicted: data does not follow when {node.feature.name.text} is"
+            f"this reads no output: measured data does not change when {node.feature.name.text} is"
             " raised",
             "only an output can rise or fall as a signal rises",
         )

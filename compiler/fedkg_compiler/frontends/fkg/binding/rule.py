@@ -178,9 +178,9 @@ def _tell_missing(
     problems.info(
         "FKG174",
         environment.span,
-        f"{many} a value ({names} in {environment.name(rows[0])}{example}): what needs it is left"
-        " out there",
-        "a limit that is not given does not limit; fill it in where it should",
+        f"{many} a value ({names} in {environment.name(rows[0])}{example}): the part of the rule"
+        " that needs it is left out there",
+        "a missing limit does not limit; add the value where it should",
     )
 
 

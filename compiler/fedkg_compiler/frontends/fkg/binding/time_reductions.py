@@ -182,7 +182,7 @@ def _step_length(node: OverTime, scope: Scope) -> tuple[float, Unit] | None:
             scope.problems.error(
                 "FKG250",
                 node.span,
-                "nothing says how long a step is",
+                "the length of a step is unknown",
                 "write the time from one row to the next: timeline step 5 min",
             )
         return None
