@@ -24,8 +24,8 @@ from fedkg_compiler.analysis.negation_normal_form import (
     sure,
     without_time,
 )
-from fedkg_compiler.analysis.verdict import UNKNOWN, Kind, Method, Witness
-from fedkg_compiler.analysis.witness_search import Condition, WitnessSearch
+from fedkg_compiler.analysis.verdict import UNKNOWN, Condition, Kind, Method, Witness
+from fedkg_compiler.analysis.witness_search import WitnessSearch
 
 if TYPE_CHECKING:
     from fedkg_compiler.analysis.z3_solver import Answer, Solver

@@ -307,7 +307,8 @@ def _candidates(
 
 def _sought(table: RowTable, bounds: Bounds, row: int, *, holds: bool) -> Witness | None:
     """Values or a trace that keep or break a row where the solver alone shows none."""
-    from fedkg_compiler.analysis.witness_search import Condition, WitnessSearch
+    from fedkg_compiler.analysis.verdict import Condition
+    from fedkg_compiler.analysis.witness_search import WitnessSearch
 
     keys, skeleton = table.keysets[int(table.keyset[row])], table.skeleton(row)
     asked = (

@@ -20,8 +20,7 @@ from fedkg.pack import And, Formula, Implies, Initially, Not, Or, Temporal, Unti
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
 from fedkg_compiler.analysis.budget import Budget
-from fedkg_compiler.analysis.verdict import Reading, Witness
-from fedkg_compiler.analysis.witness_search import Condition
+from fedkg_compiler.analysis.verdict import Condition, Reading, Witness
 from fedkg_compiler.analysis.z3_formulas import TooLarge, all_of, any_of, denied
 from fedkg_compiler.analysis.z3_solver import Solver
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import DataContract
+from fedkg.pack import DataContract, Formula
 
 Kind = Literal[
     "conflict",
@@ -31,6 +31,17 @@ UNKNOWN = "unknown"
 is unknown."""
 
 Method = Literal["interval", "lp", "z3"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What is asked beside rows: that a row, or this part of its formula, certainly holds, or (not
+    `holds`) certainly fails.
+    """
+
+    row: int
+    formula: Formula
+    holds: bool
 
 
 @dataclass(frozen=True, slots=True, order=True)

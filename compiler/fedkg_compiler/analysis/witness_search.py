@@ -37,7 +37,7 @@ from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.formula_evaluation import gap, truth
 from fedkg_compiler.analysis.local_search import RowLayout
 from fedkg_compiler.analysis.negation_normal_form import looks_for_gaps, without_time
-from fedkg_compiler.analysis.verdict import Reading, Witness
+from fedkg_compiler.analysis.verdict import Condition, Reading, Witness
 
 if TYPE_CHECKING:
     from fedkg_compiler.analysis.trace_witnesses import WholeTraces
@@ -284,17 +284,6 @@ ROUNDS, WORTH = 3, 0.9
 share of itself."""
 COST = 15
 """Steps of the budget for each row that is looked at in a box."""
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """What is asked beside rows: that a row, or this part of its formula, certainly holds, or (not
-    `holds`) certainly fails.
-    """
-
-    row: int
-    formula: Formula
-    holds: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,8 @@ from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.bounds import find_bounds
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.pack_difference import differences
-from fedkg_compiler.analysis.witness_search import Condition, WitnessSearch
+from fedkg_compiler.analysis.verdict import Condition
+from fedkg_compiler.analysis.witness_search import WitnessSearch
 
 SIGNALS = "".join(f"signal {name} in dimensionless span 0 .. 10\n" for name in "abcd")
 

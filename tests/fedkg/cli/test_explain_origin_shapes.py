@@ -141,6 +141,7 @@ def test_query_files_and_shapes_beside_the_rules_are_reported_too(
     assert {
         "triple": 'ex:T1 ex:maxPressure "5"',
         "place": "pumps.ttl:11",
+        "graph": "file:///pumps.ttl",
         "rule": "",
         "premises": [],
     } in said["from"]

@@ -72,7 +72,7 @@ def test_each_site_is_a_client_in_the_order_of_the_split() -> None:
 def test_what_no_model_can_read_is_rejected() -> None:
     data = data_set("secom", size=60)
     split = iid(data.y, ("a", "b"), stream())
-    with pytest.raises(JobError, match=r"inputs are unknown(.|\n)*standardised"):
+    with pytest.raises(JobError, match=r"inputs are unknown(.|\n)*standardise"):
         clients_of(data, split)
     with pytest.raises(JobError, match="does not fit data set secom"):
         clients_of(data_set("secom", size=59), split)

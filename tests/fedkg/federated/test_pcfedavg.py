@@ -562,7 +562,7 @@ def test_what_is_measured() -> None:
     ("options", "said"),
     [
         ({"strength": -1.0}, "at least 0"),
-        ({"by_rule": True}, "smoothness"),
+        ({"by_rule": True}, "Lipschitz constant"),
         ({"smooth": 0.0}, "above 0"),
         ({"form": "three"}, "unknown form"),
         ({"growing": True}, "needs its initial value"),

@@ -48,7 +48,7 @@ def test_what_was_mined_without_privacy_is_rejected() -> None:
     own = mine_ranges(least)
     assert own.epsilon is None
     algorithm = fedavg().with_terms(TeacherLoss(properties=own))
-    with pytest.raises(JobError, match="found in all samples of its client"):
+    with pytest.raises(JobError, match="numbers from all samples of a client"):
         protected(algorithm, EXAMPLE, PROBLEM.clients.samples, SETTINGS)
     client = protected(
         algorithm,

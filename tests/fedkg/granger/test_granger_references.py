@@ -88,7 +88,7 @@ def test_the_var_says_what_it_cannot() -> None:
     groups = _walk(2, steps=40)
     with pytest.raises(UsageError, match="too few steps"):
         centralised(groups, lags=8)
-    with pytest.raises(UsageError, match="repeat each other"):
+    with pytest.raises(UsageError, match="repeat others"):
         centralised([groups[0], groups[0].copy()])
     held = centralised(groups, allowed=np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]], dtype=bool))
     assert np.isfinite(held).sum() == 3

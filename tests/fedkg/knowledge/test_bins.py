@@ -55,7 +55,7 @@ def test_the_expected_number_is_the_mean_of_the_centres() -> None:
     ("span", "count"), [((1.0, 1.0), 3), ((0.0, 1.0), 0), ((0.0, float("inf")), 3)]
 )
 def test_no_bins_without_width(span: tuple[float, float], count: int) -> None:
-    with pytest.raises(ValueError, match="bins between"):
+    with pytest.raises(ValueError, match=r"cannot divide .* bins"):
         bin_edges(span, count)
 
 
