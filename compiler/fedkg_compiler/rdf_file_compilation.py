@@ -114,7 +114,8 @@ def _one(
             f"than {MOST_VALUES} values of it"
         )
         advice = (
-            f"what reads it is not checked for any {local_name(part.kind)}: check that with pySHACL"
+            f"what reads it is not checked for any {local_name(part.kind)}: check that with"
+            " `fedkg validate`"
         )
         said.append(report("FKG322", point(str(data)), message, help=advice, severity="warning"))
     return compilation.pack, part.table, said

@@ -472,8 +472,8 @@ class ShapesBinder:
     # components over the graph
 
     def _is_asked_here(self, shape: Shape, constraint: Constraint) -> bool:
-        """Whether pySHACL cannot decide a component: it reads the table, or its query names a
-        graph.
+        """Whether validation of the graph cannot decide a component: it reads the table, or its
+        query names a graph.
         """
         return self.partial.touches(shape, constraint) or self.partial.queries.names_graph(
             shape, constraint
