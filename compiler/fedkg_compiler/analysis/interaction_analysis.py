@@ -16,6 +16,7 @@ from fedkg.pack.walk import is_temporal
 from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.bounds import Bounds
 from fedkg_compiler.analysis.budget import Budget
+from fedkg_compiler.analysis.difference_bounds import Paths
 from fedkg_compiler.analysis.interaction_groups import Place
 from fedkg_compiler.analysis.local_search import RowLayout, Shown
 from fedkg_compiler.analysis.negation_normal_form import (
@@ -97,6 +98,7 @@ class PlaceReasoner:
         rows: Sequence[int],
         givers: Mapping[int, Sequence[int]],
         shown: Shown,
+        paths: Paths | None = None,
         *,
         witnesses: bool = True,
     ) -> None:
@@ -104,9 +106,10 @@ class PlaceReasoner:
 
         `rows`: those of the place that intervals did not find to contradict others or themselves.
         `givers`: rows that each follows from by its numbers. `shown`: what values showed.
+        `paths`: what decides rows that bound differences; None if there are others.
         `witnesses`: whether conflicts are found with values that satisfy all rows but one.
         """
-        self.witnesses = witnesses
+        self.paths, self.witnesses = paths, witnesses
         self.table, self.place, self.budget, self.givers, self.shown = (
             table,
             place,
@@ -277,6 +280,8 @@ class PlaceReasoner:
         """A minimal set of rows that no value satisfies together, and what shows it; [] if none is
         found.
         """
+        if self.paths is not None:
+            return self.paths.conflict(rows) or [], "z3"
         answer, needed = self._ask(rows)
         if answer == "unknown":
             self.result.open += 1
@@ -284,6 +289,8 @@ class PlaceReasoner:
 
     def _without_spans(self, core: Sequence[int]) -> bool:
         """Whether values outside the declared spans satisfy these rows."""
+        if self.paths is not None:
+            return not self.paths.clash(core, spans=False)
         return self._solver(core, spans=False).ask(core) != "no"
 
     def antecedents(self) -> None:
@@ -441,6 +448,15 @@ class PlaceReasoner:
                 self._over_time(row, others, reads, kept)
                 continue
             others = [other for other in others if other not in temporal]
+            if self.paths is not None:
+                core = self.paths.implying(row, others)
+                if core is None:
+                    continue
+                if core:
+                    if giving := self._giving_by_paths(row, core, others, reads):
+                        self.result.implied[row] = giving
+                        kept.remove(row)
+                    continue
             fails = Condition(row, self.table.at_any_step(row), False)
             answer, needed = self._narrowed(others, fails)
             self.result.open += answer == "unknown"
@@ -453,6 +469,19 @@ class PlaceReasoner:
                     kept.remove(row)
             elif row not in plain:
                 self._no_failure(row, self.solver)
+
+    def _giving_by_paths(
+        self, row: int, core: Sequence[int], others: Sequence[int], reads: Mapping[int, set[int]]
+    ) -> frozenset[int]:
+        """The same as `_giving`."""
+        assert self.paths is not None
+        if self.paths.implies(core, row, gaps=True):
+            return frozenset(core)
+        nearer = [other for other in others if reads[other] <= reads[row]]
+        fewer = None if set(nearer) >= set(core) else self.paths.implying(row, nearer)
+        return (
+            frozenset(fewer) if fewer and self.paths.implies(fewer, row, gaps=True) else frozenset()
+        )
 
     def _over_time(
         self, row: int, others: Sequence[int], reads: Mapping[int, set[int]], kept: list[int]
@@ -515,6 +544,8 @@ class PlaceReasoner:
 
     def _hair(self, core: Sequence[int], applies: Condition | None = None) -> bool:
         """Whether a set of rows only just has no solution, by the rounding of converted numbers."""
+        if self.paths is not None and applies is None:
+            return not self.paths.clash(core, lenient=True)
         conditions = [] if applies is None else [applies]
         rows = [*dict.fromkeys([*core, *(one.row for one in conditions)])]
         solver = self._solver(rows, lenient=1.0)

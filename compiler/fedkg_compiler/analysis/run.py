@@ -15,10 +15,11 @@ from fedkg.pack.walk import is_temporal
 from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
 from fedkg_compiler.analysis.bounds import Bounds, find_bounds, point_of
 from fedkg_compiler.analysis.budget import Budget
+from fedkg_compiler.analysis.difference_bounds import DifferenceBounds, Paths
 from fedkg_compiler.analysis.interaction_analysis import Findings, PlaceReasoner
 from fedkg_compiler.analysis.interaction_groups import Place, find_places, too_large
 from fedkg_compiler.analysis.interval_reasoning import Boxes
-from fedkg_compiler.analysis.local_search import Trials
+from fedkg_compiler.analysis.local_search import Shown, Trials
 from fedkg_compiler.analysis.tighter import Tighter
 from fedkg_compiler.analysis.verdict import UNKNOWN, Kind, Method, Verdict, Witness
 
@@ -178,12 +179,19 @@ class _Reasoning:
         rows = [[row for row in place.rows if row not in self.torn] for place in places]
         tighter = Tighter(self.table)
         givers = [tighter.givers(here) for here in rows]
-        shown = trials.show(
-            [
-                (place.keys, here, by_numbers)
-                for place, here, by_numbers in zip(places, rows, givers, strict=True)
-            ]
+        differences = DifferenceBounds(self.table)
+        paths = [differences.at(here) for here in rows]
+        tried = [i for i, here in enumerate(paths) if here is None]
+        shown: dict[int, Shown] = dict(
+            zip(
+                tried,
+                trials.show([(places[i].keys, rows[i], givers[i]) for i in tried]),
+                strict=True,
+            )
         )
+        for i, here in enumerate(paths):
+            if here is not None:
+                shown[i] = self._shown_by_paths(here, rows[i])
         return [
             PlaceReasoner(
                 self.table,
@@ -193,10 +201,18 @@ class _Reasoning:
                 rows[i],
                 givers[i],
                 shown[i],
+                paths[i],
                 witnesses=self.witnesses,
             )
             for i, place in enumerate(places)
         ]
+
+    def _shown_by_paths(self, paths: Paths, rows: Sequence[int]) -> Shown:
+        """What values would show of a place that paths decide."""
+        return Shown(
+            together=not paths.clash(rows),
+            fails={row for row in rows if not paths.implies((), row)},
+        )
 
     def _linear(self, place: Place) -> None:
         """Very many linear rules: linear programming names the conflict, the solver makes it

@@ -113,6 +113,7 @@ UNDECIDED = witness_search.Searched(answer="unknown")
 PROCEDURES: dict[str, list[tuple[Any, str, Any]]] = {
     "boxes": [(run.Boxes, "conflicts", lambda self: []), (run.Boxes, "implied", lambda *_: {})],
     "tighter numbers": [(run.Tighter, "givers", lambda self, rows: {})],
+    "shortest paths": [(run.DifferenceBounds, "at", lambda self, rows: None)],
     "linear programs": [(run._Reasoning, "_linear", lambda self, place: None)],
     "local search": [
         (run.Trials, "show", lambda self, places: [Shown() for _ in places]),
