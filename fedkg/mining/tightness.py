@@ -155,7 +155,10 @@ def _score(formula: Formula, reading: Reading, counted: Tensor) -> Tensor:
             return found * _preference(windows[0, 1] - windows[0, 0], reading, wide=True)
         case _:
             raise KnowledgeError(
-                "the tightness metric is defined for comparisons of signals", received=formula.kind
+                "the tightness metric is not defined for all parts of the condition",
+                expected="comparisons of signals",
+                received=f"a part of the kind `{formula.kind}`",
+                help="write the condition with comparisons, or use fedkg.mining.mine",
             )
 
 

@@ -178,13 +178,14 @@ class Polytope(ProjectionSet):
                 expected="a point that satisfies all rows",
                 received=f"none for {empty} of {solved.empty.numel()} points"
                 if empty
-                else f"{missed} of {solved.empty.numel()} points",
+                else f"{missed} of {solved.empty.numel()} points, which miss a row by up to"
+                f" {float(solved.residual.max()):.2g}; the tolerance is {limit:.2g}",
                 help=(
                     "`project_polytope(...).empty` marks these points; its multipliers (Farkas) "
                     "are not 0 at rows that contradict each other"
                 )
                 if empty
-                else "",
+                else "compute in float64, scale the rows, or pass a larger `tolerance`",
             )
         return solved.point
 

@@ -332,7 +332,14 @@ def mined(
                 " fedkg.mining.mine and write the number found into a soft rule",
             )
     for place, own in enumerate(traces):
-        if own.ndim != 3 or own.shape[1:] != traces[0].shape[1:]:
+        if own.ndim != 3:
+            raise LayoutError(
+                "traces need three dimensions",
+                expected="[traces, steps, channels]",
+                received=f"{list(own.shape)} of client {place}",
+                help="for one trace: `trace[None]`",
+            )
+        if own.shape[1:] != traces[0].shape[1:]:
             raise LayoutError(
                 "the traces of all clients must have the same steps and channels",
                 expected=f"[traces, steps, channels], like {list(traces[0].shape)} of client 0",

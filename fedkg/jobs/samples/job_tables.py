@@ -243,10 +243,12 @@ def _check_held_out(
 def _features(job: Job, pack: Pack, shown: Frame) -> Features:
     """The model's inputs; the texts of a category are those of the shown rows."""
     numeric = feature_headers(job, pack.manifest.contract)
-    if job.data.label in (*numeric, *job.data.categories):
-        raise JobError(
-            f"data.features: `{job.data.label}` is the label", help="remove it from `data.features`"
-        )
+    for field, headers in (("features", numeric), ("categories", job.data.categories)):
+        if job.data.label in headers:
+            raise JobError(
+                f"data.{field}: `{job.data.label}` is the label",
+                help=f"remove it from `data.{field}`",
+            )
     if not numeric and not job.data.categories:
         raise JobError(
             "data.features: the model has no inputs", help="list the columns that it should read"
