@@ -40,6 +40,7 @@ _WITHIN = (
     " ... within 2 h`"
 )
 _WORD = re.compile(r"[^\W\d]\w*\Z")
+_DURATION = re.compile(r"\d+(\.\d+)?\s*(ms|s|min|h|d|day|days|week|weeks)\b")
 _COMPARES = re.compile(r"[^\n]*?(<=?|>=?|==|!=|[≤≥≠]|\bis\b|\bnever\b)")
 
 # Words of other languages: the word, a token that must be acceptable here or "", the help.
@@ -436,6 +437,10 @@ def side_by_side(at: ParseFailure) -> Explanation | None:
             f"a name is one word: {left}_{at.bad}, or the column in backquotes: `{left} {at.bad}`;"
             " two values are joined by +, *, <="
         )
+        return Explanation("FKG029", message, hint)
+    lag = _DURATION.match(at.rest)
+    if last.type == "NAME" and lag is not None:
+        hint = f"for an earlier value write: {left} {lag[0]} ago; else join the two: +, -, *, <="
         return Explanation("FKG029", message, hint)
     two = (
         "two conditions: and, or"
