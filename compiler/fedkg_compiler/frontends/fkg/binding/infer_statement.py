@@ -158,11 +158,18 @@ def _used_rightly(statement: Infer, found: dict[str, Mined], problems: Problems)
         one = found[word.text]
         if not one.values and not one.windows:
             message = f"nothing depends on ?{word.text}: every value is as good as another"
+            given = (*statement.call.args, *(value for _, value in statement.call.named))
+            passed = any(
+                isinstance(value, Variable) and value.name == word.text for value in given
+            )
+            template = statement.call.name.text
             problems.error(
                 "FKG269",
                 word.span,
                 message,
-                f"pass it to the template: {statement.call.name.text}(..., ?{word.text})",
+                f"use its parameter in the condition of the template {template}, or remove it"
+                if passed
+                else f"pass it to the template: {template}(..., ?{word.text})",
             )
             sound = False
         places = [*one.values, *one.windows]
