@@ -24,8 +24,8 @@ ex:c a ex:Pump ; ex:low 1 ; ex:high 2 ; ex:ok true , false .
 """
 
 
-def validated(folder: Path, shapes: str) -> Validation:
-    (folder / "data.ttl").write_text(HEAD + DATA, encoding="utf-8")
+def validated(folder: Path, shapes: str, data: str = DATA) -> Validation:
+    (folder / "data.ttl").write_text(HEAD + data, encoding="utf-8")
     (folder / "shapes.ttl").write_text(HEAD + shapes, encoding="utf-8")
     return validate_graph([folder / "data.ttl"], [folder / "shapes.ttl"])
 
@@ -71,8 +71,22 @@ ex:Next sh:path ex:next ; sh:node ex:S .
     assert violating(validated(tmp_path, shapes)) == ["a"]
 
 
-def test_a_shape_without_an_end_is_an_error(tmp_path: Path) -> None:
-    shapes = "ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:node ex:S ."
+@pytest.mark.parametrize("broken", ["", "a", "b", "c"])
+def test_nodes_in_a_circle_conform_unless_one_is_broken(tmp_path: Path, broken: str) -> None:
+    """Each node of the circle a, b, c demands that the next one conforms."""
+    shapes = """
+ex:S a sh:NodeShape ; sh:targetNode ex:a, ex:b, ex:c ;
+    sh:property [ sh:path ex:after ; sh:node ex:S ] ;
+    sh:not [ sh:path ex:broken ; sh:hasValue true ] .
+"""
+    data = "ex:a ex:after ex:b . ex:b ex:after ex:c . ex:c ex:after ex:a .\n"
+    data += f"ex:{broken} ex:broken true ." if broken else ""
+    found = violating(validated(tmp_path, shapes, data))
+    assert sorted({*found}) == (["a", "b", "c"] if broken else [])
+
+
+def test_a_shape_that_denies_itself_is_an_error(tmp_path: Path) -> None:
+    shapes = "ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:not ex:S ."
     found = validated(tmp_path, shapes)
     assert found.report is None
-    assert "in a cycle of nodes" in found.diagnostics[0].message
+    assert "denies itself" in found.diagnostics[0].message

@@ -95,6 +95,11 @@ class Validator:
         self._left_out = {(shape.node, constraint) for shape, constraint in left_out}
         self._failing: dict[Node, dict[Node, bool]] = {}
         """Whether nodes violate a shape, by shape."""
+        self._open: dict[Node, dict[Node, bool]] = {}
+        """The same for shapes that are being evaluated, as far as is known: shapes may refer to
+        each other in a circle."""
+        self._read_open = False
+        self._detailed: dict[Node, set[Node]] = {}
         self._values: dict[Path, dict[Node, tuple[Node, ...]]] = {}
         self._size = self._members_size = -1
         self._depth = 0
@@ -153,13 +158,49 @@ class Validator:
 
     def failing(self, shape: Node, nodes: Iterable[Node]) -> set[Node]:
         """The nodes that do not conform to a shape."""
-        known = self._failing.setdefault(shape, {})
+        open_nodes = self._open.setdefault(shape, {})
         wanted = dict.fromkeys(nodes)
-        unknown = [node for node in wanted if node not in known]
+        assumed = {node for node in wanted if node in open_nodes}
+        self._read_open |= bool(assumed)
+        known = self._failing.setdefault(shape, {})
+        found = {node for node in wanted if open_nodes.get(node, known.get(node, False))}
+        unknown = [node for node in wanted if node not in known and node not in assumed]
         if unknown:
-            failing = self._find_failing(shape, unknown)
-            known.update((node, node in failing) for node in unknown)
-        return {node for node in wanted if known[node]}
+            fails = self._evaluate_in_circles(shape, unknown)
+            found.update(node for node in unknown if fails[node])
+        return found
+
+    def _evaluate_in_circles(self, shape: Node, nodes: Sequence[Node]) -> dict[Node, bool]:
+        """Whether nodes violate a shape, with those that are known already.
+
+        SHACL leaves shapes that refer to each other in a circle undefined. Here nodes conform
+        unless a chain of shapes leads to a violation: they are first assumed to conform, and
+        evaluated again until nothing changes.
+        """
+        open_nodes, read_before = self._open[shape], self._read_open
+        open_nodes.update(dict.fromkeys(nodes, False))
+        try:
+            for _ in range(len(nodes) + 1):
+                self._read_open = False
+                failing = self._find_failing(shape, nodes)
+                found = {node: node in failing for node in nodes}
+                is_final = not self._read_open or all(
+                    open_nodes[node] == fails for node, fails in found.items()
+                )
+                if self._read_open:
+                    self._failing.clear()  # what rests on assumptions
+                if is_final:
+                    break
+                open_nodes.update(found)
+            else:
+                raise Undecidable("the shape denies itself in a circle of shapes", shape)
+        finally:
+            for node in nodes:
+                del open_nodes[node]
+        self._read_open |= read_before
+        known = self._failing.setdefault(shape, {})
+        known.update(found)
+        return known
 
     def _find_failing(self, node: Node, focus_nodes: Sequence[Node]) -> set[Node]:
         shape = self.shapes.shapes.get(node)
@@ -198,12 +239,22 @@ class Validator:
                 details: dict[Node, list[Result]] = {}
                 if constraint.name == "node":
                     failing = dict.fromkeys(one.value for one in violations if one.value)
-                    details = self._results(constraint.node, list(failing))
+                    details = self._details(constraint.node, failing)
                 for one in violations:
                     of_value = details.get(one.value, []) if one.value else []
                     result = self._result(shape, constraint, one, of_value)
                     found.setdefault(one.focus, []).append(result)
         return found
+
+    def _details(self, shape: Node, nodes: Iterable[Node]) -> dict[Node, list[Result]]:
+        """The results of an inner shape, without those of nodes around it in a circle."""
+        around = self._detailed.setdefault(shape, set())
+        inner = [node for node in nodes if node not in around]
+        around.update(inner)
+        try:
+            return self._results(shape, inner)
+        finally:
+            around.difference_update(inner)
 
     def _constraints(self, shape: Shape) -> Iterator[Constraint]:
         for constraint in shape.constraints:

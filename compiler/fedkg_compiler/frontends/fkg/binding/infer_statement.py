@@ -159,9 +159,7 @@ def _used_rightly(statement: Infer, found: dict[str, Mined], problems: Problems)
         if not one.values and not one.windows:
             message = f"nothing depends on ?{word.text}: every value is as good as another"
             given = (*statement.call.args, *(value for _, value in statement.call.named))
-            passed = any(
-                isinstance(value, Variable) and value.name == word.text for value in given
-            )
+            passed = any(isinstance(value, Variable) and value.name == word.text for value in given)
             template = statement.call.name.text
             problems.error(
                 "FKG269",
