@@ -85,6 +85,17 @@ ex:S a sh:NodeShape ; sh:targetNode ex:a, ex:b, ex:c ;
     assert sorted({*found}) == (["a", "b", "c"] if broken else [])
 
 
+def test_a_long_circle_ends(tmp_path: Path) -> None:
+    """Only the node at which a circle closes is evaluated again, not every node on the way."""
+    shapes = """
+ex:S a sh:NodeShape ; sh:targetNode ex:n0 ; sh:property [ sh:path ex:after ; sh:node ex:S ] ;
+    sh:not [ sh:path ex:broken ; sh:hasValue true ] .
+"""
+    circle = "\n".join(f"ex:n{i} ex:after ex:n{(i + 1) % 22} ." for i in range(22))
+    assert violating(validated(tmp_path, shapes, circle)) == []
+    assert "n0" in violating(validated(tmp_path, shapes, f"{circle}\nex:n18 ex:broken true ."))
+
+
 def test_a_shape_that_denies_itself_is_an_error(tmp_path: Path) -> None:
     shapes = "ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:not ex:S ."
     found = validated(tmp_path, shapes)

@@ -110,16 +110,8 @@ class Data:
                 facts = self._targets.subject_objects(target.value)
                 return {node for subject, node in facts if self._may_be_focus(subject)}
             case _:
-                found = self._targeted(target, self._targets)
+                found = self._targeted(target)
                 return {node for node in found if self._may_be_focus(node)}
-
-    def reaches_vocabularies(self, shape: Shape) -> bool:
-        """Whether the targets of a shape find nodes of vocabularies too.
-
-        Raises ValueError if a query is wrong.
-        """
-        found = {node for target in shape.targets for node in self._targeted(target, self.graph)}
-        return len(found) > len(self.focus_nodes(shape))
 
     def _may_be_focus(self, node: Node) -> bool:
         """Whether a node belongs to the user's data; literals do."""
@@ -127,21 +119,17 @@ class Data:
             return True
         return self._is_own(f"_:{node}" if isinstance(node, BNode) else str(node))
 
-    def _targeted(self, target: Target, graph: Graph) -> Iterable[Node]:
+    def _targeted(self, target: Target) -> Iterable[Node]:
         match target.kind:
-            case "class" if graph is self.graph:
+            case "class" if self._targets is self.graph:
                 return self.members(target.value)
             case "class":
-                return self._members_in(graph, target.value)
-            case "node":
-                return (target.value,)
+                return self._members_in(self._targets, target.value)
             case "subjects":
-                return set(graph.subjects(target.value))
-            case "objects":
-                return set(graph.objects(None, target.value))
+                return set(self._targets.subjects(target.value))
             case "sparql":
                 return self._selected(target.select)
-            case "unknown":
+            case _:
                 return ()
 
     def _selected(self, select: str) -> set[Node]:

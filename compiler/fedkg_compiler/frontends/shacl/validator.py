@@ -98,7 +98,8 @@ class Validator:
         self._open: dict[Node, dict[Node, bool]] = {}
         """The same for shapes that are being evaluated, as far as is known: shapes may refer to
         each other in a circle."""
-        self._read_open = False
+        self._assumed: set[tuple[Node, Node]] = set()
+        """The shapes and nodes that are being evaluated and that other evaluations have read."""
         self._detailed: dict[Node, set[Node]] = {}
         self._values: dict[Path, dict[Node, tuple[Node, ...]]] = {}
         self._size = self._members_size = -1
@@ -159,48 +160,42 @@ class Validator:
     def failing(self, shape: Node, nodes: Iterable[Node]) -> set[Node]:
         """The nodes that do not conform to a shape."""
         open_nodes = self._open.setdefault(shape, {})
-        wanted = dict.fromkeys(nodes)
-        assumed = {node for node in wanted if node in open_nodes}
-        self._read_open |= bool(assumed)
         known = self._failing.setdefault(shape, {})
+        wanted = dict.fromkeys(nodes)
+        self._assumed.update((shape, node) for node in wanted if node in open_nodes)
         found = {node for node in wanted if open_nodes.get(node, known.get(node, False))}
-        unknown = [node for node in wanted if node not in known and node not in assumed]
-        if unknown:
-            fails = self._evaluate_in_circles(shape, unknown)
-            found.update(node for node in unknown if fails[node])
-        return found
+        unknown = [node for node in wanted if node not in known and node not in open_nodes]
+        return found | self._evaluate(shape, unknown) if unknown else found
 
-    def _evaluate_in_circles(self, shape: Node, nodes: Sequence[Node]) -> dict[Node, bool]:
-        """Whether nodes violate a shape, with those that are known already.
+    def _evaluate(self, shape: Node, nodes: Sequence[Node]) -> set[Node]:
+        """The nodes that do not conform to a shape, none of which is known or being evaluated.
 
         SHACL leaves shapes that refer to each other in a circle undefined. Here nodes conform
         unless a chain of shapes leads to a violation: they are first assumed to conform, and
-        evaluated again until nothing changes.
+        evaluated again until nothing changes. What rests on assumptions about nodes around is not
+        remembered.
         """
-        open_nodes, read_before = self._open[shape], self._read_open
+        around, open_nodes = self._assumed, self._open[shape]
         open_nodes.update(dict.fromkeys(nodes, False))
+        own = {(shape, node) for node in nodes}
         try:
             for _ in range(len(nodes) + 1):
-                self._read_open = False
+                self._assumed = set()
                 failing = self._find_failing(shape, nodes)
                 found = {node: node in failing for node in nodes}
-                is_final = not self._read_open or all(
-                    open_nodes[node] == fails for node, fails in found.items()
-                )
-                if self._read_open:
-                    self._failing.clear()  # what rests on assumptions
-                if is_final:
+                changed = any(open_nodes[node] != fails for node, fails in found.items())
+                if not changed or own.isdisjoint(self._assumed):
                     break
                 open_nodes.update(found)
             else:
                 raise Undecidable("the shape denies itself in a circle of shapes", shape)
+            if self._assumed <= own:
+                self._failing.setdefault(shape, {}).update(found)
         finally:
+            self._assumed = around | (self._assumed - own)
             for node in nodes:
                 del open_nodes[node]
-        self._read_open |= read_before
-        known = self._failing.setdefault(shape, {})
-        known.update(found)
-        return known
+        return failing
 
     def _find_failing(self, node: Node, focus_nodes: Sequence[Node]) -> set[Node]:
         shape = self.shapes.shapes.get(node)
