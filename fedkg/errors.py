@@ -86,6 +86,11 @@ class JobError(FedkgError):
     other."""
 
 
+class FederationError(FedkgError):
+    """A federation that cannot continue: a message that cannot be read, a signature that does not
+    fit, or too few sites."""
+
+
 class Stopped(FedkgError):
     """A run stopped early and can be resumed from its folder; the exit code is that of Ctrl-C."""
 

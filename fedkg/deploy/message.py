@@ -1,0 +1,94 @@
+"""What travels between the server and a site: a few fields and named tensors, as one safetensors
+file. Nothing in it is executed when it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from fedkg.errors import FederationError
+
+VERSION = 1
+"""Version of the form that this code writes and reads."""
+
+_HEADER = "message"
+_LENGTH_BYTES = 8
+"""Bytes of the length of the header at the start of a safetensors file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Message:
+    """A request of the server to a site, or the site's reply.
+
+    Attributes:
+        kind: what is asked for or answered: ``describe``, ``train``, ``evaluate``, ...
+        round: the round that it belongs to; 0 before the first one.
+        fields: values that JSON can express.
+        tensors: named tensors. Their names and shapes are what a list of disclosures states.
+    """
+
+    kind: str
+    round: int = 0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """The message as bytes; equal messages have equal bytes."""
+        header = {
+            "version": VERSION,
+            "kind": self.kind,
+            "round": self.round,
+            "fields": dict(self.fields),
+            "names": list(self.tensors),
+        }
+        return save(
+            {name: value.detach().cpu().contiguous() for name, value in self.tensors.items()},
+            {_HEADER: json.dumps(header, sort_keys=True, allow_nan=False)},
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, sender: str) -> Message:
+        """The message that `to_bytes` wrote, with its tensors in their first order.
+
+        Args:
+            sender: who sent it, for error messages.
+
+        Raises:
+            FederationError: the bytes are not a message of this version.
+        """
+        try:
+            header = json.loads(_metadata(data)[_HEADER])
+            tensors = load(data)
+            if header["version"] != VERSION:
+                raise FederationError(
+                    f"{sender} sent a message of another version",
+                    expected=str(VERSION),
+                    received=str(header["version"]),
+                    help="install the same version of fedkg at the server and at all sites",
+                )
+            return cls(
+                kind=str(header["kind"]),
+                round=int(header["round"]),
+                fields=dict(header["fields"]),
+                tensors={name: tensors[name] for name in header["names"]},
+            )
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise FederationError(
+                f"{sender} sent something that is not a message of fedkg",
+                received=f"{len(data)} bytes, {type(error).__name__}: {error}",
+            ) from error
+
+
+def _metadata(data: bytes) -> Mapping[str, str]:
+    """The free text in the header of a safetensors file."""
+    length = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    found: Mapping[str, str] = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length])[
+        "__metadata__"
+    ]
+    return found
