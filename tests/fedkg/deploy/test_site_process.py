@@ -1,0 +1,78 @@
+"""A site process answers on its socket, and whoever asks learns in words when it does not."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from fedkg.deploy.site_process import ask, is_served, serve
+from fedkg.errors import FederationError, JobError
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A socket on which a process echoes requests, fails on `fail`, and ends on `end`."""
+    socket, ended = tmp_path / "s", []
+
+    def handle(request: bytes) -> bytes:
+        if request == b"fail":
+            raise JobError("column `torque` is missing")
+        if request == b"end":
+            ended.append(True)
+        return request * 2
+
+    thread = threading.Thread(target=serve, args=(handle, socket), kwargs={"until": lambda: ended})
+    thread.start()
+    while not is_served(socket):
+        pass
+    yield socket
+    if is_served(socket):
+        ask(socket, b"end", seconds=5)
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_answers_large_requests_after_errors(served):
+    large = os.urandom(3_000_000)
+
+    with pytest.raises(FederationError, match="column `torque` is missing"):
+        ask(served, b"fail", seconds=5)
+
+    assert ask(served, large, seconds=5) == large * 2
+
+
+def test_only_its_user_may_connect(served):
+    assert served.stat().st_mode & 0o077 == 0
+
+
+def test_second_process_is_rejected(served):
+    with pytest.raises(FederationError, match="another process already serves"):
+        serve(lambda request: request, served)
+
+
+def test_no_process_is_an_error_with_a_remedy(tmp_path):
+    with pytest.raises(FederationError, match="fedkg site run"):
+        ask(tmp_path / "nobody", b"", seconds=1)
+
+
+def test_socket_of_a_killed_process_is_replaced(tmp_path):
+    socket, ended = tmp_path / "s", [True]
+    socket.touch()
+    thread = threading.Thread(
+        target=serve, args=(bytes.upper, socket), kwargs={"until": lambda: ended}
+    )
+    thread.start()
+    answer = b""
+    while not answer:
+        try:
+            answer = ask(socket, b"again", seconds=5)
+        except FederationError:
+            continue
+    thread.join(5)
+    assert answer == b"AGAIN"
+
+
+def test_long_path_is_rejected_before_anything_is_created():
+    with pytest.raises(FederationError, match="too long"):
+        serve(bytes.upper, Path("/tmp") / ("x" * 120))
