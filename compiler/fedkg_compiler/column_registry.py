@@ -167,11 +167,14 @@ class Book:
         if new:
             second = {1: "", 2: f" and `{new[-1]}`"}.get(len(new), f" and {len(new) - 1} more")
             has, be = ("has", "is") if len(new) == 1 else ("have", "are")
-            message = (
-                f"`{new[0]}`{second} {has} no declared unit and {be} taken to be in {unit.text}"
-            )
+            kind = f"in {unit.text}" if unit.text else "without a unit"
             problems.info(
-                "FKG217", span, message, f"write `signal {quoted(new[0])} in {unit.text}` to say so"
+                "FKG217",
+                span,
+                f"`{new[0]}`{second} {has} no declared unit and {be} taken to be {kind}",
+                f"write `signal {quoted(new[0])} in {unit.text}` to say so"
+                if unit.text
+                else f"if it has a unit, declare it: `signal {quoted(new[0])} in bar`",
             )
 
     def tell_by_sheet(self, column: int, unit: Unit, span: Span) -> None:

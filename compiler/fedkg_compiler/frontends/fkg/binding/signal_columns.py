@@ -319,12 +319,24 @@ def family_places(
             "FKG207",
             span,
             f"`{signal.name}` has no column for {without[0]}{more}",
-            "give the entity's sensor an `fkg:column`, or tell which table rows are about it with"
-            " `fkg:keyColumn` (and `fkg:keyValue`)",
+            _help_without_column(signal, sources),
             (Related(span=signal.place, message="declared here"),),
         )
     _tell_whose(signal, known, sources, span)
     return tuple(places)
+
+
+def _help_without_column(signal: DeclaredSignal, sources: Sources) -> str:
+    """What to do where an entity has no column; a frequent mistake is a class after `is`."""
+    if signal.property and sources.graph is not None and sources.graph.instances(signal.property):
+        return (
+            f"{local_name(signal.property)} is a class: write the observed property after `is`,"
+            " which says what a sensor measures"
+        )
+    return (
+        "give the entity's sensor an `fkg:column`, or tell which table rows are about it with"
+        " `fkg:keyColumn` (and `fkg:keyValue`)"
+    )
 
 
 def _tell_whose(

@@ -398,6 +398,13 @@ def stranger(at: ParseFailure) -> Explanation | None:
             at.start,
             at.start + 1,
         )
+    if unicodedata.combining(letter):
+        return Explanation(
+            "FKG024",
+            f"a combining mark stands between letters: U+{ord(letter):04X},"
+            f" {unicodedata.name(letter, 'without a name').lower()}",
+            "remove it, or write the whole name in backquotes: `Tag 1`",
+        )
     if unicodedata.category(letter)[0] in "SPM" and letter not in "≤≥≠±°‰€":
         return Explanation(
             "FKG024",

@@ -5,6 +5,7 @@ belong.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from fedkg.units import Unit, parse_unit
 from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import Explanation, ParseFailure
@@ -178,6 +179,10 @@ def missing_name(at: ParseFailure) -> Explanation | None:
 
 
 def _name_help(form: str, written: str) -> str:
+    marks = [letter for letter in written if unicodedata.combining(letter)]
+    if marks:
+        name = unicodedata.name(marks[0], "without a name").lower()
+        return f"remove the combining mark U+{ord(marks[0]):04X}, {name}"
     plain = re.sub(r"\W+", "_", written).strip("_")
     plain = f"_{plain}" if plain[:1].isdigit() else plain
     hint = f"a name has letters, digits and _, and begins with a letter: {plain}"
