@@ -167,7 +167,13 @@ class Book:
         if new:
             second = {1: "", 2: f" and `{new[-1]}`"}.get(len(new), f" and {len(new) - 1} more")
             has, be = ("has", "is") if len(new) == 1 else ("have", "are")
-            kind = f"in {unit.text}" if unit.text else "without a unit"
+            kind = (
+                f"in {unit.text}"
+                if unit.text
+                else "a plain number"
+                if len(new) == 1
+                else "plain numbers"
+            )
             problems.info(
                 "FKG217",
                 span,
