@@ -129,8 +129,8 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     for value, other in ((a, two), (b, one)):
         if isinstance(value, Moving) and value.told is not None:
             message = (
-                f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}, which was concluded"
-                " elsewhere"
+                f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}, the unit that"
+                " another comparison implies"
                 if value is a
                 else ""
             )
@@ -138,7 +138,7 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
                 "FKG216",
                 b.span,
                 message
-                or f"{_describe_unit(two)}, which was concluded elsewhere,"
+                or f"{_describe_unit(two)}, the unit that another comparison implies,"
                 f" cannot be {verb} {_describe_unit(one)}",
                 "declare the unit of the column",
                 (

@@ -113,11 +113,9 @@ def _source(at: Statement, branch: Branch) -> DecisionTable | EarlierModel | Non
     span, path = at.span(sources[0]), string(at, token(sources[0], "STRING"))
     quantifiers = branches(branch, "quantifier")
     if quantifiers:
-        hint = (
-            "take `for ...` away; a sheet has a row, and a model an answer, for each case already"
-        )
+        hint = "remove `for ...`: the file already has a row, and a model an answer, for each case"
         at.report(
-            "FKG050", at.span(quantifiers[0]), "knowledge from a file holds for no variables", hint
+            "FKG050", at.span(quantifiers[0]), "knowledge from a file takes no variables", hint
         )
     return (
         DecisionTable(span=span, path=path)

@@ -158,7 +158,7 @@ def kind(at: Statement, found: dict[str, Branch]) -> Word | None:
 def scope(at: Statement, found: dict[str, Branch]) -> Word | None:
     """``scope client``, one of `SCOPES`."""
     return _one_of(
-        at, found, "scope", SCOPES, "FKG046", "no scope", f"the scopes are {', '.join(SCOPES)}"
+        at, found, "scope", SCOPES, "FKG046", "not a scope", f"the scopes are {', '.join(SCOPES)}"
     )
 
 
@@ -192,7 +192,7 @@ def ends(at: Statement, found: dict[str, Branch]) -> Word | None:
         "ends",
         ENDS,
         "FKG049",
-        "no way for a timeline to end",
+        "not a way to end a timeline",
         "write: ends strict, or: ends clip",
     )
 

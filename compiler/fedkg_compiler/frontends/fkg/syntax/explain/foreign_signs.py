@@ -399,12 +399,23 @@ def stranger(at: ParseFailure) -> Explanation | None:
             at.start + 1,
         )
     if unicodedata.combining(letter):
+        joined = unicodedata.normalize("NFC", at.text[at.start - 1 : at.start + 1])
+        if len(joined) == 1:
+            return Explanation(
+                "FKG024",
+                f"`{joined}` is written as two characters, a letter and an accent",
+                f"write it as one character, `{joined}`: save the file in Unicode form NFC",
+                at.start - 1,
+                at.start + 1,
+            )
         return Explanation(
             "FKG024",
             f"a combining mark stands between letters: U+{ord(letter):04X},"
             f" {unicodedata.name(letter, 'without a name').lower()}",
             "remove it, or write the whole name in backquotes: `Tag 1`",
         )
+    if letter == "⁄":
+        return Explanation("FKG024", "`⁄` is a typographic sign", "divide with /")
     if unicodedata.category(letter)[0] in "SPM" and letter not in "≤≥≠±°‰€":
         return Explanation(
             "FKG024",

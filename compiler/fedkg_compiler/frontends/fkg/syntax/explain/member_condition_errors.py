@@ -104,10 +104,12 @@ def aggregate_over_time(at: ParseFailure) -> Explanation | None:
     if last is None or str(last) != "over" or "VAR" not in at.accepts or not at.bad[:1].isdigit():
         return None
     if "LAST" in at.accepts:
+        found = re.match(r"[\d.]+\s*[a-z]*", at.rest)
+        time = found[0].rstrip() if found else at.bad_unit
         return Explanation(
             "FKG002",
             f"`last` or `next` is missing before `{at.bad_unit}`",
-            "write: mean of p over last 10 min; of members: sum of flow(?p) over ?p where { ... }",
+            f"write: over last {time}; for the time to come: over next {time}",
         )
     return Explanation(
         "FKG002",

@@ -421,7 +421,13 @@ def side_by_side(at: ParseFailure) -> Explanation | None:
         )
     if at.bad == "(" and last.type in ("QUOTED", "VAR"):
         return Explanation(
-            "FKG029", f"`{left}` cannot be applied to something", "join the two: and, or, +, *"
+            "FKG029",
+            f"`{left}` takes no arguments: a column or variable has no parentheses after it",
+            "remove them, or write the missing operator: and, or, +, *",
+        )
+    if left in ("and", "or") and len(at.before) > 1 and str(at.before[-2]) == left:
+        return Explanation(
+            "FKG029", f"`{left}` is written twice", "remove one", last.start_pos, last.end_pos
         )
     message = f"missing operator between `{left}` and `{at.bad}`"
     if (
