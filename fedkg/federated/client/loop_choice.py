@@ -10,7 +10,7 @@ import torch
 
 from fedkg.federated.client.compiled_steps import compiled_steps_for
 from fedkg.federated.client.constraint_penalty import ConstraintPenalty
-from fedkg.federated.client.per_client_settings import steps_for
+from fedkg.federated.client.per_client_settings import batch_for, steps_for
 from fedkg.federated.executors.protocol import Work
 from fedkg.kernels.background_compilation import compile_ahead
 from fedkg.kernels.compiled_loops import (
@@ -52,15 +52,17 @@ def estimate_seconds(work: Work) -> float:
     """Estimate how long the local steps of all rounds take by tensor operations, in seconds."""
     settings, model, x = work.settings, work.problem.model, work.pool.x
     population = len(work.pool.sizes)
-    steps = int(steps_for(work, torch.arange(population, device=x.device)).sum())
+    everyone = torch.arange(population, device=x.device)
+    steps = steps_for(work, everyone).double()
+    batch = work.pool.sizes.clamp(max=batch_for(work, everyone))
     penalties = sum(isinstance(term, ConstraintPenalty) for term in work.algorithm.terms)
     length = x.shape[1] if isinstance(model, Recurrent) else 1  # steps of time, one by one
     weights = sum(value.numel() for value in model.init(0, x.dtype).values())
     if isinstance(model, ConvNet):
         weights *= x[0].numel()  # a filter is applied at each pixel
-    products = PASSES * weights * length * settings.batch
+    products = PASSES * weights * length * batch
     step = length * STEP_SECONDS + penalties * PENALTY_SECONDS + products / MULTIPLICATIONS
-    return settings.rounds * settings.sampled(population) / population * steps * step
+    return settings.rounds * settings.sampled(population) / population * float((steps * step).sum())
 
 
 def compile_for(work: Work) -> None:

@@ -9,7 +9,16 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from fedkg.federated import Clients, CrossEntropy, Problem, ServerState, Settings, fedavg, train
+from fedkg.federated import (
+    Clients,
+    CrossEntropy,
+    Own,
+    Problem,
+    ServerState,
+    Settings,
+    fedavg,
+    train,
+)
 from fedkg.federated.client import loop_choice
 from fedkg.federated.client.loop_choice import compile_for, estimate_seconds, is_worth_loops
 from fedkg.federated.executors.protocol import Work
@@ -108,6 +117,8 @@ def test_the_estimate_grows_with_the_work() -> None:
     assert estimate_seconds(work(replace(SETTINGS, rounds=8))) == pytest.approx(2 * seconds)
     assert estimate_seconds(work(replace(SETTINGS, local_epochs=3))) == pytest.approx(3 * seconds)
     steps = 4 * (3 + 1 + 4)
+    one_by_one = replace(SETTINGS, own={"a": Own(batch=1)})  # 9 steps of the first client, not 3
+    assert estimate_seconds(work(one_by_one)) == pytest.approx(4 * 14 * 2e-4, rel=0.05)
     assert seconds == pytest.approx(steps * 2e-4, rel=0.05)
     assert not is_worth_loops(work())
     assert is_worth_loops(work(replace(SETTINGS, rounds=1000)))
