@@ -54,7 +54,7 @@ QUICK: dict[str, str] = {
     "granger_skab": "--quick",
     "granger_real_data": "--shifts 119",
     "graph_store": "--triples 100000",
-    "kernels": "--turns 1 --share 0.5",
+    "kernels": "--turns 1",
     "per_machine_constraints": "--repeats 5",
     "compile_command": "--entities 2000 --queries 300 --growth 12500",
     "linear_rule_projection": "--repeats 3 --sizes 20 30 100 1000 --patience 20",
@@ -73,7 +73,7 @@ QUICK: dict[str, str] = {
     "nearest_trace": "--repeats 3",
     "temporal_robustness": "--repeats 3",
 }
-"""Arguments of each benchmark with few turns: about 15 minutes in all on two quiet cores."""
+"""Arguments of each benchmark with few turns: about 20 minutes in all on two quiet cores."""
 SMOKE: dict[str, str] = {
     "rule_file_check_time": "--lines 200 --repeats 1",
     "constraint_module": "--rows 120 --batch 64 --repeats 2",
@@ -302,7 +302,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", help="run only these benchmarks")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="few turns, about 15 minutes in all")
+    size.add_argument("--quick", action="store_true", help="few turns, about 20 minutes in all")
     size.add_argument("--smoke", action="store_true", help="tiny sizes, to see that they run")
     parser.add_argument(
         "--limit", type=float, default=1800.0, help="most seconds for one benchmark"
