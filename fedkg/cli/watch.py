@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,18 +47,20 @@ def watch(
     """
     if find_spec("yaml") is None:
         raise MissingExtra("reading run folders", "run")
-    watched = _Watched(folder)
-    if once:
-        watched.look()
-        if watched.status is None:
-            raise UsageError(f"there is no run in {folder}", help="start one: fedkg run JOB.yaml")
-        stdout_console().print(_frame(watched))
-        failed = any(run.state == "damaged" for run in watched.status.runs)
-    else:
-        try:
-            failed = _follow(watched)
-        except KeyboardInterrupt:  # the run continues
-            return
+    with closing(_Watched(folder)) as watched:
+        if once:
+            watched.look()
+            if watched.status is None:
+                raise UsageError(
+                    f"there is no run in {folder}", help="start one: fedkg run JOB.yaml"
+                )
+            stdout_console().print(_frame(watched))
+            failed = any(run.state == "damaged" for run in watched.status.runs)
+        else:
+            try:
+                failed = _follow(watched)
+            except KeyboardInterrupt:  # the run continues
+                return
     if failed:
         raise typer.Exit(1)
 
@@ -76,6 +79,12 @@ class _Watched:
         self.status: FolderStatus | None = None
         self.views: dict[str, RunView] = {}
         self.recent = ""
+        self._read: set[str] = set()
+
+    def close(self) -> None:
+        """Close all files."""
+        for view in self.views.values():
+            view.close()
 
     def look(self) -> list[tuple[str, dict[str, Any]]]:
         """Read what is new; return new events with the id of their run. `Any`: JSON."""
@@ -93,7 +102,11 @@ class _Watched:
         for run in self.status.runs:
             place = self.folder / CELLS / run.id if is_sweep(self.folder) else self.folder
             view = self.views.setdefault(run.id, RunView(folder=place))
-            found += [(run.id, event) for event in view.update()]
+            if run.id not in self._read:
+                found += [(run.id, event) for event in view.update()]
+            if run.state == "done":  # a sweep may have more runs than a process may open files
+                self._read.add(run.id)
+                view.close()
         found.sort(key=lambda one: one[1]["time"])
         if found:
             self.recent = found[-1][0]
