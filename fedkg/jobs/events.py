@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -111,8 +112,13 @@ class EventLog:
     def __call__(self, event: Event) -> None:
         """Append one event."""
         line = json.dumps(event_fields(event), ensure_ascii=False, allow_nan=False) + "\n"
-        with self.path.open("ab", buffering=0) as file:
-            os.write(file.fileno(), line.encode("utf-8", errors="backslashreplace"))
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            body = line.encode("utf-8", errors="backslashreplace")
+            if os.write(file, body) < len(body):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        finally:
+            os.close(file)
 
 
 def _end_of_last_line(body: bytes) -> int:

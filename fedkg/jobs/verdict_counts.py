@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 
 from fedkg.federated import RoundRecord, ScoreOptions
-from fedkg.federated.server.scoring import within_tolerance
+from fedkg.federated.server.scoring import tolerances
 from fedkg.jobs.events import Values
 from fedkg.jobs.samples.trial import Trial
 
@@ -26,9 +26,12 @@ class VerdictCounts:
         names = [name.partition("[")[0] for name in scorer.rows.names]
         self._rules = tuple(dict.fromkeys(names))
         place = {rule: number for number, rule in enumerate(self._rules)}
-        self._index = torch.tensor([place[name] for name in names], dtype=torch.long)
-        self._hard = scorer.rows.hard.cpu()
-        self._options = getattr(trial.algorithm.weighting, "options", ScoreOptions())
+        self._index = np.array([place[name] for name in names], dtype=np.intp)
+        hard = scorer.rows.hard.cpu()
+        self._hard = np.zeros(len(self._rules), dtype=np.int64)
+        self._hard[self._index] = hard.numpy()
+        options = getattr(trial.algorithm.weighting, "options", ScoreOptions())
+        self._tolerances = tolerances(hard, options).numpy()
 
     def count(self, record: RoundRecord) -> tuple[list[dict[str, int]], dict[str, Values]]:
         """`violated` and `evaluated` of each site of a round, in its order, and of each rule.
@@ -38,21 +41,19 @@ class VerdictCounts:
         """
         if record.violated is None or not self._counts:
             return [{} for _ in record.clients], {}
-        within = within_tolerance(record.violated, self._hard, self._options)
-        verdicts = torch.stack([within == 0, ~within.isnan()])  # [2, K, M]
-        by_rule = torch.zeros(2, len(self._rules), dtype=torch.long)
-        by_rule.index_add_(1, self._index, verdicts.sum(1))
-        hard = torch.zeros(len(self._rules), dtype=torch.bool)
-        hard[self._index] = self._hard
-        rules = zip(self._rules, *by_rule.tolist(), hard.tolist(), strict=True)
+        shares = record.violated.numpy()  # [K, M], NaN for no verdict
+        violated, evaluated = shares > self._tolerances, shares == shares
+        by_rule = (
+            np.bincount(self._index, verdicts.sum(0), len(self._rules)).astype(int).tolist()
+            for verdicts in (violated, evaluated)
+        )
+        by_site = zip(violated.sum(1).tolist(), evaluated.sum(1).tolist(), strict=True)
+        rules = zip(self._rules, *by_rule, self._hard.tolist(), strict=True)
         return (
-            [
-                {"violated": v, "evaluated": e}
-                for v, e in zip(*verdicts.sum(2).tolist(), strict=True)
-            ],
+            [{"violated": some, "evaluated": every} for some, every in by_site],
             {
-                rule: {"violated": violated, "evaluated": evaluated, "hard": int(one)}
-                for rule, violated, evaluated, one in rules
-                if evaluated
+                rule: {"violated": some, "evaluated": every, "hard": hard}
+                for rule, some, every, hard in rules
+                if every
             },
         )
