@@ -36,6 +36,7 @@ from fedkg.cli import (
     suggest,
     validate,
     verify_checksums,
+    watch,
 )
 from fedkg.errors import FedkgError, Stopped
 from fedkg.limits import raise_limits
@@ -51,6 +52,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "inspect": inspect_pack.inspect,
     "run": run_job.run,
     "status": status.status,
+    "watch": watch.watch,
     "reproduce": reproduce.reproduce,
     "verify": verify_checksums.verify,
     "suggest": suggest.suggest,

@@ -12,7 +12,7 @@ from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from fedkg.jobs.events import Event
+    from fedkg.jobs.events import Event, Values
 
 
 class ProgressDisplay:
@@ -63,7 +63,7 @@ class ProgressDisplay:
                 self._advance(event)
             case "trial_done":
                 self._end(event)
-            case "finished":
+            case _:  # the command reports how a run ends, and a note an excluded site
                 pass
 
     def _say(self, text: str) -> None:
@@ -89,7 +89,9 @@ class ProgressDisplay:
     def _advance(self, event: Event) -> None:
         if self._bar is not None and event.trial_number in self._trials:
             self._bar.update(
-                self._trials[event.trial_number], completed=event.round, figures=figures_text(event)
+                self._trials[event.trial_number],
+                completed=event.round,
+                figures=figures_text(event.values),
             )
             self._count(event)
 
@@ -108,12 +110,12 @@ class ProgressDisplay:
         self._say(f"[{event.trial_number}/{event.trials}] {event.message or event.trial}")
 
 
-def figures_text(event: Event) -> str:
+def figures_text(values: Values) -> str:
     """``F1 0.71, violations 12% (danger)``; empty without an evaluation."""
     parts: list[str] = []
-    rho, zone = event.values.get("rho_worst"), event.values.get("zone")
+    rho, zone = values.get("rho_worst"), values.get("zone")
     for name, measure in MEASURE_BY_COLUMN.items():
-        value = event.values.get(name)
+        value = values.get(name)
         if isinstance(value, float) and value == value and not parts:
             parts.append(f"{measure.title} {value:.2f}")
     if isinstance(rho, float) and rho == rho:

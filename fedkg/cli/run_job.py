@@ -21,6 +21,7 @@ from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 if TYPE_CHECKING:
     from fedkg.jobs import Run
     from fedkg.jobs.sweep.sweep import Sweep
+    from fedkg.operations.listeners import Observation
 
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """System errors for a full disk, an exceeded quota, or a file that is too large."""
@@ -75,6 +76,33 @@ def run(
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="DIR", help="Continue a stopped run.")
     ] = None,
+    track: Annotated[
+        str | None,
+        typer.Option(
+            "--track", metavar="NAMES", help="Also write figures to tensorboard, mlflow, or both."
+        ),
+    ] = None,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--notify",
+            metavar="COMMAND|URL",
+            help="Send changes that need attention as JSON; can be repeated.",
+        ),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Serve metrics for Prometheus on this port; 0: a free one.",
+        ),
+    ] = None,
+    metrics_address: Annotated[
+        str, typer.Option("--metrics-address", metavar="IP", help="The address to serve them on.")
+    ] = "127.0.0.1",
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -112,6 +140,9 @@ def run(
         ("--out", folder),
         *(("--set", change) for change in changes or []),
         ("--seeds", seeds),
+        ("--track", track),
+        *(("--notify", target) for target in notify or []),
+        ("--metrics-port", metrics_port),
     )
     given = [
         str(word)
@@ -119,6 +150,14 @@ def run(
         if value is not None
         for word in (name, value)
     ]
+    from fedkg.operations.listeners import Observation
+
+    observation = Observation(
+        track=() if track is None else tuple(name.strip() for name in track.split(",")),
+        notify=tuple(notify or ()),
+        metrics_port=metrics_port,
+        metrics_address=metrics_address,
+    )
     again = [
         "fedkg",
         "run",
@@ -131,6 +170,11 @@ def run(
         from fedkg.jobs.causes.job_file import is_causes_job
 
         if path is not None and is_causes_job(path):
+            if observation:
+                raise UsageError(
+                    "a job of kind `causes` has no rounds to track",
+                    help="remove --track, --notify and --metrics-port",
+                )
             _run_causes(path, folder, changes or [], axes or seeds or jobs > 1, as_json)
             return
         from fedkg.cli.comparison_output import print_comparison
@@ -139,7 +183,7 @@ def run(
         done: Run | Sweep
         if axes or seeds is not None or (resume is not None and is_sweep(resume)):
             done = _run_or_resume_sweep(
-                path, folder, changes or [], axes, seeds, resume, jobs, trust_code
+                path, folder, changes or [], axes, seeds, resume, jobs, trust_code, observation
             )
         else:
             if jobs > 1:
@@ -149,7 +193,7 @@ def run(
                         "set `training.workers` in the job to train its sites in several processes"
                     ),
                 )
-            done = _run_or_resume(path, folder, changes or [], resume, trust_code)
+            done = _run_or_resume(path, folder, changes or [], resume, trust_code, observation)
     if as_json:
         failed = dict(getattr(done, "failed", {}))
         told = {
@@ -247,28 +291,34 @@ def _split_arguments(
 
 
 def _run_or_resume(
-    job: Path | None, folder: Path | None, changes: list[str], resume: Path | None, trust_code: bool
+    job: Path | None,
+    folder: Path | None,
+    changes: list[str],
+    resume: Path | None,
+    trust_code: bool,
+    observation: Observation,
 ) -> Run:
     from fedkg.cli.progress import ProgressDisplay
     from fedkg.federated.executors.ranks import joined
     from fedkg.jobs import resume as resume_job
     from fedkg.jobs import run_job
     from fedkg.jobs.rank_protocol import broadcast_end, follow_rank_zero
+    from fedkg.operations.listeners import observe
 
     with joined() as ranks:
         if ranks is not None and ranks.rank > 0:
             follow_rank_zero(ranks, trust_code)
             raise typer.Exit
-        with ProgressDisplay() as watch:
+        with ProgressDisplay() as show, observe(observation, show) as listen:
             if resume is not None:
-                done = resume_job(resume, on_event=watch, ranks=ranks, trust_code=trust_code)
+                done = resume_job(resume, on_event=listen, ranks=ranks, trust_code=trust_code)
             else:
                 assert job is not None
                 done = run_job(
                     job,
                     out=folder,
                     overrides=changes,
-                    on_event=watch,
+                    on_event=listen,
                     ranks=ranks,
                     trust_code=trust_code,
                 )
@@ -285,10 +335,12 @@ def _run_or_resume_sweep(
     resume: Path | None,
     jobs: int,
     trust_code: bool,
+    observation: Observation,
 ) -> Sweep:
     from fedkg.cli.progress import ProgressDisplay
     from fedkg.jobs.sweep.grid import parse_axis, parse_seeds
     from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
+    from fedkg.operations.listeners import observe
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
@@ -298,9 +350,9 @@ def _run_or_resume_sweep(
         [parse_axis(text) for text in grid],
         None if seeds is None else parse_seeds(seeds),
     )
-    with ProgressDisplay() as watch:
+    with ProgressDisplay() as show, observe(observation, show) as listen:
         if resume is not None:
-            return resume_sweep(resume, on_event=watch, jobs=jobs, trust_code=trust_code)
+            return resume_sweep(resume, on_event=listen, jobs=jobs, trust_code=trust_code)
         assert job is not None
         return run_sweep(
             job,
@@ -308,7 +360,7 @@ def _run_or_resume_sweep(
             chosen,
             out=folder,
             overrides=changes,
-            on_event=watch,
+            on_event=listen,
             jobs=jobs,
             trust_code=trust_code,
         )

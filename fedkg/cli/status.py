@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedkg.cli.console import AsJson, count, print_json, print_line, stdout_console
 from fedkg.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def status(
@@ -37,8 +40,8 @@ def status(
         raise typer.Exit(1)
 
 
-def _show(found: dict[str, Any]) -> None:
-    """Print a status. `Any`: JSON."""
+def trial_table(found: dict[str, Any]) -> Table:
+    """The trials of a status, one per row. `Any`: JSON."""
     from rich.table import Table
     from rich.text import Text
 
@@ -80,13 +83,26 @@ def _show(found: dict[str, Any]) -> None:
                     for cell in (*([run["id"]] if several else []), run["state"], "", "", "")
                 )
             )
-    stdout_console().print(table)
+    return table
+
+
+def _show(found: dict[str, Any]) -> None:
+    """Print a status. `Any`: JSON."""
+    stdout_console().print(trial_table(found))
     for run in found["runs"]:
         if run["error"]:
             print_line(
                 f"{run['id']} {'is damaged' if run['state'] == 'damaged' else 'failed'}: "
                 f"{run['error']}"
             )
+    print_line(summarise(found))
+    states = {run["state"] for run in found["runs"]}
+    if "damaged" not in states and states != {"done"} and not found["running"]:
+        print_line(f"continue: fedkg run --resume {found['folder']}")
+
+
+def summarise(found: dict[str, Any]) -> str:
+    """``1 of 2 runs done, 1 begun, in progress``. `Any`: JSON."""
     states = [run["state"] for run in found["runs"]]
     said = [f"{states.count('done')} of {count(len(states), 'run')} done"]
     said += [
@@ -94,6 +110,4 @@ def _show(found: dict[str, Any]) -> None:
         for state in ("begun", "failed", "open", "damaged")
         if state in states
     ]
-    print_line(", ".join(said) + (", in progress" if found["running"] else ""))
-    if "damaged" not in states and set(states) != {"done"} and not found["running"]:
-        print_line(f"continue: fedkg run --resume {found['folder']}")
+    return ", ".join(said) + (", in progress" if found["running"] else "")

@@ -18,7 +18,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -649,9 +649,11 @@ def _lock(handle: IO[str], path: Path) -> None:
         import fcntl
     except ModuleNotFoundError:  # Windows has no such locks
         return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise UsageError(
-            f"another process is working in {path}", help="wait for it, or choose another --out"
-        ) from error
+    for attempt in range(READ_ATTEMPTS):  # `fedkg watch` holds it for a moment to look at it
+        time.sleep(0.02 * attempt)
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+    raise UsageError(
+        f"another process is working in {path}", help="wait for it, or choose another --out"
+    )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from fedkg.jobs.comparison.site_spread import describe_local_training
 from fedkg.jobs.comparison.summary import Result, compare_trials, describe_comparison
 from fedkg.jobs.deployed_models import DeployedModels
 from fedkg.jobs.endpoint_records import record_endpoints
-from fedkg.jobs.events import Event, Listener, ignore_event
+from fedkg.jobs.events import Event, EventLog, Listener, ignore_event
 from fedkg.jobs.executor_description import format_executor_note
 from fedkg.jobs.file_damage import FROM_CHECKPOINTS, FROM_TABLES, require_intact, require_run
 from fedkg.jobs.folder import (
@@ -66,11 +67,14 @@ from fedkg.jobs.training import (
 )
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.jobs.unused_settings import find_untrained_algorithms, find_unused_settings
+from fedkg.jobs.verdict_counts import VerdictCounts
 from fedkg.models import Params
 
 RUNS_FOLDER = Path("runs")
 """Default parent of run folders."""
 
+SITE_FIGURES = ("samples", "validity", "alpha", "share", "status")
+"""Columns of `clients.csv` that the event of a round has for each site."""
 
 MANY_SITES = 5_000
 """Federations of this size announce their preparation, which takes noticeable time."""
@@ -301,10 +305,18 @@ class _Runner:
             ranks,
             choices or {},
         )
-        self.emit, self.notes = on_event, tuple(notes)
+        self.notes, self._on_event, self._log = tuple(notes), on_event, EventLog(folder.path)
         self.recovery = recovery or Recovery(folder)
         self._shown_notes: set[str] = set()
         self._crew = WorkerPool(configs[0].job.training.workers)
+
+    def emit(self, event: Event) -> None:
+        """Log an event, and pass it to the listener."""
+        event = replace(event, folder=self.folder.path)
+        try:
+            self._log(event)
+        finally:
+            self._on_event(event)
 
     def run(self, report: bool) -> Run:
         """Train the remaining trials, then write the comparison and the report."""
@@ -323,10 +335,16 @@ class _Runner:
                         self.folder.write_json(TRIALS, list(records.values()))
             return self._finish(report)
         except KeyboardInterrupt as error:
+            with suppress(KeyboardInterrupt, OSError):  # Ctrl-C twice, or a full disk
+                self.emit(Event(kind="stopped", message="stopped; --resume continues the run"))
             raise Stopped(
                 f"stopped; finished rounds are in {self.folder.path}",
                 help=f"fedkg run --resume {self.folder.path}",
             ) from error
+        except Exception as error:
+            with suppress(OSError):  # the log may be what failed
+                self.emit(Event(kind="failed", message=str(error) or type(error).__name__))
+            raise
 
     def _announce(self, before: int) -> None:
         sites, pack = self.experiment.sites(self.configs[0]), self.experiment.pack
@@ -374,7 +392,7 @@ class _Runner:
             )
         )
         trial = self.experiment.build_trial(config)
-        deployed, state = deployed_models(trial), saved
+        deployed, state, verdicts = deployed_models(trial), saved, VerdictCounts(trial)
         seen = (
             None
             if config.job.theory is None
@@ -391,7 +409,8 @@ class _Runner:
             due = last or record.round % config.job.evaluation.every == 0
             figures = trial.figures(deployed.models(state)) if due else {}
             line = round_row(config, record, figures, _count_parameters(state.params))
-            self.folder.append("clients.csv", client_rows(config, record))
+            clients = client_rows(config, record)
+            self.folder.append("clients.csv", clients)
             self.folder.append("rounds.csv", [line])
             if seen is not None:
                 self.folder.append("theory.csv", seen.observe_round(state, record))
@@ -409,20 +428,34 @@ class _Runner:
             self._emit_notes(
                 [*said, *(f"{site} is excluded: {why}" for site, why in record.excluded.items())]
             )
-            self.emit(
-                Event(
-                    kind="round",
-                    trial=config.id,
-                    trial_number=number,
-                    trials=len(self.configs),
-                    round=record.round,
-                    rounds=rounds,
-                    values=values,
-                )
+            now = Event(
+                kind="round",
+                trial=config.id,
+                trial_number=number,
+                trials=len(self.configs),
+                round=record.round,
+                rounds=rounds,
             )
+            for site, why in record.excluded.items():
+                self.emit(
+                    replace(now, kind="site", site=site, message=why, values={"status": "excluded"})
+                )
+            by_site, by_rule = verdicts.count(record)
+            if by_rule:
+                values |= {
+                    name: sum(int(counts[name]) for counts in by_rule.values())
+                    for name in ("violated", "evaluated")
+                }
+            sites = {
+                row["client"]: {name: row[name] for name in SITE_FIGURES} | counts
+                for row, counts in zip(clients, by_site, strict=True)
+            }
+            self.emit(replace(now, values=values, sites=sites, rules=by_rule))
         assert state is not None
-        for name, rows in _final_rows(config, trial, deployed, seen, state).items():
+        final = _final_rows(config, trial, deployed, seen, state)
+        for name, rows in final.items():
             self.folder.append(name, rows)
+        hard = {rule.name for rule in self.experiment.pack.manifest.rules if rule.hard}
         measure = self.experiment.measure
         message = (
             f"{config.id}: {measure.text(figures[measure.name])}"
@@ -437,6 +470,15 @@ class _Runner:
             trials=len(self.configs),
             round=state.round,
             rounds=rounds,
+            rules={
+                row["rule"]: {
+                    "violated": row["violated"],
+                    "evaluated": row["evaluations"],
+                    "hard": int(row["rule"] in hard),
+                }
+                for row in final["rules.csv"]
+                if row["evaluations"]
+            },
         )
         self.emit(ended)
         return state.round

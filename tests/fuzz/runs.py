@@ -27,6 +27,7 @@ from fedkg.errors import FedkgError
 from fedkg.jobs import Event, resume, run_job
 from fedkg.jobs.checksum_log import LOG
 from fedkg.jobs.checksum_verification import verify
+from fedkg.jobs.events import EVENTS
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.sweep.run_status import read_status
 
@@ -57,8 +58,10 @@ def job(rules: Path) -> dict[str, Any]:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Files that a damage may hit; the lock is empty and has no meaning."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    """Files that a damage may hit; the lock is empty, and the events have no checksum."""
+    return sorted(
+        path for path in folder.rglob("*") if path.is_file() and path.name not in (".lock", EVENTS)
+    )
 
 
 def content(folder: Path, *, finished: bool) -> dict[str, Any]:

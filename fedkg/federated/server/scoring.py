@@ -108,15 +108,21 @@ class ScoreOptions:
     soft_tolerance: float = 0.05
 
 
+def tolerances(hard: Tensor, options: ScoreOptions) -> Tensor:
+    """The tolerance of each constraint, float64 [M], for `hard` [M]."""
+    hardest, softest = (
+        torch.tensor(value, dtype=torch.float64, device=hard.device)
+        for value in (options.hard_tolerance, options.soft_tolerance)
+    )
+    return torch.where(hard, hardest, softest)
+
+
 def within_tolerance(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
     """v [C, M], float64: 1 where the violation share is within the rule's tolerance, else 0; NaN as
     given.
     """
     violation = violation.to(torch.float64)
-    hardest, softest = (
-        violation.new_tensor(value) for value in (options.hard_tolerance, options.soft_tolerance)
-    )
-    tolerance = torch.where(hard, hardest, softest)
+    tolerance = tolerances(hard, options)
     return torch.where(violation.isnan(), violation, (violation <= tolerance).to(torch.float64))
 
 

@@ -257,6 +257,8 @@ class _EventRelay:
             case "note" if event.message not in self._said:
                 self._said.add(event.message)
                 self._on_event(event)
+            case "site" | "stopped" | "failed":
+                self._on_event(event)
             case _:
                 pass
 

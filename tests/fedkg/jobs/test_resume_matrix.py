@@ -20,10 +20,13 @@ from fedkg.jobs.folder import TRIALS, RunFolder
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
-NOT_OF_THE_RUN = ("checkpoints", ".lock", "environment.json", "job.yaml", "rounds.csv", "log.jsonl")
+NOT_OF_THE_RUN = (
+    *("checkpoints", ".lock", "environment.json", "job.yaml", "rounds.csv", "log.jsonl"),
+    "events.jsonl",
+)
 """Files that `equal_bytes` compares differently or not at all.
 
-Rounds.csv has times, the log has checksums of it, rows in files have positions.
+Rounds.csv and events.jsonl have times, the log has checksums, rows in files have positions.
 """
 
 TABLE: dict[str, dict[str, Any]] = {

@@ -13,6 +13,7 @@ from fedkg.errors import JobError, Stopped
 from fedkg.jobs import Event, resume, run_job
 from fedkg.jobs.checksum_log import LOG
 from fedkg.jobs.checksum_verification import verify
+from fedkg.jobs.events import EVENTS
 from fedkg.jobs.file_damage import REBUILDABLE
 from fedkg.jobs.folder import RESULTS, RunFolder
 from fedkg.jobs.reproduce import reproduce
@@ -26,10 +27,11 @@ def run(job_fields: dict[str, Any], tmp_path: Path) -> Path:
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
+    """The files of a run by name, without the log of events, which has no checksum."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.name != EVENTS
     }
 
 

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("no_report")
 
 
 FILES = {
+    "events.jsonl",
     "log.jsonl",
     "trials.json",
     "checks.csv",
