@@ -13,6 +13,7 @@ from typing import Literal
 Aggregates = Literal["mean", "trimmed_mean", "krum", "fltrust", "blocks", "other"]
 Locals = Literal["sgd", "scaffold", "scaffnew", "two_phases", "blocks", "other"]
 Exchange = Literal["models", "none", "data"]
+Attacks = Literal["none", "labels", "update", "model"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,8 @@ class AlgorithmChoices:
         attackers: number of attackers in a round that Krum is to withstand. With 0, Krum has no
             proof of robustness and accepts any number of clients.
         trim: share of the values that the trimmed mean removes at each end.
+        attack: what simulated attackers change: nothing, their labels, the update that they send,
+            or the model that it leads to.
     """
 
     exchange: Exchange = "models"
@@ -81,6 +84,7 @@ class AlgorithmChoices:
     clients_per_round: int | None = None
     attackers: int = 0
     trim: float = 0.0
+    attack: Attacks = "none"
 
     @property
     def variates(self) -> bool:
@@ -132,6 +136,16 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
             "aggregation, correction, proximal terms and private layers have no effect"
         ),
         "keep only the local optimiser, or exchange models",
+    ),
+    (
+        lambda c: c.exchange != "models" and c.attack in ("update", "model"),
+        "no update is sent that an attacker could change",
+        "an attack by labels (`flipped_labels`, `constant_label`), or exchange models",
+    ),
+    (
+        lambda c: c.agent_blocks and c.attack == "model",
+        "PC-FedAvg's agents send the models of all agents, and the attack sends one model",
+        "an attack that changes updates (`scaled_update`, `sign_flipped_update`, `nan_update`)",
     ),
     (
         lambda c: c.rule_weighting and c.aggregate in ("trimmed_mean", "krum"),

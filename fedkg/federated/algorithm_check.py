@@ -13,6 +13,7 @@ from fedkg.algorithm_compatibility import (
 )
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.attacks import Attack
 from fedkg.federated.client.optimisers import SGD, PrivateFirst
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.start_points import BestModel, OwnModel, PrivateLayers
@@ -29,7 +30,9 @@ from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
 from fedkg.federated.temporal.used_properties import used_properties
 
 
-def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
+def check(
+    algorithm: Algorithm, settings: Settings, population: int, attack: Attack | None = None
+) -> None:
     """Raises JobError, with the reasons and what to do, when joints of the algorithm contradict
     each other, the settings or N clients.
 
@@ -80,6 +83,7 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
             equal_steps=settings.local_steps is not None,
             clients_per_round=settings.sampled(population),
             attackers=algorithm.aggregate.attackers if isinstance(algorithm.aggregate, Krum) else 0,
+            attack="none" if attack is None else attack.changes,
         )
     )
     if found:

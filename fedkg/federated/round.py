@@ -108,11 +108,10 @@ def run_round(
         dict(state.joints.get("local", {})),
     )
     samples = work.pool.sizes[clients].to(torch.float64)
-    stacks = (
-        join_small_stacks(executor.train(work, state, clients), len(clients))
-        if len(clients)
-        else iter(())
-    )
+    sent = executor.train(work, state, clients) if len(clients) else iter(())
+    if work.attackers is not None:
+        sent = work.attackers.change(state, sent)
+    stacks = join_small_stacks(sent, len(clients))
     if isinstance(algorithm.aggregate, Krum):  # the first of equal clients counts
         stacks = by_client(stacks)
     for updates in stacks:
@@ -456,7 +455,18 @@ def _record(
         bytes_down=received.bytes_down,
         seconds=time.perf_counter() - begun,
         notes=notes,
+        attackers=_attackers(work, state.round + 1, positions),
     )
+
+
+def _attackers(work: Work, number: int, positions: list[int]) -> tuple[str, ...]:
+    """The names of the clients at these positions that attack in a round."""
+    if work.attackers is None:
+        return ()
+    clients = torch.tensor(positions, dtype=torch.int64, device=work.attackers.clients.device)
+    active = work.attackers.active(number, clients).tolist()
+    names = work.problem.clients.names
+    return tuple(names[client] for client, one in zip(positions, active, strict=True) if one)
 
 
 def _not_evaluated(work: Work, received: _Received) -> dict[str, str]:

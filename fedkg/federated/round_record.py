@@ -41,6 +41,7 @@ class RoundRecord:
         bytes_down: the bytes that were sent to the sampled clients.
         seconds: the wall-clock time of the round.
         notes: further remarks about the round, in sentences.
+        attackers: the names of the sampled clients that attack in this round, in a simulation.
         ends: whether the training ends here, before `Settings.rounds`; the notes say why.
     """
 
@@ -60,4 +61,5 @@ class RoundRecord:
     bytes_down: int
     seconds: float
     notes: tuple[str, ...] = ()
+    attackers: tuple[str, ...] = ()
     ends: bool = False

@@ -12,6 +12,7 @@ from typing import Protocol, Self
 from torch import Tensor
 
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.attacks import Attackers
 from fedkg.federated.problem import Pool, Problem
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
@@ -20,12 +21,17 @@ from fedkg.models.model_protocols import Params
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Work:
-    """All that a training consists of besides its state."""
+    """All that a training consists of besides its state.
+
+    Attributes:
+        attackers: the clients that attack, in a simulation; or None.
+    """
 
     problem: Problem
     algorithm: Algorithm
     settings: Settings
     pool: Pool
+    attackers: Attackers | None = None
 
     def beside(self) -> Self | None:
         """The same work for the model that each client trains beside the one it sends; None where
