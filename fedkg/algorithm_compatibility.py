@@ -6,7 +6,7 @@ in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +14,28 @@ Aggregates = Literal["mean", "trimmed_mean", "krum", "fltrust", "blocks", "other
 Locals = Literal["sgd", "scaffold", "scaffnew", "two_phases", "blocks", "other"]
 Exchange = Literal["models", "none", "data"]
 Attacks = Literal["none", "labels", "update", "model"]
+AttackKind = Literal[
+    "flipped_labels",
+    "constant_label",
+    "scaled_update",
+    "sign_flipped_update",
+    "nan_update",
+    "replayed_update",
+    "constant_model",
+    "rule_satisfying_model",
+]
+ATTACKS: Mapping[AttackKind, Attacks] = {
+    "flipped_labels": "labels",
+    "constant_label": "labels",
+    "scaled_update": "update",
+    "sign_flipped_update": "update",
+    "nan_update": "update",
+    "replayed_update": "model",
+    "constant_model": "model",
+    "rule_satisfying_model": "model",
+}
+"""What each simulated attack changes: labels, an update whatever it is, or the model that an update
+leads to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +76,8 @@ class AlgorithmChoices:
         attackers: number of attackers in a round that Krum is to withstand. With 0, Krum has no
             proof of robustness and accepts any number of clients.
         trim: share of the values that the trimmed mean removes at each end.
+        scored_shares: whether the aggregate scales its shares by the rules' scores (robust SCFA).
+        score_factors: whether weights by the rules are such factors.
         attack: what simulated attackers change: nothing, their labels, the update that they send,
             or the model that it leads to.
     """
@@ -84,6 +108,8 @@ class AlgorithmChoices:
     clients_per_round: int | None = None
     attackers: int = 0
     trim: float = 0.0
+    scored_shares: bool = False
+    score_factors: bool = False
     attack: Attacks = "none"
 
     @property
@@ -148,17 +174,28 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
         "an attack that changes updates (`scaled_update`, `sign_flipped_update`, `nan_update`)",
     ),
     (
-        lambda c: c.rule_weighting and c.aggregate in ("trimmed_mean", "krum"),
+        lambda c: (
+            c.rule_weighting
+            and (c.aggregate == "trimmed_mean" or (c.aggregate == "krum" and not c.scored_shares))
+        ),
         (
             "medians, trimmed means and Krum count every client alike, so they would ignore "
             "weights by the rules"
         ),
-        "`aggregate: mean` with weights by the rules, or `weighting: samples`",
+        (
+            "`aggregate: mean`, `krum`, `multi_krum` or `fltrust` with weights by the rules (in "
+            "Python: `robust_scfa`), or `weighting: samples`"
+        ),
     ),
     (
-        lambda c: c.rule_weighting and c.aggregate == "fltrust",
+        lambda c: c.rule_weighting and c.aggregate == "fltrust" and not c.scored_shares,
         "FLTrust weighs by its own trust in each update, so it would ignore weights by the rules",
-        "`aggregate: mean` with weights by the rules, or `weighting: samples`",
+        "`robust_scfa(aggregate=TrustedMean())`, or `weighting: samples`",
+    ),
+    (
+        lambda c: c.scored_shares != c.score_factors,
+        "scores of the rules scale the shares of a robust aggregate, and only one of both is there",
+        "`robust_scfa`, or `ByScore` with a `Krum` or `TrustedMean` that is `scored`",
     ),
     (
         lambda c: c.rule_weighting and c.private_layers and not c.server_trains,

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from fedkg.algorithm_compatibility import Attacks
+from fedkg.algorithm_compatibility import ATTACKS, AttackKind, Attacks
 from fedkg.errors import JobError
 from fedkg.federated.client.task_losses import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.client_state_store import equal_rows
@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from fedkg.federated.executors.protocol import Updates
     from fedkg.federated.problem import Problem
     from fedkg.federated.state import ServerState
-
-LabelAttack = Literal["flipped_labels", "constant_label"]
-AttackKind = Literal[
-    "flipped_labels",
-    "constant_label",
-    "scaled_update",
-    "sign_flipped_update",
-    "replayed_update",
-    "nan_update",
-    "constant_model",
-    "rule_satisfying_model",
-]
 
 SCALE = 10.0
 """Factor of `scaled_update`, as in the model replacement of Bagdasaryan et al. 2020, which needs a
@@ -85,11 +73,9 @@ class Attack:
     factor: float | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(AttackKind):
+        if self.kind not in ATTACKS:
             raise JobError(
-                "the attack is unknown",
-                expected=", ".join(get_args(AttackKind)),
-                received=str(self.kind),
+                "the attack is unknown", expected=", ".join(ATTACKS), received=str(self.kind)
             )
         if not 0 <= self.share <= 1:
             raise JobError(
@@ -111,17 +97,9 @@ class Attack:
             raise JobError("the factor of an attack must be positive", received=str(self.factor))
 
     @property
-    def of_labels(self) -> bool:
-        """Whether the attackers train on wrong labels and send honest updates of them."""
-        return self.kind in get_args(LabelAttack)
-
-    @property
     def changes(self) -> Attacks:
-        """What the attackers change."""
-        if self.of_labels:
-            return "labels"
-        models = ("constant_model", "rule_satisfying_model", "replayed_update")
-        return "model" if self.kind in models else "update"
+        """What the attackers change; an attack on labels sends honest updates of them."""
+        return ATTACKS[self.kind]
 
     def attackers(self, names: Sequence[str], seed: int) -> tuple[int, ...]:
         """Positions of the attackers among all clients, ascending.
@@ -208,7 +186,7 @@ class Attackers:
 
     def change(self, state: ServerState, stacks: Iterator[Updates]) -> Iterator[Updates]:
         """The stacks of a round with what the attackers send instead."""
-        if self.attack.of_labels:
+        if self.attack.changes == "labels":
             return stacks
         return (self._changed(state, updates) for updates in stacks)
 

@@ -112,7 +112,7 @@ def train(
     check_paces(problem.clients.names, algorithm, settings)
     attack, attackers = problem.attack, attackers_of(problem, settings.seed)
     attacked = None
-    if attack is not None and attack.of_labels:
+    if attack is not None and attack.changes == "labels":
         attacked = attack.with_wrong_labels(problem, settings.seed)
     if algorithm.pooled:
         problem, attacked = gathered(problem), None if attacked is None else gathered(attacked)

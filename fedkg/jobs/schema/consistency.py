@@ -107,6 +107,10 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
             (job.training.penalty > 0, "`training.penalty`"),
             (job.model.inject is not None, "`model.inject`"),
             (algorithm.grouping.fedstl is not None, "`grouping: fedstl`"),
+            (
+                job.simulation.attacks.kind == "rule_satisfying_model",
+                "the attack `rule_satisfying_model`",
+            ),
             (algorithm.agents is not None or algorithm.sets is not None, "`agents` and `sets`"),
         )
         for applies, what in asking:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ from federations import FunctionScorer, classes, identical, largest_difference, 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from fedkg.algorithm_compatibility import ATTACKS, AttackKind
 from fedkg.errors import JobError
 from fedkg.federated import (
     BinaryCrossEntropy,
@@ -30,13 +30,13 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.algorithms import centralised, local_only, median, pcfedavg
-from fedkg.federated.attacks import LEVELS, SCALE, Attack, AttackKind
+from fedkg.federated.attacks import LEVELS, SCALE, Attack
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.state import ServerState
 from fedkg.models import MLP, Params
 
 SIZES = (14, 9, 22, 5, 17)
-KINDS = get_args(AttackKind)
+KINDS = tuple(ATTACKS)
 SETTINGS = Settings(
     rounds=4, participation=0.8, local_epochs=2, batch=8, learning_rate=0.1, executor="sequential"
 )
