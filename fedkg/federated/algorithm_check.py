@@ -24,7 +24,7 @@ from fedkg.federated.round_steps import AggregationRule, KnownTerm, LocalUpdate,
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
-from fedkg.federated.server.weighting import ByValidity
+from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
 from fedkg.federated.temporal.used_properties import used_properties
@@ -83,6 +83,9 @@ def check(
             equal_steps=settings.local_steps is not None,
             clients_per_round=settings.sampled(population),
             attackers=algorithm.aggregate.attackers if isinstance(algorithm.aggregate, Krum) else 0,
+            scored_shares=isinstance(algorithm.aggregate, Krum | TrustedMean)
+            and algorithm.aggregate.scored,
+            score_factors=isinstance(algorithm.weighting, ByScore),
             attack="none" if attack is None else attack.changes,
         )
     )

@@ -21,7 +21,8 @@ class RoundRecord:
         clients: the names of the sampled clients.
         samples: n_k, the number of samples of each client.
         alpha: the aggregation weight of each client. The weights sum to 1, or are all 0 if the
-            round was skipped; an excluded client has 0.
+            round was skipped; an excluded client has 0. Under robust SCFA they may sum to less: the
+            rest is the weight of the current model.
         validity: s_k of each client, the plain mean over the evaluated constraints: 0 for an
             excluded client, NaN for one without an evaluated constraint. None if nothing was
             scored. It judges the whole model, including layers that stay with the client, unless

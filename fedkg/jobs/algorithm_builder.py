@@ -30,7 +30,7 @@ from fedkg.federated.round_steps import (
 from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
-from fedkg.federated.server.weighting import BySamples, ByValidity
+from fedkg.federated.server.weighting import BySamples, ByScore, ByValidity
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
 from fedkg.federated.temporal.shared_samples import Inferred
@@ -76,7 +76,7 @@ def build_algorithm(
         ),
         local=_local(section, layers),
         weighting=_weighting(section, scoring),
-        aggregate=_aggregate(section.aggregate),
+        aggregate=_aggregate(section.aggregate, scored=section.is_robust_scfa),
         server=_server(section.server),
         after=_cluster_training(section.grouping.fedstl, inferred),
         beside=None
@@ -232,23 +232,24 @@ def _weighting(section: said.Algorithm, scoring: Scoring) -> WeightingRule:
             options = replace(
                 options, combine=scoring.combine, beta=scoring.beta, graded=scoring.graded
             )
-            return ByValidity(on_all_invalid=scoring.on_all_invalid, options=options)
+            rule = ByScore if section.is_robust_scfa else ByValidity
+            return rule(on_all_invalid=scoring.on_all_invalid, options=options)
         case _:
             assert_never(section.weighting)
 
 
-def _aggregate(aggregate: said.Aggregate) -> AggregationRule:
+def _aggregate(aggregate: said.Aggregate, *, scored: bool) -> AggregationRule:
     match aggregate:
         case said.Aggregate(median=said.NoSettings()):
             return TrimmedMean(trim=0.5)
         case said.Aggregate(trimmed_mean=said.TrimmedMean(trim=trim)):
             return TrimmedMean(trim=trim)
         case said.Aggregate(krum=said.Krum(attackers=attackers)):
-            return Krum(attackers=attackers)
+            return Krum(attackers=attackers, scored=scored)
         case said.Aggregate(multi_krum=said.MultiKrum(attackers=attackers, keep=keep)):
-            return Krum(attackers=attackers, keep=keep)
+            return Krum(attackers=attackers, keep=keep, scored=scored)
         case said.Aggregate(fltrust=said.NoSettings()):
-            return TrustedMean()
+            return TrustedMean(scored=scored)
         case _:
             return WeightedMean()
 

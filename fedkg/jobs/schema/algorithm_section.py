@@ -244,7 +244,8 @@ class Algorithm(Section):
     weighting: Literal["samples", "scfa"] = Field(
         default="samples",
         description="Weights of updates. `samples`: numbers of samples; `scfa`: numbers of samples "
-        "times validity scores.",
+        "times validity scores, or with `krum`, `multi_krum` or `fltrust` the shares of this "
+        "aggregate times validity scores (robust SCFA).",
     )
     proximal: float = Field(
         default=0.0,
@@ -370,9 +371,17 @@ class Algorithm(Section):
             # under privacy a job mines privately and clusters by server rows: `find_unprotected`
             clusters_by_client_samples=False,
             attackers=krum.attackers if krum else 0,
+            scored_shares=self.is_robust_scfa,
+            score_factors=self.is_robust_scfa,
             trim=trimmed,
             **settings,
         )
+
+    @property
+    def is_robust_scfa(self) -> bool:
+        """Whether validity scores scale the shares of a robust aggregate."""
+        robust = self.aggregate.krum or self.aggregate.multi_krum or self.aggregate.fltrust
+        return self.weighting == "scfa" and robust is not None
 
     def _steps(self) -> Locals:
         if self.private and self.private.first is not None:
