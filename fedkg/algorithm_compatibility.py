@@ -76,6 +76,8 @@ class AlgorithmChoices:
         attackers: number of attackers in a round that Krum is to withstand. With 0, Krum has no
             proof of robustness and accepts any number of clients.
         trim: share of the values that the trimmed mean removes at each end.
+        property_exclusion: whether clients with outlying mined properties are excluded.
+        mined_privately: whether the properties that exclude clients were mined privately.
         scored_shares: whether the aggregate scales its shares by the rules' scores (robust SCFA).
         score_factors: whether weights by the rules are such factors.
         attack: what simulated attackers change: nothing, their labels, the update that they send,
@@ -108,6 +110,8 @@ class AlgorithmChoices:
     clients_per_round: int | None = None
     attackers: int = 0
     trim: float = 0.0
+    property_exclusion: bool = False
+    mined_privately: bool = True
     scored_shares: bool = False
     score_factors: bool = False
     attack: Attacks = "none"
@@ -128,6 +132,7 @@ class AlgorithmChoices:
                 or self.personal_models
                 or self.variates
                 or self.agent_blocks
+                or self.property_exclusion
             )
             and self.plain_server_step
         )
@@ -150,8 +155,8 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
     (
         lambda c: c.exchange == "none" and not c.plain,
         (
-            "nothing is exchanged, so weighting, grouping, aggregation, correction and proximal "
-            "terms have no effect"
+            "nothing is exchanged, so weighting, grouping, aggregation, exclusion, correction and "
+            "proximal terms have no effect"
         ),
         "keep only the local optimiser, or exchange models",
     ),
@@ -159,7 +164,7 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
         lambda c: c.exchange == "data" and not c.plain,
         (
             "all data is in one place, so there is one client, and weighting, grouping, "
-            "aggregation, correction, proximal terms and private layers have no effect"
+            "aggregation, exclusion, correction, proximal terms and private layers have no effect"
         ),
         "keep only the local optimiser, or exchange models",
     ),
@@ -191,6 +196,24 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
         lambda c: c.rule_weighting and c.aggregate == "fltrust" and not c.scored_shares,
         "FLTrust weighs by its own trust in each update, so it would ignore weights by the rules",
         "`robust_scfa(aggregate=TrustedMean())`, or `weighting: samples`",
+    ),
+    (
+        lambda c: c.property_exclusion and (c.agent_blocks or c.local == "scaffnew"),
+        "PC-FedAvg and Scaffnew need all clients in every round, and some would be excluded",
+        "another algorithm, or no exclusion",
+    ),
+    (
+        lambda c: c.property_exclusion and c.privacy_unit == "client",
+        (
+            "which clients are excluded depends on the properties of all of them, so the influence "
+            "of one client has no bound"
+        ),
+        "`unit: example` with privately mined properties, or no exclusion",
+    ),
+    (
+        lambda c: c.property_exclusion and c.privacy_unit == "example" and not c.mined_privately,
+        "properties mined without noise decide which clients are excluded",
+        "privately mined properties (`inferred_privately`; in jobs `privacy.mined`)",
     ),
     (
         lambda c: c.scored_shares != c.score_factors,

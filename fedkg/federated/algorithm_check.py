@@ -27,6 +27,7 @@ from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
+from fedkg.federated.temporal.property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.used_properties import used_properties
 
 
@@ -83,6 +84,9 @@ def check(
             equal_steps=settings.local_steps is not None,
             clients_per_round=settings.sampled(population),
             attackers=algorithm.aggregate.attackers if isinstance(algorithm.aggregate, Krum) else 0,
+            property_exclusion=algorithm.exclusion is not None,
+            mined_privately=isinstance(algorithm.exclusion, PropertyExclusion)
+            and algorithm.exclusion.properties.epsilon is not None,
             scored_shares=isinstance(algorithm.aggregate, Krum | TrustedMean)
             and algorithm.aggregate.scored,
             score_factors=isinstance(algorithm.weighting, ByScore),

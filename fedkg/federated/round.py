@@ -89,9 +89,13 @@ def run_round(
     algorithm, settings = work.algorithm, work.settings
     number, population = state.round + 1, len(work.problem.clients.names)
     size = settings.sampled(population)
-    clients = algorithm.sampling.sample(
+    sampled = algorithm.sampling.sample(
         seed=settings.seed, round=number, population=population, size=size
     ).to(work.pool.x.device)
+    excluded = {place: work.excluded[place] for place in sampled.tolist() if place in work.excluded}
+    clients = sampled
+    if excluded:
+        clients = sampled[[place not in excluded for place in sampled.tolist()]]
     state = algorithm.before.apply(work, state, clients)
     root = _root(work, executor, state) if algorithm.aggregate.needs_root else None
     nobody = torch.zeros(
@@ -106,6 +110,8 @@ def run_round(
         ),
         weighty=nobody,
         peopled=nobody.clone(),
+        rejected=excluded,
+        excluded=frozenset(excluded),
     )
     received.client_memory, received.shared = (
         dict(state.clients),
@@ -120,7 +126,7 @@ def run_round(
         stacks = by_client(stacks)
     for updates in stacks:
         _receive(work, state, received, updates, float(samples.sum()))
-    if len(clients):
+    if len(sampled):
         _enough(work, received, number)
     update, notes = _aggregate(work, received, number)
     after, notes = _next_state(work, state, received, update), (*notes, *_still(work, received))
@@ -134,10 +140,10 @@ def run_round(
             after,
             joints={
                 **after.joints,
-                "privacy": algorithm.budget.after(state.joints["privacy"], clients),
+                "privacy": algorithm.budget.after(state.joints["privacy"], sampled),
             },
         )
-    record = _record(work, state, received, clients.tolist(), notes, begun)
+    record = _record(work, state, received, sampled.tolist(), notes, begun)
     return algorithm.after.apply(work, after, record), record
 
 
@@ -475,7 +481,10 @@ def _record(
     validity = violated = rho_worst = rho_mean = None
     not_evaluated: dict[str, str] = {}
     if received.validity:
-        validity = tuple(received.validity.get(client, 0.0) for client in positions)
+        validity = tuple(
+            math.nan if client in received.excluded else received.validity.get(client, 0.0)
+            for client in positions
+        )
         scores = [score for score in validity if not math.isnan(score)]
         if scores:
             rho_worst, rho_mean = 1.0 - min(scores), 1.0 - sum(scores) / len(scores)

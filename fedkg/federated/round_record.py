@@ -23,8 +23,9 @@ class RoundRecord:
         alpha: the aggregation weight of each client. The weights sum to 1, or are all 0 if the
             round was skipped; an excluded client has 0. Under robust SCFA they may sum to less: the
             rest is the weight of the current model.
-        validity: s_k of each client, the plain mean over the evaluated constraints: 0 for an
-            excluded client, NaN for one without an evaluated constraint. None if nothing was
+        validity: s_k of each client, the plain mean over the evaluated constraints: 0 for a client
+            with an unusable update, NaN for one that was excluded before the round or has no
+            evaluated constraint. None if nothing was
             scored. It judges the whole model, including layers that stay with the client, unless
             the weights depend on it.
         violated: float32 [K, M], the violated share of the probe rows by client and constraint: NaN

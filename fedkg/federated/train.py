@@ -130,11 +130,17 @@ def train(
             algorithm.budget, algorithm.sampling, settings, len(problem.clients.names)
         )
     state = replace(state, clients=placed(state.clients, settings.client_memory, folder))
+    excluded, exclusion_notes = (
+        ({}, ())
+        if algorithm.exclusion is None
+        else algorithm.exclusion.exclude(problem.clients.names)
+    )
     work = Work(
         problem=problem,
         algorithm=algorithm,
         settings=settings,
         pool=pool(problem.clients),
+        excluded=excluded,
         attackers=attackers,
     )
     later = (
@@ -162,7 +168,12 @@ def train(
                 state, record = run_round(work, executor, with_aligned_memory(state))
             state = with_aligned_memory(state)
             if state.round == 1:
-                notes = (f"executor: {choice.reason}", *_note_attack(work), *record.notes)
+                notes = (
+                    f"executor: {choice.reason}",
+                    *_note_attack(work),
+                    *exclusion_notes,
+                    *record.notes,
+                )
                 record = replace(record, notes=notes)
             if state.round == last < settings.rounds:
                 record = replace(record, ends=True, notes=(*record.notes, _spent(algorithm, state)))

@@ -19,6 +19,7 @@ from fedkg.federated.round_steps import (
     AfterRound,
     AggregationRule,
     BeforeRound,
+    ExclusionRule,
     LocalUpdate,
     NothingAfter,
     NothingBefore,
@@ -33,6 +34,7 @@ from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import BySamples, ByScore, ByValidity
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
+from fedkg.federated.temporal.property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.jobs.schema import algorithm_section as said
@@ -67,6 +69,7 @@ def build_algorithm(
     start = _start(section, layers, inferred)
     return Algorithm(
         name=name,
+        exclusion=_exclusion(section.exclude, inferred),
         before=_clustering(section.grouping.fedstl, inferred),
         start=start,
         terms=(
@@ -143,6 +146,16 @@ def _start(
     elif section.grouping.fedstl is not None:
         common = ClusterStart(clusters=section.grouping.fedstl.clusters, inferred=inferred)
     return PrivateLayers(private=layers, common=common) if layers else common
+
+
+def _exclusion(exclude: said.Exclude | None, inferred: Inferred | None) -> ExclusionRule | None:
+    if exclude is None or exclude.properties is None or inferred is None:
+        return None
+    return PropertyExclusion(
+        properties=inferred.own,
+        threshold=exclude.properties.threshold,
+        least=exclude.properties.least,
+    )
 
 
 def _clustering(fedstl: PropertyClusters | None, inferred: Inferred | None) -> BeforeRound:

@@ -5,7 +5,7 @@ Letters: K sampled clients, C of them in a stack.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
@@ -24,6 +24,7 @@ class Work:
     """All that a training consists of besides its state.
 
     Attributes:
+        excluded: by position, the clients that take part in no round, with the reason.
         attackers: the clients that attack, in a simulation; or None.
     """
 
@@ -31,6 +32,7 @@ class Work:
     algorithm: Algorithm
     settings: Settings
     pool: Pool
+    excluded: Mapping[int, str] = field(default_factory=dict)
     attackers: Attackers | None = None
 
     def beside(self) -> Self | None:

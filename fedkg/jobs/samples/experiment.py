@@ -431,10 +431,17 @@ class Experiment:
                 received=which,
                 help="`kind: flipped_labels`, which changes the sign of standardised numbers",
             )
-        fedstl = algorithm_section(job).grouping.fedstl
-        if fedstl is not None and not self.pack.manifest.inferences:
+        section = algorithm_section(job)
+        needs = (
+            "FedSTL"
+            if section.grouping.fedstl is not None
+            else "`exclude: properties`"
+            if section.exclude is not None
+            else ""
+        )
+        if needs and not self.pack.manifest.inferences:
             raise JobError(
-                f"algorithm {job.algorithm}: FedSTL requires an `infer` statement in the rules",
+                f"algorithm {job.algorithm}: {needs} requires an `infer` statement in the rules",
                 help=(
                     "add one: infer NAME per client find ?low, ?high in "
                     "operational_range(SIGNAL, ?low, ?high, 0, 1)"
@@ -704,8 +711,9 @@ class Experiment:
         """
         if not (self._horizon and self.pack.manifest.inferences):
             return None
-        fedstl, privacy = algorithm_section(config.job).grouping.fedstl, config.job.privacy
-        mining = None if fedstl is None or privacy is None else privacy.mined
+        section, privacy = algorithm_section(config.job), config.job.privacy
+        used = section.grouping.fedstl is not None or section.exclude is not None
+        mining = None if not used or privacy is None else privacy.mined
         key = f"{config.split_key}|{share}|{mining}|{self._sample_key(config)}"
         if config.job.simulation.attacks.changes == "labels":
             key += config.job.simulation.model_dump_json()

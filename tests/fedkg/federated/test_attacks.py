@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from torch import Tensor
 from fedkg.algorithm_compatibility import ATTACKS, AttackKind
 from fedkg.errors import JobError
 from fedkg.federated import (
+    ALGORITHMS,
     BinaryCrossEntropy,
     Clients,
     Problem,
@@ -32,6 +33,7 @@ from fedkg.federated import (
 from fedkg.federated.algorithms import centralised, local_only, median, pcfedavg
 from fedkg.federated.attacks import LEVELS, SCALE, Attack
 from fedkg.federated.round_record import RoundRecord
+from fedkg.federated.server.scoring import Weighed
 from fedkg.federated.state import ServerState
 from fedkg.models import MLP, Params
 
@@ -313,3 +315,78 @@ def test_attackers_must_exist_and_rules_must_be_there() -> None:
     problem = replace(detection(Attack(kind="rule_satisfying_model", share=0.2)), scorer=None)
     with pytest.raises(JobError, match="needs rules"):
         rounds(problem)
+
+
+@pytest.mark.parametrize("aggregate", ["krum", "multi_krum"])
+@pytest.mark.parametrize(
+    ("rejected", "kept"),
+    [
+        ((), False),
+        (("site_0",), False),  # one of the two assumed attackers: six updates withstand the other
+        (("site_0", "site_3"), False),
+        (("site_0", "site_3", "site_5"), True),  # more than assumed: no proof is left
+    ],
+)
+def test_krum_counts_again_after_unusable_updates(
+    aggregate: str, rejected: tuple[str, ...], kept: bool
+) -> None:
+    """A client that sends NaN is one of the attackers that Krum assumes, so that it cannot stop the
+    training; the rest must be enough for the attackers that are left. Six usable updates are too
+    few for two attackers.
+    """
+    generator = torch.Generator().manual_seed(1)
+    sizes = (14, 9, 22, 5, 17, 8, 11)
+    xs = tuple(torch.randn(size, 3, generator=generator, dtype=torch.float64) for size in sizes)
+    problem = replace(
+        detection(Attack(kind="nan_update", clients=rejected)),
+        clients=Clients(
+            names=tuple(f"site_{i}" for i in range(7)),
+            x=xs,
+            y=tuple((x[:, 0] > 0).double() for x in xs),
+        ),
+    )
+    settings = replace(SETTINGS, rounds=1, participation=1.0)
+    start = problem.model.init(settings.seed, torch.float64)
+    [(state, record)] = train(problem, ALGORITHMS[aggregate](attackers=2), settings)
+    same = all(torch.equal(state.params[name], value) for name, value in start.items())
+    assert same == kept == any("the model is unchanged" in note for note in record.notes)
+    left = 7 - len(rejected)
+    attackers = 2 - len(rejected)
+    if not kept:  # the chosen ones, by the formula of the paper with the attackers that are left
+        updates = honest_updates(problem, settings, start)
+        usable = [k for k in range(7) if f"site_{k}" not in rejected]
+        apart = {
+            i: sum(
+                sorted(float((updates[i] - updates[j]).square().sum()) for j in usable if j != i)[
+                    : left - attackers - 2
+                ]
+            )
+            for i in usable
+        }
+        count = 1 if aggregate == "krum" else left - attackers
+        best = set(sorted(usable, key=lambda i: apart[i])[:count])
+        assert record.alpha == pytest.approx([(k in best) / count for k in range(7)])
+
+
+@dataclass(frozen=True)
+class OnlyOne:
+    """Gives all weight to the client with this share of the samples, to see its update."""
+
+    share: float
+    on_all_invalid = "skip"
+    needs_scores = False
+
+    def weigh(self, samples: Tensor, scores: object, rows: object) -> Weighed:
+        return Weighed(((samples - self.share).abs() < 1e-9).double(), None)
+
+
+def honest_updates(problem: Problem, settings: Settings, start: Params) -> list[Tensor]:
+    """The honest update of each client: the change of the model if only this client counts."""
+    found = []
+    stacked = replace(settings, executor="stacked")
+    for samples in problem.clients.samples:
+        share = samples / sum(problem.clients.samples)
+        algorithm = replace(fedavg(), weighting=OnlyOne(share))
+        [(state, _)] = train(replace(problem, attack=None), algorithm, stacked)
+        found.append(torch.cat([(state.params[n] - v).flatten() for n, v in start.items()]))
+    return found
