@@ -73,3 +73,48 @@ def test_an_attack_on_updates_contradicts_an_algorithm_that_sends_none(
     job = {**attacked(job_fields, kind="nan_update"), "algorithm": "centralised"}
     with pytest.raises(JobError, match="no update is sent that an attacker could change"):
         plan_trials(Job.model_validate(job))
+
+
+@pytest.mark.slow
+def test_constant_failures_game_scfa_but_not_robust_scfa(
+    job_fields: dict[str, Any], tmp_path: Path
+) -> None:
+    """The rules only demand alarms, so that a model that always answers "failure" satisfies them
+    better than honest models: two of twenty sites get several times their share of the weight under
+    SCFA, and the global model becomes theirs. Under multi-Krum they have no weight, and robust SCFA
+    cannot give them any. (Robust SCFA learns slowly here, because honest models violate the rules.)
+    """
+    job = attacked(job_fields, kind="constant_model", share=0.1)
+    robust = {"multi_krum": {"attackers": 2}}
+    job |= {
+        "sites": {f"site {i}": {"machines": [f"M{i % 4 + 1}"]} for i in range(1, 21)},
+        "data": {**job["data"], "rows": 10_000, "min_samples": 50},
+        "model": {"hidden": [16]},
+        "training": {
+            **job["training"],
+            "rounds": 12,
+            "local_epochs": 2,
+            "learning_rate": 0.3,
+            "executor": "stacked",
+        },
+        "algorithms": {
+            "scfa": {"preset": "scfa", "scoring": {"combine": "product"}},
+            "robust": {"preset": "robust_scfa", "aggregate": robust},
+        },
+        "compare": {
+            "simulation.attacks.kind": ["none", "constant_model"],
+            "algorithm": ["scfa", "robust"],
+        },
+    }
+    folder = RunFolder(run_job(job, out=tmp_path / "run").folder)
+    f1 = {row["trial"]: float(row["f1"]) for row in folder.rows("rounds.csv")}
+    weight: dict[str, float] = {}
+    share: dict[str, float] = {}
+    for row in folder.rows("clients.csv"):
+        if row["status"].startswith("attacks"):
+            weight[row["trial"]] = weight.get(row["trial"], 0) + float(row["alpha"]) / 12
+            share[row["trial"]] = share.get(row["trial"], 0) + float(row["share"]) / 12
+    gamed, withstood = "kindconstant_model-scfa-s0", "kindconstant_model-robust-s0"
+    assert weight[gamed] > 2 * share[gamed]
+    assert f1[gamed] < f1["kindnone-scfa-s0"] / 2
+    assert weight[withstood] < 1e-9
