@@ -89,6 +89,7 @@ def milling(rules: Sequence[str], seeds: int, rounds: int) -> dict[str, Any]:
             "learning_rate": 0.3,
             "executor": "stacked",
             "positive_weight": 5,
+            "checkpoint_every": 1000,
         },
         "evaluation": {"every": 1000, "local_baseline": False},
         "algorithms": {name: RULES[name] for name in rules},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
 
 import pytest
+from test_forecast_jobs import RULES
 
 from fedkg.algorithm_compatibility import ATTACKS
 from fedkg.errors import JobError
@@ -118,3 +120,73 @@ def test_constant_failures_game_scfa_but_not_robust_scfa(
     assert weight[gamed] > 2 * share[gamed]
     assert f1[gamed] < f1["kindnone-scfa-s0"] / 2
     assert weight[withstood] < 1e-9
+
+
+def forecasts(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    rules = tmp_path / "rules.fkg"
+    rules.write_text(RULES)
+    window = {"history": 12, "horizon": 6, "stride": 6, "targets": ["volume"]}
+    return {
+        "name": "day",
+        "rules": [str(rules)],
+        "data": {
+            "set": "traffic",
+            "size": 240,
+            "clients": 6,
+            "min_samples": 3,
+            "window": {**window, "gaps": "interpolate"},
+        },
+        "model": {"kind": "gru", "hidden": 4, "layers": 1},
+        "training": {"rounds": 1, "participation": 1.0, "batch": 8, "executor": "stacked"},
+        "evaluation": {"local_baseline": False},
+        "algorithm": {"preset": "fedavg", "exclude": "properties"},
+        **changes,
+    }
+
+
+def test_sites_with_outlying_properties_are_excluded_from_a_job(tmp_path: Path) -> None:
+    """The oracle is the definition, applied to what `properties.csv` lists; the attackers mirror
+    their series.
+    """
+    attack = {"attacks": {"kind": "flipped_labels", "share": 0.2}}
+    folder = RunFolder(run_job(forecasts(tmp_path, simulation=attack), out=tmp_path / "run").folder)
+    values: dict[tuple[str, str], dict[str, float]] = {}
+    for row in folder.rows("properties.csv"):
+        if row["client"] and row["value"]:
+            found = values.setdefault((row["inference"], row["number"]), {})
+            found[row["client"]] = float(row["value"])
+    expected = set()
+    for column in values.values():
+        middle = statistics.median(column.values())
+        away = {site: abs(value - middle) for site, value in column.items()}
+        spread = 1.482602 * statistics.median(away.values())
+        spread = spread or 1.253314 * statistics.mean(away.values())
+        expected |= {site for site, one in away.items() if spread and one / spread > 3.5}
+    rows = folder.rows("clients.csv")
+    excluded = {row["client"] for row in rows if row["status"].startswith("excluded")}
+    assert excluded == expected != set()
+    assert all(float(row["alpha"]) == 0 for row in rows if row["client"] in excluded)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rules": [], "pack": None}, "requires rules"),
+        ({"privacy": {"unit": "client", "epsilon": 5.0, "clip": 1.0}}, "no bound"),
+        ({"privacy": {"unit": "example", "epsilon": 5.0, "clip": 1.0}}, "privacy.mined"),
+        ({"algorithm": {"preset": "pcfedavg", "exclude": "properties"}}, "need all clients"),
+        ({"algorithm": {"preset": "local_only", "exclude": "properties"}}, "nothing is exchanged"),
+    ],
+)
+def test_exclusion_contradicts_other_settings(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises((JobError, ValueError), match=said):
+        plan_trials(Job.model_validate(forecasts(tmp_path, **changes)))
+
+
+def test_exclusion_needs_forecasts(job_fields: dict[str, Any]) -> None:
+    job = attacked(job_fields, kind="none")
+    job["algorithm"] = {"preset": "fedavg", "exclude": {"properties": {"threshold": 3}}}
+    with pytest.raises(JobError, match="requires forecasts"):
+        plan_trials(Job.model_validate(job))
