@@ -6,13 +6,36 @@ in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 Aggregates = Literal["mean", "trimmed_mean", "krum", "fltrust", "blocks", "other"]
 Locals = Literal["sgd", "scaffold", "scaffnew", "two_phases", "blocks", "other"]
 Exchange = Literal["models", "none", "data"]
+Attacks = Literal["none", "labels", "update", "model"]
+AttackKind = Literal[
+    "flipped_labels",
+    "constant_label",
+    "scaled_update",
+    "sign_flipped_update",
+    "nan_update",
+    "replayed_update",
+    "constant_model",
+    "rule_satisfying_model",
+]
+ATTACKS: Mapping[AttackKind, Attacks] = {
+    "flipped_labels": "labels",
+    "constant_label": "labels",
+    "scaled_update": "update",
+    "sign_flipped_update": "update",
+    "nan_update": "update",
+    "replayed_update": "model",
+    "constant_model": "model",
+    "rule_satisfying_model": "model",
+}
+"""What each simulated attack changes: labels, an update whatever it is, or the model that an update
+leads to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +76,12 @@ class AlgorithmChoices:
         attackers: number of attackers in a round that Krum is to withstand. With 0, Krum has no
             proof of robustness and accepts any number of clients.
         trim: share of the values that the trimmed mean removes at each end.
+        property_exclusion: whether clients with outlying mined properties are excluded.
+        mined_privately: whether the properties that exclude clients were mined privately.
+        scored_shares: whether the aggregate scales its shares by the rules' scores (robust SCFA).
+        score_factors: whether weights by the rules are such factors.
+        attack: what simulated attackers change: nothing, their labels, the update that they send,
+            or the model that it leads to.
     """
 
     exchange: Exchange = "models"
@@ -81,6 +110,11 @@ class AlgorithmChoices:
     clients_per_round: int | None = None
     attackers: int = 0
     trim: float = 0.0
+    property_exclusion: bool = False
+    mined_privately: bool = True
+    scored_shares: bool = False
+    score_factors: bool = False
+    attack: Attacks = "none"
 
     @property
     def variates(self) -> bool:
@@ -98,6 +132,7 @@ class AlgorithmChoices:
                 or self.personal_models
                 or self.variates
                 or self.agent_blocks
+                or self.property_exclusion
             )
             and self.plain_server_step
         )
@@ -120,8 +155,8 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
     (
         lambda c: c.exchange == "none" and not c.plain,
         (
-            "nothing is exchanged, so weighting, grouping, aggregation, correction and proximal "
-            "terms have no effect"
+            "nothing is exchanged, so weighting, grouping, aggregation, exclusion, correction and "
+            "proximal terms have no effect"
         ),
         "keep only the local optimiser, or exchange models",
     ),
@@ -129,22 +164,61 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
         lambda c: c.exchange == "data" and not c.plain,
         (
             "all data is in one place, so there is one client, and weighting, grouping, "
-            "aggregation, correction, proximal terms and private layers have no effect"
+            "aggregation, exclusion, correction, proximal terms and private layers have no effect"
         ),
         "keep only the local optimiser, or exchange models",
     ),
     (
-        lambda c: c.rule_weighting and c.aggregate in ("trimmed_mean", "krum"),
+        lambda c: c.exchange != "models" and c.attack in ("update", "model"),
+        "no update is sent that an attacker could change",
+        "an attack by labels (`flipped_labels`, `constant_label`), or exchange models",
+    ),
+    (
+        lambda c: c.agent_blocks and c.attack == "model",
+        "PC-FedAvg's agents send the models of all agents, and the attack sends one model",
+        "an attack that changes updates (`scaled_update`, `sign_flipped_update`, `nan_update`)",
+    ),
+    (
+        lambda c: (
+            c.rule_weighting
+            and (c.aggregate == "trimmed_mean" or (c.aggregate == "krum" and not c.scored_shares))
+        ),
         (
             "medians, trimmed means and Krum count every client alike, so they would ignore "
             "weights by the rules"
         ),
-        "`aggregate: mean` with weights by the rules, or `weighting: samples`",
+        (
+            "`aggregate: mean`, `krum`, `multi_krum` or `fltrust` with weights by the rules (in "
+            "Python: `robust_scfa`), or `weighting: samples`"
+        ),
     ),
     (
-        lambda c: c.rule_weighting and c.aggregate == "fltrust",
+        lambda c: c.rule_weighting and c.aggregate == "fltrust" and not c.scored_shares,
         "FLTrust weighs by its own trust in each update, so it would ignore weights by the rules",
-        "`aggregate: mean` with weights by the rules, or `weighting: samples`",
+        "`robust_scfa(aggregate=TrustedMean())`, or `weighting: samples`",
+    ),
+    (
+        lambda c: c.property_exclusion and (c.agent_blocks or c.local == "scaffnew"),
+        "PC-FedAvg and Scaffnew need all clients in every round, and some would be excluded",
+        "another algorithm, or no exclusion",
+    ),
+    (
+        lambda c: c.property_exclusion and c.privacy_unit == "client",
+        (
+            "which clients are excluded depends on the properties of all of them, so the influence "
+            "of one client has no bound"
+        ),
+        "`unit: example` with privately mined properties, or no exclusion",
+    ),
+    (
+        lambda c: c.property_exclusion and c.privacy_unit == "example" and not c.mined_privately,
+        "properties mined without noise decide which clients are excluded",
+        "privately mined properties (`inferred_privately`; in jobs `privacy.mined`)",
+    ),
+    (
+        lambda c: c.scored_shares != c.score_factors,
+        "scores of the rules scale the shares of a robust aggregate, and only one of both is there",
+        "`robust_scfa`, or `ByScore` with a `Krum` or `TrustedMean` that is `scored`",
     ),
     (
         lambda c: c.rule_weighting and c.private_layers and not c.server_trains,

@@ -17,6 +17,7 @@ from fedkg.federated.round_steps import (
     AggregationRule,
     BeforeRound,
     Differentiation,
+    ExclusionRule,
     GroupingRule,
     LocalUpdate,
     NothingAfter,
@@ -47,6 +48,7 @@ class Algorithm:
     The defaults are FedAvg's.
 
     Attributes:
+        exclusion: which clients take part in no round; None: all of them do.
         alike: if the server has several models, whether all start like the first one; otherwise
             each starts with different random parameters.
         beside: a second algorithm with which each client trains another model on the same
@@ -65,6 +67,7 @@ class Algorithm:
     name: str
     alike: bool = False
     sampling: SamplingRule = field(default_factory=UniformSampling)
+    exclusion: ExclusionRule | None = None
     before: BeforeRound = field(default_factory=NothingBefore)
     start: StartRule = field(default_factory=GlobalStart)
     terms: tuple[Term, ...] = ()

@@ -13,6 +13,7 @@ from fedkg.algorithm_compatibility import (
 )
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.attacks import Attack
 from fedkg.federated.client.optimisers import SGD, PrivateFirst
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.start_points import BestModel, OwnModel, PrivateLayers
@@ -23,13 +24,16 @@ from fedkg.federated.round_steps import AggregationRule, KnownTerm, LocalUpdate,
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
-from fedkg.federated.server.weighting import ByValidity
+from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
+from fedkg.federated.temporal.property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.used_properties import used_properties
 
 
-def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
+def check(
+    algorithm: Algorithm, settings: Settings, population: int, attack: Attack | None = None
+) -> None:
     """Raises JobError, with the reasons and what to do, when joints of the algorithm contradict
     each other, the settings or N clients.
 
@@ -80,6 +84,13 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
             equal_steps=settings.local_steps is not None,
             clients_per_round=settings.sampled(population),
             attackers=algorithm.aggregate.attackers if isinstance(algorithm.aggregate, Krum) else 0,
+            property_exclusion=algorithm.exclusion is not None,
+            mined_privately=isinstance(algorithm.exclusion, PropertyExclusion)
+            and algorithm.exclusion.properties.epsilon is not None,
+            scored_shares=isinstance(algorithm.aggregate, Krum | TrustedMean)
+            and algorithm.aggregate.scored,
+            score_factors=isinstance(algorithm.weighting, ByScore),
+            attack="none" if attack is None else attack.changes,
         )
     )
     if found:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
+from fedkg.federated.attacks import Attack
 from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.server.scoring import Scorer
 from fedkg.models.model_protocols import Model
@@ -95,6 +96,7 @@ class Problem:
         scorer: scores updates by the rules on the server's probe rows; None without rules.
         root: labelled rows of the server, as one client, for aggregation rules that compare updates
             with the server's own update; or None.
+        attack: what some clients do instead of honest work, in a simulation; or None.
     """
 
     model: Model
@@ -102,6 +104,7 @@ class Problem:
     clients: Clients
     scorer: Scorer | None = None
     root: Clients | None = None
+    attack: Attack | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

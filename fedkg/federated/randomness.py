@@ -12,17 +12,17 @@ from torch import Tensor
 
 from fedkg.models.random_streams import fold, mix, root
 
-COHORT, ORDER, DROPOUT, PRIVACY, MODEL, SERVER = range(6)
+COHORT, ORDER, DROPOUT, PRIVACY, MODEL, SERVER, ATTACK = range(7)
 """The purposes of random numbers; each has a separate stream."""
 
 LAST = torch.iinfo(torch.int64).max
 
 
-def cohort(seed: int, round: int, population: int, size: int) -> Tensor:
+def cohort(seed: int, round: int, population: int, size: int, *, purpose: int = COHORT) -> Tensor:
     """Positions of `size` clients drawn uniformly without replacement from `population`, in
     ascending order: int64 [K].
     """
-    draws = fold(root(seed, COHORT, round), torch.arange(population, device="cpu"))
+    draws = fold(root(seed, purpose, round), torch.arange(population, device="cpu"))
     return torch.argsort(draws, stable=True)[:size].sort().values
 
 

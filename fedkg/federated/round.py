@@ -31,7 +31,7 @@ from fedkg.federated.round_steps import OfClients
 from fedkg.federated.server import guard
 from fedkg.federated.server.robust import Krum
 from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
-from fedkg.federated.server.weighting import ByValidity
+from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params
 from fedkg.models.random_streams import root
@@ -39,6 +39,9 @@ from fedkg.violation_rate_zones import classify_rate
 
 NO_CASE = "no probe row has its key or meets its condition"
 """Why a constraint is not evaluated where the scorer knows no other reason."""
+
+LEAST_REMOVED = 5e-4
+"""Weight that the rules remove, below which a round does not note it: less than 0.1 % as text."""
 
 NAMED = 10
 """Names that a message lists before it counts the rest."""
@@ -61,6 +64,7 @@ class _Received:
     violated: list[Tensor] = field(default_factory=list)
     broken: Tensor | None = None
     rejected: dict[int, str] = field(default_factory=dict)
+    excluded: frozenset[int] = frozenset()
     started: dict[int, int] = field(default_factory=dict)
     client_memory: dict[str, ClientRows] = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
@@ -85,9 +89,13 @@ def run_round(
     algorithm, settings = work.algorithm, work.settings
     number, population = state.round + 1, len(work.problem.clients.names)
     size = settings.sampled(population)
-    clients = algorithm.sampling.sample(
+    sampled = algorithm.sampling.sample(
         seed=settings.seed, round=number, population=population, size=size
     ).to(work.pool.x.device)
+    excluded = {place: work.excluded[place] for place in sampled.tolist() if place in work.excluded}
+    clients = sampled
+    if excluded:
+        clients = sampled[[place not in excluded for place in sampled.tolist()]]
     state = algorithm.before.apply(work, state, clients)
     root = _root(work, executor, state) if algorithm.aggregate.needs_root else None
     nobody = torch.zeros(
@@ -102,22 +110,23 @@ def run_round(
         ),
         weighty=nobody,
         peopled=nobody.clone(),
+        rejected=excluded,
+        excluded=frozenset(excluded),
     )
     received.client_memory, received.shared = (
         dict(state.clients),
         dict(state.joints.get("local", {})),
     )
     samples = work.pool.sizes[clients].to(torch.float64)
-    stacks = (
-        join_small_stacks(executor.train(work, state, clients), len(clients))
-        if len(clients)
-        else iter(())
-    )
+    sent = executor.train(work, state, clients) if len(clients) else iter(())
+    if work.attackers is not None:
+        sent = work.attackers.change(state, sent)
+    stacks = join_small_stacks(sent, len(clients))
     if isinstance(algorithm.aggregate, Krum):  # the first of equal clients counts
         stacks = by_client(stacks)
     for updates in stacks:
         _receive(work, state, received, updates, float(samples.sum()))
-    if len(clients):
+    if len(sampled):
         _enough(work, received, number)
     update, notes = _aggregate(work, received, number)
     after, notes = _next_state(work, state, received, update), (*notes, *_still(work, received))
@@ -131,10 +140,10 @@ def run_round(
             after,
             joints={
                 **after.joints,
-                "privacy": algorithm.budget.after(state.joints["privacy"], clients),
+                "privacy": algorithm.budget.after(state.joints["privacy"], sampled),
             },
         )
-    record = _record(work, state, received, clients.tolist(), notes, begun)
+    record = _record(work, state, received, sampled.tolist(), notes, begun)
     return algorithm.after.apply(work, after, record), record
 
 
@@ -216,8 +225,9 @@ def _receive(
     received.weighty[groups[weights > 0]] = received.peopled[groups] = True
     received.fold = algorithm.aggregate.add(received.fold, updates.update, weights, groups)
     if received.fallback is not None:
+        equal = torch.ones_like(samples) if _only_removes(work) else samples
         received.fallback = algorithm.aggregate.add(
-            received.fallback, updates.update, samples, groups
+            received.fallback, updates.update, equal, groups
         )
     for name, rows_of in updates.client_memory.items():
         received.client_memory[name] = changed(
@@ -299,14 +309,16 @@ def _aggregate(
 ) -> tuple[Params | None, tuple[str, ...]]:
     """Return the aggregated update (None to keep the models) and notes about it."""
     algorithm = work.algorithm
+    aggregate = algorithm.aggregate
+    if isinstance(aggregate, Krum) and aggregate.attackers:
+        left = _attackers_left(aggregate, received)
+        if left is None:
+            received.weight = dict.fromkeys(received.weight, 0.0)
+            return None, (_too_few_for_krum(aggregate, received),)
+        aggregate = replace(aggregate, attackers=left)
     if algorithm.privacy.noisy or any(weight > 0 for weight in received.weight.values()):
-        update, counted = (
-            algorithm.aggregate.finish(received.fold),
-            algorithm.aggregate.counted(received.fold),
-        )
-        if counted is not None:
-            received.weight = dict(zip(received.order, counted.tolist(), strict=True))
-        return update, ()
+        _count(received, aggregate.counted(received.fold))
+        return aggregate.finish(received.fold), _removed(work, received)
     match algorithm.weighting.on_all_invalid:
         case "skip":
             return None, (
@@ -316,8 +328,9 @@ def _aggregate(
         case "fedavg":
             received.weight = {client: float(work.pool.sizes[client]) for client in received.weight}
             received.weighty = received.peopled
-            return algorithm.aggregate.finish(received.fallback), (
-                "no update has any weight under the rules: all were weighted by samples alone",
+            _count(received, aggregate.counted(received.fallback))
+            return aggregate.finish(received.fallback), (
+                "no update has any weight under the rules: all were weighted without the rules",
             )
         case "error":
             scorer = work.problem.scorer
@@ -330,6 +343,45 @@ def _aggregate(
                 help="loosen the rules, raise hard_tolerance or soft_tolerance, or set "
                 "on_all_invalid to skip or fedavg (in a job file: in the section `scoring`)",
             )
+
+
+def _count(received: _Received, counted: Tensor | None) -> None:
+    """Note how much each client counted, where that is not by the weights."""
+    if counted is not None:
+        received.weight = dict(zip(received.order, counted.tolist(), strict=True))
+
+
+def _attackers_left(krum: Krum, received: _Received) -> int | None:
+    """How many of the usable updates may still be corrupt; None if Krum has no proof for that.
+
+    Of all clients at most `attackers` are corrupt, and one with an unusable update is one of them.
+    Clients that were excluded before the round may be honest. A corrupt client can therefore not
+    stop the training by an unusable update.
+    """
+    left = krum.attackers - sum(client not in received.excluded for client in received.rejected)
+    enough = left == 0 or len(received.order) >= 2 * left + 3
+    return left if left >= 0 and enough else None
+
+
+def _too_few_for_krum(krum: Krum, received: _Received) -> str:
+    return (
+        f"Krum withstands {krum.attackers} attackers only among enough updates, and "
+        f"{len(received.order)} are usable ({len(received.rejected)} are not): the model is "
+        "unchanged; lower `attackers`, or sample more sites"
+    )
+
+
+def _only_removes(work: Work) -> bool:
+    """Whether weights by the rules only remove from the shares of a robust rule."""
+    return isinstance(work.algorithm.weighting, ByScore)
+
+
+def _removed(work: Work, received: _Received) -> tuple[str, ...]:
+    """A note on the weight that the rules removed from the shares of a robust rule."""
+    removed = 1.0 - sum(received.weight.values())
+    if not _only_removes(work) or removed < LEAST_REMOVED:
+        return ()
+    return (f"the rules leave {removed:.1%} of the weight with the current model",)
 
 
 def _takers(work: Work, received: _Received) -> tuple[str, ...]:
@@ -422,15 +474,17 @@ def _record(
     begun: float,
 ) -> RoundRecord:
     names, sizes = work.problem.clients.names, work.pool.sizes.tolist()
-    weights = alpha(
-        torch.tensor(
-            [received.weight.get(client, 0.0) for client in positions], dtype=torch.float64
-        )
+    weights = torch.tensor(
+        [received.weight.get(client, 0.0) for client in positions], dtype=torch.float64
     )
+    weights = weights if _only_removes(work) else alpha(weights)
     validity = violated = rho_worst = rho_mean = None
     not_evaluated: dict[str, str] = {}
     if received.validity:
-        validity = tuple(received.validity.get(client, 0.0) for client in positions)
+        validity = tuple(
+            math.nan if client in received.excluded else received.validity.get(client, 0.0)
+            for client in positions
+        )
         scores = [score for score in validity if not math.isnan(score)]
         if scores:
             rho_worst, rho_mean = 1.0 - min(scores), 1.0 - sum(scores) / len(scores)
@@ -456,7 +510,18 @@ def _record(
         bytes_down=received.bytes_down,
         seconds=time.perf_counter() - begun,
         notes=notes,
+        attackers=_attackers(work, state.round + 1, positions),
     )
+
+
+def _attackers(work: Work, number: int, positions: list[int]) -> tuple[str, ...]:
+    """The names of the clients at these positions that attack in a round."""
+    if work.attackers is None:
+        return ()
+    clients = torch.tensor(positions, dtype=torch.int64, device=work.attackers.clients.device)
+    active = work.attackers.active(number, clients).tolist()
+    names = work.problem.clients.names
+    return tuple(names[client] for client, one in zip(positions, active, strict=True) if one)
 
 
 def _not_evaluated(work: Work, received: _Received) -> dict[str, str]:

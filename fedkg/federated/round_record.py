@@ -21,9 +21,11 @@ class RoundRecord:
         clients: the names of the sampled clients.
         samples: n_k, the number of samples of each client.
         alpha: the aggregation weight of each client. The weights sum to 1, or are all 0 if the
-            round was skipped; an excluded client has 0.
-        validity: s_k of each client, the plain mean over the evaluated constraints: 0 for an
-            excluded client, NaN for one without an evaluated constraint. None if nothing was
+            round was skipped; an excluded client has 0. Under robust SCFA they may sum to less: the
+            rest is the weight of the current model.
+        validity: s_k of each client, the plain mean over the evaluated constraints: 0 for a client
+            with an unusable update, NaN for one that was excluded before the round or has no
+            evaluated constraint. None if nothing was
             scored. It judges the whole model, including layers that stay with the client, unless
             the weights depend on it.
         violated: float32 [K, M], the violated share of the probe rows by client and constraint: NaN
@@ -41,6 +43,7 @@ class RoundRecord:
         bytes_down: the bytes that were sent to the sampled clients.
         seconds: the wall-clock time of the round.
         notes: further remarks about the round, in sentences.
+        attackers: the names of the sampled clients that attack in this round, in a simulation.
         ends: whether the training ends here, before `Settings.rounds`; the notes say why.
     """
 
@@ -60,4 +63,5 @@ class RoundRecord:
     bytes_down: int
     seconds: float
     notes: tuple[str, ...] = ()
+    attackers: tuple[str, ...] = ()
     ends: bool = False

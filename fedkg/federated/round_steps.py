@@ -2,8 +2,8 @@
 
 An algorithm chooses an implementation for each step; implementations have no state.
 
-    sample clients -> before the round -> start point -> local objective -> local steps -> privacy
-    -> validity score -> weight -> group
+    sample clients -> exclude clients -> before the round -> start point -> local objective
+    -> local steps -> privacy -> validity score -> weight -> group
       -> aggregate -> server step -> after the round
 
 What has to be remembered goes through the pipeline: what the server remembers of a joint is a dict
@@ -18,7 +18,7 @@ M constraints.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -154,6 +154,16 @@ class SamplingRule(Protocol):
 
     def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
         """Positions of the sampled clients, int64 [K], all different."""
+        ...
+
+
+class ExclusionRule(Protocol):
+    """Which clients never take part, whatever they would send."""
+
+    def exclude(self, names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
+        """The excluded clients by position among all names, with the reason and what to do; and
+        notes.
+        """
         ...
 
 

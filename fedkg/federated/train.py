@@ -13,6 +13,7 @@ from fedkg._internal.threads import library_threads
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithm_check import check
+from fedkg.federated.attacks import attackers_of
 from fedkg.federated.client.loop_choice import compile_for, is_worth_loops
 from fedkg.federated.client.per_client_settings import check_paces
 from fedkg.federated.client_state_store import ClientRows, placed, whole
@@ -67,6 +68,8 @@ def initial_state(
         rows |= algorithm.beside.start.initial_memory(
             models, population
         ) | algorithm.beside.local.initial_memory(models, population)
+    if problem.attack is not None:
+        rows |= problem.attack.initial_memory(models, population)
     return ServerState(
         round=0,
         models=models,
@@ -105,9 +108,15 @@ def train(
         JobError: the algorithm contradicts itself, or the state does not fit the problem.
         TooFewClients: a round has fewer usable updates than `Settings.min_clients`.
     """
-    check(algorithm, settings, len(problem.clients.names))
+    check(algorithm, settings, len(problem.clients.names), problem.attack)
     check_paces(problem.clients.names, algorithm, settings)
-    problem = gathered(problem) if algorithm.pooled else problem
+    attack, attackers = problem.attack, attackers_of(problem, settings.seed)
+    attacked = None
+    if attack is not None and attack.changes == "labels":
+        attacked = attack.with_wrong_labels(problem, settings.seed)
+    if algorithm.pooled:
+        problem, attacked = gathered(problem), None if attacked is None else gathered(attacked)
+        attackers = None
     fresh = initial_state(problem, algorithm, settings)
     if ranks is not None:
         state = _of_first(state, ranks)
@@ -121,7 +130,22 @@ def train(
             algorithm.budget, algorithm.sampling, settings, len(problem.clients.names)
         )
     state = replace(state, clients=placed(state.clients, settings.client_memory, folder))
-    work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
+    excluded, exclusion_notes = (
+        ({}, ())
+        if algorithm.exclusion is None
+        else algorithm.exclusion.exclude(problem.clients.names)
+    )
+    work = Work(
+        problem=problem,
+        algorithm=algorithm,
+        settings=settings,
+        pool=pool(problem.clients),
+        excluded=excluded,
+        attackers=attackers,
+    )
+    later = (
+        None if attacked is None else replace(work, problem=attacked, pool=pool(attacked.clients))
+    )
     if ranks is not None:
         _same_data(ranks, work)
     with nullcontext(crew) if crew is not None else WorkerPool(settings.workers) as workers:
@@ -138,14 +162,31 @@ def train(
             compile_for(work)
         while state.round < last:
             uses_loops = choice.loops and state.round > 0
+            if later is not None and attack is not None and state.round + 1 >= attack.first_round:
+                work = later
             with library_threads(choice.threads), loops_in_round(uses_loops):
                 state, record = run_round(work, executor, with_aligned_memory(state))
             state = with_aligned_memory(state)
             if state.round == 1:
-                record = replace(record, notes=(f"executor: {choice.reason}", *record.notes))
+                notes = (
+                    f"executor: {choice.reason}",
+                    *_note_attack(work),
+                    *exclusion_notes,
+                    *record.notes,
+                )
+                record = replace(record, notes=notes)
             if state.round == last < settings.rounds:
                 record = replace(record, ends=True, notes=(*record.notes, _spent(algorithm, state)))
             yield state, record
+
+
+def _note_attack(work: Work) -> tuple[str, ...]:
+    """Who attacks, and how."""
+    if work.attackers is None:
+        return ()
+    attack, names = work.attackers.attack, work.problem.clients.names
+    who = [names[place] for place in work.attackers.clients.nonzero().flatten().tolist()]
+    return (f"{attack.kind} from round {attack.first_round} on by {', '.join(who) or 'nobody'}",)
 
 
 def _spent(algorithm: Algorithm, state: ServerState) -> str:

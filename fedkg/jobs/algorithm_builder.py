@@ -19,6 +19,7 @@ from fedkg.federated.round_steps import (
     AfterRound,
     AggregationRule,
     BeforeRound,
+    ExclusionRule,
     LocalUpdate,
     NothingAfter,
     NothingBefore,
@@ -30,9 +31,10 @@ from fedkg.federated.round_steps import (
 from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
-from fedkg.federated.server.weighting import BySamples, ByValidity
+from fedkg.federated.server.weighting import BySamples, ByScore, ByValidity
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
+from fedkg.federated.temporal.property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.jobs.schema import algorithm_section as said
@@ -67,6 +69,7 @@ def build_algorithm(
     start = _start(section, layers, inferred)
     return Algorithm(
         name=name,
+        exclusion=_exclusion(section.exclude, inferred),
         before=_clustering(section.grouping.fedstl, inferred),
         start=start,
         terms=(
@@ -76,7 +79,7 @@ def build_algorithm(
         ),
         local=_local(section, layers),
         weighting=_weighting(section, scoring),
-        aggregate=_aggregate(section.aggregate),
+        aggregate=_aggregate(section.aggregate, scored=section.is_robust_scfa),
         server=_server(section.server),
         after=_cluster_training(section.grouping.fedstl, inferred),
         beside=None
@@ -143,6 +146,16 @@ def _start(
     elif section.grouping.fedstl is not None:
         common = ClusterStart(clusters=section.grouping.fedstl.clusters, inferred=inferred)
     return PrivateLayers(private=layers, common=common) if layers else common
+
+
+def _exclusion(exclude: said.Exclude | None, inferred: Inferred | None) -> ExclusionRule | None:
+    if exclude is None or exclude.properties is None or inferred is None:
+        return None
+    return PropertyExclusion(
+        properties=inferred.own,
+        threshold=exclude.properties.threshold,
+        least=exclude.properties.least,
+    )
 
 
 def _clustering(fedstl: PropertyClusters | None, inferred: Inferred | None) -> BeforeRound:
@@ -232,23 +245,24 @@ def _weighting(section: said.Algorithm, scoring: Scoring) -> WeightingRule:
             options = replace(
                 options, combine=scoring.combine, beta=scoring.beta, graded=scoring.graded
             )
-            return ByValidity(on_all_invalid=scoring.on_all_invalid, options=options)
+            rule = ByScore if section.is_robust_scfa else ByValidity
+            return rule(on_all_invalid=scoring.on_all_invalid, options=options)
         case _:
             assert_never(section.weighting)
 
 
-def _aggregate(aggregate: said.Aggregate) -> AggregationRule:
+def _aggregate(aggregate: said.Aggregate, *, scored: bool) -> AggregationRule:
     match aggregate:
         case said.Aggregate(median=said.NoSettings()):
             return TrimmedMean(trim=0.5)
         case said.Aggregate(trimmed_mean=said.TrimmedMean(trim=trim)):
             return TrimmedMean(trim=trim)
         case said.Aggregate(krum=said.Krum(attackers=attackers)):
-            return Krum(attackers=attackers)
+            return Krum(attackers=attackers, scored=scored)
         case said.Aggregate(multi_krum=said.MultiKrum(attackers=attackers, keep=keep)):
-            return Krum(attackers=attackers, keep=keep)
+            return Krum(attackers=attackers, keep=keep, scored=scored)
         case said.Aggregate(fltrust=said.NoSettings()):
-            return TrustedMean()
+            return TrustedMean(scored=scored)
         case _:
             return WeightedMean()
 

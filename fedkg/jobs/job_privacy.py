@@ -48,6 +48,8 @@ def trial_seed(config: TrialConfig, pack: Pack, clients: Clients) -> int:
     fields = {"rules", "pack", "output", "sites", "data", "model", "training", "scoring", "privacy"}
     told = config.job.model_dump_json(include=fields, exclude={"training": set(EXECUTION_FIELDS)})
     corrupt = "" if config.corrupt is None else config.corrupt.model_dump_json()
+    if config.job.simulation.attacks.changes != "none":
+        corrupt += config.job.simulation.model_dump_json()
     return derive_seed(
         config.seed,
         told,

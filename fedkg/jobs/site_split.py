@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fedkg.data.partition import Split, apportion, dirichlet, iid
 from fedkg.data.skews import classes_per_site, dirichlet_sizes, quantity_skew
+from fedkg.federated.attacks import wrong_labels
 from fedkg.jobs.schema.data_section import Data
 from fedkg.jobs.schema.job import Corruption
 from fedkg.jobs.trial_expansion import TrialConfig
@@ -78,14 +79,10 @@ def assign_by_class(test: Labels, train: Sequence[Labels], seed: int) -> NDArray
 def corrupt_labels(
     y: Tensor, corrupt: Corruption, stream: np.random.Generator, last: float = 1.0
 ) -> Tensor:
-    """Labels [N] of 0 .. last, with a share of them wrong.
-
-    Flipped labels change from y to last - y, constant ones become `last`.
-    """
+    """Labels [N] of 0 .. last, with a share of them wrong, see `wrong_labels`."""
     chosen = torch.zeros_like(y, dtype=torch.bool)
     chosen[torch.from_numpy(stream.permutation(len(y))[: round(corrupt.share * len(y))])] = True
-    wrong = torch.full_like(y, last) if corrupt.kind == "constant_label" else last - y
-    return torch.where(chosen, wrong, y)
+    return torch.where(chosen, wrong_labels(y, corrupt.kind, last), y)
 
 
 def describe_splits(

@@ -27,6 +27,7 @@ from fedkg.federated import (
     initial_state,
     train,
 )
+from fedkg.federated.attacks import Attack
 from fedkg.federated.device_transfer import device_named, on_device
 from fedkg.federated.executors import Ranks, Work, WorkerPool
 from fedkg.federated.model.constrained_outputs import Projected
@@ -116,6 +117,20 @@ def build_trial_algorithm(
         inferred=inferred,
     ).with_terms(*terms)
     return protect_algorithm(config.job, section, algorithm, problem, settings)
+
+
+def trial_attack(job: Job) -> Attack | None:
+    """The attack of a job's simulation; None without one."""
+    section = job.simulation.attacks
+    if section.kind == "none" or section.changes == "none":
+        return None
+    return Attack(
+        kind=section.kind,
+        share=0.0 if section.sites else section.share,
+        clients=section.sites,
+        first_round=section.first_round,
+        factor=section.factor,
+    )
 
 
 def positive_weight(job: Job, positives: int, negatives: int) -> float:
@@ -305,6 +320,8 @@ def client_rows(config: TrialConfig, record: RoundRecord) -> list[dict[str, Any]
         record.clients, record.samples, validity, record.alpha, strict=True
     ):
         status = "corrupted" if config.corrupt is not None and config.corrupt.site == name else ""
+        if name in record.attackers:
+            status = f"attacks: {config.job.simulation.attacks.kind}"
         if name in record.excluded:
             status = f"excluded: {record.excluded[name]}"
         rows.append(

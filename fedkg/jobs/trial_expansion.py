@@ -22,7 +22,15 @@ from fedkg.jobs.schema.job import Corruption, Job
 from fedkg.jobs.schema.job_reader import fields_at, format_field_errors, unknown_algorithm
 from fedkg.jobs.schema.section_base import Value
 
-VARIABLE_SECTIONS = ("model", "augment", "training", "scoring", "evaluation", "privacy")
+VARIABLE_SECTIONS = (
+    "model",
+    "augment",
+    "training",
+    "scoring",
+    "evaluation",
+    "privacy",
+    "simulation",
+)
 BASELINE = "local_only"
 """The preset of the baseline that runs next to each setting: every site trains alone."""
 VARIABLE_DATA_FIELDS = (
@@ -105,7 +113,8 @@ def expand_trials(job: Job) -> tuple[TrialConfig, ...]:
 def plan_trials(job: Job) -> tuple[TrialConfig, ...]:
     """All trials of a job, followed by the local baselines.
 
-    A baseline trains every site alone, once per setting without corruption. fedkg skips it if
+    A baseline trains every site alone, once per setting without corruption and attacks. fedkg
+    skips it if
     `evaluation.local_baseline` is false, or if a trial of the setting exchanges nothing anyway.
     Raises JobError as `expand_trials` does.
     """
@@ -114,7 +123,7 @@ def plan_trials(job: Job) -> tuple[TrialConfig, ...]:
         return configs
     scenarios: dict[tuple[tuple[str, str], ...], list[TrialConfig]] = {}
     for config in configs:
-        if config.corrupt is None:
+        if config.corrupt is None and config.job.simulation.attacks.changes == "none":
             scenarios.setdefault((*config.setting, ("seed", str(config.seed))), []).append(config)
     firsts = [
         found[0]
@@ -194,6 +203,7 @@ def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
         protected_updates=unit == "client",
         mixed_precision=training.precision != "float32",
         compressed_updates=training.wire is not None,
+        attack=job.simulation.attacks.changes,
         clients_per_round=max(1, min(sites, math.floor(training.participation * sites + 0.5)))
         if sites
         else None,
@@ -300,6 +310,13 @@ def _check_names(job: Job) -> None:
             "corrupt.site: unknown site",
             expected=", ".join(job.sites) or "a name from `sites` (list the sites in the job)",
             received=job.corrupt.site,
+        )
+    strangers = [site for site in job.simulation.attacks.sites if site not in job.sites]
+    if job.sites and strangers:
+        raise JobError(
+            "simulation.attacks.sites: unknown site",
+            expected=", ".join(list(job.sites)[:10]),
+            received=", ".join(strangers),
         )
     if (job.training.local_epochs is not None) and (job.training.local_steps is not None):
         raise JobError(

@@ -73,8 +73,8 @@ def find_unused_settings(configs: Sequence[TrialConfig]) -> tuple[str, ...]:
         for config in configs
     ) and not any(_mines_properties(config) for config in configs):
         found.append(
-            "`privacy.mined` has no effect: it applies to `grouping: fedstl` with a "
-            "`weight` or with several clusters"
+            "`privacy.mined` has no effect: it applies to `exclude: properties`, and to "
+            "`grouping: fedstl` with a `weight` or with several clusters"
         )
     return tuple(found)
 
@@ -94,5 +94,8 @@ def find_untrained_algorithms(job: Job, configs: Sequence[TrialConfig]) -> tuple
 
 
 def _mines_properties(config: TrialConfig) -> bool:
-    fedstl = algorithm_section(config.job).grouping.fedstl
-    return fedstl is not None and bool(fedstl.weight or fedstl.clusters > 1)
+    section = algorithm_section(config.job)
+    fedstl = section.grouping.fedstl
+    return section.exclude is not None or (
+        fedstl is not None and bool(fedstl.weight or fedstl.clusters > 1)
+    )

@@ -520,6 +520,56 @@ def trimmed_mean(f: Federation, models: Array, cohorts: Cohorts, trim: float) ->
     return rounds
 
 
+def robust_scfa(
+    f: Federation,
+    models: Array,
+    cohorts: Cohorts,
+    rules: Rules,
+    scoring: Scoring,
+    robust: str,
+    attackers: int = 0,
+    keep: int | None = None,
+) -> list[Round]:
+    """Robust SCFA, which is fedkg's own: ``w + sum_k a_k s_k u_k`` with the shares a_k and the
+    updates u_k of `robust`, ``krum`` (with keep: multi-Krum) or ``fltrust``.
+    """
+    [w], rounds = models, []
+    for number, cohort in enumerate(cohorts, 1):
+        ends = [descend(f, number, k, w) for k in cohort]
+        updates = [end - w for end in ends]
+        scores = [scoring.score(rules, rules.shares(end)) for end in ends]
+        scores = [1.0 if np.isnan(s) else s for s in scores]
+        if sum(scores) == 0:
+            if scoring.on_all_invalid == "error":
+                raise AllInvalid
+            scores = [float(scoring.on_all_invalid == "fedavg")] * len(cohort)
+        if robust == "krum":
+            nearest = max(1, len(cohort) - attackers - 2)
+            apart = [
+                sum(sorted(((u - v) ** 2).sum() for j, v in enumerate(updates) if j != i)[:nearest])
+                for i, u in enumerate(updates)
+            ]
+            kept = min(len(cohort), max(1, len(cohort) - attackers) if keep is None else keep)
+            best = sorted(range(len(cohort)), key=lambda i: apart[i])[:kept]
+            shares = [1 / kept if i in best else 0.0 for i in range(len(cohort))]
+        else:
+            v = w
+            for x, y in f.server_minibatches(number):
+                v = v - f.rate_of(number, -1) * f.gradient(v, x, y)
+            lengths = [np.linalg.norm(u) for u in updates]
+            length = np.linalg.norm(v - w)
+            trust = [
+                max(0.0, u @ (v - w) / (own * length))
+                for u, own in zip(updates, lengths, strict=True)
+            ]
+            shares = [one / sum(trust) if sum(trust) else 0.0 for one in trust]
+            updates = [u * length / own for u, own in zip(updates, lengths, strict=True)]
+        alpha = {k: a * s for k, a, s in zip(cohort, shares, scores, strict=True)}
+        w = w + sum(alpha[k] * u for k, u in zip(cohort, updates, strict=True))
+        rounds.append(Round(models=w[None], alpha=alpha))
+    return rounds
+
+
 def krum(
     f: Federation, models: Array, cohorts: Cohorts, attackers: int, keep: int | None
 ) -> list[Round]:

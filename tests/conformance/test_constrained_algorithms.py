@@ -14,7 +14,7 @@ import numpy as np
 import plain_loops
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from plain_federation import (
     Array,
@@ -39,6 +39,7 @@ from fedkg.federated.pcfedavg.agent_sets import AgentSets, sets_of
 from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.pcfedavg.running_average import averaged
 from fedkg.federated.server.pack_scorer import PackScorer
+from fedkg.federated.server.robust import Krum, TrustedMean
 from fedkg.projection import Box, L1Ball, L2Ball, LInfBall, ProjectionSet
 
 FEW = settings(
@@ -143,6 +144,103 @@ def test_scfa(
     states, seen, weights = run(federation, algorithm, start, worker_pool, scorer=judge)
     assert seen == cohorts
     same_rounds(federation, states, weights, expected)
+
+
+@given(
+    federation=federations(
+        least=5, most=7, losses=("squared", "logistic"), most_outputs=1, rate=1.0
+    ),
+    of_numbers=rule_sets(answer="y", limits=NUMBER_LIMITS, inputs=GUARDS),
+    of_chances=rule_sets(answer="y", limits=CHANCE_LIMITS, inputs=GUARDS),
+    robust=st.sampled_from(["krum", "fltrust"]),
+    attackers=st.integers(0, 1),
+    keep=st.sampled_from([None, 1, 3]),
+    combine=st.sampled_from(["mean", "product", "min"]),
+    beta=st.sampled_from([1.0, 2.0]),
+    graded=st.booleans(),
+    on_all_invalid=st.sampled_from(["skip", "fedavg", "error"]),
+)
+@settings(FEW, max_examples=tries(40).max_examples)
+@pytest.mark.filterwarnings(
+    "ignore::fedkg.authoring.RuleWarning"
+)  # random rules may contradict each other
+def test_robust_scfa(
+    federation: Federation,
+    of_numbers: tuple[Rule, ...],
+    of_chances: tuple[Rule, ...],
+    robust: str,
+    attackers: int,
+    keep: int | None,
+    combine: Any,
+    beta: float,
+    graded: bool,
+    on_all_invalid: Any,
+    worker_pool: WorkerPool,
+) -> None:
+    """Besides the loop: no share exceeds the share under the robust rule alone, and both trainings
+    are equal to the bit if every model satisfies the rules.
+    """
+    sampled = federation.settings().sampled(len(federation.x))
+    assume(attackers == 0 or sampled >= 2 * attackers + 3)
+    rules = rules_of(
+        federation,
+        of_chances if federation.loss == "logistic" else of_numbers,
+        np.random.default_rng(federation.seed),
+    )
+    options: dict[str, Any] = {"beta": beta, "graded": graded, "on_all_invalid": on_all_invalid}
+    aggregate = Krum(attackers=attackers, keep=keep) if robust == "krum" else TrustedMean()
+    algorithm = product.robust_scfa(aggregate=aggregate, score=combine, **options)
+    start = start_of(federation)
+    judge, cohorts = scorer(federation, rules), cohorts_of(federation)
+    try:
+        expected = plain_loops.robust_scfa(
+            federation,
+            start,
+            cohorts,
+            rules,
+            plain_loops.Scoring(combine=combine, **options),
+            robust,
+            attackers,
+            keep,
+        )
+    except plain_loops.AllInvalid:
+        with pytest.raises(JobError):
+            run(federation, algorithm, start, worker_pool, scorer=judge)
+        return
+    states, _, weights = run(federation, algorithm, start, worker_pool, scorer=judge)
+    same_rounds(federation, states, weights, expected)
+    plain = replace(product.fedavg(), aggregate=aggregate)
+    [first, *_] = run(federation, plain, start, worker_pool, scorer=judge)[2]
+    assert all(weights[0][k] <= share + 1e-12 for k, share in first.items())
+    assert sum(weights[0].values()) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(
+    "robust", [Krum(attackers=1, keep=3), TrustedMean()], ids=["krum", "trust"]
+)
+def test_robust_scfa_is_the_robust_rule_if_all_validities_are_one(robust: Any) -> None:
+    dice = np.random.default_rng(0)
+    rows = [dice.normal(size=(size, 2)) for size in (7, 3, 5, 9, 4, 6)]
+    federation = Federation(
+        x=tuple(rows[:5]), y=tuple(one[:, :1] for one in rows[:5]), server=(rows[5], rows[5][:, :1])
+    )
+    pack = fedkg.compile(
+        text="signal a span -9 .. 9\nsignal b span -9 .. 9\noutput y span -99 .. 99\n"
+        "rule bound require y <= 99\n"
+    )
+    module = ConstraintModule(pack, x=fedkg.columns(["a", "b"]), y=fedkg.columns(["y"]))
+    judge = PackScorer(federation.model, module, torch.from_numpy(rows[5]))
+    problem = federation.problem(scorer=judge)
+    plain = replace(product.fedavg(), aggregate=robust)
+    for (state, record), (expected, was) in zip(
+        train(problem, product.robust_scfa(aggregate=robust), federation.settings()),
+        train(problem, plain, federation.settings()),
+        strict=True,
+    ):
+        assert record.validity == (1.0,) * 5
+        assert record.alpha == pytest.approx(was.alpha, abs=1e-15)
+        for name, value in expected.models.items():
+            assert torch.equal(state.models[name], value)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fedkg.federated.algorithms.fedstl import fedstl
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
 from fedkg.federated.algorithms.personal import ditto, fedrep, ifca
 from fedkg.federated.algorithms.robust import fltrust, krum, median, multi_krum, trimmed_mean
-from fedkg.federated.algorithms.scfa import scfa
+from fedkg.federated.algorithms.scfa import robust_scfa, scfa
 from fedkg.federated.algorithms.variance import scaffnew, scaffold
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
@@ -34,6 +34,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "krum": krum,
     "multi_krum": multi_krum,
     "fltrust": fltrust,
+    "robust_scfa": robust_scfa,
 }
 """Algorithms that a job may name, with what makes them; beside them FedSTL, which is made of what
 was mined in data, see `fedstl`.
@@ -58,6 +59,7 @@ __all__ = [
     "median",
     "multi_krum",
     "pcfedavg",
+    "robust_scfa",
     "scaffnew",
     "scaffold",
     "scfa",

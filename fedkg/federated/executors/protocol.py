@@ -5,13 +5,14 @@ Letters: K sampled clients, C of them in a stack.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
 from torch import Tensor
 
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.attacks import Attackers
 from fedkg.federated.problem import Pool, Problem
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
@@ -20,12 +21,19 @@ from fedkg.models.model_protocols import Params
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Work:
-    """All that a training consists of besides its state."""
+    """All that a training consists of besides its state.
+
+    Attributes:
+        excluded: by position, the clients that take part in no round, with the reason.
+        attackers: the clients that attack, in a simulation; or None.
+    """
 
     problem: Problem
     algorithm: Algorithm
     settings: Settings
     pool: Pool
+    excluded: Mapping[int, str] = field(default_factory=dict)
+    attackers: Attackers | None = None
 
     def beside(self) -> Self | None:
         """The same work for the model that each client trains beside the one it sends; None where

@@ -27,15 +27,16 @@ from fedkg.models.model_protocols import Params
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kept:
-    """The updates of a round so far: stacks of them with their groups int64 [C], for the server's
-    models [G, ...].
+    """The updates of a round so far: stacks of them with their groups int64 [C] and weights float64
+    [C], for the server's models [G, ...].
     """
 
     models: Params
     updates: tuple[Params, ...] = ()
     groups: tuple[Tensor, ...] = ()
+    weights: tuple[Tensor, ...] = ()
 
-    def joined(self, updates: Params, groups: Tensor) -> Kept:
+    def joined(self, updates: Params, groups: Tensor, weights: Tensor) -> Kept:
         """These and one more stack, copied: what an executor hands on holds until its next
         stack.
         """
@@ -44,6 +45,7 @@ class Kept:
             models=self.models,
             updates=(*self.updates, updates),
             groups=(*self.groups, groups.clone()),
+            weights=(*self.weights, weights.clone()),
         )
 
 
@@ -53,6 +55,11 @@ class _Together(ABC):
     """
 
     __slots__ = ()
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether weights in 0 .. 1 scale the shares of the updates."""
+        return False
 
     @property
     def needs_root(self) -> bool:
@@ -65,18 +72,21 @@ class _Together(ABC):
 
     def add(self, fold: Kept, update: Params, weights: Tensor, groups: Tensor) -> Kept:
         """See `AggregationRule.add`."""
-        return fold.joined(update, groups)
+        return fold.joined(update, groups, weights)
 
     def finish(self, fold: Kept) -> Params:
         """See `AggregationRule.finish`: the plain mean of what is chosen; zeros for a group without
         updates.
         """
         groups, updates = _combine(fold)
+        scores = torch.cat(fold.weights) if self.is_scored else None
         mean = WeightedMean()
         result = {name: torch.zeros_like(value) for name, value in fold.models.items()}
         for group in sorted(set(groups.tolist())):
             members = groups == group
             left, kept = self._chosen({name: value[members] for name, value in updates.items()})
+            if scores is not None:
+                left = _scaled(left, scores[members][kept])
             count = int(kept.sum())
             sums = mean.begin({name: value[:1] for name, value in fold.models.items()})
             equal = torch.full((count,), 1.0 / count, dtype=torch.float64, device=groups.device)
@@ -146,10 +156,13 @@ class Krum(_Together):
         attackers: f, how many of the clients in a round may be corrupt.
         keep: m, how many updates are averaged: 1 is Krum, more multi-Krum; None is ``K -
             attackers``.
+        scored: whether weights s_k in 0 .. 1 scale the shares of the averaged updates: with M, what
+            is averaged, the result is ``sum_{k in M} s_k u_k / m``, so that no share grows.
     """
 
     attackers: int
     keep: int | None = 1
+    scored: bool = False
 
     def __post_init__(self) -> None:
         if self.attackers < 0:
@@ -161,8 +174,15 @@ class Krum(_Together):
                 "`keep` must be at least 1: the number of averaged updates", received=str(self.keep)
             )
 
+    @property
+    @override
+    def is_scored(self) -> bool:
+        return self.scored
+
     def counted(self, fold: Kept) -> Tensor | None:
-        """See `AggregationRule.counted`: 1 for those that are kept, 0 for the others."""
+        """See `AggregationRule.counted`: 1 for those that are kept, 0 for the others; if `scored`,
+        the shares ``s_k / m``.
+        """
         groups, updates = _combine(fold)
         kept = torch.zeros(len(groups), dtype=torch.float64, device=groups.device)
         for group in sorted(set(groups.tolist())):
@@ -170,7 +190,7 @@ class Krum(_Together):
             kept[members] = self._chosen({name: value[members] for name, value in updates.items()})[
                 1
             ].to(torch.float64)
-        return kept
+        return kept * torch.cat(fold.weights) / kept.sum() if self.scored else kept
 
     @override
     def _chosen(self, update: Params) -> tuple[Params, Tensor]:
@@ -188,11 +208,12 @@ class Krum(_Together):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trusted:
-    """Sums so far, how much each client counted, and the server's own update [1, ...]."""
+    """Sums so far, the trust in and the weight of each client, and the server's update [1, ...]."""
 
     sums: Sums
     root: Params
     counted: tuple[Tensor, ...] = ()
+    scores: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +224,13 @@ class TrustedMean:
     Cao et al., "FLTrust", 2021, equations 2 to 4: ``sum_k t_k (|r| / |u_k|) u_k / sum_k t_k``, with
     the server's update r on its labelled rows and the trust ``t_k = max(0, cos(u_k, r))``. If no
     update is trusted, the model stays unchanged.
+
+    Args:
+        scored: whether weights s_k in 0 .. 1 scale the shares: ``sum_k t_k s_k (|r| / |u_k|) u_k /
+            sum_k t_k``, so that no share grows.
     """
+
+    scored: bool = False
 
     @property
     def needs_root(self) -> bool:
@@ -232,17 +259,33 @@ class TrustedMean:
             min=0
         )
         scale = torch.where(known, own / torch.where(known, length, 1.0), 0.0)
-        scaled = {name: value * per_client(scale, value) for name, value in update.items()}
+        scaled = _scaled(update, scale * weights if self.scored else scale)
         sums = WeightedMean().add(fold.sums, scaled, trust, groups)
-        return Trusted(sums=sums, root=fold.root, counted=(*fold.counted, trust))
+        return Trusted(
+            sums=sums,
+            root=fold.root,
+            counted=(*fold.counted, trust),
+            scores=(*fold.scores, weights.clone()),
+        )
 
     def finish(self, fold: Trusted) -> Params:
         """See `AggregationRule.finish`."""
         return WeightedMean().finish(fold.sums)
 
     def counted(self, fold: Trusted) -> Tensor | None:
-        """See `AggregationRule.counted`: the trust in each."""
-        return torch.cat(fold.counted)
+        """See `AggregationRule.counted`: the trust in each; if `scored`, the shares ``t_k s_k /
+        sum t``.
+        """
+        trust = torch.cat(fold.counted)
+        if not self.scored:
+            return trust
+        total = trust.sum()
+        return trust * torch.cat(fold.scores) / torch.where(total > 0, total, 1.0)
+
+
+def _scaled(updates: Params, factor: Tensor) -> Params:
+    """Updates [C, ...], each times its factor [C]."""
+    return {name: value * per_client(factor, value) for name, value in updates.items()}
 
 
 def _sorted(value: Tensor) -> Tensor:

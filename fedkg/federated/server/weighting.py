@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import JobError
 from fedkg.federated.round_steps import OnAllInvalid
@@ -91,3 +93,20 @@ class ByValidity:
         plain = scoring.kept_share(scores.violation, rows, self.options)
         score = scoring.score(scores.violation, rows, self.options, plain)
         return Weighed(samples * score.nan_to_num(1.0).to(samples.device), plain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByScore(ByValidity):
+    """The scores s_k of SCFA alone, in 0 .. 1: factors of the shares that a robust rule with
+    `scored` gives.
+
+    Under plain SCFA weights are relative, so that a client gains weight if others violate more
+    rules. These factors only remove weight; what they remove stays with the current model. A client
+    without a score has the factor 1.
+    """
+
+    @override
+    def weigh(
+        self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None
+    ) -> Weighed:
+        return ByValidity.weigh(self, torch.ones_like(samples), scores, rows)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fedkg.federated.temporal.clusters import ByProperty
 from fedkg.federated.temporal.properties import Properties
+from fedkg.federated.temporal.property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 
 if TYPE_CHECKING:
@@ -15,10 +16,15 @@ if TYPE_CHECKING:
 
 
 def used_properties(algorithm: Algorithm) -> tuple[Properties, ...]:
-    """The properties that teach clients and put them into clusters, each once."""
+    """The properties that teach clients, put them into clusters and exclude them, each once."""
     taught = [term.properties for term in algorithm.terms if isinstance(term, TeacherLoss)]
     before = algorithm.before
     clustered = (
         [before.inferred.own, before.inferred.sample] if isinstance(before, ByProperty) else []
     )
-    return tuple({id(one): one for one in (*taught, *clustered)}.values())
+    excluding = (
+        [algorithm.exclusion.properties]
+        if isinstance(algorithm.exclusion, PropertyExclusion)
+        else []
+    )
+    return tuple({id(one): one for one in (*taught, *clustered, *excluding)}.values())

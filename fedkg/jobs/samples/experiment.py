@@ -85,6 +85,7 @@ from fedkg.jobs.training import (
     note_missing_sets,
     note_projection,
     positive_weight,
+    trial_attack,
     trial_settings,
 )
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
@@ -318,11 +319,12 @@ class Experiment:
             clients=replace(clients, keys=self._keys(rules, site_split)),
             scorer=self._scorer(config, rules, model),
             root=self._server_data(rules, inputs, server) if len(server) else None,
+            attack=trial_attack(config.job),
         )
         settings = trial_settings(config, self.pack, clients)
         found = self._properties(
             config,
-            clients,
+            _attacked_clients(replace(problem, clients=clients), settings.seed),
             section.grouping.fedstl.share if section.grouping.fedstl else DEFAULT_SHARED,
         )
         sets = trial_sets(section, self.pack, clients.names)
@@ -422,10 +424,24 @@ class Experiment:
                 received=which,
                 help="remove `corrupt`, or predict a class",
             )
-        fedstl = algorithm_section(job).grouping.fedstl
-        if fedstl is not None and not self.pack.manifest.inferences:
+        if job.simulation.attacks.kind == "constant_label" and task not in ("detection", "classes"):
             raise JobError(
-                f"algorithm {job.algorithm}: FedSTL requires an `infer` statement in the rules",
+                "simulation.attacks: `constant_label` applies to labels, and this task predicts "
+                "numbers",
+                received=which,
+                help="`kind: flipped_labels`, which changes the sign of standardised numbers",
+            )
+        section = algorithm_section(job)
+        needs = (
+            "FedSTL"
+            if section.grouping.fedstl is not None
+            else "`exclude: properties`"
+            if section.exclude is not None
+            else ""
+        )
+        if needs and not self.pack.manifest.inferences:
+            raise JobError(
+                f"algorithm {job.algorithm}: {needs} requires an `infer` statement in the rules",
                 help=(
                     "add one: infer NAME per client find ?low, ?high in "
                     "operational_range(SIGNAL, ?low, ?high, 0, 1)"
@@ -695,9 +711,12 @@ class Experiment:
         """
         if not (self._horizon and self.pack.manifest.inferences):
             return None
-        fedstl, privacy = algorithm_section(config.job).grouping.fedstl, config.job.privacy
-        mining = None if fedstl is None or privacy is None else privacy.mined
+        section, privacy = algorithm_section(config.job), config.job.privacy
+        used = section.grouping.fedstl is not None or section.exclude is not None
+        mining = None if not used or privacy is None else privacy.mined
         key = f"{config.split_key}|{share}|{mining}|{self._sample_key(config)}"
+        if config.job.simulation.attacks.changes == "labels":
+            key += config.job.simulation.model_dump_json()
         if key not in self._mined:
             outputs = self.samples.scaled.outputs
             assert outputs is not None, "forecasts are numbers"
@@ -730,6 +749,16 @@ class Experiment:
         return self._inputs(config).rows_at(probe), torch.from_numpy(
             self.samples.scaled.y[probe]
         ).to(torch.float32)
+
+
+def _attacked_clients(problem: Problem, seed: int) -> Clients:
+    """The clients as they mine properties before the first round: attackers from then on may have
+    wrong labels.
+    """
+    attack = problem.attack
+    if attack is None or attack.changes != "labels" or attack.first_round > 1:
+        return problem.clients
+    return attack.with_wrong_labels(problem, seed).clients
 
 
 def timing_by_key(rules: SampleRules, frame: Frame, index: Index) -> Timing:

@@ -25,6 +25,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "krum": {"aggregate": {"krum": {}}},
     "multi_krum": {"aggregate": {"multi_krum": {}}},
     "fltrust": {"aggregate": {"fltrust": {}}},
+    "robust_scfa": {"weighting": "scfa", "aggregate": {"multi_krum": {}}},
 }
 """Presets by name."""
 
@@ -49,5 +50,6 @@ TITLES: Mapping[str, str] = {
     "krum": "Krum",
     "multi_krum": "Multi-Krum",
     "fltrust": "FLTrust",
+    "robust_scfa": "Robust SCFA",
 }
 """Names of presets in reports."""

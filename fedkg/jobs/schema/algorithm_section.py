@@ -195,6 +195,25 @@ class Grouping(OneOf):
     )
 
 
+class OutlyingProperties(Section):
+    """Robust z-scores of what the rules `infer` from the forecasts of each site."""
+
+    threshold: Positive = Field(
+        default=3.5, description="Largest robust z-score of a site that takes part."
+    )
+    least: int = Field(
+        default=5, ge=3, description="Fewest sites with a value; with fewer, none is excluded."
+    )
+
+
+class Exclude(OneOf):
+    """Which sites are excluded from all rounds."""
+
+    properties: OutlyingProperties | None = Field(
+        default=None, description="Sites with mined properties far from those of the others."
+    )
+
+
 class Private(Section):
     """Layers that stay at each site."""
 
@@ -244,7 +263,8 @@ class Algorithm(Section):
     weighting: Literal["samples", "scfa"] = Field(
         default="samples",
         description="Weights of updates. `samples`: numbers of samples; `scfa`: numbers of samples "
-        "times validity scores.",
+        "times validity scores, or with `krum`, `multi_krum` or `fltrust` the shares of this "
+        "aggregate times validity scores (robust SCFA).",
     )
     proximal: float = Field(
         default=0.0,
@@ -266,6 +286,10 @@ class Algorithm(Section):
     grouping: Grouping = Field(
         default_factory=lambda: Grouping(all=NoSettings()),
         description="Which sites share an aggregated model, see `algorithms.NAME.grouping`.",
+    )
+    exclude: Exclude | None = Field(
+        default=None,
+        description="Which sites are excluded from all rounds, see `algorithms.NAME.exclude`.",
     )
     private: Private | None = Field(default=None, description="Layers that stay at each site.")
     personal: Personal | None = Field(
@@ -370,9 +394,20 @@ class Algorithm(Section):
             # under privacy a job mines privately and clusters by server rows: `find_unprotected`
             clusters_by_client_samples=False,
             attackers=krum.attackers if krum else 0,
+            property_exclusion=self.exclude is not None,
+            # under privacy a job mines privately: `find_unprotected`
+            mined_privately=True,
+            scored_shares=self.is_robust_scfa,
+            score_factors=self.is_robust_scfa,
             trim=trimmed,
             **settings,
         )
+
+    @property
+    def is_robust_scfa(self) -> bool:
+        """Whether validity scores scale the shares of a robust aggregate."""
+        robust = self.aggregate.krum or self.aggregate.multi_krum or self.aggregate.fltrust
+        return self.weighting == "scfa" and robust is not None
 
     def _steps(self) -> Locals:
         if self.private and self.private.first is not None:

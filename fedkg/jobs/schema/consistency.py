@@ -107,6 +107,11 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
             (job.training.penalty > 0, "`training.penalty`"),
             (job.model.inject is not None, "`model.inject`"),
             (algorithm.grouping.fedstl is not None, "`grouping: fedstl`"),
+            (algorithm.exclude is not None, "`exclude: properties`"),
+            (
+                job.simulation.attacks.kind == "rule_satisfying_model",
+                "the attack `rule_satisfying_model`",
+            ),
             (algorithm.agents is not None or algorithm.sets is not None, "`agents` and `sets`"),
         )
         for applies, what in asking:
@@ -139,6 +144,11 @@ def _properties(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
     if algorithm.grouping.fedstl is not None and (window is None or not window.horizon):
         yield (
             "FedSTL requires forecasts, and `data.window.horizon` is not set",
+            "`data.window: {history: ..., horizon: ...}`",
+        )
+    if algorithm.exclude is not None and (window is None or not window.horizon):
+        yield (
+            "`exclude: properties` requires forecasts, and `data.window.horizon` is not set",
             "`data.window: {history: ..., horizon: ...}`",
         )
     if algorithm.sets is not None and algorithm.exchange == "data":

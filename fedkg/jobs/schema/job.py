@@ -28,6 +28,7 @@ from fedkg.jobs.schema.section_base import (
     SiteName,
     Value,
 )
+from fedkg.jobs.schema.simulation_section import Simulation
 
 MAX_SITES = 100_000
 """Largest number of sites that `sites: N` may create."""
@@ -195,7 +196,7 @@ class Evaluation(Section):
         default=True,
         description=(
             "Whether to train every site alone as a baseline in each setting without "
-            "corruption; costs one more trial."
+            "corruption and attacks; costs one more trial."
         ),
     )
 
@@ -313,6 +314,10 @@ class Job(Section):
     )
     privacy: Privacy | None = Field(
         default=None, description="Differential privacy of all trials that exchange data."
+    )
+    simulation: Simulation = Field(
+        default_factory=Simulation,
+        description="Attacks by some of the sites; to measure what an algorithm withstands.",
     )
     theory: Theory | None = Field(
         default=None,

@@ -34,6 +34,14 @@ def find_unprotected(job: Job, section: Section) -> Iterator[tuple[str, str]]:
             "remove `augment` or `privacy`",
         )
     fedstl = section.grouping.fedstl
+    if job.privacy.unit == "example" and section.exclude is not None and job.privacy.mined is None:
+        yield (
+            (
+                "`exclude: properties` mines properties in the rows of each site and uses them "
+                "without noise"
+            ),
+            "set `privacy.mined: {epsilon: ...}`, the epsilon for mining",
+        )
     if (
         job.privacy.unit == "example"
         and fedstl is not None

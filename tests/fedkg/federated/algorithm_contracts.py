@@ -13,6 +13,7 @@ from federations import classes
 
 from fedkg.federated import ALGORITHMS, Algorithm, Clients, Problem, Settings
 from fedkg.federated.pcfedavg.agent_sets import sets_of
+from fedkg.federated.server.robust import Krum
 from fedkg.projection import L1Ball
 
 SIZES = (14, 9, 22, 5, 17)
@@ -77,6 +78,11 @@ CONTRACTS: dict[str, Contract] = {
         neutral={"attackers": 0}, neutral_sizes=EQUAL, settings={"participation": 1.0}
     ),
     "fltrust": Contract(neutral=None),
+    "robust_scfa": Contract(
+        neutral={"aggregate": Krum(attackers=0, keep=None)},
+        neutral_sizes=EQUAL,
+        settings={"participation": 1.0},
+    ),
 }
 """Why these presets are not FedAvg.
 

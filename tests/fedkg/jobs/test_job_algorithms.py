@@ -13,7 +13,7 @@ from fedkg.federated.client.optimisers import SGD, Adam, PrivateFirst
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.start_points import BestModel, PrivateLayers
 from fedkg.federated.server.optimisers import AdaptiveStep
-from fedkg.federated.server.robust import TrimmedMean
+from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.jobs import Job, run_job
 from fedkg.jobs.algorithm_builder import build_algorithm
@@ -143,7 +143,6 @@ def test_settings_of_an_algorithm_can_be_compared():
             {"weighting": "scfa", "aggregate": "median"},
             "would ignore weights by the rules; instead: `aggregate: mean`",
         ),
-        ({"weighting": "scfa", "aggregate": "fltrust"}, "FLTrust weighs by its own trust"),
         ({"weighting": "scfa", "private": {}}, "a head that nobody trains"),
         ({"preset": "krum", "private": {}}, "a corrupt site would hide there"),
         ({"preset": "scaffold", "private": {}}, "private layers have none"),
@@ -227,6 +226,7 @@ def test_every_preset_runs_in_a_job_and_can_be_repeated(job_fields, tmp_path):
         row["notes"] == ""
         or "executor" in row["notes"]
         or "no update has any weight" in row["notes"]
+        or "of the weight with the current model" in row["notes"]
         for row in rows
     )
     last = {row["trial"].removesuffix("-s0"): row for row in rows}
@@ -315,3 +315,14 @@ def test_a_model_that_an_algorithm_cannot_train_is_rejected_before_anything_is_w
     with pytest.raises(JobError, match=said):
         run_job({**job_fields, **change}, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_weights_by_the_rules_with_a_robust_aggregate_are_robust_scfa():
+    """Krum, multi-Krum and FLTrust scale their shares by validity scores."""
+    for aggregate, expected in (
+        ({"multi_krum": {"attackers": 2}}, Krum(attackers=2, keep=None)),
+        ({"krum": {}}, Krum(attackers=1)),
+        ("fltrust", TrustedMean()),
+    ):
+        found = made(weighting="scfa", aggregate=aggregate)
+        assert replace(found, name="robust_scfa") == ALGORITHMS["robust_scfa"](aggregate=expected)

@@ -82,6 +82,9 @@ TABLE: dict[str, dict[str, Any]] = {
         "training": {"local_steps": 2, "checkpoint_every": 2},
     },
     "corrupted": {"corrupt": {"site": "linz"}},
+    "attacked": {
+        "simulation": {"attacks": {"kind": "replayed_update", "sites": ["linz"], "first_round": 2}}
+    },
     "several": {"compare": {"algorithm": ["fedavg", "scfa", "fedadam"]}},
     "rows-in-files": {
         "compare": {"algorithm": ["fedavg", "ditto"]},

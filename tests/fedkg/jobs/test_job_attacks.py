@@ -1,0 +1,192 @@
+"""Attacks in jobs: who attacks is chosen by the seed, recorded, and compared like other fields."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_forecast_jobs import RULES
+
+from fedkg.algorithm_compatibility import ATTACKS
+from fedkg.errors import JobError
+from fedkg.jobs import Job, run_job
+from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.trial_expansion import plan_trials
+
+pytestmark = pytest.mark.usefixtures("no_report")
+
+
+def attacked(job_fields: dict[str, Any], **attacks: Any) -> dict[str, Any]:
+    plain = {**job_fields, "corrupt": None, "compare": {}, "algorithm": "fedavg"}
+    return {**plain, "simulation": {"attacks": attacks}}
+
+
+def test_every_attack_runs_and_is_recorded(job_fields: dict[str, Any], tmp_path: Path) -> None:
+    job = attacked(job_fields, share=0.3, first_round=2)
+    job["compare"] = {"simulation.attacks.kind": ["none", *ATTACKS]}
+    folder = RunFolder(run_job(job, out=tmp_path / "run").folder)
+    rows = folder.rows("clients.csv")
+    attackers = set()
+    for row in rows:
+        kind = next(kind for kind in ("none", *ATTACKS) if row["trial"].startswith(f"kind{kind}-"))
+        attacks = row["status"].startswith(("attacks", "excluded"))
+        assert not attacks or (kind != "none" and int(row["round"]) >= 2)
+        if kind == "nan_update" and attacks:
+            assert row["status"].startswith("excluded: its update has NaN")
+        elif attacks:
+            assert row["status"] == f"attacks: {kind}"
+        attackers |= {row["client"]} if attacks else set()
+    [one] = attackers  # the seed chooses the same site for all kinds
+    notes = [row["notes"] for row in folder.rows("rounds.csv") if row["round"] == "1"]
+    assert sum(f"from round 2 on by {one}" in note for note in notes) == len(ATTACKS)
+
+
+def test_attackers_by_name_and_no_baseline_under_attack(job_fields: dict[str, Any]) -> None:
+    job = attacked(job_fields, kind="sign_flipped_update", sites=["linz"])
+    job["evaluation"] = {"local_baseline": True}
+    [config] = plan_trials(Job.model_validate(job))
+    assert config.job.simulation.attacks.sites == ("linz",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sites": ["nowhere"]}, "unknown site"),
+        ({"sites": ["linz"], "share": 0.4}, "give either `share` or `sites`"),
+        ({"kind": "loud"}, "loud"),
+        ({"share": 2}, "share"),
+        ({"first_round": 0}, "first_round"),
+    ],
+)
+def test_wrong_attacks_are_rejected_before_anything_is_read(
+    changes: dict[str, Any], said: str, job_fields: dict[str, Any], tmp_path: Path
+) -> None:
+    job = attacked(job_fields, **{"kind": "nan_update", **changes})
+    with pytest.raises(JobError, match=said):
+        run_job(job, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_attack_on_updates_contradicts_an_algorithm_that_sends_none(
+    job_fields: dict[str, Any],
+) -> None:
+    job = {**attacked(job_fields, kind="nan_update"), "algorithm": "centralised"}
+    with pytest.raises(JobError, match="no update is sent that an attacker could change"):
+        plan_trials(Job.model_validate(job))
+
+
+@pytest.mark.slow
+def test_constant_failures_game_scfa_but_not_robust_scfa(
+    job_fields: dict[str, Any], tmp_path: Path
+) -> None:
+    """The rules only demand alarms, so that a model that always answers "failure" satisfies them
+    better than honest models: two of twenty sites get several times their share of the weight under
+    SCFA, and the global model becomes theirs. Under multi-Krum they have no weight, and robust SCFA
+    cannot give them any. (Robust SCFA learns slowly here, because honest models violate the rules.)
+    """
+    job = attacked(job_fields, kind="constant_model", share=0.1)
+    robust = {"multi_krum": {"attackers": 2}}
+    job |= {
+        "sites": {f"site {i}": {"machines": [f"M{i % 4 + 1}"]} for i in range(1, 21)},
+        "data": {**job["data"], "rows": 10_000, "min_samples": 50},
+        "model": {"hidden": [16]},
+        "training": {
+            **job["training"],
+            "rounds": 12,
+            "local_epochs": 2,
+            "learning_rate": 0.3,
+            "executor": "stacked",
+        },
+        "algorithms": {
+            "scfa": {"preset": "scfa", "scoring": {"combine": "product"}},
+            "robust": {"preset": "robust_scfa", "aggregate": robust},
+        },
+        "compare": {
+            "simulation.attacks.kind": ["none", "constant_model"],
+            "algorithm": ["scfa", "robust"],
+        },
+    }
+    folder = RunFolder(run_job(job, out=tmp_path / "run").folder)
+    f1 = {row["trial"]: float(row["f1"]) for row in folder.rows("rounds.csv")}
+    weight: dict[str, float] = {}
+    share: dict[str, float] = {}
+    for row in folder.rows("clients.csv"):
+        if row["status"].startswith("attacks"):
+            weight[row["trial"]] = weight.get(row["trial"], 0) + float(row["alpha"]) / 12
+            share[row["trial"]] = share.get(row["trial"], 0) + float(row["share"]) / 12
+    gamed, withstood = "kindconstant_model-scfa-s0", "kindconstant_model-robust-s0"
+    assert weight[gamed] > 2 * share[gamed]
+    assert f1[gamed] < f1["kindnone-scfa-s0"] / 2
+    assert weight[withstood] < 1e-9
+
+
+def forecasts(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    rules = tmp_path / "rules.fkg"
+    rules.write_text(RULES)
+    window = {"history": 12, "horizon": 6, "stride": 6, "targets": ["volume"]}
+    return {
+        "name": "day",
+        "rules": [str(rules)],
+        "data": {
+            "set": "traffic",
+            "size": 240,
+            "clients": 6,
+            "min_samples": 3,
+            "window": {**window, "gaps": "interpolate"},
+        },
+        "model": {"kind": "gru", "hidden": 4, "layers": 1},
+        "training": {"rounds": 1, "participation": 1.0, "batch": 8, "executor": "stacked"},
+        "evaluation": {"local_baseline": False},
+        "algorithm": {"preset": "fedavg", "exclude": "properties"},
+        **changes,
+    }
+
+
+def test_sites_with_outlying_properties_are_excluded_from_a_job(tmp_path: Path) -> None:
+    """The oracle is the definition, applied to what `properties.csv` lists; the attackers mirror
+    their series.
+    """
+    attack = {"attacks": {"kind": "flipped_labels", "share": 0.2}}
+    folder = RunFolder(run_job(forecasts(tmp_path, simulation=attack), out=tmp_path / "run").folder)
+    values: dict[tuple[str, str], dict[str, float]] = {}
+    for row in folder.rows("properties.csv"):
+        if row["client"] and row["value"]:
+            found = values.setdefault((row["inference"], row["number"]), {})
+            found[row["client"]] = float(row["value"])
+    expected = set()
+    for column in values.values():
+        middle = statistics.median(column.values())
+        away = {site: abs(value - middle) for site, value in column.items()}
+        spread = 1.482602 * statistics.median(away.values())
+        spread = spread or 1.253314 * statistics.mean(away.values())
+        expected |= {site for site, one in away.items() if spread and one / spread > 3.5}
+    rows = folder.rows("clients.csv")
+    excluded = {row["client"] for row in rows if row["status"].startswith("excluded")}
+    assert excluded == expected != set()
+    assert all(float(row["alpha"]) == 0 for row in rows if row["client"] in excluded)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rules": [], "pack": None}, "requires rules"),
+        ({"privacy": {"unit": "client", "epsilon": 5.0, "clip": 1.0}}, "no bound"),
+        ({"privacy": {"unit": "example", "epsilon": 5.0, "clip": 1.0}}, "privacy.mined"),
+        ({"algorithm": {"preset": "pcfedavg", "exclude": "properties"}}, "need all clients"),
+        ({"algorithm": {"preset": "local_only", "exclude": "properties"}}, "nothing is exchanged"),
+    ],
+)
+def test_exclusion_contradicts_other_settings(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises((JobError, ValueError), match=said):
+        plan_trials(Job.model_validate(forecasts(tmp_path, **changes)))
+
+
+def test_exclusion_needs_forecasts(job_fields: dict[str, Any]) -> None:
+    job = attacked(job_fields, kind="none")
+    job["algorithm"] = {"preset": "fedavg", "exclude": {"properties": {"threshold": 3}}}
+    with pytest.raises(JobError, match="requires forecasts"):
+        plan_trials(Job.model_validate(job))
