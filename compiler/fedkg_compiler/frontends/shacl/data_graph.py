@@ -339,6 +339,19 @@ class Terms(dict[object, Node]):
         return found
 
 
+class StoredTerms(Terms):
+    """Terms as `behind_rdflib` gives them: rdflib normalises their literals, and texts have a
+    datatype.
+    """
+
+    @override
+    def __missing__(self, term: object) -> Node:
+        from oxrdflib._converter import from_ox
+
+        found = self[term] = from_ox(term)  # type: ignore[arg-type, assignment]
+        return found
+
+
 def to_rdflib(term: object) -> Node:
     """A term of the store's library as rdflib has it."""
     match term:

@@ -15,7 +15,7 @@ from rdflib.term import Node
 from typing_extensions import override
 
 from fedkg.limits import limit
-from fedkg_compiler.frontends.shacl.data_graph import behind_rdflib
+from fedkg_compiler.frontends.shacl.data_graph import StoredTerms, memory_graph
 from fedkg_compiler.frontends.shacl.model import (
     Alternative,
     Constraint,
@@ -145,11 +145,8 @@ def shapes_of(documents: Sequence[Document], graph: Graph | None = None) -> Shap
 def _stored(triples: Sequence[ox.Quad]) -> Graph:
     """Triples with literals as the store has them, so that they equal those of its data."""
     store = ox.Store()
-    store.extend(triples)
-    graph = Graph()
-    for triple in behind_rdflib(store):
-        graph.add(triple)
-    return graph
+    store.bulk_extend(triples)
+    return memory_graph(store, StoredTerms())
 
 
 def _names_shacl(triple: ox.Quad) -> bool:
