@@ -4,7 +4,8 @@ target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Set
+from collections.abc import Sequence as Sequence_
 from typing import Any
 
 import pyoxigraph as ox
@@ -24,7 +25,8 @@ from fedkg_compiler.frontends.shacl.model import (
     Step,
     Target,
 )
-from fedkg_compiler.graph.select_results import asks_service
+from fedkg_compiler.frontends.shacl.parameters import SH, SPACE
+from fedkg_compiler.graph.sparql_syntax.tokens import asks_service
 
 
 class Data:
@@ -36,8 +38,7 @@ class Data:
     Args:
         graph: everything that is known.
         targets: the triples in which targets find focus nodes; default: `graph`.
-        is_own: whether a node of `targets`, by its IRI or as ``_:label``, may be a focus node;
-            default: all may.
+        foreign: nodes of `targets` that may not be focus nodes.
         queried: the same triples as `targets` in a store, for queries of targets, in a process that
             has limits already; default: `targets`, with a process of its own for each query.
     """
@@ -47,22 +48,26 @@ class Data:
         graph: Graph,
         targets: Graph | None = None,
         *,
-        is_own: Callable[[str], bool] | None = None,
+        foreign: Set[Node] = frozenset(),
         queried: ox.Store | None = None,
     ) -> None:
         self.graph, self._queried = graph, queried
         self._targets = graph if targets is None else targets
-        self._is_own = is_own
+        self._foreign = foreign
         self._subclasses: dict[Node, set[Node]] = {}
+        self._superclasses: dict[Node, set[Node]] = {}
         self._members: dict[Node, frozenset[Node]] = {}
+        self._used_subclasses: dict[Node, list[Node]] | None = None
+        """The subclasses that have members, of each class that has such ones."""
 
     def forget(self, predicates: Collection[str]) -> None:
         """Forget what depends on triples with these properties, because there are new ones."""
         if str(RDFS.subClassOf) in predicates:
             self._subclasses.clear()
+            self._superclasses.clear()
+        if not {str(RDFS.subClassOf), str(RDF.type)}.isdisjoint(predicates):
             self._members.clear()
-        if str(RDF.type) in predicates:
-            self._members.clear()
+            self._used_subclasses = None
 
     def subclasses(self, kind: Node) -> set[Node]:
         """The class and all its subclasses."""
@@ -72,7 +77,9 @@ class Data:
 
     def superclasses(self, kind: Node) -> set[Node]:
         """The class and all its superclasses."""
-        return self._closure(kind, Step(RDFS.subClassOf))
+        if kind not in self._superclasses:
+            self._superclasses[kind] = self._closure(kind, Step(RDFS.subClassOf))
+        return self._superclasses[kind]
 
     def members(self, kind: Node) -> frozenset[Node]:
         """The members of a class and of its subclasses."""
@@ -81,9 +88,24 @@ class Data:
         return self._members[kind]
 
     def _members_in(self, graph: Graph, kind: Node) -> frozenset[Node]:
-        return frozenset(
-            node for sub in self.subclasses(kind) for node in graph.subjects(RDF.type, sub)
+        subclasses = (
+            self._subclasses_with_members(kind)
+            if isinstance(graph, IndexedGraph) and graph is self.graph
+            else self.subclasses(kind)
         )
+        return frozenset(node for sub in subclasses for node in graph.subjects(RDF.type, sub))
+
+    def _subclasses_with_members(self, kind: Node) -> Sequence_[Node]:
+        """The class and its subclasses, without those that have no direct members.
+
+        An ontology has far more classes than a graph uses, and shapes for most of them.
+        """
+        if self._used_subclasses is None:
+            self._used_subclasses = {}
+            for used in self.graph.objects(None, RDF.type, unique=True):
+                for above in self.superclasses(used):
+                    self._used_subclasses.setdefault(above, []).append(used)
+        return self._used_subclasses.get(kind, ())
 
     def values(self, node: Node, path: Path) -> list[Node]:
         """The distinct value nodes of a path, in the order of their texts."""
@@ -108,16 +130,9 @@ class Data:
                 return (target.value,)
             case "objects":
                 facts = self._targets.subject_objects(target.value)
-                return {node for subject, node in facts if self._may_be_focus(subject)}
+                return {node for subject, node in facts if subject not in self._foreign}
             case _:
-                found = self._targeted(target)
-                return {node for node in found if self._may_be_focus(node)}
-
-    def _may_be_focus(self, node: Node) -> bool:
-        """Whether a node belongs to the user's data; literals do."""
-        if self._is_own is None or isinstance(node, Literal):
-            return True
-        return self._is_own(f"_:{node}" if isinstance(node, BNode) else str(node))
+                return set(self._targeted(target)) - self._foreign
 
     def _targeted(self, target: Target) -> Iterable[Node]:
         match target.kind:
@@ -192,6 +207,8 @@ class Data:
         return self._repeat({kind}, Repeat(path, 0, True), True)
 
 
+_OFTEN = {str(term): term for term in (RDF.type, RDF.first, RDF.rest, RDF.nil, RDFS.subClassOf)}
+"""Properties that are asked for very often."""
 _NO_THIS = "it does not select ?this"
 
 
@@ -293,8 +310,10 @@ class IndexedGraph(Graph):
     def objects(
         self, subject: Any = None, predicate: Any = None, unique: bool = False
     ) -> Generator[Node, None, None]:
-        if subject is None or not isinstance(predicate, URIRef):
+        if not isinstance(predicate, URIRef) or (subject is None and not unique):
             return super().objects(subject, predicate, unique)
+        if subject is None:
+            return (one for one in list(self._subjects.get(predicate, ())))
         return (one for one in list(self._objects.get(subject, {}).get(predicate, ())))
 
     @override
@@ -305,11 +324,30 @@ class IndexedGraph(Graph):
             return super().subjects(predicate, object, unique)
         return (one for one in list(self._subjects.get(predicate, {}).get(object, ())))
 
+    def values(self, nodes: Iterable[Node], predicate: Node) -> dict[Node, tuple[Node, ...]]:
+        """The objects of a property for each of several nodes."""
+        objects, nothing = self._objects, dict[Node, dict[Node, None]]()
+        return {node: tuple(objects.get(node, nothing).get(predicate, ())) for node in nodes}
+
+    def copy(self) -> IndexedGraph:
+        """A graph with the same triples that grows on its own."""
+        found = IndexedGraph()
+        found._objects = {
+            node: {predicate: dict(values) for predicate, values in own.items()}
+            for node, own in self._objects.items()
+        }
+        found._subjects = {
+            predicate: {value: list(nodes) for value, nodes in own.items()}
+            for predicate, own in self._subjects.items()
+        }
+        found._size = self._size
+        return found
+
     @override
     def predicates(
         self, subject: Any = None, object: Any = None, unique: bool = False
     ) -> Generator[Node, None, None]:
-        if object is not None or not unique:
+        if object is not None or (subject is None and not unique):
             return super().predicates(subject, object, unique)
         found = self._subjects if subject is None else self._objects.get(subject, {})
         return (one for one in list(found))
@@ -326,9 +364,15 @@ def memory_graph(triples: Iterable[ox.Quad], terms: Terms | None = None) -> Inde
     """
     terms = Terms() if terms is None else terms
     graph = IndexedGraph()
-    for quad in triples:
-        graph.add((terms[quad.subject], terms[quad.predicate], terms[quad.object]))
+    add_triples(graph, triples, terms)
     return graph
+
+
+def add_triples(graph: IndexedGraph, triples: Iterable[ox.Quad], terms: Terms) -> None:
+    """Add triples to a graph in memory, as `memory_graph`."""
+    add = graph.add
+    for quad in triples:
+        add((terms[quad.subject], terms[quad.predicate], terms[quad.object]))
 
 
 class Terms(dict[object, Node]):
@@ -356,7 +400,11 @@ def to_rdflib(term: object) -> Node:
     """A term of the store's library as rdflib has it."""
     match term:
         case ox.NamedNode():
-            return URIRef(term.value)
+            iri = term.value
+            # The same object as in the code: a dictionary finds it without comparing texts.
+            return (
+                SH[iri[len(SPACE) :]] if iri.startswith(SPACE) else _OFTEN.get(iri) or URIRef(iri)
+            )
         case ox.BlankNode():
             return BNode(term.value)
         case ox.Literal():

@@ -33,7 +33,6 @@ from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.input_tracking import read_bytes
 
-
 _NOT_APPLIED = "this rule is not applied, and other shapes may need its facts: {}"
 _CORRECT = "correct the rule, or take it out of the file; for data in RDF: `fedkg validate`"
 

@@ -10,9 +10,8 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 import pyoxigraph as ox
-from rdflib import OWL, RDF, RDFS, BNode, Graph, Literal, Namespace, URIRef
+from rdflib import OWL, RDF, RDFS, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
-from typing_extensions import override
 
 from fedkg.limits import limit
 from fedkg_compiler.frontends.shacl.data_graph import StoredTerms, memory_graph
@@ -29,7 +28,7 @@ from fedkg_compiler.frontends.shacl.model import (
     Target,
 )
 from fedkg_compiler.frontends.shacl.model import Sequence as PathSequence
-from fedkg_compiler.frontends.shacl.parameters import items, what_is_wrong
+from fedkg_compiler.frontends.shacl.parameters import SH, items, what_is_wrong
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.standard_vocabularies import FKG
@@ -38,21 +37,6 @@ if TYPE_CHECKING:
     from fedkg_compiler.diagnostics.record import Diagnostic
 
 
-class _Vocabulary(Namespace):
-    """A namespace that makes each of its terms once; a large file asks for them very often."""
-
-    @override
-    def __getattr__(self, name: str) -> URIRef:
-        term: URIRef = super().__getattr__(name)
-        setattr(self, name, term)  # found before `__getattr__` the next time
-        return term
-
-    @override
-    def __getitem__(self, name: str) -> URIRef:  # type: ignore[override]
-        return self.__dict__.get(name) or self.__getattr__(name)
-
-
-SH = _Vocabulary("http://www.w3.org/ns/shacl#")
 _SINGLE: tuple[str, ...] = (
     *(
         "class",

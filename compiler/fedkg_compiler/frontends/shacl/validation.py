@@ -8,12 +8,12 @@ classes and `sh:class`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyoxigraph as ox
-from rdflib import Graph
+from rdflib import Graph, Literal
 from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
@@ -21,7 +21,7 @@ from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl import quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
-from fedkg_compiler.frontends.shacl.data_graph import Data, Terms, memory_graph
+from fedkg_compiler.frontends.shacl.data_graph import Data, Terms, add_triples, memory_graph
 from fedkg_compiler.frontends.shacl.inference_rules import RuleProblem, RuleRun, read_rules
 from fedkg_compiler.frontends.shacl.model import ShapesFile
 from fedkg_compiler.frontends.shacl.parameters import SPACE
@@ -29,6 +29,7 @@ from fedkg_compiler.frontends.shacl.read import shapes_of
 from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
+from fedkg_compiler.garbage_collection import pause_garbage_collection
 from fedkg_compiler.graph.catalog import load_catalog
 from fedkg_compiler.graph.graph_checksum import rename_shared_blank_nodes
 from fedkg_compiler.graph.imports import follow_imports
@@ -37,8 +38,6 @@ from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.graph.stores.opening import open_graph
 from fedkg_compiler.input_tracking import is_endpoint
-
-_Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
 
 @dataclass(slots=True)
@@ -95,6 +94,7 @@ class _Rejected:
     word: str
 
 
+@pause_garbage_collection()
 def validate_graph(
     data: Sequence[Path | str], shapes: Sequence[Path | str], ontologies: Sequence[Path | str] = ()
 ) -> Validation:
@@ -157,8 +157,16 @@ def _validate(inputs: _Inputs) -> Validation:
     others = [document for document in renamed if not any(document is one for one in own)]
     with_shapes = [now[id(one)] for one in (*inputs.shapes, *inputs.imported)]
     terms = Terms()
+    graph = memory_graph((quad for one in others for quad in one.triples), terms)
+    foreign = {node for node in terms.values() if not isinstance(node, Literal)}
+    foreign -= {terms[quad.subject] for document in own for quad in document.triples}
+    written = (
+        graph.copy()
+        if list(map(id, with_shapes)) == list(map(id, others))
+        else memory_graph((quad for one in with_shapes for quad in one.triples), terms)
+    )
+    add_triples(graph, (quad for document in own for quad in document.triples), terms)
     try:
-        written = memory_graph((quad for one in with_shapes for quad in one.triples), terms)
         shapes = shapes_of(with_shapes, written)
     except RecursionError:
         problem = report(
@@ -178,18 +186,15 @@ def _validate(inputs: _Inputs) -> Validation:
     problems = [*inputs.problems, *_malformed(shapes, texts)]
     if any(problem.severity == "error" for problem in problems):
         return Validation(report=None, diagnostics=tuple(problems))
-    foreign = {node for document in others for quad in document.triples for node in _nodes(quad)}
-    foreign -= {quad.subject for document in own for quad in document.triples}
     store = ox.Store()
     for document in renamed:
         store.bulk_extend(document.triples)
-    graph = memory_graph((quad for document in renamed for quad in document.triples), terms)
     prefixes = {
         prefix: iri for document in reversed(renamed) for prefix, iri in document.prefixes.items()
     }
     try:
         found = run_apart(
-            lambda: _evaluate(shapes, store, graph, _is_own(foreign), prefixes),
+            lambda: _evaluate(shapes, store, graph, foreign, prefixes),
             "the validation",
             name="seconds",
         )
@@ -217,33 +222,16 @@ def _validate(inputs: _Inputs) -> Validation:
     return Validation(report=made, diagnostics=tuple(problems))
 
 
-def _nodes(quad: ox.Quad) -> tuple[_Node, _Node, _Node]:
-    return quad.subject, quad.predicate, quad.object
-
-
-def _is_own(foreign: set[_Node]) -> Callable[[str], bool]:
-    """Whether a node, by its IRI or as ``_:label``, belongs to the data."""
-    names = {
-        f"_:{node.value}" if isinstance(node, ox.BlankNode) else node.value
-        for node in foreign
-        if isinstance(node, ox.NamedNode | ox.BlankNode)
-    }
-    return lambda name: name not in names
-
-
 def _evaluate(
-    shapes: ShapesFile,
-    store: ox.Store,
-    graph: Graph,
-    is_own: Callable[[str], bool],
-    prefixes: dict[str, str],
+    shapes: ShapesFile, store: ox.Store, graph: Graph, foreign: Set[Node], prefixes: dict[str, str]
 ) -> _Found | _Rejected:
     """Apply the rules and validate all targets, in the process of this call.
 
     Args:
-        store, graph: the same data, for queries and for everything else.
+        store, graph: the same data, for queries and for everything else. foreign: nodes of the
+            graph that are not nodes of the data.
     """
-    data = Data(graph, is_own=is_own, queried=store)
+    data = Data(graph, foreign=foreign, queried=store)
     results: list[Result] = []
     checked: set[Node] = set()
     try:

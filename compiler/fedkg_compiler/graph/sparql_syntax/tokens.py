@@ -75,3 +75,10 @@ def tokens(text: str) -> list[Token]:
             )
         )
     return found
+
+
+def asks_service(text: str) -> bool:
+    """Whether a query has SERVICE, for which the store opens a connection as soon as it is given
+    the query.
+    """
+    return any(word.kind == "word" and word.text.upper() == "SERVICE" for word in tokens(text))
