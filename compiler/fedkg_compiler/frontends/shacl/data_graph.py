@@ -262,13 +262,30 @@ class IndexedGraph(Graph):
 
     @override
     def add(self, triple: tuple[Node, Node, Node]) -> IndexedGraph:
-        subject, predicate, value = triple
-        found = self._objects.setdefault(subject, {}).setdefault(predicate, {})
-        if value not in found:
-            found[value] = None
-            self._subjects.setdefault(predicate, {}).setdefault(value, []).append(subject)
-            self._size += 1
+        self.add_all([triple])
         return self
+
+    def add_all(self, triples: Iterable[tuple[Node, Node, Node]]) -> None:
+        """Add many triples."""
+        objects, subjects = self._objects, self._subjects
+        for subject, predicate, value in triples:
+            own = objects.get(subject)
+            if own is None:
+                own = objects[subject] = {}
+            found = own.get(predicate)
+            if found is None:
+                found = own[predicate] = {}
+            elif value in found:
+                continue
+            found[value] = None
+            of_predicate = subjects.get(predicate)
+            if of_predicate is None:
+                of_predicate = subjects[predicate] = {}
+            if value in of_predicate:
+                of_predicate[value].append(subject)
+            else:
+                of_predicate[value] = [subject]
+            self._size += 1
 
     @override
     def __len__(self) -> int:
@@ -313,8 +330,24 @@ class IndexedGraph(Graph):
         if not isinstance(predicate, URIRef) or (subject is None and not unique):
             return super().objects(subject, predicate, unique)
         if subject is None:
-            return (one for one in list(self._subjects.get(predicate, ())))
-        return (one for one in list(self._objects.get(subject, {}).get(predicate, ())))
+            return iter(list(self._subjects.get(predicate, ())))  # type: ignore[return-value]
+        own = self._objects.get(subject)
+        # An iterator is enough of a generator, and much cheaper.
+        return iter(() if own is None else list(own.get(predicate, ())))  # type: ignore[return-value]
+
+    @override
+    def value(  # type: ignore[override]
+        self,
+        subject: Any = None,
+        predicate: Any = RDF.value,
+        object: Any = None,
+        default: Any = None,
+        any: bool = True,
+    ) -> Any:
+        if subject is None or object is not None or not any:
+            return super().value(subject, predicate, object, default, any)
+        own = self._objects.get(subject)
+        return default if own is None else next(iter(own.get(predicate, ())), default)
 
     @override
     def subjects(
@@ -370,9 +403,9 @@ def memory_graph(triples: Iterable[ox.Quad], terms: Terms | None = None) -> Inde
 
 def add_triples(graph: IndexedGraph, triples: Iterable[ox.Quad], terms: Terms) -> None:
     """Add triples to a graph in memory, as `memory_graph`."""
-    add = graph.add
-    for quad in triples:
-        add((terms[quad.subject], terms[quad.predicate], terms[quad.object]))
+    graph.add_all(
+        (terms[quad.subject], terms[quad.predicate], terms[quad.object]) for quad in triples
+    )
 
 
 class Terms(dict[object, Node]):

@@ -275,10 +275,8 @@ class _Reader:
         path = self.graph.value(node, SH.path)
         if isinstance(node, BNode) and isinstance(path, URIRef) and self.text:
             start = self.starts[min(line, len(self.starts)) - 1]
-            found = re.compile(rf"[:#/<]{re.escape(local_name(str(path)))}(?![\w-])").search(
-                self.text, start
-            )
-            line = line + self.text.count("\n", start, found.start()) if found else line
+            found = _find_name(self.text, local_name(str(path)), start)
+            line = line + self.text.count("\n", start, found) if found >= 0 else line
         return line
 
     def _shape(self, node: Node, line: int) -> Shape | None:
@@ -544,13 +542,30 @@ def _text(values: Iterable[Node]) -> str:
     )
 
 
+def _find_name(text: str, name: str, start: int) -> int:
+    """Where a local name stands after a prefix or inside an IRI; -1 if nowhere."""
+    at = text.find(name, start + 1) if name else -1
+    while at >= 0:
+        after = text[at + len(name) : at + len(name) + 1]
+        if text[at - 1] in ":#/<" and not (after.isalnum() or after in ("_", "-")):
+            return at
+        at = text.find(name, at + 1)
+    return -1
+
+
+_LINE_START = re.compile(
+    r"^[^\S\n]*(?:<([^>\s]*)>|([\w.-]*):([\w.%-]*[\w%-])?)(?=\s|\Z)", re.MULTILINE
+)
+"""A name at the start of a line of Turtle."""
+
+
 def _line_index(text: str, prefixes: dict[str, str]) -> dict[str, int]:
     """The line in which each subject of a Turtle file begins, by IRI."""
     found: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
-        match = re.match(r"\s*(?:<([^>\s]*)>|([\w.-]*):([\w.%-]*[\w%-])?)(?=\s|$)", line)
-        if match is None:
-            continue
+    number, seen = 1, 0
+    for match in _LINE_START.finditer(text):
+        number += text.count("\n", seen, match.start())
+        seen = match.start()
         iri = (
             match[1]
             if match[1] is not None
