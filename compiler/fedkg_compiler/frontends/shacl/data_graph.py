@@ -362,6 +362,20 @@ class IndexedGraph(Graph):
         objects, nothing = self._objects, dict[Node, dict[Node, None]]()
         return {node: tuple(objects.get(node, nothing).get(predicate, ())) for node in nodes}
 
+    def nodes(self) -> set[Node]:
+        """All IRIs and blank nodes."""
+        found = {*self._objects, *self._subjects}
+        for values in self._subjects.values():
+            found.update(value for value in values if not isinstance(value, Literal))
+        return found
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IndexedGraph, (), (self._objects, self._subjects, self._size)
+
+    def __setstate__(self, state: Any) -> None:
+        self._objects, self._subjects, self._size = state
+
     def copy(self) -> IndexedGraph:
         """A graph with the same triples that grows on its own."""
         found = IndexedGraph()
@@ -429,15 +443,18 @@ class StoredTerms(Terms):
         return found
 
 
+def restore_iri(iri: str) -> URIRef:
+    """An IRI as a term: of SHACL, the same object as in the code, which a dictionary finds without
+    comparing texts.
+    """
+    return SH[iri[len(SPACE) :]] if iri.startswith(SPACE) else _OFTEN.get(iri) or URIRef(iri)
+
+
 def to_rdflib(term: object) -> Node:
     """A term of the store's library as rdflib has it."""
     match term:
         case ox.NamedNode():
-            iri = term.value
-            # The same object as in the code: a dictionary finds it without comparing texts.
-            return (
-                SH[iri[len(SPACE) :]] if iri.startswith(SPACE) else _OFTEN.get(iri) or URIRef(iri)
-            )
+            return restore_iri(term.value)
         case ox.BlankNode():
             return BNode(term.value)
         case ox.Literal():

@@ -14,7 +14,7 @@ from rdflib import OWL, RDF, RDFS, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.limits import limit
-from fedkg_compiler.frontends.shacl.data_graph import StoredTerms, memory_graph
+from fedkg_compiler.frontends.shacl.data_graph import IndexedGraph, StoredTerms, memory_graph
 from fedkg_compiler.frontends.shacl.model import (
     Alternative,
     Constraint,
@@ -104,7 +104,9 @@ def read_shapes(path: FilePath) -> tuple[ShapesFile | None, tuple[Diagnostic, ..
     return None if document is None else shapes_of([document]), problems
 
 
-def shapes_of(documents: Sequence[Document], graph: Graph | None = None) -> ShapesFile | None:
+def shapes_of(
+    documents: Sequence[Document], graph: IndexedGraph | None = None
+) -> ShapesFile | None:
     """The shapes of documents as one file; None if no triple has a term of SHACL.
 
     Lines count through the texts of all documents, one after the other.
@@ -126,7 +128,7 @@ def shapes_of(documents: Sequence[Document], graph: Graph | None = None) -> Shap
     return _Reader(graph, text, prefixes).file(documents[0].name, documents[0].sha256)
 
 
-def _stored(triples: Sequence[ox.Quad]) -> Graph:
+def _stored(triples: Sequence[ox.Quad]) -> IndexedGraph:
     """Triples with literals as the store has them, so that they equal those of its data."""
     store = ox.Store()
     store.bulk_extend(triples)
@@ -144,7 +146,7 @@ def _names_shacl(triple: ox.Quad) -> bool:
 class _Reader:
     """One pass over a shapes graph."""
 
-    def __init__(self, graph: Graph, text: str, prefixes: dict[str, str]) -> None:
+    def __init__(self, graph: IndexedGraph, text: str, prefixes: dict[str, str]) -> None:
         self.graph, self.text, self.prefixes = graph, text, prefixes
         self.problems: list[tuple[Node, str, str]] = []
         self.custom = self._custom()

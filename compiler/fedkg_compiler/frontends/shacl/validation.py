@@ -8,12 +8,12 @@ classes and `sh:class`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyoxigraph as ox
-from rdflib import Graph, Literal
+from rdflib import Graph
 from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
@@ -22,10 +22,11 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl import quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.data_graph import Data, Terms, add_triples, memory_graph
-from fedkg_compiler.frontends.shacl.inference_rules import RuleProblem, RuleRun, read_rules
+from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
 from fedkg_compiler.frontends.shacl.model import ShapesFile
 from fedkg_compiler.frontends.shacl.parameters import SPACE
 from fedkg_compiler.frontends.shacl.read import shapes_of
+from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
 from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
@@ -157,17 +158,15 @@ def _validate(inputs: _Inputs) -> Validation:
     others = [document for document in renamed if not any(document is one for one in own)]
     with_shapes = [now[id(one)] for one in (*inputs.shapes, *inputs.imported)]
     terms = Terms()
-    graph = memory_graph((quad for one in others for quad in one.triples), terms)
-    foreign = {node for node in terms.values() if not isinstance(node, Literal)}
-    foreign -= {terms[quad.subject] for document in own for quad in document.triples}
-    written = (
-        graph.copy()
-        if list(map(id, with_shapes)) == list(map(id, others))
-        else memory_graph((quad for one in with_shapes for quad in one.triples), terms)
-    )
-    add_triples(graph, (quad for document in own for quad in document.triples), terms)
+    is_apart = list(map(id, with_shapes)) == list(map(id, others))  # no file is also data
+    entry = shapes_entry(with_shapes) if is_apart and renamed == documents else None
+    known = None if entry is None else find_shapes(entry)
     try:
-        shapes = shapes_of(with_shapes, written)
+        shapes = (
+            shapes_of(with_shapes, memory_graph(_triples(with_shapes), terms))
+            if known is None
+            else known[0]
+        )
     except RecursionError:
         problem = report(
             "FKG311",
@@ -186,6 +185,16 @@ def _validate(inputs: _Inputs) -> Validation:
     problems = [*inputs.problems, *_malformed(shapes, texts)]
     if any(problem.severity == "error" for problem in problems):
         return Validation(report=None, diagnostics=tuple(problems))
+    try:
+        rules = read_rules(shapes) if known is None else known[1]
+        if entry is not None and known is None and not shapes.problems:
+            keep_shapes(entry, shapes, rules)
+    except RuleProblem as error:
+        problems.append(_not_evaluated(_of_rule(error), shapes, texts))
+        return Validation(report=None, diagnostics=tuple(problems))
+    graph = shapes.graph.copy() if is_apart else memory_graph(_triples(others), terms)
+    foreign = graph.nodes() - {terms[quad.subject] for quad in _triples(own)}
+    add_triples(graph, _triples(own), terms)
     store = ox.Store()
     for document in renamed:
         store.bulk_extend(document.triples)
@@ -194,22 +203,14 @@ def _validate(inputs: _Inputs) -> Validation:
     }
     try:
         found = run_apart(
-            lambda: _evaluate(shapes, store, graph, foreign, prefixes),
+            lambda: _evaluate(shapes, rules, store, graph, foreign, prefixes),
             "the validation",
             name="seconds",
         )
     except Crashed as error:
         found = _Rejected(str(error), None, "")
     if isinstance(found, _Rejected):
-        span = texts.span(shapes, found.shape, found.word)
-        problems.append(
-            report(
-                "FKG316",
-                span,
-                f"the shapes cannot be evaluated: {found.sentence}",
-                help="correct this shape" if found.shape is not None else "correct the shapes",
-            )
-        )
+        problems.append(_not_evaluated(found, shapes, texts))
         return Validation(report=None, diagnostics=tuple(problems))
     made = Report(
         results=sorted_results(found.results),
@@ -222,8 +223,30 @@ def _validate(inputs: _Inputs) -> Validation:
     return Validation(report=made, diagnostics=tuple(problems))
 
 
+def _triples(documents: Iterable[Document]) -> Iterator[ox.Quad]:
+    return (quad for document in documents for quad in document.triples)
+
+
+def _not_evaluated(found: _Rejected, shapes: ShapesFile, texts: JoinedTexts) -> Diagnostic:
+    return report(
+        "FKG316",
+        texts.span(shapes, found.shape, found.word),
+        f"the shapes cannot be evaluated: {found.sentence}",
+        help="correct this shape" if found.shape is not None else "correct the shapes",
+    )
+
+
+def _of_rule(error: RuleProblem) -> _Rejected:
+    return _Rejected(error.sentence, error.shape, "rule")
+
+
 def _evaluate(
-    shapes: ShapesFile, store: ox.Store, graph: Graph, foreign: Set[Node], prefixes: dict[str, str]
+    shapes: ShapesFile,
+    rules: Sequence[Rule],
+    store: ox.Store,
+    graph: Graph,
+    foreign: Set[Node],
+    prefixes: dict[str, str],
 ) -> _Found | _Rejected:
     """Apply the rules and validate all targets, in the process of this call.
 
@@ -236,14 +259,14 @@ def _evaluate(
     checked: set[Node] = set()
     try:
         validator = Validator(shapes, data, store, prefixes)
-        inferred = RuleRun(read_rules(shapes), store, graph, validator).run()
+        inferred = RuleRun(rules, store, graph, validator).run()
         for shape in shapes.targeted():
             if not shape.deactivated:
                 nodes = data.focus_nodes(shape)
                 checked.update(nodes)
                 results += validator.results(shape.node, nodes)
     except RuleProblem as error:
-        return _Rejected(error.sentence, error.shape, "rule")
+        return _of_rule(error)
     except Undecidable as error:
         return _Rejected(str(error), error.shape, "")
     except ValueError as error:
