@@ -14,8 +14,8 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.load import load_graph
 from fedkg_compiler.graph.named_graphs import GraphKind, kind_of
-from fedkg_compiler.graph.select_results import asks_service, sparql_problem
-from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.graph.select_results import sparql_problem
+from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -54,6 +53,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Use,
 )
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
+from fedkg_compiler.garbage_collection import pause_garbage_collection
 from fedkg_compiler.input_tracking import (
     GRAPH_SUFFIXES,
     QUERY_SUFFIXES,
@@ -99,21 +99,10 @@ class _Graphs:
 @contextmanager
 def _compiling() -> Iterator[None]:
     """The conditions of a compilation: limits on time and on comparisons of names, and no search
-    for cyclic garbage. A compilation makes millions of objects that stay, and hardly a cycle.
+    for cyclic garbage.
     """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        with time_limit("the compilation"), few_comparisons():
-            yield
-    finally:
-        if enabled:
-            if not gc.get_freeze_count():
-                # All new objects go to the oldest generation: a search of the youngest, which
-                # begins as soon as it is allowed, would visit millions of them.
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
+    with pause_garbage_collection(), time_limit("the compilation"), few_comparisons():
+        yield
 
 
 @_compiling()

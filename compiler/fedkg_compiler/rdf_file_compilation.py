@@ -15,6 +15,7 @@ from fedkg.pack import Pack
 from fedkg.tables import Table
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.shacl import holds_shapes, quiet
+from fedkg_compiler.frontends.shacl.graph_rules import reject_rules_on_rows
 from fedkg_compiler.frontends.shacl.model import ShapesFile, Step, shape_name
 from fedkg_compiler.frontends.shacl.rdf_tables import (
     MOST_VALUES,
@@ -66,6 +67,10 @@ def compile_for_rdf(paths: Sequence[Path], data: Path) -> ReadRows:
             for path in paths
             if holds_shapes(path) and (shapes := read_shapes(path)[0]) is not None
         ]
+        # Each class is compiled on its own, and an error in a rule would be that of every class.
+        rejected = [error for file in files if (error := reject_rules_on_rows(file)) is not None]
+    if rejected:
+        return ReadRows(parts=(), diagnostics=tuple(rejected))
     asked = {
         constraint.name
         for file in files

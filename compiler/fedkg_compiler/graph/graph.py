@@ -22,11 +22,12 @@ from fedkg_compiler.graph.graph_terms import (
     KnownTerm,
     Literal,
     RdfTerm,
+    is_iri,
     local_name,
     order_key,
 )
 from fedkg_compiler.graph.named_graphs import DEFAULT, with_named_graphs
-from fedkg_compiler.graph.node_values import Values, is_iri, node_of
+from fedkg_compiler.graph.node_values import Values, node_of
 from fedkg_compiler.graph.property_columns import Columns
 from fedkg_compiler.graph.query_process import QueryProcess, Solutions, query_at
 from fedkg_compiler.graph.spans import report

@@ -1,4 +1,4 @@
-"""The terms of the knowledge graph as plain values, without any RDF library."""
+"""The terms of the knowledge graph as plain values, independent of the store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
+import pyoxigraph as ox
 from typing_extensions import override
 
 
@@ -148,3 +149,12 @@ def split_iri(iri: str) -> tuple[str, str]:
         if cut >= 0:
             return iri[: cut + 1], iri[cut + 1 :]
     return "", iri
+
+
+def is_iri(text: str) -> bool:
+    """Tell whether a text is an absolute IRI, as the store takes it."""
+    try:
+        ox.NamedNode(text)
+    except ValueError:
+        return False
+    return True

@@ -30,7 +30,7 @@ from fedkg_compiler.graph.definitions import Definition, by_namespace, definitio
 from fedkg_compiler.graph.file_format import RDF_SUFFIXES
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_checksum import checksum, rename_shared_blank_nodes
-from fedkg_compiler.graph.graph_terms import split_iri
+from fedkg_compiler.graph.graph_terms import is_iri, split_iri
 from fedkg_compiler.graph.imports import follow_imports
 from fedkg_compiler.graph.local_catalog_source import local
 from fedkg_compiler.graph.named_graphs import (
@@ -43,7 +43,6 @@ from fedkg_compiler.graph.named_graphs import (
     ontology_graph,
     stated,
 )
-from fedkg_compiler.graph.node_values import is_iri
 from fedkg_compiler.graph.ontology_files import documents_of, our_file
 from fedkg_compiler.graph.opcua_nodeset_links import linked
 from fedkg_compiler.graph.rdf_reader import Document, read_rdf

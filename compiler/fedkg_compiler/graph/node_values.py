@@ -31,15 +31,6 @@ _BOOLEAN = XSD + "boolean"
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
 
-def is_iri(text: str) -> bool:
-    """Tell whether a text is an absolute IRI, as the store takes it."""
-    try:
-        ox.NamedNode(text)
-    except ValueError:
-        return False
-    return True
-
-
 def node_of(iri: str) -> ox.NamedNode | ox.BlankNode:
     """Return the node of `Iri.value`.
 

@@ -453,14 +453,21 @@ def _own(quads: list[ox.Quad], *, places: list[int] | None = None) -> tuple[list
         for place, quad in zip(places, some, strict=True):
             quads[place] = quad
         return quads, plain
-    blank = [
-        quad
-        for quad in quads
-        if isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)
-    ]
-    if not blank and all(quad.graph_name == _DEFAULT for quad in quads):
+    found = [place for place, quad in enumerate(quads) if has_blank_node(quad)]
+    if any(quad.graph_name != _DEFAULT for quad in quads):
+        quads = [ox.Quad(quad.subject, quad.predicate, quad.object) for quad in quads]
+    if not found:
         return quads, True
-    return renamed(quads, names_by_content(as_kept(blank))), not blank
+    blank = [quads[place] for place in found]
+    quads = list(quads)
+    for place, quad in zip(found, renamed(blank, names_by_content(as_kept(blank))), strict=True):
+        quads[place] = quad
+    return quads, False
+
+
+def has_blank_node(quad: ox.Quad) -> bool:
+    """Whether the subject or the object is a blank node."""
+    return isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)
 
 
 def _is_broken(node: object) -> bool:

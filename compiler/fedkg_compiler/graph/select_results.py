@@ -12,7 +12,7 @@ import pyoxigraph as ox
 from fedkg_compiler.graph.graph_terms import Iri, Literal
 from fedkg_compiler.graph.node_values import Node, literal
 from fedkg_compiler.graph.query_process import QueryProcess
-from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import asks_service
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")
 
@@ -55,13 +55,6 @@ def _plain(node: Node) -> Iri | Literal:
             return Iri(f"_:{node.value}")
         case _:
             return Iri(str(node))
-
-
-def asks_service(text: str) -> bool:
-    """Whether a query has SERVICE, for which the store opens a connection as soon as it is given
-    the query.
-    """
-    return any(word.kind == "word" and word.text.upper() == "SERVICE" for word in tokens(text))
 
 
 def sparql_problem(text: str, prefixes: Mapping[str, str]) -> tuple[str, int, int] | None:

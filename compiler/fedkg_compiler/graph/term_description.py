@@ -12,9 +12,8 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.catalog import Catalog, load_catalog
 from fedkg_compiler.graph.definitions import find
 from fedkg_compiler.graph.graph import Graph
-from fedkg_compiler.graph.graph_terms import Iri, KnownTerm, TermKind, local_name, split_iri
+from fedkg_compiler.graph.graph_terms import Iri, KnownTerm, TermKind, is_iri, local_name, split_iri
 from fedkg_compiler.graph.load import load_graph
-from fedkg_compiler.graph.node_values import is_iri
 from fedkg_compiler.graph.ontology_files import documents_of
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, SKOS

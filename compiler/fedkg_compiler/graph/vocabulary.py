@@ -11,8 +11,7 @@ import pyoxigraph as ox
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.graph.graph_terms import local_name
-from fedkg_compiler.graph.node_values import is_iri
+from fedkg_compiler.graph.graph_terms import is_iri, local_name
 from fedkg_compiler.graph.spans import report
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_TERMS
 

@@ -274,3 +274,39 @@ t:Levels a sh:NodeShape ; sh:targetClass t:Tank ; sh:property
         for rule in found["rules"]
     }
     assert counts == {"minInclusive": (3, 1, 1), "maxInclusive": (1, 3, 1)}
+
+
+def test_a_rule_is_reported_once_before_any_class_is_compiled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ontology such as Brick has hundreds of classes that are shapes, each below the last, and
+    rules. Compiling every class of a building only to reject the same rule took minutes.
+    """
+    head = f"{HEAD}@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+    head += "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+    classes = [
+        f"ex:C{i} a owl:Class , sh:NodeShape ; rdfs:subClassOf ex:C{i - 1} ;\n"
+        f"  sh:property [ sh:path ex:p{i} ; sh:maxCount 1 ] .\n"
+        for i in range(1, 301)
+    ]
+    rule = (
+        "ex:C0 a owl:Class , sh:NodeShape ;\n  sh:rule [ a sh:TripleRule ; sh:subject sh:this ;"
+        " sh:predicate ex:q ; sh:object ex:x ] .\n"
+    )
+    shapes, data = tmp_path / "ontology.ttl", tmp_path / "building.ttl"
+    shapes.write_text(head + "".join(classes) + rule, encoding="utf-8")
+    facts = "@prefix ex: <http://ex/> .\nex:a a ex:C300 ; ex:p300 1 , 2 .\n"
+    data.write_text(facts, encoding="utf-8")
+    compiled: list[object] = []
+    monkeypatch.setattr(
+        "fedkg_compiler.pipeline.compile_rules", lambda *files, **_: compiled.append(files)
+    )
+    with pytest.raises(SystemExit) as end:
+        monkeypatch.setattr("sys.argv", ["fedkg", "eval", str(shapes), str(data)])
+        run()
+    said = capsys.readouterr()
+    assert end.value.code == 1
+    assert said.err.count("error[FKG312]") == 1
+    assert "ontology.ttl:608:3" in said.err, "the line of sh:rule"
+    assert "`fedkg validate`" in said.err
+    assert compiled == []

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedkg_compiler.input_tracking import find, read_bytes
-from fedkg_compiler.ir import Program
 
 if TYPE_CHECKING:  # `fedkg validate` needs none of the modules that bind rules to tables
     from fedkg_compiler.diagnostics.problems import Problems
@@ -19,6 +18,7 @@ if TYPE_CHECKING:  # `fedkg validate` needs none of the modules that bind rules 
     from fedkg_compiler.frontends.fkg.syntax.tree import Load, RuleFile
     from fedkg_compiler.frontends.shacl.bind import ShapesBinder
     from fedkg_compiler.frontends.shacl.table_results import ShapeResults
+    from fedkg_compiler.ir import Program
 
 MARK = b"http://www.w3.org/ns/shacl#"
 """A file without this text contains no shapes."""
@@ -69,6 +69,8 @@ def bind_shapes(
     Returns:
         The bound rows, and the binder of each file.
     """
+    from fedkg_compiler.ir import Program
+
     found = Program()
     paths = sorted(
         (path for path in graphs if holds_shapes(path)), key=lambda path: (path.name, str(path))

@@ -4,7 +4,8 @@ target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Set
+from collections.abc import Sequence as Sequence_
 from typing import Any
 
 import pyoxigraph as ox
@@ -24,7 +25,8 @@ from fedkg_compiler.frontends.shacl.model import (
     Step,
     Target,
 )
-from fedkg_compiler.graph.select_results import asks_service
+from fedkg_compiler.frontends.shacl.parameters import SH, SPACE
+from fedkg_compiler.graph.sparql_syntax.tokens import asks_service
 
 
 class Data:
@@ -36,8 +38,7 @@ class Data:
     Args:
         graph: everything that is known.
         targets: the triples in which targets find focus nodes; default: `graph`.
-        is_own: whether a node of `targets`, by its IRI or as ``_:label``, may be a focus node;
-            default: all may.
+        foreign: nodes of `targets` that may not be focus nodes.
         queried: the same triples as `targets` in a store, for queries of targets, in a process that
             has limits already; default: `targets`, with a process of its own for each query.
     """
@@ -47,22 +48,26 @@ class Data:
         graph: Graph,
         targets: Graph | None = None,
         *,
-        is_own: Callable[[str], bool] | None = None,
+        foreign: Set[Node] = frozenset(),
         queried: ox.Store | None = None,
     ) -> None:
         self.graph, self._queried = graph, queried
         self._targets = graph if targets is None else targets
-        self._is_own = is_own
+        self._foreign = foreign
         self._subclasses: dict[Node, set[Node]] = {}
+        self._superclasses: dict[Node, set[Node]] = {}
         self._members: dict[Node, frozenset[Node]] = {}
+        self._used_subclasses: dict[Node, list[Node]] | None = None
+        """The subclasses that have members, of each class that has such ones."""
 
     def forget(self, predicates: Collection[str]) -> None:
         """Forget what depends on triples with these properties, because there are new ones."""
         if str(RDFS.subClassOf) in predicates:
             self._subclasses.clear()
+            self._superclasses.clear()
+        if not {str(RDFS.subClassOf), str(RDF.type)}.isdisjoint(predicates):
             self._members.clear()
-        if str(RDF.type) in predicates:
-            self._members.clear()
+            self._used_subclasses = None
 
     def subclasses(self, kind: Node) -> set[Node]:
         """The class and all its subclasses."""
@@ -72,7 +77,9 @@ class Data:
 
     def superclasses(self, kind: Node) -> set[Node]:
         """The class and all its superclasses."""
-        return self._closure(kind, Step(RDFS.subClassOf))
+        if kind not in self._superclasses:
+            self._superclasses[kind] = self._closure(kind, Step(RDFS.subClassOf))
+        return self._superclasses[kind]
 
     def members(self, kind: Node) -> frozenset[Node]:
         """The members of a class and of its subclasses."""
@@ -81,9 +88,24 @@ class Data:
         return self._members[kind]
 
     def _members_in(self, graph: Graph, kind: Node) -> frozenset[Node]:
-        return frozenset(
-            node for sub in self.subclasses(kind) for node in graph.subjects(RDF.type, sub)
+        subclasses = (
+            self._subclasses_with_members(kind)
+            if isinstance(graph, IndexedGraph) and graph is self.graph
+            else self.subclasses(kind)
         )
+        return frozenset(node for sub in subclasses for node in graph.subjects(RDF.type, sub))
+
+    def _subclasses_with_members(self, kind: Node) -> Sequence_[Node]:
+        """The class and its subclasses, without those that have no direct members.
+
+        An ontology has far more classes than a graph uses, and shapes for most of them.
+        """
+        if self._used_subclasses is None:
+            self._used_subclasses = {}
+            for used in self.graph.objects(None, RDF.type, unique=True):
+                for above in self.superclasses(used):
+                    self._used_subclasses.setdefault(above, []).append(used)
+        return self._used_subclasses.get(kind, ())
 
     def values(self, node: Node, path: Path) -> list[Node]:
         """The distinct value nodes of a path, in the order of their texts."""
@@ -108,16 +130,9 @@ class Data:
                 return (target.value,)
             case "objects":
                 facts = self._targets.subject_objects(target.value)
-                return {node for subject, node in facts if self._may_be_focus(subject)}
+                return {node for subject, node in facts if subject not in self._foreign}
             case _:
-                found = self._targeted(target)
-                return {node for node in found if self._may_be_focus(node)}
-
-    def _may_be_focus(self, node: Node) -> bool:
-        """Whether a node belongs to the user's data; literals do."""
-        if self._is_own is None or isinstance(node, Literal):
-            return True
-        return self._is_own(f"_:{node}" if isinstance(node, BNode) else str(node))
+                return set(self._targeted(target)) - self._foreign
 
     def _targeted(self, target: Target) -> Iterable[Node]:
         match target.kind:
@@ -192,6 +207,8 @@ class Data:
         return self._repeat({kind}, Repeat(path, 0, True), True)
 
 
+_OFTEN = {str(term): term for term in (RDF.type, RDF.first, RDF.rest, RDF.nil, RDFS.subClassOf)}
+"""Properties that are asked for very often."""
 _NO_THIS = "it does not select ?this"
 
 
@@ -245,13 +262,30 @@ class IndexedGraph(Graph):
 
     @override
     def add(self, triple: tuple[Node, Node, Node]) -> IndexedGraph:
-        subject, predicate, value = triple
-        found = self._objects.setdefault(subject, {}).setdefault(predicate, {})
-        if value not in found:
-            found[value] = None
-            self._subjects.setdefault(predicate, {}).setdefault(value, []).append(subject)
-            self._size += 1
+        self.add_all([triple])
         return self
+
+    def add_all(self, triples: Iterable[tuple[Node, Node, Node]]) -> None:
+        """Add many triples."""
+        objects, subjects = self._objects, self._subjects
+        for subject, predicate, value in triples:
+            own = objects.get(subject)
+            if own is None:
+                own = objects[subject] = {}
+            found = own.get(predicate)
+            if found is None:
+                found = own[predicate] = {}
+            elif value in found:
+                continue
+            found[value] = None
+            of_predicate = subjects.get(predicate)
+            if of_predicate is None:
+                of_predicate = subjects[predicate] = {}
+            if value in of_predicate:
+                of_predicate[value].append(subject)
+            else:
+                of_predicate[value] = [subject]
+            self._size += 1
 
     @override
     def __len__(self) -> int:
@@ -293,9 +327,27 @@ class IndexedGraph(Graph):
     def objects(
         self, subject: Any = None, predicate: Any = None, unique: bool = False
     ) -> Generator[Node, None, None]:
-        if subject is None or not isinstance(predicate, URIRef):
+        if not isinstance(predicate, URIRef) or (subject is None and not unique):
             return super().objects(subject, predicate, unique)
-        return (one for one in list(self._objects.get(subject, {}).get(predicate, ())))
+        if subject is None:
+            return iter(list(self._subjects.get(predicate, ())))  # type: ignore[return-value]
+        own = self._objects.get(subject)
+        # An iterator is enough of a generator, and much cheaper.
+        return iter(() if own is None else list(own.get(predicate, ())))  # type: ignore[return-value]
+
+    @override
+    def value(  # type: ignore[override]
+        self,
+        subject: Any = None,
+        predicate: Any = RDF.value,
+        object: Any = None,
+        default: Any = None,
+        any: bool = True,
+    ) -> Any:
+        if subject is None or object is not None or not any:
+            return super().value(subject, predicate, object, default, any)
+        own = self._objects.get(subject)
+        return default if own is None else next(iter(own.get(predicate, ())), default)
 
     @override
     def subjects(
@@ -305,11 +357,44 @@ class IndexedGraph(Graph):
             return super().subjects(predicate, object, unique)
         return (one for one in list(self._subjects.get(predicate, {}).get(object, ())))
 
+    def values(self, nodes: Iterable[Node], predicate: Node) -> dict[Node, tuple[Node, ...]]:
+        """The objects of a property for each of several nodes."""
+        objects, nothing = self._objects, dict[Node, dict[Node, None]]()
+        return {node: tuple(objects.get(node, nothing).get(predicate, ())) for node in nodes}
+
+    def nodes(self) -> set[Node]:
+        """All IRIs and blank nodes."""
+        found = {*self._objects, *self._subjects}
+        for values in self._subjects.values():
+            found.update(value for value in values if not isinstance(value, Literal))
+        return found
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IndexedGraph, (), (self._objects, self._subjects, self._size)
+
+    def __setstate__(self, state: Any) -> None:
+        self._objects, self._subjects, self._size = state
+
+    def copy(self) -> IndexedGraph:
+        """A graph with the same triples that grows on its own."""
+        found = IndexedGraph()
+        found._objects = {
+            node: {predicate: dict(values) for predicate, values in own.items()}
+            for node, own in self._objects.items()
+        }
+        found._subjects = {
+            predicate: {value: list(nodes) for value, nodes in own.items()}
+            for predicate, own in self._subjects.items()
+        }
+        found._size = self._size
+        return found
+
     @override
     def predicates(
         self, subject: Any = None, object: Any = None, unique: bool = False
     ) -> Generator[Node, None, None]:
-        if object is not None or not unique:
+        if object is not None or (subject is None and not unique):
             return super().predicates(subject, object, unique)
         found = self._subjects if subject is None else self._objects.get(subject, {})
         return (one for one in list(found))
@@ -326,9 +411,15 @@ def memory_graph(triples: Iterable[ox.Quad], terms: Terms | None = None) -> Inde
     """
     terms = Terms() if terms is None else terms
     graph = IndexedGraph()
-    for quad in triples:
-        graph.add((terms[quad.subject], terms[quad.predicate], terms[quad.object]))
+    add_triples(graph, triples, terms)
     return graph
+
+
+def add_triples(graph: IndexedGraph, triples: Iterable[ox.Quad], terms: Terms) -> None:
+    """Add triples to a graph in memory, as `memory_graph`."""
+    graph.add_all(
+        (terms[quad.subject], terms[quad.predicate], terms[quad.object]) for quad in triples
+    )
 
 
 class Terms(dict[object, Node]):
@@ -339,11 +430,31 @@ class Terms(dict[object, Node]):
         return found
 
 
+class StoredTerms(Terms):
+    """Terms as `behind_rdflib` gives them: rdflib normalises their literals, and texts have a
+    datatype.
+    """
+
+    @override
+    def __missing__(self, term: object) -> Node:
+        from oxrdflib._converter import from_ox
+
+        found = self[term] = from_ox(term)  # type: ignore[arg-type, assignment]
+        return found
+
+
+def restore_iri(iri: str) -> URIRef:
+    """An IRI as a term: of SHACL, the same object as in the code, which a dictionary finds without
+    comparing texts.
+    """
+    return SH[iri[len(SPACE) :]] if iri.startswith(SPACE) else _OFTEN.get(iri) or URIRef(iri)
+
+
 def to_rdflib(term: object) -> Node:
     """A term of the store's library as rdflib has it."""
     match term:
         case ox.NamedNode():
-            return URIRef(term.value)
+            return restore_iri(term.value)
         case ox.BlankNode():
             return BNode(term.value)
         case ox.Literal():

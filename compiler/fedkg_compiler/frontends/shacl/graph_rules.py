@@ -15,6 +15,7 @@ from rdflib import BNode, URIRef
 from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
+from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.shacl import holds_shapes, quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
@@ -23,12 +24,17 @@ from fedkg_compiler.frontends.shacl.focus_node_columns import Observer
 from fedkg_compiler.frontends.shacl.focus_queries import iris_of
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
 from fedkg_compiler.frontends.shacl.model import ShapesFile
+from fedkg_compiler.frontends.shacl.parameters import SPACE
 from fedkg_compiler.frontends.shacl.read import shapes_of
 from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.rdf_reader import Document, read_file
+from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.input_tracking import read_bytes
+
+_NOT_APPLIED = "this rule is not applied, and other shapes may need its facts: {}"
+_CORRECT = "correct the rule, or take it out of the file; for data in RDF: `fedkg validate`"
 
 
 def apply_rules(paths: Sequence[Path], sources: Sources) -> None:
@@ -47,6 +53,23 @@ def apply_rules(paths: Sequence[Path], sources: Sources) -> None:
             return  # reported when the shapes are bound
         if shapes is not None:
             _apply(shapes, documents, sources)
+
+
+def reject_rules_on_rows(shapes: ShapesFile) -> Diagnostic | None:
+    """Return the error for the first rule in a file if table rows are the entities.
+
+    None if the file has no active rule.
+    """
+    try:
+        rules = read_rules(shapes)
+        if not rules:
+            return None
+        problem = _on_rows(rules[0])
+    except RuleProblem as error:
+        problem = error
+    line, column, width = shapes.locate(shapes.lines.get(problem.shape, 1), "rule", SPACE)
+    span = point(shapes.name, line, column, width=width)
+    return report("FKG312", span, _NOT_APPLIED.format(problem.sentence), help=_CORRECT)
 
 
 def _apply(shapes: ShapesFile, documents: Sequence[Document], sources: Sources) -> None:
@@ -72,8 +95,8 @@ def _apply(shapes: ShapesFile, documents: Sequence[Document], sources: Sources) 
         sources.problems.error(
             "FKG312",
             texts.span(shapes, error.shape, "rule"),
-            f"this rule is not applied, and other shapes may need its facts: {error.sentence}",
-            "correct the rule, or take it out of the file; for data in RDF: `fedkg validate`",
+            _NOT_APPLIED.format(error.sentence),
+            _CORRECT,
         )
     except Crashed as error:
         sources.problems.error("FKG312", texts.span(shapes, None, ""), str(error), "")
@@ -101,12 +124,16 @@ def _run(
 def _require_static(rule: Rule, shapes: ShapesFile, observer: Observer) -> None:
     """Raise RuleProblem if a rule has to do with the table."""
     if observer.sources.names.rows_class is not None:
-        sentence = "the rows of the table are entities, and fedkg applies rules to graphs only"
-        raise RuleProblem(sentence, rule.shape.node, rule.node)
+        raise _on_rows(rule)
     for name in sorted(_mentioned(rule, shapes)):
         if observer.is_observed(URIRef(name)):
             sentence = f"it reads or adds <{name}>, which is a property of the table"
             raise RuleProblem(sentence, rule.shape.node, rule.node)
+
+
+def _on_rows(rule: Rule) -> RuleProblem:
+    sentence = "the rows of the table are entities, and fedkg applies rules to graphs only"
+    return RuleProblem(sentence, rule.shape.node, rule.node)
 
 
 def _mentioned(rule: Rule, shapes: ShapesFile) -> set[str]:

@@ -19,7 +19,7 @@ from rdflib.term import Node
 
 from fedkg.errors import LimitError
 from fedkg.limits import explain_raise, limit
-from fedkg_compiler.frontends.shacl.data_graph import Data, to_rdflib
+from fedkg_compiler.frontends.shacl.data_graph import Data, Terms
 from fedkg_compiler.frontends.shacl.focus_queries import (
     construct,
     has_negated_path,
@@ -29,11 +29,10 @@ from fedkg_compiler.frontends.shacl.focus_queries import (
     triple_to_store,
 )
 from fedkg_compiler.frontends.shacl.model import Shape, ShapesFile
-from fedkg_compiler.frontends.shacl.parameters import items
-from fedkg_compiler.frontends.shacl.read import SH, declared_prefixes
+from fedkg_compiler.frontends.shacl.parameters import SH, items
+from fedkg_compiler.frontends.shacl.read import declared_prefixes
 from fedkg_compiler.graph.blank_node_names import as_kept, names_by_content, renamed
-from fedkg_compiler.graph.select_results import asks_service
-from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
 
 MOST_PASSES = 100
 """Passes over all rules; each pass adds a triple, and a chain of this length is an endless one."""
@@ -41,7 +40,7 @@ FREE_TRIPLES = 300_000
 """Triples that rules may add to a graph of any size; the limit `inferred` applies beyond them."""
 _RANDOM = frozenset({"UUID", "STRUUID", "RAND", "NOW"})
 """Functions with another value at each call: a rule that calls one would never stop adding."""
-_CLASS_PROPERTIES = frozenset({str(RDF.type), str(RDFS.subClassOf)})
+_CLASS_PROPERTIES: frozenset[str] = frozenset({str(RDF.type), str(RDFS.subClassOf)})
 
 
 class RuleProblem(Exception):
@@ -89,12 +88,9 @@ class Rule:
     @property
     def reads(self) -> frozenset[str] | None:
         """The properties whose triples the rule may read; None if it may read any."""
-        found = set(_CLASS_PROPERTIES)
-        for target in self.shape.targets:
-            if target.kind in ("subjects", "objects"):
-                found.add(str(target.value))
-            elif target.kind not in ("class", "node"):
-                return None
+        if (targets := target_properties(self.shape)) is None:
+            return None
+        found = set(targets)
         if self.conditions or any(isinstance(node, BNode) for node in self.triple):
             return None
         for text in self.construct:
@@ -103,6 +99,18 @@ class Rule:
                 return None
             found |= iris_of(words)
         return frozenset(found)
+
+
+def target_properties(shape: Shape) -> frozenset[str] | None:
+    """The properties whose triples decide which nodes are focus nodes; None if it may be any."""
+    kinds = {target.kind for target in shape.targets}
+    if not kinds <= {"class", "node", "subjects", "objects"}:
+        return None
+    if kinds <= {"class", "node"}:
+        return _CLASS_PROPERTIES
+    return _CLASS_PROPERTIES | {
+        str(target.value) for target in shape.targets if target.kind in ("subjects", "objects")
+    }
 
 
 def read_rules(shapes: ShapesFile) -> list[Rule]:
@@ -195,8 +203,9 @@ class RuleRun:
     _changed: dict[str, int] = field(default_factory=dict)
     """The number of added triples after the last one of each property."""
     _data: Data = field(init=False)
-    _focus_nodes: dict[Node, list[Node]] = field(default_factory=dict)
-    """The focus nodes of shapes, until a triple is added."""
+    _terms: Terms = field(default_factory=Terms)
+    _focus_nodes: dict[Node, tuple[int, list[Node]]] = field(default_factory=dict)
+    """The focus nodes of shapes, with the number of triples that were added before."""
 
     def run(self) -> int:
         """Apply the rules; return the number of added triples.
@@ -219,11 +228,15 @@ class RuleRun:
 
     def _repeat(self, rules: Sequence[Rule]) -> None:
         """Apply rules until a pass adds nothing; a rule runs again if what it reads has changed."""
-        reads = [rule.reads for rule in rules]
+        reads: dict[int, frozenset[str] | None] = {}
         done = [-1] * len(rules)
         for _ in range(MOST_PASSES):
             before = self.added
             for number, rule in enumerate(rules):
+                if not self._targeted(rule):
+                    continue  # as most rules of an ontology: what they read does not matter
+                if number not in reads:
+                    reads[number] = rule.reads
                 if done[number] < self._last_change(reads[number]):
                     done[number] = self.added
                     self._apply(rule)
@@ -242,15 +255,21 @@ class RuleRun:
         )
         return max(changes, default=0)
 
+    def _targeted(self, rule: Rule) -> list[Node]:
+        """The focus nodes of the shape of a rule."""
+        shape = rule.shape
+        before, nodes = self._focus_nodes.get(shape.node, (-1, []))
+        if before < self._last_change(target_properties(shape)):
+            try:
+                nodes = self._data.focus_nodes(shape)
+            except ValueError as error:
+                sentence = f"the target of the shape cannot be evaluated: {error}"
+                raise RuleProblem(sentence, shape.node, rule.node) from error
+            self._focus_nodes[shape.node] = self.added, nodes
+        return nodes
+
     def _apply(self, rule: Rule) -> None:
-        known = self._focus_nodes
-        try:
-            if rule.shape.node not in known:
-                known[rule.shape.node] = self._data.focus_nodes(rule.shape)
-        except ValueError as error:
-            sentence = f"the target of the shape cannot be evaluated: {error}"
-            raise RuleProblem(sentence, rule.shape.node, rule.node) from error
-        nodes = known[rule.shape.node]
+        nodes = self._targeted(rule)
         for condition in rule.conditions:
             nodes = self.conditions.conforming(condition, nodes)
         if nodes:
@@ -261,10 +280,9 @@ class RuleRun:
         if not new:
             return
         self.store.extend(new)
+        terms = self._terms
         for quad in new:
-            self.graph.add(
-                (to_rdflib(quad.subject), to_rdflib(quad.predicate), to_rdflib(quad.object))
-            )
+            self.graph.add((terms[quad.subject], terms[quad.predicate], terms[quad.object]))
         self.new += new
         self.added += len(new)
         allowed = max(FREE_TRIPLES, limit("inferred") * self._size)
@@ -276,7 +294,6 @@ class RuleRun:
         changed = {quad.predicate.value for quad in new}
         self._changed |= dict.fromkeys(changed, self.added)
         self._data.forget(changed)
-        self._focus_nodes.clear()
 
     def _triples(self, rule: Rule, nodes: Sequence[Node]) -> Iterator[ox.Quad]:
         for node in nodes:

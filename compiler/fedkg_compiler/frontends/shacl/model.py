@@ -9,8 +9,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from rdflib import Graph
     from rdflib.term import Node, URIRef
+
+    from fedkg_compiler.frontends.shacl.data_graph import IndexedGraph
 
 Severity = Literal["violation", "warning", "info"]
 
@@ -170,7 +171,7 @@ class ShapesFile:
     name: str
     sha256: str
     shapes: Mapping[Node, Shape]
-    graph: Graph
+    graph: IndexedGraph
     problems: tuple[tuple[Node, str, str], ...] = ()
     lines: Mapping[Node, int] = field(default_factory=dict)
     text: str = ""

@@ -6,12 +6,30 @@ from __future__ import annotations
 
 import re
 
-from rdflib import RDF, Graph, Literal, URIRef
+from rdflib import RDF, Graph, Literal, Namespace, URIRef
 from rdflib.term import Node
+from typing_extensions import override
 
 from fedkg_compiler.frontends.shacl import bounded_regex
 
 SPACE = "http://www.w3.org/ns/shacl#"
+
+
+class _Vocabulary(Namespace):
+    """A namespace that makes each of its terms once; a large file asks for them very often."""
+
+    @override
+    def __getattr__(self, name: str) -> URIRef:
+        term: URIRef = super().__getattr__(name)
+        setattr(self, name, term)  # found before `__getattr__` the next time
+        return term
+
+    @override
+    def __getitem__(self, name: str) -> URIRef:  # type: ignore[override]
+        return self.__dict__.get(name) or self.__getattr__(name)
+
+
+SH = _Vocabulary(SPACE)
 _COUNTS = frozenset(
     {"minCount", "maxCount", "minLength", "maxLength", "qualifiedMinCount", "qualifiedMaxCount"}
 )

@@ -10,12 +10,11 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 import pyoxigraph as ox
-from rdflib import OWL, RDF, RDFS, BNode, Graph, Literal, Namespace, URIRef
+from rdflib import OWL, RDF, RDFS, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
-from typing_extensions import override
 
 from fedkg.limits import limit
-from fedkg_compiler.frontends.shacl.data_graph import behind_rdflib
+from fedkg_compiler.frontends.shacl.data_graph import IndexedGraph, StoredTerms, memory_graph
 from fedkg_compiler.frontends.shacl.model import (
     Alternative,
     Constraint,
@@ -29,7 +28,7 @@ from fedkg_compiler.frontends.shacl.model import (
     Target,
 )
 from fedkg_compiler.frontends.shacl.model import Sequence as PathSequence
-from fedkg_compiler.frontends.shacl.parameters import items, what_is_wrong
+from fedkg_compiler.frontends.shacl.parameters import SH, items, what_is_wrong
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.standard_vocabularies import FKG
@@ -38,21 +37,6 @@ if TYPE_CHECKING:
     from fedkg_compiler.diagnostics.record import Diagnostic
 
 
-class _Vocabulary(Namespace):
-    """A namespace that makes each of its terms once; a large file asks for them very often."""
-
-    @override
-    def __getattr__(self, name: str) -> URIRef:
-        term: URIRef = super().__getattr__(name)
-        setattr(self, name, term)  # found before `__getattr__` the next time
-        return term
-
-    @override
-    def __getitem__(self, name: str) -> URIRef:  # type: ignore[override]
-        return self.__dict__.get(name) or self.__getattr__(name)
-
-
-SH = _Vocabulary("http://www.w3.org/ns/shacl#")
 _SINGLE: tuple[str, ...] = (
     *(
         "class",
@@ -120,7 +104,9 @@ def read_shapes(path: FilePath) -> tuple[ShapesFile | None, tuple[Diagnostic, ..
     return None if document is None else shapes_of([document]), problems
 
 
-def shapes_of(documents: Sequence[Document], graph: Graph | None = None) -> ShapesFile | None:
+def shapes_of(
+    documents: Sequence[Document], graph: IndexedGraph | None = None
+) -> ShapesFile | None:
     """The shapes of documents as one file; None if no triple has a term of SHACL.
 
     Lines count through the texts of all documents, one after the other.
@@ -142,14 +128,11 @@ def shapes_of(documents: Sequence[Document], graph: Graph | None = None) -> Shap
     return _Reader(graph, text, prefixes).file(documents[0].name, documents[0].sha256)
 
 
-def _stored(triples: Sequence[ox.Quad]) -> Graph:
+def _stored(triples: Sequence[ox.Quad]) -> IndexedGraph:
     """Triples with literals as the store has them, so that they equal those of its data."""
     store = ox.Store()
-    store.extend(triples)
-    graph = Graph()
-    for triple in behind_rdflib(store):
-        graph.add(triple)
-    return graph
+    store.bulk_extend(triples)
+    return memory_graph(store, StoredTerms())
 
 
 def _names_shacl(triple: ox.Quad) -> bool:
@@ -163,7 +146,7 @@ def _names_shacl(triple: ox.Quad) -> bool:
 class _Reader:
     """One pass over a shapes graph."""
 
-    def __init__(self, graph: Graph, text: str, prefixes: dict[str, str]) -> None:
+    def __init__(self, graph: IndexedGraph, text: str, prefixes: dict[str, str]) -> None:
         self.graph, self.text, self.prefixes = graph, text, prefixes
         self.problems: list[tuple[Node, str, str]] = []
         self.custom = self._custom()
@@ -294,10 +277,8 @@ class _Reader:
         path = self.graph.value(node, SH.path)
         if isinstance(node, BNode) and isinstance(path, URIRef) and self.text:
             start = self.starts[min(line, len(self.starts)) - 1]
-            found = re.compile(rf"[:#/<]{re.escape(local_name(str(path)))}(?![\w-])").search(
-                self.text, start
-            )
-            line = line + self.text.count("\n", start, found.start()) if found else line
+            found = _find_name(self.text, local_name(str(path)), start)
+            line = line + self.text.count("\n", start, found) if found >= 0 else line
         return line
 
     def _shape(self, node: Node, line: int) -> Shape | None:
@@ -563,13 +544,30 @@ def _text(values: Iterable[Node]) -> str:
     )
 
 
+def _find_name(text: str, name: str, start: int) -> int:
+    """Where a local name stands after a prefix or inside an IRI; -1 if nowhere."""
+    at = text.find(name, start + 1) if name else -1
+    while at >= 0:
+        after = text[at + len(name) : at + len(name) + 1]
+        if text[at - 1] in ":#/<" and not (after.isalnum() or after in ("_", "-")):
+            return at
+        at = text.find(name, at + 1)
+    return -1
+
+
+_LINE_START = re.compile(
+    r"^[^\S\n]*(?:<([^>\s]*)>|([\w.-]*):([\w.%-]*[\w%-])?)(?=\s|\Z)", re.MULTILINE
+)
+"""A name at the start of a line of Turtle."""
+
+
 def _line_index(text: str, prefixes: dict[str, str]) -> dict[str, int]:
     """The line in which each subject of a Turtle file begins, by IRI."""
     found: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
-        match = re.match(r"\s*(?:<([^>\s]*)>|([\w.-]*):([\w.%-]*[\w%-])?)(?=\s|$)", line)
-        if match is None:
-            continue
+    number, seen = 1, 0
+    for match in _LINE_START.finditer(text):
+        number += text.count("\n", seen, match.start())
+        seen = match.start()
         iri = (
             match[1]
             if match[1] is not None

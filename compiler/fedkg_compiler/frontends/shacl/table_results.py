@@ -14,7 +14,7 @@ from fedkg.pack import Pack
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl.focus import said_of
 from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile
-from fedkg_compiler.frontends.shacl.read import SH
+from fedkg_compiler.frontends.shacl.parameters import SH
 from fedkg_compiler.frontends.shacl.validation_report import (
     Place,
     Report,

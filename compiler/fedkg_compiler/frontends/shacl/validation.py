@@ -8,7 +8,7 @@ classes and `sh:class`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,14 +21,16 @@ from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl import quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
-from fedkg_compiler.frontends.shacl.data_graph import Data, Terms, memory_graph
-from fedkg_compiler.frontends.shacl.inference_rules import RuleProblem, RuleRun, read_rules
+from fedkg_compiler.frontends.shacl.data_graph import Data, Terms, add_triples, memory_graph
+from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
 from fedkg_compiler.frontends.shacl.model import ShapesFile
 from fedkg_compiler.frontends.shacl.parameters import SPACE
 from fedkg_compiler.frontends.shacl.read import shapes_of
+from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
 from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
+from fedkg_compiler.garbage_collection import pause_garbage_collection
 from fedkg_compiler.graph.catalog import load_catalog
 from fedkg_compiler.graph.graph_checksum import rename_shared_blank_nodes
 from fedkg_compiler.graph.imports import follow_imports
@@ -37,8 +39,6 @@ from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.graph.stores.opening import open_graph
 from fedkg_compiler.input_tracking import is_endpoint
-
-_Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
 
 @dataclass(slots=True)
@@ -95,6 +95,7 @@ class _Rejected:
     word: str
 
 
+@pause_garbage_collection()
 def validate_graph(
     data: Sequence[Path | str], shapes: Sequence[Path | str], ontologies: Sequence[Path | str] = ()
 ) -> Validation:
@@ -157,9 +158,15 @@ def _validate(inputs: _Inputs) -> Validation:
     others = [document for document in renamed if not any(document is one for one in own)]
     with_shapes = [now[id(one)] for one in (*inputs.shapes, *inputs.imported)]
     terms = Terms()
+    is_apart = list(map(id, with_shapes)) == list(map(id, others))  # no file is also data
+    entry = shapes_entry(with_shapes) if is_apart and renamed == documents else None
+    known = None if entry is None else find_shapes(entry)
     try:
-        written = memory_graph((quad for one in with_shapes for quad in one.triples), terms)
-        shapes = shapes_of(with_shapes, written)
+        shapes = (
+            shapes_of(with_shapes, memory_graph(_triples(with_shapes), terms))
+            if known is None
+            else known[0]
+        )
     except RecursionError:
         problem = report(
             "FKG311",
@@ -178,33 +185,32 @@ def _validate(inputs: _Inputs) -> Validation:
     problems = [*inputs.problems, *_malformed(shapes, texts)]
     if any(problem.severity == "error" for problem in problems):
         return Validation(report=None, diagnostics=tuple(problems))
-    foreign = {node for document in others for quad in document.triples for node in _nodes(quad)}
-    foreign -= {quad.subject for document in own for quad in document.triples}
+    try:
+        rules = read_rules(shapes) if known is None else known[1]
+        if entry is not None and known is None and not shapes.problems:
+            keep_shapes(entry, shapes, rules)
+    except RuleProblem as error:
+        problems.append(_not_evaluated(_of_rule(error), shapes, texts))
+        return Validation(report=None, diagnostics=tuple(problems))
+    graph = shapes.graph.copy() if is_apart else memory_graph(_triples(others), terms)
+    foreign = graph.nodes() - {terms[quad.subject] for quad in _triples(own)}
+    add_triples(graph, _triples(own), terms)
     store = ox.Store()
     for document in renamed:
         store.bulk_extend(document.triples)
-    graph = memory_graph((quad for document in renamed for quad in document.triples), terms)
     prefixes = {
         prefix: iri for document in reversed(renamed) for prefix, iri in document.prefixes.items()
     }
     try:
         found = run_apart(
-            lambda: _evaluate(shapes, store, graph, _is_own(foreign), prefixes),
+            lambda: _evaluate(shapes, rules, store, graph, foreign, prefixes),
             "the validation",
             name="seconds",
         )
     except Crashed as error:
         found = _Rejected(str(error), None, "")
     if isinstance(found, _Rejected):
-        span = texts.span(shapes, found.shape, found.word)
-        problems.append(
-            report(
-                "FKG316",
-                span,
-                f"the shapes cannot be evaluated: {found.sentence}",
-                help="correct this shape" if found.shape is not None else "correct the shapes",
-            )
-        )
+        problems.append(_not_evaluated(found, shapes, texts))
         return Validation(report=None, diagnostics=tuple(problems))
     made = Report(
         results=sorted_results(found.results),
@@ -217,45 +223,50 @@ def _validate(inputs: _Inputs) -> Validation:
     return Validation(report=made, diagnostics=tuple(problems))
 
 
-def _nodes(quad: ox.Quad) -> tuple[_Node, _Node, _Node]:
-    return quad.subject, quad.predicate, quad.object
+def _triples(documents: Iterable[Document]) -> Iterator[ox.Quad]:
+    return (quad for document in documents for quad in document.triples)
 
 
-def _is_own(foreign: set[_Node]) -> Callable[[str], bool]:
-    """Whether a node, by its IRI or as ``_:label``, belongs to the data."""
-    names = {
-        f"_:{node.value}" if isinstance(node, ox.BlankNode) else node.value
-        for node in foreign
-        if isinstance(node, ox.NamedNode | ox.BlankNode)
-    }
-    return lambda name: name not in names
+def _not_evaluated(found: _Rejected, shapes: ShapesFile, texts: JoinedTexts) -> Diagnostic:
+    return report(
+        "FKG316",
+        texts.span(shapes, found.shape, found.word),
+        f"the shapes cannot be evaluated: {found.sentence}",
+        help="correct this shape" if found.shape is not None else "correct the shapes",
+    )
+
+
+def _of_rule(error: RuleProblem) -> _Rejected:
+    return _Rejected(error.sentence, error.shape, "rule")
 
 
 def _evaluate(
     shapes: ShapesFile,
+    rules: Sequence[Rule],
     store: ox.Store,
     graph: Graph,
-    is_own: Callable[[str], bool],
+    foreign: Set[Node],
     prefixes: dict[str, str],
 ) -> _Found | _Rejected:
     """Apply the rules and validate all targets, in the process of this call.
 
     Args:
-        store, graph: the same data, for queries and for everything else.
+        store, graph: the same data, for queries and for everything else. foreign: nodes of the
+            graph that are not nodes of the data.
     """
-    data = Data(graph, is_own=is_own, queried=store)
+    data = Data(graph, foreign=foreign, queried=store)
     results: list[Result] = []
     checked: set[Node] = set()
     try:
         validator = Validator(shapes, data, store, prefixes)
-        inferred = RuleRun(read_rules(shapes), store, graph, validator).run()
+        inferred = RuleRun(rules, store, graph, validator).run()
         for shape in shapes.targeted():
             if not shape.deactivated:
                 nodes = data.focus_nodes(shape)
                 checked.update(nodes)
                 results += validator.results(shape.node, nodes)
     except RuleProblem as error:
-        return _Rejected(error.sentence, error.shape, "rule")
+        return _of_rule(error)
     except Undecidable as error:
         return _Rejected(str(error), error.shape, "")
     except ValueError as error:

@@ -23,7 +23,7 @@ from fedkg_compiler.frontends.shacl.model import (
     path_text,
 )
 from fedkg_compiler.frontends.shacl.model import Sequence as PathSequence
-from fedkg_compiler.frontends.shacl.read import SH
+from fedkg_compiler.frontends.shacl.parameters import SH
 from fedkg_compiler.graph.graph_terms import local_name
 
 Format = OneOf["turtle", "json-ld", "n-triples"]

@@ -25,7 +25,7 @@ from fedkg_compiler.frontends.shacl.constraint_queries import (
     define_functions,
     with_variable_as,
 )
-from fedkg_compiler.frontends.shacl.data_graph import Data, to_rdflib
+from fedkg_compiler.frontends.shacl.data_graph import Data, IndexedGraph, to_rdflib
 from fedkg_compiler.frontends.shacl.focus_queries import (
     MEMBERS,
     select,
@@ -35,8 +35,8 @@ from fedkg_compiler.frontends.shacl.focus_queries import (
     with_members,
 )
 from fedkg_compiler.frontends.shacl.model import Constraint, Path, Shape, ShapesFile, Step
-from fedkg_compiler.frontends.shacl.parameters import items
-from fedkg_compiler.frontends.shacl.read import SH, read_path
+from fedkg_compiler.frontends.shacl.parameters import SH, items
+from fedkg_compiler.frontends.shacl.read import read_path
 from fedkg_compiler.frontends.shacl.static_value_checks import VALUE_TESTS, ordered, value_test
 from fedkg_compiler.frontends.shacl.validation_report import (
     Result,
@@ -269,6 +269,8 @@ class Validator:
     def _value_nodes(self, shape: Shape, focus_nodes: Iterable[Node]) -> Values:
         if shape.path is None:
             return {node: (node,) for node in focus_nodes}
+        if isinstance(shape.path, Step) and isinstance(self.data.graph, IndexedGraph):
+            return self.data.graph.values(focus_nodes, shape.path.property)
         return {node: self.path_values(shape.path, node) for node in focus_nodes}
 
     def path_values(self, path: Path, node: Node) -> tuple[Node, ...]:

@@ -18,7 +18,7 @@ import pyoxigraph as ox
 import yaml
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.node_values import is_iri
+from fedkg_compiler.graph.graph_terms import is_iri
 from fedkg_compiler.graph.sources.result import Read
 from fedkg_compiler.graph.spans import FILE_READ_ON, point, report
 from fedkg_compiler.graph.standard_vocabularies import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal, cast
 
 _PN_START = (
@@ -60,6 +60,11 @@ def _token_pattern() -> re.Pattern[str]:
 
 def tokens(text: str) -> list[Token]:
     """Return the words of a pattern in order; white space and comments are left out."""
+    return list(_tokens(text))
+
+
+@lru_cache(maxsize=128)  # a query of a shape is looked at several times
+def _tokens(text: str) -> tuple[Token, ...]:
     found: list[Token] = []
     for match in _token_pattern().finditer(text):
         kind = match.lastgroup
@@ -74,4 +79,11 @@ def tokens(text: str) -> list[Token]:
                 match.end(),
             )
         )
-    return found
+    return tuple(found)
+
+
+def asks_service(text: str) -> bool:
+    """Whether a query has SERVICE, for which the store opens a connection as soon as it is given
+    the query.
+    """
+    return any(word.kind == "word" and word.text.upper() == "SERVICE" for word in tokens(text))
