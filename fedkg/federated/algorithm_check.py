@@ -29,9 +29,9 @@ from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
 from fedkg.federated.temporal.used_properties import used_properties
 
 
-def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
+def check(algorithm: Algorithm, settings: Settings, population: int, **contract: bool) -> None:
     """Raises JobError, with the reasons and what to do, when joints of the algorithm contradict
-    each other, the settings or N clients.
+    each other, the settings, N clients or the contract of a round (fields of `AlgorithmChoices`).
 
     A trim that takes nobody away is let pass here: of two clients the median is their mean, in its
     own right.
@@ -80,6 +80,7 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
             equal_steps=settings.local_steps is not None,
             clients_per_round=settings.sampled(population),
             attackers=algorithm.aggregate.attackers if isinstance(algorithm.aggregate, Krum) else 0,
+            **contract,
         )
     )
     if found:

@@ -82,12 +82,8 @@ def run_round(
         JobError: when no update has any weight and the algorithm says that this is an error.
     """
     begun = time.perf_counter()
-    algorithm, settings = work.algorithm, work.settings
-    number, population = state.round + 1, len(work.problem.clients.names)
-    size = settings.sampled(population)
-    clients = algorithm.sampling.sample(
-        seed=settings.seed, round=number, population=population, size=size
-    ).to(work.pool.x.device)
+    algorithm, number = work.algorithm, state.round + 1
+    clients = _sample_clients(work, number)
     state = algorithm.before.apply(work, state, clients)
     root = _root(work, executor, state) if algorithm.aggregate.needs_root else None
     nobody = torch.zeros(
@@ -136,6 +132,45 @@ def run_round(
         )
     record = _record(work, state, received, clients.tolist(), notes, begun)
     return algorithm.after.apply(work, after, record), record
+
+
+def skip_round(
+    work: Work, state: ServerState, error: TooFewClients, seconds: float
+) -> tuple[ServerState, RoundRecord]:
+    """The state after a round that `run_round` gave up: the same models and memory, one round
+    later. A privacy budget counts the round as spent, because clients may have sent updates.
+    """
+    clients = _sample_clients(work, state.round + 1)
+    after = replace(state, round=state.round + 1)
+    if work.algorithm.budget is not None:
+        spent = work.algorithm.budget.after(state.joints["privacy"], clients)
+        after = replace(after, joints={**after.joints, "privacy": spent})
+    names, sizes = work.problem.clients.names, work.pool.sizes.tolist()
+    positions = clients.tolist()
+    note = (
+        f"round {after.round} is skipped, the model is unchanged: usable updates from"
+        f" {error.received}, expected {error.expected}; its traffic is not counted"
+    )
+    return after, RoundRecord(
+        round=after.round,
+        clients=tuple(names[client] for client in positions),
+        samples=tuple(sizes[client] for client in positions),
+        alpha=(0.0,) * len(positions),
+        excluded=error.excluded,
+        train_loss=float("nan"),
+        bytes_up=0,
+        bytes_down=0,
+        seconds=seconds,
+        notes=(note,),
+    )
+
+
+def _sample_clients(work: Work, number: int) -> Tensor:
+    """The clients of a round, int64 [K]."""
+    settings, population = work.settings, len(work.problem.clients.names)
+    return work.algorithm.sampling.sample(
+        seed=settings.seed, round=number, population=population, size=settings.sampled(population)
+    ).to(work.pool.x.device)
 
 
 def _root(work: Work, executor: Executor, state: ServerState) -> Params:
@@ -288,9 +323,7 @@ def _enough(work: Work, received: _Received, number: int) -> None:
         f"round {number} has too few usable clients",
         expected=f"at least {work.settings.min_clients}",
         received=f"{len(received.weight)} of {len(received.weight) + len(received.rejected)}",
-        help="; ".join(
-            f"{names[client]}: {reason}" for client, reason in sorted(received.rejected.items())
-        ),
+        excluded={names[client]: why for client, why in sorted(received.rejected.items())},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 import torch
 
 from fedkg._internal.threads import library_threads
-from fedkg.errors import JobError
+from fedkg.errors import JobError, TooFewClients
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithm_check import check
 from fedkg.federated.client.loop_choice import compile_for, is_worth_loops
@@ -22,7 +23,7 @@ from fedkg.federated.executors.protocol import Work
 from fedkg.federated.privacy.budget import affordable, check_same
 from fedkg.federated.problem import Problem, gathered, pool
 from fedkg.federated.randomness import model_seed
-from fedkg.federated.round import run_round
+from fedkg.federated.round import run_round, skip_round
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
@@ -103,7 +104,8 @@ def train(
 
     Raises:
         JobError: the algorithm contradicts itself, or the state does not fit the problem.
-        TooFewClients: a round has fewer usable updates than `Settings.min_clients`.
+        TooFewClients: more rounds in a row than `Settings.skipped_rounds` had fewer usable updates
+            than `Settings.min_clients`. The last state that was yielded is complete.
     """
     check(algorithm, settings, len(problem.clients.names))
     check_paces(problem.clients.names, algorithm, settings)
@@ -136,10 +138,19 @@ def train(
         executor = executor_of(choice, workers, ranks)
         if choice.loops:
             compile_for(work)
+        skipped = 0  # in a row; a training that continues starts to count again
         while state.round < last:
             uses_loops = choice.loops and state.round > 0
-            with library_threads(choice.threads), loops_in_round(uses_loops):
-                state, record = run_round(work, executor, with_aligned_memory(state))
+            begun = time.perf_counter()
+            try:
+                with library_threads(choice.threads), loops_in_round(uses_loops):
+                    state, record = run_round(work, executor, with_aligned_memory(state))
+                skipped = 0
+            except TooFewClients as error:
+                skipped += 1
+                if skipped > settings.skipped_rounds:
+                    raise
+                state, record = skip_round(work, state, error, time.perf_counter() - begun)
             state = with_aligned_memory(state)
             if state.round == 1:
                 record = replace(record, notes=(f"executor: {choice.reason}", *record.notes))
