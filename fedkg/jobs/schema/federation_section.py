@@ -51,8 +51,8 @@ class RoundContract(Section):
         default=0.5, description="Exponent of the discount of late answers."
     )
     retries: Tries = Field(
-        default=5,
-        description="How often the server asks a site again in a round that failed to answer.",
+        default=8,
+        description="How often the server asks a site again that fails or is silent in a round.",
     )
     backoff: Positive = Field(
         default=1.0,
@@ -67,6 +67,10 @@ class RoundContract(Section):
     )
     start_sites: Literal["all"] | Count = Field(
         default="all", description="Sites that must be present before the run starts."
+    )
+    start_seconds: Positive = Field(
+        default=3600.0,
+        description="Longest time that the server waits for these sites, in seconds.",
     )
     lost_after: Count = Field(
         default=3, description="Rounds in a row without an answer after which a site is lost."
