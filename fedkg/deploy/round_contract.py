@@ -30,11 +30,11 @@ ROUND_KINDS = frozenset(("ask", "train"))
 MOST_BACKOFF = 60.0
 """Longest time between two tries of a site, in seconds."""
 
-TICK = 0.2
-"""Seconds after which the contract looks at its clock again, while no reply arrives."""
+START_POLL = 0.2
+"""Seconds between two looks at which sites are present, before a run starts."""
 
 IDLE = 0.02
-"""Pause in seconds if the transport has nothing to wait for, until the next retry is due."""
+"""Longest pause in seconds before the contract asks a transport again that did not wait."""
 
 PATIENCE = 0.25
 """Share of the deadline after which a silent site is asked again: it may have been restarted."""
@@ -137,31 +137,32 @@ class _Collection:
     def run(self, transport: Transport) -> None:
         """Fill `answers` and `failures` until every site is in one of them."""
         while self.waiting and time.monotonic() < self.end:
-            requests, pause = self._send()
+            requests = self._take_due()
+            wake = self._next_event()
             idle = True
-            for reply in transport.exchange(requests, seconds=pause):
+            for reply in transport.exchange(requests, seconds=max(0.0, wake - time.monotonic())):
                 idle = False
                 self._receive(reply)
-                if not self.waiting or time.monotonic() >= self.end:
-                    break
+                if not self.waiting or self._next_event() < wake:
+                    break  # the transport would wait too long
             if idle and self.waiting:
-                time.sleep(min(IDLE, max(0.0, self.end - time.monotonic())))
+                time.sleep(min(IDLE, max(0.0, wake - time.monotonic())))
         for site, request in self.waiting.items():
             error = f"{NO_REPLY} (asked {request.tries} times in {self.seconds:g} s)"
             self.failures[site] = request.failure or Reply(site=site, message=None, error=error)
 
-    def _send(self) -> tuple[dict[str, Message], float]:
-        """The requests to send now, and how long to wait for replies, in seconds."""
+    def _take_due(self) -> dict[str, Message]:
+        """The requests to send now."""
         now = time.monotonic()
         due = {site: one for site, one in self.waiting.items() if one.due <= now}
         for request in due.values():
             request.tries += 1
             self._schedule(request, now + PATIENCE * self.seconds)
-        next_due = min(request.due for request in self.waiting.values())
-        return (
-            {site: request.message for site, request in due.items()},
-            max(0.0, min(self.end, next_due, now + TICK) - now),
-        )
+        return {site: request.message for site, request in due.items()}
+
+    def _next_event(self) -> float:
+        """When there is something to do although no reply arrives."""
+        return min(self.end, *(request.due for request in self.waiting.values()))
 
     def _schedule(self, request: _Request, time_of_retry: float) -> None:
         has_tries = request.tries <= self.contract.retries
@@ -246,4 +247,4 @@ def wait_for_sites(
                 help="start the missing sites with `fedkg site run`, or lower "
                 "`federation.start_sites`",
             )
-        time.sleep(min(TICK, max(0.0, end - time.monotonic())))
+        time.sleep(min(START_POLL, max(0.0, end - time.monotonic())))
