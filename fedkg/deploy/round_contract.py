@@ -92,7 +92,7 @@ class ContractTransport:
                 f"round {next(iter(requests.values())).round} has too few answers",
                 expected=f"at least {needed}",
                 received=f"{len(answered)} of {len(requests)}",
-                excluded={site: reply.error or TOO_FEW for site, reply in replies.items()},
+                excluded={site: replies[site].error or TOO_FEW for site in requests},
             )
         if in_round and len(answered) > wanted:
             order = self.preference(next(iter(requests.values())).round)
