@@ -36,6 +36,9 @@ START_POLL = 0.2
 IDLE = 0.02
 """Longest pause in seconds before the contract asks a transport again that did not wait."""
 
+LONGEST_ERROR = 1000
+"""Characters of the error text of a site that are kept."""
+
 PATIENCE = 0.25
 """Share of the deadline after which a silent site is asked again: it may have been restarted."""
 
@@ -183,6 +186,8 @@ class _Collection:
         else:
             request = self.waiting[site]
             request.failures += 1
+            text = " ".join(reply.error.split())  # from a site: it goes into tables, as one line
+            reply = replace(reply, error=text[:LONGEST_ERROR])
             request.failure = reply
             backoff = self.contract.backoff * 2 ** (request.failures - 1)
             self._schedule(request, now + min(MOST_BACKOFF, backoff))

@@ -15,15 +15,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.threads import library_threads
-from fedkg.deploy.disclosures import (
-    GROUP,
-    JOINTS,
-    LOSS,
-    SHARED,
-    START,
-    UPDATE,
-    check_beside,
-)
+from fedkg.deploy.disclosures import GROUP, JOINTS, LOSS, SHARED, START, UPDATE, check_beside
 from fedkg.deploy.message import Message
 from fedkg.deploy.private_rows import PrivateRows, is_receipt
 from fedkg.errors import FederationError, JobError
@@ -105,8 +97,7 @@ class SiteTraining:
         # Names and shapes without numbers: what the server holds is not here.
         self._models = {name: value.to("meta") for name, value in first.models.items()}
         self._rows = PrivateRows(
-            folder=folder,
-            first={name: rows[self._client] for name, rows in first.clients.items()},
+            folder=folder, first={name: rows[self._client] for name, rows in first.clients.items()}
         )
 
     def train(self, request: Message) -> Message:
@@ -236,9 +227,6 @@ def _receipt_of(request: Message, answer: Params) -> str:
     """A receipt of the rows of an answer: of all that they follow from and the server knows."""
     before = {"receipt": request.fields.get("receipt")}
     whole = Message(
-        kind="receipt",
-        round=request.round,
-        fields=before,
-        tensors={**request.tensors, **answer},
+        kind="receipt", round=request.round, fields=before, tensors={**request.tensors, **answer}
     )
     return hashlib.sha256(whole.to_bytes()).hexdigest()

@@ -28,6 +28,7 @@ from fedkg.jobs.comparison.summary import Result, compare_trials, describe_compa
 from fedkg.jobs.deployed_models import DeployedModels
 from fedkg.jobs.endpoint_records import record_endpoints
 from fedkg.jobs.events import Event, Listener, ignore_event
+from fedkg.jobs.exclusions import EXCLUSIONS, ExclusionTable
 from fedkg.jobs.executor_description import format_executor_note
 from fedkg.jobs.file_damage import FROM_CHECKPOINTS, FROM_TABLES, require_intact, require_run
 from fedkg.jobs.folder import (
@@ -384,6 +385,8 @@ class _Runner:
         kept = rows_folder(self.folder, config.id)
         choice, crew = self._choice(config), self._crew_of(config)
         broadcast_trial(self.ranks, config)
+        exclusions = ExclusionTable(trial=config.id, lost_after=config.job.federation.lost_after)
+        exclusions.replay(self.folder.rows("clients.csv"))
         for state, record in train_rounds(
             config, trial, saved, choice, crew=crew, folder=kept, ranks=self.ranks
         ):
@@ -392,6 +395,8 @@ class _Runner:
             figures = trial.figures(deployed.models(state)) if due else {}
             line = round_row(config, record, figures, _count_parameters(state.params))
             self.folder.append("clients.csv", client_rows(config, record))
+            if missing := exclusions.add_round(record):
+                self.folder.append(EXCLUSIONS, missing)
             self.folder.append("rounds.csv", [line])
             if seen is not None:
                 self.folder.append("theory.csv", seen.observe_round(state, record))
@@ -498,7 +503,8 @@ class _Runner:
     def _cut_back(self, config: TrialConfig, done: int) -> None:
         """Remove rows beyond the last checkpoint of a trial from the growing tables."""
         observed = () if config.job.theory is None else ("theory.csv",)
-        for name in ("rounds.csv", "clients.csv", *observed):
+        missing = (EXCLUSIONS,) if self.folder.rows(EXCLUSIONS) else ()
+        for name in ("rounds.csv", "clients.csv", *missing, *observed):
             rows = self.folder.rows(name)
             kept = [row for row in rows if row["trial"] != config.id or int(row["round"]) <= done]
             self.folder.rewrite(name, kept)
