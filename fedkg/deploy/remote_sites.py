@@ -5,7 +5,7 @@ Letters: N clients in all, K sampled in a round, C clients of a stack.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,10 +55,13 @@ class RemoteSites:
     Args:
         transport: reaches the sites.
         seconds: how long a round waits for its sites.
+        staleness: the factor on the weight of an update that arrives this many rounds late; None:
+            such updates are not used.
     """
 
     transport: Transport
     seconds: float
+    staleness: Callable[[int], float] | None = None
 
     def initial_memory(self, rows: Mapping[str, ClientRows], population: int) -> Params:
         """See `SiteExecutor.initial_memory`."""
@@ -87,7 +90,10 @@ class RemoteSites:
         waiting = dict.fromkeys(order)
         found: dict[int, Updates] = {}
         rejected: dict[int, str] = {}
+        late_replies: list[Reply] = []
         for reply in self.transport.exchange(requests, seconds=self.seconds):
+            if reply.message is not None and reply.message.round < number:
+                late_replies.append(reply)
             row = rows.get(reply.site)
             late = reply.message is not None and reply.message.round != number
             if row is None or late or order[row] not in waiting or order[row] in found:
@@ -107,8 +113,32 @@ class RemoteSites:
                 yield found[client]
             else:
                 rejected[client] = f"no answer within {self.seconds:g} s"
+        if self.staleness is not None:
+            on_time = {names[client] for client in order if client not in rejected}
+            for reply in late_replies:
+                if reply.site not in on_time:
+                    updates = self._read_late(work, state, expected, reply)
+                    yield from updates
+                    for one in updates:
+                        rejected.pop(int(one.clients[0]), None)
         if rejected:
             yield expected.without_clients(rejected)
+
+    def _read_late(
+        self, work: Work, state: ServerState, expected: _Expected, reply: Reply
+    ) -> tuple[Updates, ...]:
+        """The update of a reply to an earlier round, as a change of the present model; none if it
+        is unusable.
+        """
+        assert reply.message is not None
+        assert self.staleness is not None
+        client = work.problem.clients.names.index(reply.site)
+        offer = work.algorithm.start.offer(state, torch.tensor([client]))
+        answer = expected.read(reply, client, offer)
+        if isinstance(answer, str):
+            return ()
+        rounds = state.round + 1 - reply.message.round
+        return (replace(answer, late={client: (rounds, self.staleness(rounds))}),)
 
     def evaluation(self, work: Work, state: ServerState, client: int) -> Message:
         """The request with which a site finds the model that it uses after the round of a state,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from fedkg.deploy.message import Message
+from fedkg.deploy.remote_sites import RemoteSites
 from fedkg.deploy.transport import Reply, Transport
 from fedkg.errors import FederationError, TooFewClients
 from fedkg.federated.algorithm import Algorithm
@@ -66,15 +67,14 @@ class ContractTransport:
     contract: RoundContract
     participants: int
     preference: Callable[[int], Sequence[str]]
-    late: dict[str, Reply] = field(default_factory=dict)
-    """Answers to earlier rounds that came after their end, by site; with `late: weight` only."""
 
     def present(self) -> tuple[str, ...]:
         """See `Transport.present`."""
         return self.transport.present()
 
     def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
-        """One reply for every site, with an answer or with the reason why there is none.
+        """One reply for every site, with an answer or with the reason why there is none; with
+        `late: weight` also the newest answer of each site to an earlier round.
 
         Raises:
             TooFewClients: fewer sites than the quorum have answered a request of a round.
@@ -87,8 +87,6 @@ class ContractTransport:
         deadline = min(seconds, self.contract.deadline)
         collection = _Collection(self.contract, requests, needed, deadline)
         collection.run(self.transport)
-        if self.contract.late == "weight":
-            self.late.update(collection.late)
         answered, replies = collection.answers, collection.answers | collection.failures
         if in_round and len(answered) < needed:
             raise TooFewClients(
@@ -103,6 +101,9 @@ class ContractTransport:
                 replies[site] = replace(replies[site], message=None, error=NOT_NEEDED)
         for site in requests:
             yield replies[site]
+        if self.contract.late == "weight" and in_round:
+            for site in sorted(collection.late):
+                yield collection.late[site]
 
 
 @dataclass(slots=True, eq=False)
@@ -203,8 +204,9 @@ def apply_contract(
     names: Sequence[str],
     algorithm: Algorithm,
     settings: Settings,
-) -> tuple[ContractTransport, Algorithm, Settings]:
-    """The transport, the algorithm and the settings of a training under a contract.
+) -> tuple[RemoteSites, Algorithm, Settings]:
+    """The arguments of `fedkg.federated.train` for a training under a contract: ``sites``, the
+    algorithm, and the settings.
 
     Args:
         names: all sites by position.
@@ -216,17 +218,22 @@ def apply_contract(
     check(algorithm, settings, population, **contract.choices())
     if contract.oversampling > 1 and isinstance(algorithm.sampling, UniformSampling):
         algorithm = replace(algorithm, sampling=OverSampling(factor=contract.oversampling))
-    participants = settings.sampled(population)
 
     def preference(number: int) -> list[str]:
         order = cohort_order(settings.seed, number, population)
         return [names[position] for position in order.tolist()]
 
-    wrapped = ContractTransport(
-        transport=transport, contract=contract, participants=participants, preference=preference
+    sites = RemoteSites(
+        transport=ContractTransport(
+            transport=transport,
+            contract=contract,
+            participants=settings.sampled(population),
+            preference=preference,
+        ),
+        seconds=contract.deadline,
+        staleness=contract.staleness_factor if contract.late == "weight" else None,
     )
-    settings = replace(settings, skipped_rounds=contract.skipped_rounds)
-    return wrapped, algorithm, settings
+    return sites, algorithm, replace(settings, skipped_rounds=contract.skipped_rounds)
 
 
 def wait_for_sites(

@@ -69,6 +69,7 @@ class _Received:
     peopled: Tensor
     bytes_up: int = 0
     bytes_down: int = 0
+    late: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 
 @torch.no_grad()
@@ -132,7 +133,9 @@ def run_round(
                 "privacy": algorithm.budget.after(state.joints["privacy"], clients),
             },
         )
-    record = _record(work, state, received, clients.tolist(), notes, begun)
+    notes = (*notes, *_late_notes(work, received))
+    positions = sorted({*clients.tolist(), *received.late})
+    record = _record(work, state, received, positions, notes, begun)
     return algorithm.after.apply(work, after, record), record
 
 
@@ -231,6 +234,10 @@ def _receive(
     # Shares of the cohort's samples instead of the samples themselves, so that sums stay near 1 in
     # any precision.
     samples = work.pool.sizes[updates.clients].to(torch.float64) / total
+    if updates.late:
+        factors = [updates.late.get(client, (0, 1.0))[1] for client in updates.clients.tolist()]
+        samples = samples * torch.tensor(factors, dtype=samples.dtype, device=samples.device)
+        received.late |= updates.late
     scores = None
     if (
         scorer is not None
@@ -427,6 +434,16 @@ def _still(work: Work, received: _Received) -> tuple[str, ...]:
     return (
         f"left out: {', '.join(alone)}; no other update was for their model, which is unchanged",
     )
+
+
+def _late_notes(work: Work, received: _Received) -> tuple[str, ...]:
+    """A note that names the clients whose update was made for an earlier round."""
+    names = work.problem.clients.names
+    said = [
+        f"{names[client]} ({rounds} round{'' if rounds == 1 else 's'}, weight times {factor:.3g})"
+        for client, (rounds, factor) in sorted(received.late.items())
+    ]
+    return (f"late updates: {', '.join(said)}",) if said else ()
 
 
 def _where(chosen: Tensor, new: Params, old: Params) -> Params:

@@ -76,8 +76,10 @@ def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
     if len(stacks) == 1 and not copied:
         return stacks[0]
     rejected: dict[int, str] = {}
+    late: dict[int, tuple[int, float]] = {}
     for one in stacks:
         rejected |= one.rejected
+        late |= one.late
     return Updates(
         clients=torch.cat([one.clients for one in stacks]),
         groups=torch.cat([one.groups for one in stacks]),
@@ -88,6 +90,7 @@ def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
         shared=_concatenate([one.shared for one in stacks]),
         rejected=rejected,
         outgoing=all(one.outgoing for one in stacks),
+        late=late,
     )
 
 

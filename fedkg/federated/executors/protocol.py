@@ -52,6 +52,8 @@ class Updates:
             in none of the above.
         outgoing: whether these are the updates as they leave the clients, see
             `client.outgoing_updates`.
+        late: by position, the clients whose update was made for an earlier round: by how many
+            rounds, and the factor on their samples.
     """
 
     clients: Tensor
@@ -63,6 +65,7 @@ class Updates:
     shared: Params = field(default_factory=dict)
     rejected: dict[int, str] = field(default_factory=dict)
     outgoing: bool = False
+    late: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 
 class Executor(Protocol):

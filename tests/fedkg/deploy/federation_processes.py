@@ -18,7 +18,6 @@ from typing import Any
 import torch
 
 from fedkg.deploy.message import Message
-from fedkg.deploy.remote_sites import RemoteSites
 from fedkg.deploy.round_contract import RoundContract, apply_contract
 from fedkg.deploy.site_process import ask, serve
 from fedkg.deploy.site_training import SiteTraining
@@ -88,14 +87,13 @@ def run_server(folder: Path, algorithm: str, rounds: int, contract: RoundContrac
     torch.set_num_threads(1)
     full = make_problem()
     problem = replace(full, clients=full.clients.only(None))
-    transport, built, settings = apply_contract(
+    sites, built, settings = apply_contract(
         contract,
         SocketTransport(sites={name: folder / name / "relay.sock" for name in NAMES}),
         NAMES,
         ALGORITHMS[algorithm](),
         make_settings(rounds),
     )
-    sites = RemoteSites(transport=transport, seconds=1e6)
     run = RunFolder(folder / "run")
     run.create()
     with run.locked():
