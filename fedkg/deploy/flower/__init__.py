@@ -8,6 +8,6 @@ Flower carries bytes, encrypts them and authenticates nodes. What the bytes mean
 
 import os
 
-# Flower reports its use and asks for updates over the network unless these are set
+# Flower reports its use and searches for updates over the network unless these are set
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")

@@ -25,11 +25,7 @@ from typing import Any
 import httpx
 from flwr.app import Context, Message
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
-from flwr.proto.runtime_pb2 import (
-    AcquireTaskRequest,
-    PullTaskInputRequest,
-    PushTaskOutputRequest,
-)
+from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
@@ -105,7 +101,9 @@ def _answer_tasks(address: str, secret: bytes) -> None:
     tasks = _connect_runtime(address, None, secret=secret)
     while True:
         try:
-            found = tasks.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
+            found = tasks.AcquireTask(
+                AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
+            )
             if found.token:
                 _answer_task(_connect_runtime(address, None, token=found.token), app)
                 continue
@@ -116,11 +114,7 @@ def _answer_tasks(address: str, secret: bytes) -> None:
 
 def _answer_task(client: RuntimeHttpClient, app: Callable[[Message, Context], Message]) -> None:
     """Pull a message, answer it and push the answer."""
-    from flwr.supernode.runtime.run_clientapp import (
-        pull_task_input,
-        push_message,
-        push_task_output,
-    )
+    from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
     with Heartbeats(client):
         request, context, _, _ = pull_task_input(client)
@@ -168,9 +162,7 @@ class ServerTask:
         self.heartbeats.__exit__()
         try:
             self.grid._runtime_client.PushTaskOutput(
-                PushTaskOutputRequest(
-                    sub_status="completed" if completed else "failed", details=""
-                )
+                PushTaskOutputRequest(sub_status="completed" if completed else "failed", details="")
             )
         except httpx.HTTPError:
             pass
