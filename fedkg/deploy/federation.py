@@ -404,11 +404,21 @@ def _create_certificates(keys: Path, host: str) -> None:
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
     authority_key, server_key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
-    usage = dict.fromkeys(("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"), False)  # fmt: skip
+    signs_certificates = x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
     authority = _certify(
         authority_key, "fedkg federation", authority_key, None,
         (x509.BasicConstraints(ca=True, path_length=0), True),
-        (x509.KeyUsage(**{**usage, "key_cert_sign": True, "crl_sign": True}), True),
+        (signs_certificates, True),
     )  # fmt: skip
     names = [_subject_name(name) for name in dict.fromkeys((host, "localhost", "127.0.0.1"))]
     server = _certify(

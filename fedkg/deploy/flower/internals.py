@@ -1,12 +1,15 @@
 """Every use of Flower 1.41 beyond its documented interface.
 
-| used | why |
-|---|---|
-| `start_client_internal.time` | a SuperNode sleeps 3 s between polls, without an option for it |
-| `RuntimeHttpClient`, `run_clientapp` | Flower starts a process for each message, which takes 3 s and runs code that the server sends; one thread answers all messages with the app that is installed at the site |
-| `superlink.main.extensions` | the port of the sites also serves Flower's administration, without a login; it is reserved for this machine |
-| `ControlHttpClient`, `build_fab_from_files` | `flwr run` needs a configuration file in the home folder and 5 s for each call |
-| `HttpGrid` | the round loop runs in the process of `fedkg server run`, so that it survives the SuperLink |
+- `start_client_internal.time`: a SuperNode sleeps 3 s between polls, without an option for it.
+- `RuntimeHttpClient`, `run_clientapp`: Flower starts a process for each message, which takes 3 s
+  and runs code that the server sends. One thread answers all messages with the app that is
+  installed at the site.
+- `superlink.main.extensions`: the port for sites also serves Flower's administration, without a
+  login. It is reserved for this machine.
+- `ControlHttpClient`, `build_fab_from_files`: `flwr run` needs a configuration file in the home
+  folder and several seconds for each call.
+- `HttpGrid`, `TaskIdentity`: the round loop runs in the process of `fedkg server run`, so that it
+  survives the SuperLink.
 
 All of them fail at import time, or with an AttributeError, if Flower changes; a test imports them.
 """
@@ -17,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -135,10 +139,8 @@ class Heartbeats:
         from flwr.proto.runtime_pb2 import SendTaskHeartbeatRequest
 
         while not self._end.is_set():
-            try:
+            with suppress(httpx.HTTPError):  # whoever uses the task notices it
                 self._client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
-            except httpx.HTTPError:  # whoever uses the task notices it
-                pass
             self._end.wait(HEARTBEAT_S)
 
     def __enter__(self) -> Heartbeats:
@@ -160,12 +162,11 @@ class ServerTask:
     def close(self, *, completed: bool) -> None:
         """End the run; errors of a SuperLink that is gone do not matter any more."""
         self.heartbeats.__exit__()
-        try:
+        status = "completed" if completed else "failed"
+        with suppress(httpx.HTTPError):
             self.grid._runtime_client.PushTaskOutput(
-                PushTaskOutputRequest(sub_status="completed" if completed else "failed", details="")
+                PushTaskOutputRequest(sub_status=status, details="")
             )
-        except httpx.HTTPError:
-            pass
         self.grid.close()
 
 

@@ -12,15 +12,19 @@ from fedkg.deploy.federation import CA, INVITATION, KEYS, NODE, SOCKET, load_fed
 from fedkg.deploy.flower.settings import LOGS, flower_environment
 
 CAUSES = {
-    "certificate verify failed": "the certificate of the server is not signed by the authority of "
-    "the invitation: another program answers at this address, or the federation has been created "
-    "anew; ask its operator for a new invitation",
-    "is not valid for": "the certificate of the server is for another host: ask its operator "
-    "whether the address in the invitation is right",
-    "401": "the server does not know the key of this site: send SITE/keys/NAME.pub to its "
-    "operator, who runs `fedkg federation admit FEDERATION NAME NAME.pub` and starts the server again",
-    "connect": "nothing answers at the address of the server: it is not running, or a firewall is "
-    "in between",
+    "certificate verify failed": (
+        "the certificate of the server is not signed by the authority of the invitation: another "
+        "program answers at this address, or the federation has been created anew; ask its "
+        "operator for a new invitation"
+    ),
+    "401": (
+        "the server does not know the key of this site: send SITE/keys/NAME.pub to its operator, "
+        "who runs `fedkg federation admit FEDERATION NAME NAME.pub` and starts the server again"
+    ),
+    "connect": (
+        "nothing answers at the address of the server: it is not running, or a firewall is in "
+        "between"
+    ),
 }
 """What the end of a SuperNode's log means, in words for the operator of a site."""
 
