@@ -136,6 +136,9 @@ def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float)
         JobError, FedkgError: the job cannot run.
         KeyboardInterrupt: the process was stopped; no child is left.
     """
+    from fedkg.deploy.flower.settings import flower_environment
+
+    os.environ.update(flower_environment(folder))  # Flower reads some of it when it is imported
     from fedkg.deploy.flower.superlink import START_S, SuperLink
     from fedkg.deploy.flower.transport import FlowerTransport
     from fedkg.deploy.server import run_server

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
 from fedkg.deploy.child_process import stop_on_sigterm, supervise
 from fedkg.deploy.federation import INVITATION, KEYS, SOCKET, STATE, load_site, verify_invitation
@@ -105,11 +106,14 @@ def _require_member(folder: Path, name: str) -> None:
         )
 
 
-def _guard(folder: Path, name: str, handle: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Answer only while the site takes part."""
+def _guard(
+    folder: Path, name: str, handle: Callable[[bytes], bytes], departed: Event
+) -> Callable[[bytes], bytes]:
+    """Answer only while the site takes part; set `departed` when the server learns that it left."""
 
     def answer(request: bytes) -> bytes:
         if (folder / LEFT).exists():
+            departed.set()
             raise FederationError(describe_departure(name))
         if (folder / PAUSED).exists():
             raise FederationError(f"site {name} is paused by its operator")

@@ -1,12 +1,13 @@
 """Every use of Flower 1.41 beyond its documented interface.
 
 - `start_client_internal.time`: a SuperNode sleeps 3 s between polls, without an option for it.
+- `HEARTBEAT_DEFAULT_INTERVAL`: a killed SuperNode may connect again after two intervals only.
 - `RuntimeHttpClient`, `run_clientapp`: Flower starts a process for each message, which takes 3 s
   and runs code that the server sends. One thread answers all messages with the app that is
   installed at the site.
 - `superlink.main.extensions`: the port for sites also serves Flower's administration, without a
   login. It is reserved for this machine.
-- `ControlHttpClient`, `build_fab_from_files`: `flwr run` needs a configuration file in the home
+- `ControlHttpClient`: `flwr run` needs a configuration file in the home
   folder and several seconds for each call.
 - `HttpGrid`, `TaskIdentity`: the round loop runs in the process of `fedkg server run`, so that it
   survives the SuperLink.
@@ -19,9 +20,11 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +46,9 @@ POLL_S = 0.25
 
 HEARTBEAT_S = 10.0
 """Seconds between signs of life of a task; Flower gives it up after 60."""
+
+NODE_HEARTBEAT_S = 10
+"""Seconds between signs of life of a SuperNode, the least that Flower allows (its own: 30)."""
 
 _ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 _APP = Path(__file__).parent / "app"
@@ -87,9 +93,12 @@ def run_supernode(arguments: Sequence[str], runtime: str, secret: Path) -> None:
         runtime: address HOST:PORT on which the SuperNode offers tasks.
         secret: file with the secret that only the app of this node knows.
     """
-    from flwr.supernode import start_client_internal
+    from flwr.supercore import heartbeat
+    from flwr.supernode import fleet_http_connection, start_client_internal
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
+    for module in (fleet_http_connection, heartbeat):
+        module.HEARTBEAT_DEFAULT_INTERVAL = NODE_HEARTBEAT_S
     start_client_internal.time = SimpleNamespace(sleep=lambda seconds: time.sleep(POLL_S))
     threading.Thread(target=_answer_tasks, args=(runtime, secret.read_bytes()), daemon=True).start()
     host, _, port = runtime.rpartition(":")
@@ -209,20 +218,19 @@ def start_run(address: str, root: bytes, secret: bytes) -> ServerTask:
 
     Raises `httpx.HTTPError`.
     """
-    from flwr.cli.build import build_fab_from_files
     from flwr.common.serde import fab_to_proto, run_from_proto
     from flwr.supercore.control import ControlHttpClient
     from flwr.supercore.fab import Fab
     from flwr.supercore.task_identity import TaskIdentity
     from flwr.superlink.grid.http_grid import HttpGrid
 
-    fab, _ = build_fab_from_files(
-        {str(path.relative_to(_APP)): path for path in _APP.rglob("*") if path.is_file()}
-    )
+    archive = BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:  # neither side runs code of it
+        file.writestr("pyproject.toml", (_APP / "pyproject.toml").read_bytes())
     control = ControlHttpClient.from_server_address(
         address, False, root, [RuntimeVersionHttpInterceptor(component_name="flwr-cli")]
     )
-    control.StartRun(StartRunRequest(fab=fab_to_proto(Fab("", fab, {}))))
+    control.StartRun(StartRunRequest(fab=fab_to_proto(Fab("", archive.getvalue(), {}))))
     control.close()
     tasks = _connect_runtime(address, root, secret=secret)
     found = tasks.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))

@@ -17,9 +17,10 @@ CAUSES = {
         "program answers at this address, or the federation has been created anew; ask its "
         "operator for a new invitation"
     ),
-    "401": (
+    "failed to activate": (
         "the server does not know the key of this site: send SITE/keys/NAME.pub to its operator, "
-        "who runs `fedkg federation admit FEDERATION NAME NAME.pub` and starts the server again"
+        "who runs `fedkg federation admit FEDERATION NAME NAME.pub` and starts the server again; "
+        "after a crash of this computer, wait 20 s"
     ),
     "connect": (
         "nothing answers at the address of the server: it is not running, or a firewall is in "

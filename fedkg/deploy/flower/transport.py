@@ -31,14 +31,6 @@ INTRODUCTION_S = 120.0
 processes meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A node since it was started; a restarted one has lost the requests that it had taken."""
-
-    id: int
-    started: str
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sent:
     """A request without a reply."""
@@ -58,12 +50,12 @@ class FlowerTransport:
         sites: the public key of the node of each site (PEM, as `NodeInfo.public_key`). Empty: all
             nodes take part, and each tells the name of its site; for simulations only.
         reconnect: starts a lost SuperLink again within some seconds and returns the grid of a new
-            run; None: a lost SuperLink is an error.
+            run, or None if it does not answer yet. Without it, a lost SuperLink is an error.
     """
 
     grid: Grid
     sites: Mapping[str, bytes] = field(default_factory=dict)
-    reconnect: Callable[[float], Grid] | None = None
+    reconnect: Callable[[float], Grid | None] | None = None
     _waiting: dict[str, _Sent] = field(default_factory=dict)
     _introduced: dict[int, str] = field(default_factory=dict)
 
@@ -77,8 +69,8 @@ class FlowerTransport:
     def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
         """See `Transport.exchange`.
 
-        A request is sent again if its node was restarted, or the SuperLink was: sites answer
-        repeated requests alike.
+        If the SuperLink was lost, the requests are sent again: sites answer repeated ones alike.
+        If a node was lost, its site answers with an error as soon as that is noticed.
 
         Raises:
             FederationError: the SuperLink is lost and cannot be started again.
@@ -86,21 +78,19 @@ class FlowerTransport:
         begun = time.monotonic()
         end, checked, exchange = begun + seconds, -PRESENCE_S, object()
         open_ = {site: request.to_bytes() for site, request in requests.items()}
-        rounds = {site: request.round for site, request in requests.items()}
-        reached: dict[str, _Node] = {}
+        sent: set[str] = set()
         while open_ and time.monotonic() < end:
             found: list[Parcel] = []
             try:
-                if time.monotonic() - checked >= PRESENCE_S:
-                    checked = time.monotonic()
-                    nodes = self._find_nodes()
-                    send = [s for s in open_ if s in nodes and reached.get(s) != nodes[s]]
+                if open_.keys() - sent and time.monotonic() - checked >= PRESENCE_S:
+                    checked, nodes = time.monotonic(), self._find_nodes()
+                    send = [site for site in open_ if site in nodes and site not in sent]
                     parcels = [
                         Parcel(
                             wrap_bytes(open_[site]),
-                            dst_node_id=nodes[site].id,
+                            dst_node_id=nodes[site],
                             message_type=MessageType.TRAIN,
-                            group_id=str(rounds[site]),
+                            group_id=str(requests[site].round),
                             ttl=max(1.0, end - checked) + LATE_S,
                         )
                         for site in send
@@ -108,22 +98,20 @@ class FlowerTransport:
                     names = self.grid.push_messages(parcels) if parcels else ()
                     for site, name in zip(send, names, strict=True):
                         if name:
-                            sent = _Sent(site, len(open_[site]), time.monotonic(), exchange)
-                            self._waiting[name] = sent
-                            reached[site] = nodes[site]
+                            now = time.monotonic()
+                            self._waiting[name] = _Sent(site, len(open_[site]), now, exchange)
+                            sent.add(site)
                 if self._waiting:
                     found = list(self.grid.pull_messages(list(self._waiting)))
             except httpx.HTTPError as error:
                 self._reconnect(end - time.monotonic(), error)
-                reached.clear()
-                checked = -PRESENCE_S
+                sent, checked = set(), -PRESENCE_S
             for parcel in found:
                 answered = self._waiting.pop(parcel.metadata.reply_to_message_id, None)
-                if answered is None:
-                    continue
-                if answered.exchange is exchange and open_.pop(answered.site, None) is None:
-                    continue  # the second answer to a request that was sent twice
-                yield _read_reply(parcel, answered)
+                if answered is not None:
+                    if answered.exchange is exchange:
+                        del open_[answered.site]
+                    yield _read_reply(parcel, answered)
             if open_ and not found:
                 time.sleep(max(0.0, min(POLL_S, end - time.monotonic())))
         oldest = time.monotonic() - LATE_S - seconds
@@ -138,22 +126,19 @@ class FlowerTransport:
                 help="start the server again: the run continues after its last round",
             ) from error
         self._waiting.clear()
-        self.grid = self.reconnect(max(0.0, seconds))
+        self.grid = self.reconnect(max(0.0, seconds)) or self.grid
 
-    def _find_nodes(self) -> dict[str, _Node]:
+    def _find_nodes(self) -> dict[str, int]:
         """The node of each site that is present."""
-        nodes = {node.node_id: node for node in self.grid.get_nodes()}
+        nodes = list(self.grid.get_nodes())
         if self.sites:
             names = {key: site for site, key in self.sites.items()}
-            named = {number: names.get(node.public_key, "") for number, node in nodes.items()}
-        else:
-            self._introduce(number for number in nodes if number not in self._introduced)
-            named = {number: self._introduced.get(number, "") for number in nodes}
-        return {
-            site: _Node(number, nodes[number].last_activated_at)
-            for number, site in named.items()
-            if site
-        }
+            return {
+                names[node.public_key]: node.node_id for node in nodes if node.public_key in names
+            }
+        present = {node.node_id for node in nodes}
+        self._introduce(present - self._introduced.keys())
+        return {site: node for node, site in self._introduced.items() if node in present}
 
     def _introduce(self, nodes: Iterable[int]) -> None:
         """Ask nodes for the names of their sites."""
