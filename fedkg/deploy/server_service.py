@@ -136,13 +136,6 @@ def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float)
         JobError, FedkgError: the job cannot run.
         KeyboardInterrupt: the process was stopped; no child is left.
     """
-    from fedkg.deploy.flower.settings import flower_environment
-
-    os.environ.update(flower_environment(folder))  # Flower reads some of it when it is imported
-    from fedkg.deploy.flower.superlink import START_S, SuperLink
-    from fedkg.deploy.flower.transport import FlowerTransport
-    from fedkg.deploy.server import run_server
-
     federation = load_federation(folder)
     missing = [name for name, key in federation.sites.items() if not key]
     if missing:
@@ -152,6 +145,13 @@ def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float)
             "no site is admitted",
             help=f"fedkg federation admit {folder} NAME NAME.pub, with the key of each site",
         )
+    from fedkg.deploy.flower.settings import flower_environment
+
+    os.environ.update(flower_environment(folder))  # Flower reads some of it when it is imported
+    from fedkg.deploy.flower.superlink import START_S, SuperLink
+    from fedkg.deploy.flower.transport import FlowerTransport
+    from fedkg.deploy.server import run_server
+
     status = ServerStatus(sites=read_status(folder).sites)
     _change_state(folder, status, "waiting")
     try:

@@ -34,12 +34,12 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
             invitation was changed.
         KeyboardInterrupt: the process was stopped; no child is left.
     """
-    from fedkg.deploy.flower.supernode import create_node, explain_end
-    from fedkg.deploy.site import open_site
-
     site = load_site(folder)
     _require_member(folder, site.name)
     verify_invitation(folder / INVITATION)
+    from fedkg.deploy.flower.supernode import create_node, explain_end
+    from fedkg.deploy.site import open_site
+
     handle, told = open_site(folder), set[str]()
 
     def report(log: str) -> None:
