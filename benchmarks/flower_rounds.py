@@ -20,8 +20,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from reporting.rows import Row, compare, without_peer
@@ -181,7 +182,7 @@ def measure_stock(folder: Path, rounds: int, size: int) -> list[float]:
     times = [float(text) for text in re.findall(r"BEGIN ([\d.]+)", done.stdout)]
     if len(times) != rounds + 2:
         raise RuntimeError(done.stdout[-500:] + done.stderr[-500:])
-    return [after - before for before, after in zip(times, times[1:], strict=False)][1:]
+    return [after - before for before, after in pairwise(times)][1:]
 
 
 def find_program(name: str) -> str:
@@ -224,10 +225,10 @@ def waiting_for(port: int) -> Iterator[None]:
     yield
 
 
-def wait_until(condition: object) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     """Wait for a condition, for a limited time."""
     end = time.monotonic() + LONGEST_S
-    while not condition():  # type: ignore[operator]
+    while not condition():
         if time.monotonic() > end:
             raise TimeoutError
         time.sleep(0.2)

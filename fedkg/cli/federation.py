@@ -105,6 +105,26 @@ def dismiss(
     print_line(f"{name} is dismissed; its updates so far remain part of the model")
 
 
+@federation_app.command("bundle")
+def bundle(
+    path: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE.zip", help="The file to write.")
+    ],
+) -> None:
+    """Write what a machine without a network needs to install fedkg: versions and instructions.
+
+    \b
+    Example:
+      fedkg federation bundle -o fedkg-offline.zip
+    """
+    _require_extra()
+    from fedkg.cli.output_files import check_output_path
+    from fedkg.deploy.bundle import write_bundle
+
+    check_output_path(path, "fedkg-offline.zip")
+    print_line(f"{path}: {count(len(write_bundle(path)), 'package')} with versions, INSTALL.md")
+
+
 @server_app.command("run")
 def run_server(
     folder: ServerFolder,

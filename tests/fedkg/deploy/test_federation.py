@@ -15,6 +15,8 @@ from command import call
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
+from fedkg.deploy import bundle
+from fedkg.deploy.bundle import list_packages
 from fedkg.deploy.federation import (
     INVITATION,
     KEYS,
@@ -25,7 +27,7 @@ from fedkg.deploy.federation import (
     load_federation,
     load_site,
 )
-from fedkg.errors import FederationError, FedkgError, UsageError
+from fedkg.errors import FederationError, FedkgError, MissingExtra, UsageError
 from fedkg.pack import load
 from tests.fedkg.deploy.federation_folders import SITES, create_folders, write_inputs
 
@@ -227,3 +229,19 @@ def test_status_survives_a_lost_server(own, capsys):
     )
 
     assert call(capsys, "server", "status", own / "plants").out.startswith("server: lost\n")
+
+
+def test_bundle_lists_what_an_installed_package_needs(tmp_path, monkeypatch):
+    found = dict(one.split("==") for one in list_packages("flwr", ("simulation",)))
+
+    assert {"grpcio", "cryptography", "ray"} <= set(found)
+    assert "flwr" not in found
+    with pytest.raises(FedkgError, match="has no extra unheard"):
+        list_packages("flwr", ("unheard",))
+    with pytest.raises(MissingExtra):
+        list_packages("fedkg-is-no-such-package", ())
+    monkeypatch.setattr(bundle, "list_packages", lambda name, extras: ["flwr==1.41.0"])
+    bundle.write_bundle(tmp_path / "offline.zip")
+    with zipfile.ZipFile(tmp_path / "offline.zip") as archive:
+        assert archive.read("requirements.txt") == b"flwr==1.41.0\n"
+        assert b"--no-index" in archive.read("INSTALL.md")
