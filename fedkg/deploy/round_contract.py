@@ -17,11 +17,11 @@ from fedkg.deploy.transport import Reply, Transport
 from fedkg.errors import FederationError, TooFewClients
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithm_check import check
-from fedkg.federated.exclusion import LEFT, NO_REPLY, NOT_NEEDED, OTHER_VERSION, PAUSED, TOO_FEW
 from fedkg.federated.randomness import cohort_order
 from fedkg.federated.server.sampling import OverSampling, UniformSampling
 from fedkg.federated.settings import Settings
 from fedkg.jobs.schema.federation_section import RoundContract
+from fedkg.update_exclusion import LEFT, NO_REPLY, NOT_NEEDED, OTHER_VERSION, PAUSED, TOO_FEW
 
 __all__ = ["ContractTransport", "RoundContract", "apply_contract", "wait_for_sites"]
 

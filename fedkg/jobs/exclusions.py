@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from fedkg.federated import RoundRecord
-from fedkg.federated.exclusion import NOT_NEEDED, explain_exclusion
 from fedkg.jobs.folder import Row
+from fedkg.update_exclusion import NOT_NEEDED, explain_exclusion
+
+if TYPE_CHECKING:
+    from fedkg.federated import RoundRecord
 
 EXCLUSIONS = "exclusions.csv"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fedkg.federated import RoundRecord
-from fedkg.federated.exclusion import NO_REPLY, NOT_NEEDED
 from fedkg.jobs.exclusions import ExclusionTable, latest_exclusions, summarise_exclusions
+from fedkg.update_exclusion import NO_REPLY, NOT_NEEDED
 
 SITES = ("graz", "linz", "wien")
 NO_PROCESS = "no site process answers on /site/site.sock"
