@@ -180,7 +180,16 @@ def train_rounds(
         state = replace(initial_state(problem, algorithm, settings), choice=choice)
     said, rounds = (
         trial.notes,
-        train(problem, algorithm, settings, state, crew=crew, folder=folder, ranks=ranks),
+        train(
+            problem,
+            algorithm,
+            settings,
+            state,
+            crew=crew,
+            folder=folder,
+            ranks=ranks,
+            sites=trial.remote,
+        ),
     )
     while True:
         with warnings.catch_warnings(record=True) as caught:
