@@ -176,7 +176,7 @@ def train_rounds(
     here, device = torch.device("cpu"), device_named(config.job.training.device)
     if device != here:
         problem, algorithm, state = on_device((problem, algorithm, state), device)
-    if state is None and choice is not None:
+    if state is None and choice is not None and trial.remote is None:
         state = replace(initial_state(problem, algorithm, settings), choice=choice)
     said, rounds = (
         trial.notes,

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fedkg.data import Frame
 from fedkg.data.partition import positions_by_owner
-from fedkg.federated import Algorithm, Clients, Problem, Settings
+from fedkg.federated import Algorithm, Clients, Problem, ServerState, Settings
 from fedkg.federated.executors import Work
 from fedkg.federated.executors.protocol import SiteExecutor
 from fedkg.federated.metrics import best_threshold
@@ -106,12 +106,15 @@ class Trial:
     notes: tuple[str, ...] = ()
     remote: SiteExecutor | None = None
 
-    def figures(self, models: Sequence[Params]) -> dict[str, float]:
+    def figures(
+        self, models: Sequence[Params], state: ServerState | None = None
+    ) -> dict[str, float]:
         """The figures of `rounds.csv` on the test samples.
 
         Args:
             models: the one model of all sites, or one model per site. If sites have test samples,
                 each site's model predicts its own; otherwise figures are means over models.
+            state: the state of the server; sites that keep their data need it.
         """
         if self.shared:
             test = self.samples.rows(TEST)
@@ -133,21 +136,20 @@ class Trial:
 
         `Any`: the last server state.
         """
-        found = self.evaluate_sites(models)
+        names = self.problem.clients.names
         return {
-            "rules.csv": self._rule_rows(found),
-            "sites.csv": [self._site(one, row) for one in found for row in range(len(one.sites))],
-            **self.state_rows(models, state),
+            **self.evaluation_rows(self.evaluate_sites(models)),
+            "forecasts.csv": self._forecasts(state),
+            "sets.csv": set_distance_rows(self.config.id, names, models, self.sets),
             "properties.csv": self._properties(),
             **({"causes.csv": self._causes()} if self.edges else {}),
         }
 
-    def state_rows(self, models: Sequence[Params], state: Any) -> dict[str, list[Row]]:
-        """Rows of `forecasts.csv` and `sets.csv`. `Any`: the last server state."""
-        names = self.problem.clients.names
+    def evaluation_rows(self, found: Sequence[Evaluation]) -> dict[str, list[Row]]:
+        """Rows of `rules.csv` and `sites.csv` from the evaluations of all sites."""
         return {
-            "forecasts.csv": self._forecasts(state),
-            "sets.csv": set_distance_rows(self.config.id, names, models, self.sets),
+            "rules.csv": self._rule_rows(found),
+            "sites.csv": [self._site(one, row) for one in found for row in range(len(one.sites))],
         }
 
     def evaluate_sites(self, models: Sequence[Params]) -> list[Evaluation]:

@@ -277,7 +277,7 @@ class Data(Section):
                 f"`split: {self.split}` requires a data set; set it with `set` (`set: "
                 f"{TABLE_SET}` for the table at `path`)"
             )
-        if not self.server:
+        if not self.server and self.sites_file is None:
             raise ValueError(
                 "server: must be above 0; the server needs rows to score models by the rules"
             )
