@@ -191,12 +191,7 @@ class _Expected:
 
 
 def _request(
-    kind: str,
-    number: int,
-    state: ServerState,
-    client: int,
-    offer: Offer,
-    joints: tuple[str, ...],
+    kind: str, number: int, state: ServerState, client: int, offer: Offer, joints: tuple[str, ...]
 ) -> Message:
     """What a site needs of a state: the offer for its client, and the memory of these steps."""
     tensors = {START + name: value[0] for name, value in offer.models.items()}

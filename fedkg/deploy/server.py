@@ -6,13 +6,15 @@ Letters: K sites.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from typing_extensions import override
 
+from fedkg.constraints.binding.layout import InputLayout
+from fedkg.deploy.disclosures import SAMPLES, START
 from fedkg.deploy.job_files import FEDERATION_FILE, JobFiles
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import (
@@ -27,9 +29,12 @@ from fedkg.deploy.preparation import (
 from fedkg.deploy.remote_sites import RemoteSites
 from fedkg.deploy.transport import Reply, Transport
 from fedkg.errors import FederationError
-from fedkg.federated import ServerState
+from fedkg.federated import Clients, ServerState
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
+from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
+from fedkg.federated.temporal.properties import mined, unknown_properties
+from fedkg.federated.temporal.shared_samples import Inferred, traces_of
 from fedkg.jobs.events import Listener, ignore_event
 from fedkg.jobs.folder import Row, RunFolder
 from fedkg.jobs.model_graphs import GraphCache
@@ -46,7 +51,7 @@ from fedkg.jobs.schema.job import Job
 from fedkg.jobs.table_rule_evaluation import TableCounts
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
 from fedkg.limits import parse_json
-from fedkg.models import Params
+from fedkg.models import Model, Params
 from fedkg.pack import Pack
 
 RUN = "run"
@@ -277,6 +282,50 @@ class RemoteExperiment(Experiment):
 
     asked: AskedSites
     checked: Mapping[str, TableCounts] | None
+    _shared: dict[str, list[Message]] = field(default_factory=dict)
+
+    def shared(self, config: TrialConfig) -> list[Message]:
+        """What each site lets the server know of a trial before it trains."""
+        if config.id not in self._shared:
+            request = Message(kind="describe", fields={"step": "trial", "trial": config.id})
+            replies = self.asked.ask_all(dict.fromkeys(self.asked.names, request))
+            self._shared[config.id] = replies
+        return self._shared[config.id]
+
+    @override
+    def count_excluded_labels(
+        self, config: TrialConfig, model: Model, clients: Clients
+    ) -> list[int]:
+        """See `Experiment.count_excluded_labels`."""
+        counts = [reply.fields["excluded"] for reply in self.shared(config)]
+        return [own[0] for own in counts if own]
+
+    @override
+    def infer(
+        self, config: TrialConfig, clients: Clients, layout: InputLayout, share: float
+    ) -> Inferred:
+        """See `Experiment.infer`: the samples that sites share, and the properties of these."""
+        steps = 0 if self.job.data.window is None else self.job.data.window.horizon
+        replies = self.shared(config)
+        if not all(SAMPLES + "x" in reply.tensors for reply in replies):
+            unknown = unknown_properties(self.pack, layout, steps, len(replies))
+            return Inferred(own=unknown, shared=clients, sample=unknown)
+        shared = Clients(
+            names=clients.names,
+            x=tuple(reply.tensors[SAMPLES + "x"] for reply in replies),
+            y=tuple(reply.tensors[SAMPLES + "y"] for reply in replies),
+        )
+        sample = mined(self.pack, traces_of(shared, steps, len(layout.names)), layout)
+        own = unknown_properties(self.pack, layout, steps, len(replies))
+        return Inferred(own=own, shared=shared, sample=sample)
+
+    @override
+    def note_properties(self, config: TrialConfig, found: Inferred | None) -> tuple[str, ...]:
+        """See `Experiment.note_properties`."""
+        if found is None:
+            return ()
+        counts = [reply.fields["left_out"] for reply in self.shared(config)]
+        return found.own.format_left_out([sum(own) for own in zip(*counts, strict=True)])
 
     @override
     def check_counts(self, config: TrialConfig) -> Mapping[str, TableCounts] | None:
@@ -329,10 +378,26 @@ class RemoteTrial(Trial):
         found = [evaluation_of(reply.fields, reply.tensors) for reply in replies]
         return {
             **self.evaluation_rows(found),
-            "forecasts.csv": [],
+            "forecasts.csv": self._merged_forecasts(replies),
             "sets.csv": [row for reply in replies if (row := reply.fields["sets"]) is not None],
             "properties.csv": [],
         }
+
+    def _merged_forecasts(self, replies: Sequence[Message]) -> list[Row]:
+        """Rows of `forecasts.csv`; none unless every site has test samples and properties."""
+        if not all("forecasts" in reply.tensors for reply in replies):
+            return []
+        kinds = ("client", "cluster", "teacher", "truth")
+        scores: list[Scores] = []
+        for reply in replies:
+            numbers = reply.tensors["forecasts"].tolist()
+            scores.append(
+                {
+                    kind: (mse, sequences, steps)
+                    for kind, (mse, sequences, steps) in zip(kinds, numbers, strict=True)
+                }
+            )
+        return self.forecast_rows(merge_scores(scores))
 
     def deployed_threshold(self, state: ServerState) -> float:
         """The threshold of alarms; the server has the model of all sites, or the job a number."""
@@ -352,8 +417,21 @@ class RemoteTrial(Trial):
         for place, name in enumerate(self.asked.names):
             request = self.remote.evaluation(work, state, place)
             asked = {"what": what, "threshold": threshold, "trial": self.config.id}
-            requests[name] = replace(request, fields={**request.fields, **asked})
+            tensors = dict(request.tensors)
+            if self.inferred is not None and what == "final":
+                tensors |= _private_layers(state, request)
+            requests[name] = replace(request, fields={**request.fields, **asked}, tensors=tensors)
         return self.asked.ask_all(requests)
+
+
+def _private_layers(state: ServerState, request: Message) -> Params:
+    """The server's values of layers that are each site's own, which training does not send."""
+    group = request.fields["group"]
+    return {
+        f"whole/{name}": value[group or 0]
+        for name, value in state.models.items()
+        if f"{START}{name}" not in request.tensors
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

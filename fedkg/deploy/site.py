@@ -6,14 +6,19 @@ Letters: K sites.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import override
 
+from fedkg.constraints.binding.layout import InputLayout
+from fedkg.deploy.disclosures import SAMPLES
 from fedkg.deploy.job_files import JobFiles, own_settings
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import (
@@ -28,8 +33,10 @@ from fedkg.deploy.preparation import (
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import SiteHandler
 from fedkg.errors import FederationError
+from fedkg.federated import Clients
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
+from fedkg.federated.temporal.shared_samples import Inferred, inferred_at
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import set_distance_row
 from fedkg.jobs.predicted_output import choose_output
@@ -40,6 +47,7 @@ from fedkg.jobs.samples.job_tables import (
     summarise_table,
     table_samples,
 )
+from fedkg.jobs.samples.knowledge_inputs import count_excluded_labels
 from fedkg.jobs.samples.sample_preparation import (
     SamplePart,
     Samples,
@@ -51,9 +59,9 @@ from fedkg.jobs.samples.site_summary import SERVER, UNUSED, SiteSummary, summary
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.table_rule_evaluation import count_data_set, count_frames
-from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.limits import parse_json
-from fedkg.models import Params
+from fedkg.models import Model, Params
 
 SITE_FILE, INVITATION, STATE = "site.json", "invitation", "state"
 PREPARATION = "preparation.safetensors"
@@ -79,15 +87,18 @@ class SiteAnswers:
 
     Attributes:
         name: the name of the site.
+        sites_file: describes its tables.
+        shares_rows: whether its operator agrees that the server gets rows.
+        files: the job and the pack.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         settings = read_site_settings(folder)
         self.name = str(settings["name"])
-        self._sites_file = folder / str(settings["sites_file"])
-        self._shares_rows = settings.get("share_rows") is True
-        self._files = JobFiles.read(folder / INVITATION)
+        self.sites_file = folder / str(settings["sites_file"])
+        self.shares_rows = settings.get("share_rows") is True
+        self.files = JobFiles.read(folder / INVITATION)
         self._joined: JoinedSite | None = None
 
     def __call__(self, request: bytes) -> bytes:
@@ -99,7 +110,7 @@ class SiteAnswers:
         """
         message = Message.from_bytes(request, sender="the server")
         answers = {
-            "describe": self.join if message.fields.get("step") == "join" else self.describe,
+            "describe": self._prepare(message),
             "train": self.train,
             "evaluate": self.evaluate,
             "finish": self.finish,
@@ -112,24 +123,29 @@ class SiteAnswers:
             )
         return answers[message.kind](message).to_bytes()
 
+    def _prepare(self, request: Message) -> Callable[[Message], Message]:
+        """What answers a step of the preparation."""
+        steps = {"summary": self.describe, "join": self.join, "trial": self.share}
+        return steps.get(str(request.fields.get("step")), self.describe)
+
     @cached_property
     def job(self) -> Job:
         """The job with this site alone."""
-        return self._files.site_job(self.name, self._sites_file)
+        return self.files.site_job(self.name, self.sites_file)
 
     @cached_property
     def part(self) -> TablePart | SamplePart:
         """The site's samples and their uses."""
         if self.job.data.set is None:
-            parts, _ = read_table_parts(self.job, self._files.pack)
+            parts, _ = read_table_parts(self.job, self.files.pack)
             return parts[self.name]
-        return read_sample_parts(self.job, self._files.pack)[self.name]
+        return read_sample_parts(self.job, self.files.pack)[self.name]
 
     @cached_property
     def summary(self) -> SiteSummary:
         """Counts and sums of the site's samples."""
         if isinstance(self.part, TablePart):
-            return summarise_table(self.job, self._files.pack, self.part)
+            return summarise_table(self.job, self.files.pack, self.part)
         return summarise_samples(self.job, self.part)
 
     def describe(self, request: Message) -> Message:
@@ -138,9 +154,9 @@ class SiteAnswers:
         Raises:
             FederationError: the server has another job, or wants rows that the site does not share.
         """
-        _require_equal(self.name, self._files.identity, request.fields["identity"])
+        _require_equal(self.name, self.files.identity, request.fields["identity"])
         fields, tensors = summary_parts(self.summary)
-        if self.summary.rows[SERVER] and not self._shares_rows:
+        if self.summary.rows[SERVER] and not self.shares_rows:
             raise FederationError(
                 f"site {self.name} does not share rows, and the job gives "
                 f"{self.summary.rows[SERVER]} of its rows to the server (`data.server`)",
@@ -171,6 +187,10 @@ class SiteAnswers:
         partial.replace(path)
         self._joined = found
         return Message(kind=request.kind, fields={"checks": check_fields(found.check_counts())})
+
+    def share(self, request: Message) -> Message:
+        """Build a trial; what its algorithm lets the server know before it trains."""
+        return self.joined.share(request, consent=self.shares_rows)
 
     def train(self, request: Message) -> Message:
         """The site's update of a round."""
@@ -211,11 +231,12 @@ class JoinedSite:
         self._site = site
         settings: Mapping[str, Mapping[str, Any]] = request.fields["sites"]
         self._place = list(settings).index(site.name)
-        self._job = site._files.joint_job(settings)
+        self._job = site.files.joint_job(settings)
         summary = summary_of(request.fields["summary"], request.tensors)
         self._samples = self._prepare(summary, request.fields["training"])
-        pack = site._files.pack
-        self._experiment = Experiment(
+        pack = site.files.pack
+        self._experiment = SiteExperiment(
+            site=site.name,
             job=self._job,
             pack=pack,
             samples=self._samples,
@@ -228,7 +249,7 @@ class JoinedSite:
 
     def _prepare(self, summary: SiteSummary, training: Mapping[str, int]) -> Samples:
         """The site's own samples; of other sites only their numbers."""
-        site, pack = self._site, self._site._files.pack
+        site, pack = self._site, self._site.files.pack
         use = np.where(site.part.use == SERVER, UNUSED, site.part.use).astype(np.int8)
         if isinstance(site.part, TablePart):
             tables = {site.name: replace(site.part, use=use)}
@@ -241,7 +262,7 @@ class JoinedSite:
 
     def check_counts(self) -> Any:
         """Counts of the rules over inputs alone on all rows of the site's tables."""
-        pack, frame = self._site._files.pack, self._samples.frame
+        pack, frame = self._site.files.pack, self._samples.frame
         if frame is not None:
             return count_frames(pack, [frame])
         return count_data_set(pack, self._samples.uncut_rows, self._site.job)
@@ -253,7 +274,7 @@ class JoinedSite:
     def _trial(self, request: Message) -> tuple[Trial, SiteTraining]:
         name = str(request.fields.get("trial"))
         if name not in self._trials:
-            trial = self._experiment.build_trial(self._config(name))
+            trial = self.build_trial(name)
             work = Work(
                 problem=trial.problem,
                 algorithm=trial.algorithm,
@@ -264,6 +285,10 @@ class JoinedSite:
             self._trials[name] = trial, SiteTraining(work, folder=folder)
         return self._trials[name]
 
+    def build_trial(self, name: str) -> Trial:
+        """Build the trial of this name. Raises FederationError if the job has none."""
+        return self._experiment.build_trial(self._config(name))
+
     def _config(self, name: str) -> TrialConfig:
         if name not in self._configs:
             raise FederationError(
@@ -272,6 +297,32 @@ class JoinedSite:
                 received=name,
             )
         return self._configs[name]
+
+    def share(self, request: Message, *, consent: bool) -> Message:
+        """See `SiteAnswers.share`. Raises FederationError without the consent to share samples."""
+        trial, _ = self._trial(request)
+        clients = trial.problem.clients
+        own = Clients(
+            names=clients.names[self._place : self._place + 1],
+            x=clients.x[self._place : self._place + 1],
+            y=clients.y[self._place : self._place + 1],
+        )
+        fields: dict[str, Any] = {
+            "excluded": count_excluded_labels(self._job, trial.problem.model, own)
+        }
+        tensors: dict[str, Tensor] = {}
+        if algorithm_section(trial.config.job).grouping.fedstl is not None:
+            found = trial.inferred
+            assert found is not None, "FedSTL mines properties"
+            if not consent:
+                raise FederationError(
+                    f"site {self._site.name} does not share rows, and FedSTL shares "
+                    f"{found.shared.samples[0]} of its samples with the server",
+                    help="the operator of the site can agree with `share_rows: true` in site.json",
+                )
+            fields["left_out"] = found.own.count_left_out([self._place])
+            tensors = {SAMPLES + "x": found.shared.x[0], SAMPLES + "y": found.shared.y[0]}
+        return Message(kind=request.kind, fields=fields, tensors=tensors)
 
     def evaluate(self, request: Message) -> Message:
         """See `SiteAnswers.evaluate`."""
@@ -294,7 +345,52 @@ class JoinedSite:
         fields["sets"] = set_distance_row(
             trial.config.id, self._site.name, self._place, params, trial.sets
         )
+        scores = None
+        if trial.inferred is not None:
+            received = training.received_model(request)
+            received |= {
+                name.removeprefix("whole/"): value
+                for name, value in request.tensors.items()
+                if name.startswith("whole/")
+            }
+            whole = {name: received[name] for name in params}
+            scores = trial.judge_forecasts(self._place, params, whole)
+        if scores is not None:
+            tensors["forecasts"] = torch.tensor(list(scores.values()), dtype=torch.float64)
         return Message(kind=request.kind, round=request.round, fields=fields, tensors=tensors)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class SiteExperiment(Experiment):
+    """An experiment with the samples of one site.
+
+    Attributes:
+        site: name of the site.
+    """
+
+    site: str
+
+    @override
+    def infer(
+        self, config: TrialConfig, clients: Clients, layout: InputLayout, share: float
+    ) -> Inferred:
+        """See `Experiment.infer`."""
+        steps = 0 if self.job.data.window is None else self.job.data.window.horizon
+        return inferred_at(
+            self.site, self.pack, clients, layout, steps=steps, share=share, seed=config.seed
+        )
+
+    @override
+    def note_properties(self, config: TrialConfig, found: Inferred | None) -> tuple[str, ...]:
+        """See `Experiment.note_properties`; the server writes the notes."""
+        return ()
+
+    @override
+    def count_excluded_labels(
+        self, config: TrialConfig, model: Model, clients: Clients
+    ) -> list[int]:
+        """See `Experiment.count_excluded_labels`; the server asks for the counts."""
+        return []
 
 
 def read_site_settings(folder: Path) -> Mapping[str, Any]:

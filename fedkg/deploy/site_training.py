@@ -15,15 +15,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.threads import library_threads
-from fedkg.deploy.disclosures import (
-    GROUP,
-    JOINTS,
-    LOSS,
-    SHARED,
-    START,
-    UPDATE,
-    check_beside,
-)
+from fedkg.deploy.disclosures import GROUP, JOINTS, LOSS, SHARED, START, UPDATE, check_beside
 from fedkg.deploy.message import Message
 from fedkg.deploy.private_rows import PrivateRows, is_receipt
 from fedkg.errors import FederationError, JobError
@@ -105,8 +97,7 @@ class SiteTraining:
         # Names and shapes without numbers: what the server holds is not here.
         self._models = {name: value.to("meta") for name, value in first.models.items()}
         self._rows = PrivateRows(
-            folder=folder,
-            first={name: rows[self._client] for name, rows in first.clients.items()},
+            folder=folder, first={name: rows[self._client] for name, rows in first.clients.items()}
         )
 
     def train(self, request: Message) -> Message:
@@ -141,6 +132,22 @@ class SiteTraining:
         work, state = self._received(request, None)
         with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
             return work.algorithm.site_models(work, state, self._client)
+
+    def received_model(self, request: Message) -> Params:
+        """The model that the server has for this site, from the same request: of a site that
+        chooses among several, the one that it chooses.
+
+        Layers that never leave the site are not in it.
+
+        Raises:
+            FederationError: the request does not fit this site's algorithm or rows.
+        """
+        work, state = self._received(request, None)
+        start = (work.algorithm.beside or work.algorithm).start
+        with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
+            offer = start.offer_models(work, state, self._client)
+            point = start.begin(work, offer, state.clients, self._client)
+            return {name: value[0] for name, value in offer.of_groups(point.groups).items()}
 
     def _received(self, request: Message, expected: Params | None) -> tuple[Work, ServerState]:
         """The work and the state of a round: what the request and this site have of them."""
@@ -236,9 +243,6 @@ def _receipt_of(request: Message, answer: Params) -> str:
     """A receipt of the rows of an answer: of all that they follow from and the server knows."""
     before = {"receipt": request.fields.get("receipt")}
     whole = Message(
-        kind="receipt",
-        round=request.round,
-        fields=before,
-        tensors={**request.tensors, **answer},
+        kind="receipt", round=request.round, fields=before, tensors={**request.tensors, **answer}
     )
     return hashlib.sha256(whole.to_bytes()).hexdigest()

@@ -146,6 +146,35 @@ def sampled(clients: Clients, share: float, seed: int) -> Clients:
     return rows(clients, kept)
 
 
+def inferred_at(
+    site: str,
+    pack: Pack,
+    clients: Clients,
+    layout: InputLayout,
+    *,
+    steps: int,
+    share: float = 0.05,
+    seed: int = 0,
+) -> Inferred:
+    """`inferred` at one client, with its samples alone; the properties of others are unknown.
+
+    Args:
+        site: name of the client; the others keep their data elsewhere.
+    """
+    place, count = clients.names.index(site), len(clients.names)
+    keys = client_keys(seed, 0, ORDER, torch.tensor([place]))
+    samples = torch.tensor([clients.samples[place]])
+    order = permutations(keys, samples, 1)[0, 0]
+    chosen = order[: max(1, round(share * clients.samples[place]))].sort().values.tolist()
+    here = Clients(names=(site,), x=(clients.x[place],), y=(clients.y[place],))
+    shared = rows(here, [chosen])
+    own, sample = (
+        mined(pack, traces_of(one, steps, len(layout.names)), layout).of_client(place, count)
+        for one in (here, shared)
+    )
+    return Inferred(own=own, shared=shared, sample=sample)
+
+
 def rows(clients: Clients, kept: Sequence[Sequence[int]]) -> Clients:
     """The clients with these of their samples alone."""
     return Clients(

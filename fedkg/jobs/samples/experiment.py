@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.data import Frame, Scaling, Split
@@ -49,7 +50,11 @@ from fedkg.jobs.rules_only_baseline import (
 )
 from fedkg.jobs.samples.inputs import ModelInputs, build_inputs
 from fedkg.jobs.samples.job_tables import frame_of_split, read_job_tables
-from fedkg.jobs.samples.knowledge_inputs import knowledge_columns, note_excluded_labels
+from fedkg.jobs.samples.knowledge_inputs import (
+    count_excluded_labels,
+    knowledge_columns,
+    note_excluded_labels,
+)
 from fedkg.jobs.samples.rules_on_samples import (
     SampleRules,
     build_sample_rules,
@@ -316,7 +321,9 @@ class Experiment:
         clients = self._clients(config, site_split, inputs)
         noted = (
             *filter(None, [said]),
-            *note_excluded_labels(config.job, self.pack, model, clients),
+            *note_excluded_labels(
+                self.pack, clients, self.count_excluded_labels(config, model, clients)
+            ),
         )
         problem = Problem(
             model=model,
@@ -363,7 +370,7 @@ class Experiment:
             notes=(
                 *note_missing_sets(config, self.pack),
                 *note_projection(model, self.pack, rules.hard),
-                *(found.own.notes if found is not None and section.grouping.fedstl else ()),
+                *(self.note_properties(config, found) if section.grouping.fedstl else ()),
                 *read.notes,
                 *noted,
                 *describe_unprotected(config.job, section),
@@ -726,9 +733,7 @@ class Experiment:
             assert outputs is not None, "forecasts are numbers"
             layout, steps = input_layout(outputs), self._horizon
             if mining is None:
-                self._mined[key] = inferred(
-                    self.pack, clients, layout, steps=steps, share=share, seed=config.seed
-                )
+                self._mined[key] = self.infer(config, clients, layout, share)
             else:
                 x, y = self._probe_samples(config)
                 seed = derive_seed(
@@ -746,6 +751,24 @@ class Experiment:
                     seed=seed,
                 )
         return self._mined[key]
+
+    def infer(
+        self, config: TrialConfig, clients: Clients, layout: InputLayout, share: float
+    ) -> Inferred:
+        """The properties mined from the sites' series, and the samples that sites share."""
+        return inferred(
+            self.pack, clients, layout, steps=self._horizon, share=share, seed=config.seed
+        )
+
+    def note_properties(self, config: TrialConfig, found: Inferred | None) -> tuple[str, ...]:
+        """Which rules and properties the teachers of sites do not include."""
+        return () if found is None else found.own.notes
+
+    def count_excluded_labels(
+        self, config: TrialConfig, model: Model, clients: Clients
+    ) -> list[int]:
+        """The number of training labels of each site that injected ranges exclude."""
+        return count_excluded_labels(config.job, model, clients)
 
     def _probe_samples(self, config: TrialConfig) -> tuple[Tensor, Tensor]:
         """The server's probe samples with their targets."""

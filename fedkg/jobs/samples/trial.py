@@ -23,8 +23,9 @@ from fedkg.federated.executors.protocol import SiteExecutor
 from fedkg.federated.metrics import best_threshold
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.problem import pool
-from fedkg.federated.temporal.forecast_scores import Kept
+from fedkg.federated.temporal.forecast_scores import Judged, Kept, Scores, judge_client
 from fedkg.federated.temporal.forecast_scores import judged as judged_properties
+from fedkg.federated.temporal.properties import as_traces
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.used_properties import used_properties
 from fedkg.jobs.folder import Row
@@ -353,7 +354,28 @@ class Trial:
             settings=self.settings,
             pool=pool(clients),
         )
-        found = judged_properties(work, state, self.inferred, held)
+        return self.forecast_rows(judged_properties(work, state, self.inferred, held))
+
+    def judge_forecasts(self, site: int, own: Params, cluster: Params) -> Scores | None:
+        """The scores of one site's forecasts; None without properties or test samples.
+
+        Args:
+            own: the model that the site uses.
+            cluster: the server's model for the site.
+        """
+        test = self.samples.rows(TEST)[self._test_positions()[site]]
+        if self.inferred is None or not len(test):
+            return None
+        properties = self.inferred.own
+        y = torch.from_numpy(self.samples.scaled.y[test]).to(torch.float32)
+        truth = as_traces(y, properties.steps, len(properties.layout.names))
+        x = self.inputs.rows_at(test)
+        model = self.problem.model
+        return judge_client(model, properties, own, cluster, x, truth, site)
+
+    def forecast_rows(self, found: Judged) -> list[Row]:
+        """Rows of `forecasts.csv`: errors and satisfied properties by kind of model."""
+        names = self.problem.clients.names
         section = algorithm_section(self.config.job)
         clustered = section.grouping.fedstl is not None or section.grouping.ifca is not None
         kinds: dict[str, Kept] = {
@@ -362,7 +384,7 @@ class Trial:
         }
         kinds |= {"teacher": found.teacher, "truth": found.truth}
         return [
-            {"trial": self.config.id, "by": by, "sites": len(clients.names), **_spread(kept)}
+            {"trial": self.config.id, "by": by, "sites": len(names), **_spread(kept)}
             for by, kept in kinds.items()
         ]
 

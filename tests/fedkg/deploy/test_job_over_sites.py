@@ -30,6 +30,7 @@ output failure in probability span 0 .. 1 column "Machine failure"
 rule careful require torque <= 65 N.m
 rule worn require if wear > 200 min and torque > 50 N.m then failure >= 0.5
 rule fresh hard require if wear < 100 min and torque < 45 N.m then failure <= 0.6
+set small keep parameters in l2_ball(radius = job)
 """
 
 SITES = {
@@ -58,7 +59,15 @@ SITES = {
 }
 SIZES = {"graz": 320, "linz": 170, "wien": 90}
 
-TABLES = ("rounds.csv", "clients.csv", "rules.csv", "checks.csv", "sites.csv", "sets.csv")
+TABLES = (
+    "rounds.csv",
+    "clients.csv",
+    "rules.csv",
+    "checks.csv",
+    "sites.csv",
+    "sets.csv",
+    "forecasts.csv",
+)
 
 JOB = {
     "name": "three-sites",
@@ -86,17 +95,16 @@ def plain_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDKG_KERNELS", "off")
 
 
-@pytest.fixture(scope="module")
-def milling_pack(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return compiled(RULES, tmp_path_factory.mktemp("rules"))
-
-
-def compiled(rules: str, folder: Path) -> bytes:
+def compiled(rules: str) -> bytes:
     pytest.importorskip("lark")
     from fedkg import authoring
 
-    (folder / "rules.fkg").write_text(rules)
-    return pack_bytes(authoring.compile([folder / "rules.fkg"]))
+    return pack_bytes(authoring.compile(text=rules))
+
+
+@pytest.fixture(scope="module")
+def milling_pack() -> bytes:
+    return compiled(RULES)
 
 
 def write_tables(folder: Path) -> None:
@@ -124,14 +132,23 @@ def write_tables(folder: Path) -> None:
             lines += [f"{m},{t},{f:.0f}" for m, t, f in zip(torque, wear, failure, strict=True)]
         else:
             lines += ["M|t|F"]
-            lines += [f"{m}|{t / 60}|{f:.0f}" for m, t, f in zip(torque, wear, failure, strict=True)]
+            lines += [
+                f"{m}|{t / 60}|{f:.0f}" for m, t, f in zip(torque, wear, failure, strict=True)
+            ]
         name = "wien.txt" if site == "wien" else f"{site}.csv"
         (folder / name).write_text("\n".join([*lines, ""]))
     text = "".join(f"  {name}:\n{section}" for name, section in SITES.items())
     (folder / "sites.yaml").write_text(f"sites:\n{text}")
 
 
-def write_federation(base: Path, job: Mapping[str, Any], pack: bytes) -> LoopbackTransport:
+def write_federation(
+    base: Path,
+    job: Mapping[str, Any],
+    pack: bytes,
+    sections: Mapping[str, str] = SITES,
+    *,
+    share_rows: bool = True,
+) -> LoopbackTransport:
     """The folder of the server and of each site; each site has its table alone."""
     whole, server = base / "whole", base / "federation"
     server.mkdir(parents=True)
@@ -142,11 +159,11 @@ def write_federation(base: Path, job: Mapping[str, Any], pack: bytes) -> Loopbac
         (folder / "job.yaml").write_text(yaml.safe_dump(document))
         (folder / "rules.fkgpack").write_bytes(pack)
         (folder / "federation.json").write_text(json.dumps({"name": "f", "sites": sites}))
-    for site, section in SITES.items():
+    for site, section in sections.items():
         [table] = whole.glob(f"{site}.*")
         (base / site / table.name).write_text(table.read_text())
         (base / site / "own.yaml").write_text(f"sites:\n  {site}:\n{section}")
-        fields = {"name": site, "sites_file": "own.yaml", "share_rows": True}
+        fields = {"name": site, "sites_file": "own.yaml", "share_rows": share_rows}
         (base / site / "site.json").write_text(json.dumps(fields))
     return LoopbackTransport(sites={site: open_site(base / site) for site in SIZES})
 
@@ -209,13 +226,203 @@ def check_equal(folder: Path, other: Path) -> None:
     [
         JOB,
         changed(algorithm="scfa", training={"participation": 0.7}),
+        changed(
+            algorithm="scfa", scoring={"probe": "covering"}, evaluation={"threshold": "server"}
+        ),
         changed(algorithm="scaffold", data={"server": 0.0}),
+        changed(
+            algorithm="own",
+            algorithms={
+                "own": {"preset": "pcfedavg", "agents": {"penalty": 2.0, "given": {"radius": 1.5}}}
+            },
+        ),
+        changed(algorithm="ditto", data={"server": 0.0}),
+        changed(algorithm="ifca", training={"penalty": 0.2}, evaluation={"local_baseline": True}),
     ],
-    ids=["fedavg", "scfa", "scaffold-without-server-rows"],
+    ids=["fedavg", "scfa", "covering", "without-server-rows", "pcfedavg", "ditto", "ifca"],
 )
 def test_detection_over_sites_equals_a_run_that_reads_all_tables(tmp_path, milling_pack, job):
     write_tables(tmp_path / "whole")
     transport = write_federation(tmp_path, job, milling_pack)
     together = run_together(tmp_path, job, milling_pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    check_equal(apart, together)
+
+
+GRADES = """\
+signal torque in N.m span 0 .. 100 column "Torque [Nm]"
+signal wear in min span 0 .. 260 column "Tool wear [min]"
+label grade classes A, B, C column "Grade"
+rule worn_is_c require if wear > 200 min then grade is C
+range knowledge by_wear of grade
+  when wear > 200 min allow B, C
+  otherwise allow any
+predict knowledge usual of grade
+  when wear > 200 min predict C
+  otherwise predict A
+"""
+
+POWER = """\
+signal torque in N.m span 0 .. 100 column "Torque [Nm]"
+signal wear in min span 0 .. 260 column "Tool wear [min]"
+output power in W span 0 .. 20000 column "Power"
+rule low require if torque < 20 N.m then power <= 4000 W
+range knowledge plausible of power
+  when torque <= 30 N.m allow 0 .. 6000
+  otherwise allow 100 .. 20000
+"""
+
+LEVEL = """\
+timeline time column "Time" step 1 h ends clip
+signal inflow in m3/h span 0 .. 100 column "Inflow"
+output level in m span -100 .. 100 column "Level"
+use rules templates.operational_range
+rule never_dry require level >= 0
+rule calm require level <= past level + 3
+rule flowing require inflow >= 1
+infer early per client find ?low, ?high in operational_range(level, ?low, ?high, 0, 1)
+infer late per client find ?low, ?high in operational_range(level, ?low, ?high, 2, 3)
+"""
+
+
+def sections_of(columns: Mapping[str, Mapping[str, tuple[str, str]]]) -> dict[str, str]:
+    """The sites file's section of each site: header and unit of columns that differ."""
+    found = {}
+    for site, named in columns.items():
+        lines = [f"    url: {site}.csv", "    tableSchema:", "      columns:"]
+        lines += [
+            f"        - {{name: {signal}, titles: {header}{f', unit: {unit}' * bool(unit)}}}"
+            for signal, (header, unit) in named.items()
+        ]
+        found[site] = "\n".join([*lines, ""])
+    return found
+
+
+def write_csv(path: Path, columns: Mapping[str, Any]) -> None:
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join([*lines, ""]))
+
+
+def write_rows(folder: Path, target: str) -> dict[str, str]:
+    """Tables of rows with a grade or a power."""
+    folder.mkdir(parents=True)
+    dice, scale = np.random.default_rng(4), {"graz": 1000.0, "linz": 1.0, "wien": 1.0}
+    for site, size in SIZES.items():
+        torque, wear = dice.uniform(5, 80, size).round(2), dice.uniform(0, 250, size).round(1)
+        grade = np.array(["A", "B", "C"])[(wear > 120).astype(int) + (wear > 190)]
+        power = np.round(150 * torque + 4 * wear + dice.normal(0, 300, size), 1)
+        other = {"graz": ("Drehmoment", "Standzeit"), "linz": ("Torque [Nm]", "Tool wear [min]")}
+        headers = other.get(site, ("M", "t"))
+        write_csv(
+            folder / f"{site}.csv",
+            {
+                headers[0]: torque * scale[site],
+                headers[1]: wear,
+                "Grade" if target == "grade" else "Power": grade if target == "grade" else power,
+            },
+        )
+    columns = {
+        "graz": {"torque": ("Drehmoment", "N.mm"), "wear": ("Standzeit", "min")},
+        "linz": {"torque": ('"Torque [Nm]"', "")},
+        "wien": {"torque": ("M", "N.m"), "wear": ("t", "min")},
+    }
+    return write_sites_file(folder, sections_of(columns))
+
+
+def write_series(folder: Path) -> dict[str, str]:
+    """Hourly levels of a tank at each site."""
+    folder.mkdir(parents=True)
+    dice = np.random.default_rng(5)
+    for site, size in SIZES.items():
+        hours = np.arange(size)
+        level = 5 + len(site) / 4 + np.sin(hours / 4) + dice.normal(0, 0.2, size)
+        inflow = 20 + 5 * np.cos(hours / 4) + dice.normal(0, 1, size)
+        times = np.datetime64("2024-01-01T00:00") + hours.astype("timedelta64[h]")
+        unit = 100.0 if site == "graz" else 1.0
+        write_csv(
+            folder / f"{site}.csv",
+            {
+                "Time": times,
+                "Inflow": inflow.round(3),
+                "Pegel" if site == "graz" else "Level": (level * unit).round(3),
+            },
+        )
+    columns = {
+        "graz": {"level": ("Pegel", "cm")},
+        "linz": {"level": ("Level", "m")},
+        "wien": {"level": ("Level", "m")},
+    }
+    return write_sites_file(folder, sections_of(columns))
+
+
+def write_sites_file(folder: Path, sections: dict[str, str]) -> dict[str, str]:
+    text = "".join(f"  {name}:\n{section}" for name, section in sections.items())
+    (folder / "sites.yaml").write_text(f"sites:\n{text}")
+    return sections
+
+
+def job_of_table(**sections: Any) -> dict[str, Any]:
+    """The job with one data set of all sites."""
+    job = changed(**sections)
+    data = {"set": "table", "min_samples": 5, "test": 0.25, **sections.get("data", {})}
+    return {**job, "data": data}
+
+
+@pytest.mark.parametrize(
+    ("rules", "target", "job"),
+    [
+        (GRADES, "grade", job_of_table(algorithm="scfa", model={"hidden": [5]})),
+        (
+            GRADES,
+            "grade",
+            job_of_table(
+                model={"hidden": [5], "inject": {"range": True, "predict": True, "trust": 0.3}},
+                data={"server": 0.0},
+            ),
+        ),
+        (POWER, "power", job_of_table(algorithm="scfa", model={"hidden": [5], "inject": {}})),
+    ],
+    ids=["classes", "injected-classes", "injected-numbers"],
+)
+def test_classes_and_numbers_over_sites(tmp_path, rules, target, job):
+    sections, pack = write_rows(tmp_path / "whole", target), compiled(rules)
+    transport = write_federation(tmp_path, job, pack, sections)
+    together = run_together(tmp_path, job, pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    check_equal(apart, together)
+
+
+WINDOW = {"history": 8, "horizon": 4, "stride": 2}
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        job_of_table(
+            algorithm="own",
+            algorithms={
+                "own": {
+                    "weighting": "scfa",
+                    "grouping": {"fedstl": {"clusters": 2, "share": 0.2, "weight": 0.5}},
+                    "private": {},
+                }
+            },
+            model={"kind": "gru", "hidden": 4, "layers": 1},
+            data={"window": WINDOW},
+        ),
+        job_of_table(
+            algorithm="fedavg",
+            model={"kind": "gru", "hidden": 4, "layers": 1},
+            data={"window": WINDOW, "server": 0.0},
+            training={"penalty": 0.1},
+        ),
+    ],
+    ids=["fedstl", "fedavg"],
+)
+def test_forecasts_over_sites(tmp_path, job):
+    sections, pack = write_series(tmp_path / "whole"), compiled(LEVEL)
+    transport = write_federation(tmp_path, job, pack, sections)
+    together = run_together(tmp_path, job, pack)
     apart = run_server(tmp_path / "federation", transport, report=False).folder
     check_equal(apart, together)
