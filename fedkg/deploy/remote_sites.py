@@ -6,22 +6,23 @@ Letters: N clients in all, K sampled in a round, C clients of a stack.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fedkg._internal.safe_text import escape_hidden
 from fedkg.deploy.disclosures import (
     GROUP,
-    JOINTS,
     LOSS,
-    SENT_JOINTS,
     SHARED,
     START,
+    UNUSABLE,
     UPDATE,
     check_beside,
-    derive_outcome,
+    derive_reply,
+    request_tensors,
 )
 from fedkg.deploy.message import Message
 from fedkg.deploy.private_rows import NO_RECEIPT, is_receipt
@@ -38,6 +39,9 @@ RECEIPT = "receipt"
 """In `ServerState.clients` at the server: which reply of each client it used last, uint8 [N, 32].
 It stands for the rows that the client itself remembers, see `private_rows`.
 """
+
+LONGEST_REASON = 1000
+"""Characters of a site's error that the server's records keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,10 +79,11 @@ class RemoteSites:
         expected = _Expected.of(work, state)
         order = clients.tolist()
         rows = {names[client]: row for row, client in enumerate(order)}
-        requests = {
-            name: _request("train", number, state, order[row], _row(offer, row), SENT_JOINTS)
-            for name, row in rows.items()
-        }
+        requests: dict[str, Message] = {}
+        for name, row in rows.items():
+            own = _row(offer, row)
+            tensors = request_tensors(own, state)
+            requests[name] = _request("train", number, state, order[row], own, tensors)
         waiting = dict.fromkeys(order)
         found: dict[int, Updates] = {}
         rejected: dict[int, str] = {}
@@ -110,15 +115,16 @@ class RemoteSites:
         see `SiteTraining.deployed_model`.
         """
         offer = work.algorithm.offer_models(work, state, torch.tensor([client]))
-        return _request("evaluate", state.round, state, client, offer, ())
+        tensors = {START + name: value[0] for name, value in offer.models.items()}
+        return _request("evaluate", state.round, state, client, offer, tensors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Expected:
-    """What replies must consist of: tensors without the dimension of clients, as the models have
-    them.
+    """What replies must consist of: tensors without the dimension of clients.
 
     Attributes:
+        tensors: by name; their numbers mean nothing. Updates may come rounded to fewer bits.
         held: G, the models that the server holds.
         receipts: whether clients remember rows.
     """
@@ -130,11 +136,11 @@ class _Expected:
     @classmethod
     def of(cls, work: Work, state: ServerState) -> _Expected:
         """What clients send in the next round."""
-        outcome = derive_outcome(work, state)
-        tensors = {UPDATE + name: value[0] for name, value in outcome.update.items()}
-        tensors |= {SHARED + name: value[0] for name, value in outcome.shared.items()}
+        unrounded = replace(work, settings=replace(work.settings, wire=None))
+        tensors = derive_reply(unrounded, state)
+        tensors.pop(GROUP, None)
         return cls(
-            tensors=tensors | {LOSS: torch.zeros((), dtype=work.pool.x.dtype)},
+            tensors=tensors,
             held=len(next(iter(state.models.values()))),
             receipts=RECEIPT in state.clients,
         )
@@ -142,16 +148,17 @@ class _Expected:
     def read(self, reply: Reply, client: int, offer: Offer) -> Updates | str:
         """The update of a client, or why there is none."""
         if reply.message is None:
-            return reply.error
+            return _shortened(reply.error)
         fields, tensors = reply.message.fields, dict(reply.message.tensors)
-        if "unusable" in fields:
-            return str(fields["unusable"])
+        if UNUSABLE in fields:
+            return _shortened(str(fields[UNUSABLE]))
         groups = offer.groups
         if groups is None:
             group = tensors.pop(GROUP, None)
-            if group is None or group.shape != () or not 0 <= int(group) < self.held:
+            known = group is not None and group.shape == () and group.dtype == torch.int64
+            if group is None or not known or not 0 <= int(group) < self.held:
                 return f"it chose none of the {self.held} models"
-            groups = group.to(torch.int64).view(1)
+            groups = group.view(1)
         _, stacked, misfit = guard.stack(self.tensors, [(client, tensors)])
         if misfit:
             return misfit[client]
@@ -191,18 +198,19 @@ class _Expected:
 
 
 def _request(
-    kind: str, number: int, state: ServerState, client: int, offer: Offer, joints: tuple[str, ...]
+    kind: str, number: int, state: ServerState, client: int, offer: Offer, tensors: Params
 ) -> Message:
-    """What a site needs of a state: the offer for its client, and the memory of these steps."""
-    tensors = {START + name: value[0] for name, value in offer.models.items()}
-    for joint in joints:
-        for name, value in state.joints.get(joint, {}).items():
-            tensors[f"{JOINTS}{joint}/{name}"] = value
+    """A request with an offer, whose tensors these are, and the receipt of the client's rows."""
     fields: dict[str, Any] = {"group": None if offer.groups is None else int(offer.groups[0])}
     if RECEIPT in state.clients:
         receipt = state.clients[RECEIPT][torch.tensor([client])]
         fields[RECEIPT] = bytes(receipt.flatten().tolist()).hex()
     return Message(kind=kind, round=number, fields=fields, tensors=tensors)
+
+
+def _shortened(text: str) -> str:
+    """Text from a site, safe to show and of bounded length."""
+    return escape_hidden(text[:LONGEST_REASON])
 
 
 def _row(offer: Offer, row: int) -> Offer:

@@ -33,8 +33,8 @@ from fedkg.federated import Clients, ServerState
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
 from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
-from fedkg.federated.temporal.properties import mined, unknown_properties
-from fedkg.federated.temporal.shared_samples import Inferred, traces_of
+from fedkg.federated.temporal.properties import unknown_properties
+from fedkg.federated.temporal.shared_samples import Inferred, of_shared
 from fedkg.jobs.events import Listener, ignore_event
 from fedkg.jobs.folder import Row, RunFolder
 from fedkg.jobs.model_graphs import GraphCache
@@ -315,9 +315,7 @@ class RemoteExperiment(Experiment):
             x=tuple(reply.tensors[SAMPLES + "x"] for reply in replies),
             y=tuple(reply.tensors[SAMPLES + "y"] for reply in replies),
         )
-        sample = mined(self.pack, traces_of(shared, steps, len(layout.names)), layout)
-        own = unknown_properties(self.pack, layout, steps, len(replies))
-        return Inferred(own=own, shared=shared, sample=sample)
+        return of_shared(self.pack, shared, layout, steps=steps)
 
     @override
     def note_properties(self, config: TrialConfig, found: Inferred | None) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.constraints.binding.layout import InputLayout
 from fedkg.deploy.disclosures import SAMPLES
 from fedkg.deploy.job_files import JobFiles, own_settings
 from fedkg.deploy.message import Message
@@ -36,7 +35,7 @@ from fedkg.errors import FederationError
 from fedkg.federated import Clients
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
-from fedkg.federated.temporal.shared_samples import Inferred, inferred_at
+from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import set_distance_row
 from fedkg.jobs.predicted_output import choose_output
@@ -236,7 +235,6 @@ class JoinedSite:
         self._samples = self._prepare(summary, request.fields["training"])
         pack = site.files.pack
         self._experiment = SiteExperiment(
-            site=site.name,
             job=self._job,
             pack=pack,
             samples=self._samples,
@@ -317,11 +315,15 @@ class JoinedSite:
             if not consent:
                 raise FederationError(
                     f"site {self._site.name} does not share rows, and FedSTL shares "
-                    f"{found.shared.samples[0]} of its samples with the server",
+                    f"{found.shared.samples[self._place]} of its samples with the server",
                     help="the operator of the site can agree with `share_rows: true` in site.json",
                 )
             fields["left_out"] = found.own.count_left_out([self._place])
-            tensors = {SAMPLES + "x": found.shared.x[0], SAMPLES + "y": found.shared.y[0]}
+            shared = found.shared
+            tensors = {
+                SAMPLES + "x": shared.x[self._place],
+                SAMPLES + "y": shared.y[self._place],
+            }
         return Message(kind=request.kind, fields=fields, tensors=tensors)
 
     def evaluate(self, request: Message) -> Message:
@@ -362,23 +364,7 @@ class JoinedSite:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SiteExperiment(Experiment):
-    """An experiment with the samples of one site.
-
-    Attributes:
-        site: name of the site.
-    """
-
-    site: str
-
-    @override
-    def infer(
-        self, config: TrialConfig, clients: Clients, layout: InputLayout, share: float
-    ) -> Inferred:
-        """See `Experiment.infer`."""
-        steps = 0 if self.job.data.window is None else self.job.data.window.horizon
-        return inferred_at(
-            self.site, self.pack, clients, layout, steps=steps, share=share, seed=config.seed
-        )
+    """An experiment with the samples of one site."""
 
     @override
     def note_properties(self, config: TrialConfig, found: Inferred | None) -> tuple[str, ...]:

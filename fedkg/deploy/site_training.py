@@ -15,14 +15,20 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.threads import library_threads
-from fedkg.deploy.disclosures import GROUP, JOINTS, LOSS, SHARED, START, UPDATE, check_beside
+from fedkg.deploy.disclosures import (
+    JOINTS,
+    START,
+    UNUSABLE,
+    check_beside,
+    reply_tensors,
+    request_tensors,
+)
 from fedkg.deploy.message import Message
 from fedkg.deploy.private_rows import PrivateRows, is_receipt
 from fedkg.errors import FederationError, JobError
 from fedkg.federated.client.outgoing_updates import make_outgoing
-from fedkg.federated.client.wire_precision import TYPES, wire_of
 from fedkg.federated.client_state_store import ClientRows, FewRows
-from fedkg.federated.executors.protocol import Updates, Work
+from fedkg.federated.executors.protocol import Work
 from fedkg.federated.executors.sequential import Sequential
 from fedkg.federated.round_steps import Offer, Outcome, Setting, StartPoint, StartRule
 from fedkg.federated.server import guard
@@ -93,7 +99,9 @@ class SiteTraining:
         self._work, self._client = work, torch.tensor(here)
         first = first or initial_state(work.problem, work.algorithm, work.settings)
         offered = work.algorithm.start.offer(first, self._client)
-        self._expected = {name: value[0].to("meta") for name, value in offered.models.items()}
+        self._expected = {
+            name: value.to("meta") for name, value in request_tensors(offered, first).items()
+        }
         # Names and shapes without numbers: what the server holds is not here.
         self._models = {name: value.to("meta") for name, value in first.models.items()}
         self._rows = PrivateRows(
@@ -110,13 +118,12 @@ class SiteTraining:
         with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
             [updates] = Sequential().train(work, state, self._client)
             updates = make_outgoing(work, state, updates)
-        tensors = _outgoing_tensors(work, updates)
-        if request.fields.get("group") is None:
-            tensors[GROUP] = updates.groups[0]
+        offer = work.algorithm.start.offer(state, self._client)
+        tensors = reply_tensors(work, updates, offer)
         fields: dict[str, str] = {}
         private = guard.usable(replace(updates, update={}, shared={})).rejected
         if private:
-            [fields["unusable"]] = private.values()
+            [fields[UNUSABLE]] = private.values()
         elif updates.client_memory:
             fields["receipt"] = _receipt_of(request, tensors)
             self._rows.write(fields["receipt"], updates.client_memory)
@@ -152,7 +159,7 @@ class SiteTraining:
     def _received(self, request: Message, expected: Params | None) -> tuple[Work, ServerState]:
         """The work and the state of a round: what the request and this site have of them."""
         models, group = _tensors(request, START), request.fields.get("group")
-        reason = _find_misfit(expected, models)
+        reason = _find_misfit(expected, request.tensors)
         if not (group is None or type(group) is int):
             reason = f"group {group!r}"
         if reason:
@@ -213,7 +220,7 @@ def _tensors(message: Message, prefix: str) -> Params:
     )
 
 
-def _find_misfit(expected: Params | None, received: Params) -> str:
+def _find_misfit(expected: Params | None, received: Mapping[str, Tensor]) -> str:
     """How tensors differ from the expected names, shapes and types; "" if they do not."""
     if expected is None:
         return ""
@@ -227,16 +234,6 @@ def _find_misfit(expected: Params | None, received: Params) -> str:
                 f" {value.dtype}"
             )
     return ""
-
-
-def _outgoing_tensors(work: Work, updates: Updates) -> Params:
-    """The tensors of an answer: of the only client, in the precision in which they travel."""
-    wire = wire_of(work)
-    tensors = {UPDATE + name: value[0] for name, value in updates.update.items()}
-    tensors |= {SHARED + name: value[0] for name, value in updates.shared.items()}
-    if wire is not None:
-        tensors = {name: value.to(TYPES[wire]) for name, value in tensors.items()}
-    return tensors | {LOSS: updates.loss[0]}
 
 
 def _receipt_of(request: Message, answer: Params) -> str:

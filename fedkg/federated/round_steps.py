@@ -187,6 +187,12 @@ class BeforeRound(Protocol):
     put them into clusters, set a step.
     """
 
+    def begin(self) -> Params:
+        """What all clients of a round receive of it, before the first round; see
+        ``ServerState.joints["before"]``.
+        """
+        ...
+
     def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
         """The state that the round of these clients (int64 [K]) works with; its number and models'
         shapes stay as they are.
@@ -199,6 +205,10 @@ class BeforeRound(Protocol):
 @dataclass(frozen=True, slots=True)
 class NothingBefore:
     """The default of `BeforeRound`: the round begins with the state as it is."""
+
+    def begin(self) -> Params:
+        """See `BeforeRound.begin`."""
+        return {}
 
     def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
         """See `BeforeRound.apply`."""

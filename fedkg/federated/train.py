@@ -65,6 +65,7 @@ def initial_state(
     }
     joints = {"server": algorithm.server.begin(models), "local": algorithm.local.shared(models)}
     joints["privacy"] = {} if algorithm.budget is None else algorithm.budget.begin()
+    joints["before"] = algorithm.before.begin()
     rows = algorithm.start.initial_memory(models, population) | algorithm.local.initial_memory(
         models, population
     )

@@ -20,6 +20,7 @@ from fedkg.federated.round_steps import Offer, StartRule
 from fedkg.federated.state import ServerState
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.federated.temporal.shared_samples import Inferred
+from fedkg.models.model_protocols import Params
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.protocol import Work
@@ -129,6 +130,10 @@ class ByProperty:
                 expected="at least 1",
                 received=str(self.every),
             )
+
+    def begin(self) -> Params:
+        """See `BeforeRound.begin`."""
+        return {}
 
     def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
         """See `BeforeRound.apply`."""

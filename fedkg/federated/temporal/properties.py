@@ -8,7 +8,7 @@ parameters of an inference.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -158,18 +158,6 @@ class Properties:
     def _rule_names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(rule.name for rule in self._rules))
 
-    def of_client(self, place: int, clients: int) -> Properties:
-        """These properties of one client as those of the client at `place` of several, whose
-        properties are unknown here.
-        """
-        values = tuple(
-            torch.full((clients, own.shape[1]), torch.nan, dtype=own.dtype).index_copy(
-                0, torch.tensor([place]), own
-            )
-            for own in self.values
-        )
-        return replace(self, values=values)
-
     def _groups(self, members: list[int], used: tuple[int, ...]) -> list[_Alike]:
         """Return the groups of clients with the same inferences and rules in their formulas;
         `used`: the inferences with values.
@@ -314,9 +302,7 @@ class Properties:
         return mined, joined
 
 
-def unknown_properties(
-    pack: Pack, layout: InputLayout, steps: int, clients: int
-) -> Properties:
+def unknown_properties(pack: Pack, layout: InputLayout, steps: int, clients: int) -> Properties:
     """The properties of clients that keep them: no number is known here."""
     inferences = tuple(one for one in pack.manifest.inferences if one.per != "cluster")
     values = tuple(
