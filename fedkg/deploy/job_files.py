@@ -101,6 +101,10 @@ class JobFiles:
 
     def _job(self, sites_file: Path, sites: Mapping[str, Mapping[str, Any]]) -> Job:
         data = {**self.document.get("data", {}), "sites_file": str(sites_file)}
+        if data.get("set") not in (None, TABLE_SET):
+            raise _pooled(
+                f"`data.set: {data['set']}` is one data set", "`data.set: table`, or leave it out"
+            )
         data.pop("path", None)
         document = {
             **self.document,
@@ -125,16 +129,17 @@ def reject_pooled_rows(job: Job, configs: Sequence[TrialConfig], pack: Pack) -> 
     """
     found = next(_find_pooled_rows(job, configs, pack), None)
     if found is not None:
-        reason, instead = found
-        raise JobError(f"a federation of sites that keep their rows: {reason}", help=instead)
+        raise _pooled(*found)
+
+
+def _pooled(reason: str, instead: str) -> JobError:
+    return JobError(f"a federation of sites that keep their rows: {reason}", help=instead)
 
 
 def _find_pooled_rows(
     job: Job, configs: Sequence[TrialConfig], pack: Pack
 ) -> Iterator[tuple[str, str]]:
     """Reasons and alternatives."""
-    if job.data.set not in (None, TABLE_SET):
-        yield f"`data.set: {job.data.set}` is one data set", "`data.set: table`, or leave it out"
     if job.data.set == TABLE_SET and job.data.split != "column":
         yield (
             f"`data.split: {job.data.split}` deals the rows of all sites",

@@ -5,6 +5,7 @@ Letters: F features, H outputs, S sites that share a model, R rules, n rows for 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -34,6 +35,16 @@ DATA_FIELDS = (
     "name", "source", "features", "units", "task", "classes", "targets", "label", "step",
     "step_unit", "since_1970", "utc",
 )  # fmt: skip
+
+
+REQUEST = "request"
+"""Field of an answer with the digest of its request: it tells a late answer to another request
+apart."""
+
+
+def request_digest(request: bytes) -> str:
+    """What an answer says of its request."""
+    return hashlib.sha256(request).hexdigest()
 
 
 def summary_parts(summary: SiteSummary) -> tuple[dict[str, Any], Tensors]:

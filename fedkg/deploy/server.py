@@ -18,9 +18,11 @@ from fedkg.deploy.disclosures import SAMPLES, START
 from fedkg.deploy.job_files import FEDERATION_FILE, JobFiles
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import (
+    REQUEST,
     control_of,
     counts_of,
     evaluation_of,
+    request_digest,
     samples_of_server,
     summary_of,
     summary_parts,
@@ -150,27 +152,25 @@ class AskedSites:
         Raises:
             FederationError: a site fails or does not answer in time; the message names it.
         """
+        digests = {name: request_digest(request.to_bytes()) for name, request in requests.items()}
         found: dict[str, Reply] = {}
         for reply in self.transport.exchange(requests, seconds=self.seconds):
-            asked = requests.get(reply.site)
-            late = (
-                reply.message is not None
-                and asked is not None
-                and (reply.message.kind != asked.kind or reply.message.round != asked.round)
-            )
-            if asked is not None and not late:
+            message = reply.message
+            if message is None or message.fields.get(REQUEST) == digests.get(reply.site):
                 found[reply.site] = reply
         answers = []
         for name in self.names:
             reply = found.get(name)
-            if reply is None or reply.message is None:
-                error = f"no answer within {self.seconds:g} s" if reply is None else reply.error
+            if reply is None:
                 raise FederationError(
-                    f"site {name}: {error}",
-                    help=""
-                    if "help:" in error
-                    else "start the server again when the site is back: "
-                    "the run continues from its last round",
+                    f"site {name} gave no answer within {self.seconds:g} s",
+                    help="start the server again when the site is back: the run continues from its "
+                    "last round",
+                )
+            if reply.message is None:
+                error = reply.error
+                raise FederationError(
+                    error if error.startswith(f"site {name} ") else f"site {name}: {error}"
                 )
             answers.append(reply.message)
         return answers

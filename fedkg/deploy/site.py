@@ -21,9 +21,11 @@ from fedkg.deploy.disclosures import SAMPLES
 from fedkg.deploy.job_files import JobFiles, own_settings
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import (
+    REQUEST,
     check_fields,
     control_parts,
     evaluation_parts,
+    request_digest,
     server_rows_of_table,
     server_samples,
     summary_of,
@@ -120,7 +122,9 @@ class SiteAnswers:
                 expected=", ".join(answers),
                 received=message.kind,
             )
-        return answers[message.kind](message).to_bytes()
+        answer = answers[message.kind](message)
+        told = {**answer.fields, REQUEST: request_digest(request)}
+        return replace(answer, fields=told).to_bytes()
 
     def _prepare(self, request: Message) -> Callable[[Message], Message]:
         """What answers a step of the preparation."""
@@ -320,10 +324,7 @@ class JoinedSite:
                 )
             fields["left_out"] = found.own.count_left_out([self._place])
             shared = found.shared
-            tensors = {
-                SAMPLES + "x": shared.x[self._place],
-                SAMPLES + "y": shared.y[self._place],
-            }
+            tensors = {SAMPLES + "x": shared.x[self._place], SAMPLES + "y": shared.y[self._place]}
         return Message(kind=request.kind, fields=fields, tensors=tensors)
 
     def evaluate(self, request: Message) -> Message:

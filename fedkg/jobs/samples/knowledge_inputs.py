@@ -6,6 +6,7 @@ predicted numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -32,7 +33,11 @@ def contract_values(contract: DataContract, data: DataSet) -> F64:
 
     NaN if the data has no such column.
     """
-    x = data.x[:, -1] if data.x.ndim == 3 else data.x.reshape(len(data.x), -1)
+    x = (
+        data.x[:, -1]
+        if data.x.ndim == 3
+        else data.x.reshape(len(data.x), math.prod(data.x.shape[1:]))
+    )
     values = np.full((len(contract.views), len(x), len(contract.columns)), np.nan)
     places = {name: place for place, name in enumerate(data.features)}
     for position, column in enumerate(contract.columns):
@@ -47,7 +52,11 @@ def contract_values(contract: DataContract, data: DataSet) -> F64:
 
 def category_codes(column: Column, data: DataSet) -> NDArray[np.int64]:
     """The codes [N] of a one-hot encoded category (``Type=L``); -1 for none or another text."""
-    x = data.x[:, -1] if data.x.ndim == 3 else data.x.reshape(len(data.x), -1)
+    x = (
+        data.x[:, -1]
+        if data.x.ndim == 3
+        else data.x.reshape(len(data.x), math.prod(data.x.shape[1:]))
+    )
     codes = np.full(len(x), -1, dtype=np.int64)
     for code, text in enumerate(column.vocabulary):
         for name in (f"{column.source}={text}", f"{column.name}={text}"):

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import shutil
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from safetensors.torch import load_file
 
-import fedkg.jobs.samples.job_tables
+import fedkg.jobs.samples.sample_preparation
+import fedkg.jobs.source_tables
+import fedkg.jobs.table_rule_evaluation
 from fedkg.data.ai4i import generate
-from fedkg.deploy.message import Message
+from fedkg.deploy.job_files import JobFiles
 from fedkg.deploy.server import run_server
 from fedkg.deploy.site import open_site
-from fedkg.deploy.transport import LoopbackTransport
-from fedkg.errors import FederationError
+from fedkg.deploy.site_check import check_site
+from fedkg.deploy.transport import LoopbackTransport, SiteHandler
+from fedkg.errors import FederationError, JobError, Stopped
 from fedkg.jobs import run_job
-from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.events import Event
+from fedkg.jobs.folder import NOTE_SEPARATOR, RunFolder
 from fedkg.pack import pack_bytes
 
 RULES = """\
@@ -30,7 +38,6 @@ output failure in probability span 0 .. 1 column "Machine failure"
 rule careful require torque <= 65 N.m
 rule worn require if wear > 200 min and torque > 50 N.m then failure >= 0.5
 rule fresh hard require if wear < 100 min and torque < 45 N.m then failure <= 0.6
-set small keep parameters in l2_ball(radius = job)
 """
 
 SITES = {
@@ -183,14 +190,12 @@ def measured(folder: Path) -> dict[str, Any]:
         rows = RunFolder(folder).rows(name)
         for row in rows:
             row.pop("seconds", None)
-            notes = row.get("notes", "").split("; ")
+            notes = row.get("notes", "").split(NOTE_SEPARATOR)
             if "notes" in row:
                 row["notes"] = [note for note in notes if not note.startswith("executor:")]
         found[name] = rows
     found["results.json"] = without_times(json.loads((folder / "results.json").read_text()))
     for path in sorted((folder / "checkpoints").glob("*.safetensors")):
-        from safetensors.torch import load_file
-
         for name, value in load_file(path).items():
             if name.startswith(("models/", "joints/")):
                 found[f"{path.stem}:{name}"] = value.numpy().tobytes()
@@ -215,8 +220,13 @@ def changed(**sections: Any) -> dict[str, Any]:
 
 
 def check_equal(folder: Path, other: Path) -> None:
+    """All that was measured is equal, and something was."""
     one, two = measured(folder), measured(other)
     assert one.keys() == two.keys()
+    assert one["rules.csv"]
+    assert any(float(row["evaluations"]) for row in one["rules.csv"])
+    assert [row["client"] for row in one["sites.csv"]][:3] == list(SIZES)
+    assert any(":models/" in name for name in one)
     for name in one:
         assert one[name] == two[name], name
 
@@ -230,16 +240,10 @@ def check_equal(folder: Path, other: Path) -> None:
             algorithm="scfa", scoring={"probe": "covering"}, evaluation={"threshold": "server"}
         ),
         changed(algorithm="scaffold", data={"server": 0.0}),
-        changed(
-            algorithm="own",
-            algorithms={
-                "own": {"preset": "pcfedavg", "agents": {"penalty": 2.0, "given": {"radius": 1.5}}}
-            },
-        ),
         changed(algorithm="ditto", data={"server": 0.0}),
-        changed(algorithm="ifca", training={"penalty": 0.2}, evaluation={"local_baseline": True}),
+        changed(algorithm="ifca", training={"penalty": 0.2}),
     ],
-    ids=["fedavg", "scfa", "covering", "without-server-rows", "pcfedavg", "ditto", "ifca"],
+    ids=["fedavg", "scfa", "covering", "without-server-rows", "ditto", "ifca"],
 )
 def test_detection_over_sites_equals_a_run_that_reads_all_tables(tmp_path, milling_pack, job):
     write_tables(tmp_path / "whole")
@@ -257,6 +261,7 @@ rule worn_is_c require if wear > 200 min then grade is C
 range knowledge by_wear of grade
   when wear > 200 min allow B, C
   otherwise allow any
+set small keep parameters in l2_ball(radius = job)
 predict knowledge usual of grade
   when wear > 200 min predict C
   otherwise predict A
@@ -377,13 +382,27 @@ def job_of_table(**sections: Any) -> dict[str, Any]:
             GRADES,
             "grade",
             job_of_table(
+                algorithm="own",
+                algorithms={
+                    "own": {
+                        "preset": "pcfedavg",
+                        "agents": {"penalty": 2.0, "given": {"radius": 1.5}},
+                    }
+                },
+                data={"server": 0.0},
+            ),
+        ),
+        (
+            GRADES,
+            "grade",
+            job_of_table(
                 model={"hidden": [5], "inject": {"range": True, "predict": True, "trust": 0.3}},
                 data={"server": 0.0},
             ),
         ),
         (POWER, "power", job_of_table(algorithm="scfa", model={"hidden": [5], "inject": {}})),
     ],
-    ids=["classes", "injected-classes", "injected-numbers"],
+    ids=["classes", "pcfedavg", "injected-classes", "injected-numbers"],
 )
 def test_classes_and_numbers_over_sites(tmp_path, rules, target, job):
     sections, pack = write_rows(tmp_path / "whole", target), compiled(rules)
@@ -426,3 +445,142 @@ def test_forecasts_over_sites(tmp_path, job):
     together = run_together(tmp_path, job, pack)
     apart = run_server(tmp_path / "federation", transport, report=False).folder
     check_equal(apart, together)
+
+
+def test_a_server_does_not_score_models_that_stay_at_their_sites(tmp_path, milling_pack):
+    """In one process, models that sites train alone are scored; their sites do not send them."""
+    job = changed(evaluation={"local_baseline": True})
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, job, milling_pack)
+    together = run_together(tmp_path, job, milling_pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    one, two = measured(apart), measured(together)
+    for name in ("rules.csv", "sites.csv"):
+        assert one[name] == two[name]
+    own = [row for row in one["clients.csv"] if row["trial"].startswith("local_only")]
+    assert len(own) == 9
+    assert all(row["validity"] == "" for row in own)
+
+
+def test_a_run_goes_on_where_its_server_died(tmp_path, milling_pack, monkeypatch):
+    """The server dies after a round, and a site process starts again."""
+    job = changed(algorithm="scaffold", training={"rounds": 4})
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, job, milling_pack)
+    together = run_together(tmp_path, job, milling_pack)
+
+    def die(event: Event) -> None:
+        if event.kind == "round" and event.round == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Stopped, match="finished rounds are in"):
+        run_server(tmp_path / "federation", transport, report=False, on_event=die)
+    again = LoopbackTransport(sites={**transport.sites, "linz": open_site(tmp_path / "linz")})
+    apart = run_server(tmp_path / "federation", again, report=False).folder
+    check_equal(apart, together)
+
+
+def test_the_server_opens_no_table(tmp_path, milling_pack, monkeypatch):
+    """Sites answer in other processes, and reading a table fails in the server's."""
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, JOB, milling_pack)
+    shutil.rmtree(tmp_path / "whole")
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as sites:
+        readers = [
+            (fedkg.jobs.source_tables, "read_tables"),
+            (fedkg.jobs.source_tables, "read_table"),
+            (fedkg.jobs.source_tables, "read_site"),
+            (fedkg.jobs.samples.sample_preparation, "read_all_sites"),
+            (fedkg.jobs.samples.sample_preparation, "load_sites"),
+            (fedkg.jobs.table_rule_evaluation, "read_site"),
+        ]
+
+        def reject(*_: object, **__: object) -> None:
+            raise AssertionError("the server reads a table")
+
+        for module, name in readers:
+            monkeypatch.setattr(module, name, reject)
+        handlers = {
+            site: partial(answer_elsewhere, sites, tmp_path / site) for site in transport.sites
+        }
+        run = run_server(tmp_path / "federation", LoopbackTransport(sites=handlers), report=False)
+    assert [row["client"] for row in RunFolder(run.folder).rows("sites.csv")] == list(SIZES)
+
+
+def answer_elsewhere(sites: ProcessPoolExecutor, folder: Path, request: bytes) -> bytes:
+    return sites.submit(answer_in_process, folder, request).result()
+
+
+def answer_in_process(folder: Path, request: bytes) -> bytes:
+    if folder not in OPENED:
+        OPENED[folder] = open_site(folder)
+    return OPENED[folder](request)
+
+
+OPENED: dict[Path, SiteHandler] = {}
+
+
+def test_wrong_columns_name_the_site_the_file_and_the_column(tmp_path, milling_pack):
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, JOB, milling_pack)
+    table = tmp_path / "linz" / "linz.csv"
+    table.write_text(table.read_text().replace("Tool wear [min]", "Tool wear"))
+    with pytest.raises(FederationError) as caught:
+        run_server(tmp_path / "federation", transport, report=False)
+    assert str(caught.value).startswith("site linz: ")
+    assert "linz.csv" in str(caught.value)
+    assert "Tool wear [min]" in str(caught.value)
+    assert not (tmp_path / "federation" / "run").exists()
+
+
+def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, JOB, milling_pack, share_rows=False)
+    with pytest.raises(FederationError, match=r"^site graz does not share rows"):
+        run_server(tmp_path / "federation", transport, report=False)
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (changed(algorithm="centralised"), "pools the rows of all sites"),
+        (changed(data={"set": "skab"}), "`data.set: skab` is one data set"),
+        (changed(theory={}), "`theory` evaluates gradients"),
+        (
+            changed(privacy={"unit": "example", "epsilon": 5.0, "delta": 1e-5}),
+            "`privacy` derives the seed",
+        ),
+    ],
+    ids=["pooled", "data-set", "theory", "privacy"],
+)
+def test_jobs_that_need_all_rows_are_rejected(tmp_path, milling_pack, job, said):
+    job = {**job, "data": {**job["data"]}}
+    files = tmp_path / "federation"
+    files.mkdir()
+    if "set" in job["data"]:
+        job["data"] = {"set": job["data"]["set"]}
+    (files / "job.yaml").write_text(yaml.safe_dump(job))
+    (files / "rules.fkgpack").write_bytes(milling_pack)
+    with pytest.raises(JobError, match=said):
+        JobFiles.read(files).joint_job({name: {} for name in SIZES})
+
+
+def test_a_check_of_a_site_finds_what_it_violates(tmp_path, milling_pack):
+    write_tables(tmp_path / "whole")
+    write_federation(tmp_path, JOB, milling_pack)
+    found = {one.what: one for one in check_site(tmp_path / "graz")}
+    frame = generate(sum(SIZES.values()), 11)
+    torque = frame.numbers("Torque [Nm]")[: SIZES["graz"]]
+    assert (
+        f"violated in {(torque > 65).sum()} of {SIZES['graz']} cases" in found["rule careful"].text
+    )
+    assert found["table"].ok
+    assert found["disk"].ok
+    assert found["round"].ok is None
+    trained = round(SIZES["graz"] * (1 - 0.25 - 0.15))
+    assert f"for {-(-trained // 16)} local steps" in found["round"].text
+    assert not (tmp_path / "graz" / "state").exists()
+    (tmp_path / "graz" / "graz.csv").unlink()
+    [*_, last] = check_site(tmp_path / "graz")
+    assert not last.ok
+    assert "graz.csv" in last.text
