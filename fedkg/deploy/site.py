@@ -52,6 +52,7 @@ from fedkg.jobs.samples.knowledge_inputs import count_excluded_labels
 from fedkg.jobs.samples.sample_preparation import (
     SamplePart,
     Samples,
+    files_of_sites,
     join_samples,
     read_sample_parts,
     summarise_samples,
@@ -68,6 +69,9 @@ SITE_FILE, INVITATION, STATE = "site.json", "invitation", "state"
 PREPARATION = "preparation.safetensors"
 """The server's last preparation, in the state of the site: a site process that starts again
 continues without another one."""
+
+TABLES = "tables.json"
+"""Path and SHA-256 of the files that the site reads in an unfinished run."""
 
 
 def open_site(folder: Path) -> SiteHandler:
@@ -140,9 +144,22 @@ class SiteAnswers:
     def part(self) -> TablePart | SamplePart:
         """The site's samples and their uses."""
         if self.job.data.set is None:
-            parts, _ = read_table_parts(self.job, self.files.pack)
-            return parts[self.name]
+            return read_table_parts(self.job, self.files.pack)[0][self.name]
         return read_sample_parts(self.job, self.files.pack)[self.name]
+
+    def require_same_tables(self) -> None:
+        """Raise FederationError if a table has changed since a run that is not finished began."""
+        path = self.folder / STATE / TABLES
+        if not path.exists():
+            return
+        begun, now = parse_json(path.read_bytes(), str(path)), dict(files_of_sites(self.job))
+        changed = next((file for file in begun if now.get(file) != begun[file]), None)
+        if changed is not None:
+            raise FederationError(
+                f"site {self.name}: {changed} has changed since the run started",
+                help=f"restore it; or give up the run: delete {path.parent}, and start a new run "
+                "at the server",
+            )
 
     @cached_property
     def summary(self) -> SiteSummary:
@@ -158,6 +175,7 @@ class SiteAnswers:
             FederationError: the server has another job, or wants rows that the site does not share.
         """
         _require_equal(self.name, self.files.identity, request.fields["identity"])
+        self.require_same_tables()
         fields, tensors = summary_parts(self.summary)
         if self.summary.rows[SERVER] and not self.shares_rows:
             raise FederationError(
@@ -183,11 +201,9 @@ class SiteAnswers:
     def join(self, request: Message) -> Message:
         """Prepare the training with the summary of all sites; what the rules say about the data."""
         found = JoinedSite(self, request)
-        path = self.folder / STATE / PREPARATION
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.new")
-        partial.write_bytes(request.to_bytes())
-        partial.replace(path)
+        tables = json.dumps(dict(files_of_sites(self.job)))
+        self._write(TABLES, tables.encode())
+        self._write(PREPARATION, request.to_bytes())
         self._joined = found
         return Message(kind=request.kind, fields={"checks": check_fields(found.check_counts())})
 
@@ -204,8 +220,17 @@ class SiteAnswers:
         return self.joined.evaluate(request)
 
     def finish(self, request: Message) -> Message:
-        """Acknowledge the end of the run."""
+        """Note the end of the run; from now on, tables may change."""
+        (self.folder / STATE / TABLES).unlink(missing_ok=True)
         return Message(kind=request.kind, round=request.round)
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Replace a file of the site's state as a whole."""
+        path = self.folder / STATE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{name}.new")
+        partial.write_bytes(content)
+        partial.replace(path)
 
     @property
     def joined(self) -> JoinedSite:

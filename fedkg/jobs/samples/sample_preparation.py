@@ -175,7 +175,7 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     samples = join_samples(job, pack, parts, merge_summaries(list(summaries.values())))
     return replace(
         samples,
-        files=_files(job.data.path) + _files_of_sites(job),
+        files=_files(job.data.path) + files_of_sites(job),
         sites=summaries if "" not in parts else {},
     )
 
@@ -592,7 +592,7 @@ def _require_rows_for_training(sites: Mapping[str, SiteSummary], job: Job) -> No
             )
 
 
-def _files_of_sites(job: Job) -> tuple[tuple[str, str], ...]:
+def files_of_sites(job: Job) -> tuple[tuple[str, str], ...]:
     """Path and checksum of the sites file and of its tables."""
     if job.data.sites_file is None:
         return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -102,11 +102,11 @@ def plain_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDKG_KERNELS", "off")
 
 
-def compiled(rules: str) -> bytes:
+def compiled(rules: str | None = None, paths: Sequence[Path] = ()) -> bytes:
     pytest.importorskip("lark")
     from fedkg import authoring
 
-    return pack_bytes(authoring.compile(text=rules))
+    return pack_bytes(authoring.compile(paths, text=rules))
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +251,86 @@ def test_detection_over_sites_equals_a_run_that_reads_all_tables(tmp_path, milli
     together = run_together(tmp_path, job, milling_pack)
     apart = run_server(tmp_path / "federation", transport, report=False).folder
     check_equal(apart, together)
+
+
+PLANT = """\
+@prefix plant: <https://example.org/plant#> .
+@prefix fkg: <https://w3id.org/fedkg/ns#> .
+plant:Centre fkg:keyColumn "machine" .
+plant:M1 a plant:Centre ; plant:maxTorque 42.0 .
+plant:M2 a plant:Centre ; plant:maxTorque 48.0 .
+plant:M3 a plant:Centre ; plant:maxTorque 55.0 .
+plant:M4 a plant:Centre ; plant:maxTorque 50.0 .
+"""
+
+KEYED = """\
+prefix plant: <https://example.org/plant#>
+signal torque in N.m span 0 .. 100 column "Torque [Nm]"
+signal wear in min span 0 .. 260 column "Tool wear [min]"
+output failure in probability span 0 .. 1 column "Machine failure"
+rule limit
+  for ?m, ?limit where { ?m a plant:Centre ; plant:maxTorque ?limit }
+  require if torque > ?limit then failure >= 0.5
+rule in_range require wear <= 250 min
+"""
+
+STEPS = """\
+timeline time column "Time" step 1 min ends clip
+signal torque in N.m span 0 .. 100 column "Torque [Nm]"
+signal wear in min span 0 .. 260 column "Tool wear [min]"
+output failure in probability span 0 .. 1 column "Machine failure"
+rule overload require if torque > 45 N.m and past torque > 45 N.m then failure >= 0.5
+rule wears require wear >= 0
+"""
+
+
+def add_column(folder: Path, header: str, cells: Mapping[str, list[str]]) -> None:
+    """Add a column to the tables of these sites."""
+    for site, own in cells.items():
+        [table] = folder.glob(f"{site}.*")
+        mark = {"graz": ";", "linz": ",", "wien": "|"}[site]
+        first, *lines = table.read_text().splitlines()
+        rows = [f"{line}{mark}{cell}" for line, cell in zip(lines, own, strict=True)]
+        table.write_text("\n".join([f"{first}{mark}{header}", *rows, ""]))
+
+
+def test_rules_about_machines_over_sites(tmp_path):
+    """A site names the machine of each row, the others deal theirs to rows."""
+    (tmp_path / "plant.ttl").write_text(PLANT)
+    (tmp_path / "rules.fkg").write_text(KEYED)
+    pack = compiled(paths=[tmp_path / "rules.fkg", tmp_path / "plant.ttl"])
+    sections = {
+        "graz": SITES["graz"] + "    settings: {machines: [M1, M2]}\n",
+        "linz": SITES["linz"],
+        "wien": SITES["wien"] + "    settings: {machines: [M4]}\n",
+    }
+    whole = tmp_path / "whole"
+    write_tables(whole)
+    add_column(whole, "machine", {"linz": ["M3", "M1"] * (SIZES["linz"] // 2)})
+    write_sites_file(whole, sections)
+    job = changed(algorithm="scfa", training={"penalty": 0.3})
+    transport = write_federation(tmp_path, job, pack, sections)
+    together = run_together(tmp_path, job, pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    check_equal(apart, together)
+
+
+def test_rules_over_time_over_sites(tmp_path):
+    """The last rows of each site are its test, and the server scores traces of its rows."""
+    pack, whole = compiled(STEPS), tmp_path / "whole"
+    write_tables(whole)
+    start = np.datetime64("2024-03-01T06:00")
+    times = {
+        site: [str(start + np.timedelta64(minute, "m")) for minute in range(size)]
+        for site, size in SIZES.items()
+    }
+    add_column(whole, "Time", times)
+    job = changed(algorithm="scfa", evaluation={"threshold": "server"})
+    transport = write_federation(tmp_path, job, pack)
+    together = run_together(tmp_path, job, pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    check_equal(apart, together)
+    assert all(row["reason"] == "" for row in RunFolder(apart).rows("rules.csv"))
 
 
 GRADES = """\
@@ -475,6 +555,15 @@ def test_a_run_goes_on_where_its_server_died(tmp_path, milling_pack, monkeypatch
 
     with pytest.raises(Stopped, match="finished rounds are in"):
         run_server(tmp_path / "federation", transport, report=False, on_event=die)
+    table = tmp_path / "wien" / "wien.txt"
+    text = table.read_text()
+    table.write_text(f"{text}40|1|0\n")
+    changed_table = LoopbackTransport(
+        sites={**transport.sites, "wien": open_site(tmp_path / "wien")}
+    )
+    with pytest.raises(FederationError, match=r"wien\.txt has changed since the run started"):
+        run_server(tmp_path / "federation", changed_table, report=False)
+    table.write_text(text)
     again = LoopbackTransport(sites={**transport.sites, "linz": open_site(tmp_path / "linz")})
     apart = run_server(tmp_path / "federation", again, report=False).folder
     check_equal(apart, together)
