@@ -6,6 +6,7 @@ Letters: F features, H outputs, S sites that share a model, R rules, n rows for 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -18,6 +19,8 @@ from torch import Tensor
 from fedkg.data import Frame
 from fedkg.data.sets import DataSet
 from fedkg.data.standardise import Moments
+from fedkg.deploy.disclosures import Disclosure, When
+from fedkg.deploy.message import Message
 from fedkg.jobs.result_rows import RuleTally
 from fedkg.jobs.rules_only_baseline import ControlSums
 from fedkg.jobs.samples.job_tables import TablePart
@@ -35,6 +38,80 @@ DATA_FIELDS = (
     "name", "source", "features", "units", "task", "classes", "targets", "label", "step",
     "step_unit", "since_1970", "utc",
 )  # fmt: skip
+
+
+BEFORE: When = "before the first round"
+EVALUATED: When = "at evaluations"
+
+MEANINGS: Mapping[str, tuple[When, str]] = {
+    "labels": (BEFORE, "samples of each class by use: training, test, server, unused"),
+    "unknown": (BEFORE, "unknown cells of each numeric feature in training samples"),
+    "moments/inputs": (BEFORE, "number, mean and squared deviations of each numeric feature"),
+    "moments/outputs": (BEFORE, "the same of the targets in training and server samples"),
+    "moments/tested": (BEFORE, "the same of the targets in test samples"),
+    "server/numbers": (BEFORE, "the rows that the job gives to the server, with consent"),
+    "server/x": (BEFORE, "the inputs that the job gives to the server, with consent"),
+    "server/y": (BEFORE, "their targets"),
+    "server/row": (BEFORE, "their positions in the table"),
+    "server/time": (BEFORE, "their times"),
+    "summary": (
+        BEFORE,
+        "kind of target, samples by use, headers, texts of categories, first and last time, remarks",
+    ),
+    "settings": (BEFORE, "learning rate, epochs and batch of the site"),
+    "server": (BEFORE, "names and texts of the rows for the server"),
+    "checks": (
+        BEFORE,
+        "for each rule over inputs, cases, violations, and the worst violation in words, with its "
+        "row and values",
+    ),
+    "excluded": (BEFORE, "training labels that injected ranges exclude"),
+    "left_out": (BEFORE, "rules that the site's teacher does not include"),
+    "samples/x": (BEFORE, "the inputs of the samples that FedSTL shares, with consent"),
+    "samples/y": (BEFORE, "their targets"),
+    "figures": (EVALUATED, "sums of right and wrong answers and of losses on test samples"),
+    "counts": (EVALUATED, "test samples, positive labels, violated and evaluated cases"),
+    "rules/counts": (EVALUATED, "for each rule, bound rows, violations and cases"),
+    "rules/margins": (EVALUATED, "for each rule, the margin of the worst violation"),
+    "rules/met": (EVALUATED, "for each bound row, whether a test sample meets its condition"),
+    "examples": (
+        EVALUATED,
+        "for each rule, the worst violation in words, with its row and values",
+    ),
+    "forecasts": (EVALUATED, "errors of forecasts, and the share that satisfies properties"),
+    "sets": (EVALUATED, "distance of the site's model to its parameter set"),
+    "determined": (EVALUATED, "test samples for which the rules leave one answer"),
+    "rows": (EVALUATED, "number of test samples"),
+    "sites": (EVALUATED, "position of the site"),
+    "request": (EVALUATED, "SHA-256 of the server's request"),
+}
+"""When a site sends each tensor and field besides those of training, and what it says."""
+
+
+def list_sent(message: Message) -> tuple[Disclosure, ...]:
+    """What an answer of a site discloses; its size for fields is that of their JSON.
+
+    Raises:
+        KeyError: `MEANINGS` lacks a tensor or field.
+    """
+    found = []
+    for name, value in message.tensors.items():
+        shape, kind = tuple(value.shape), str(value.dtype).removeprefix("torch.")
+        found.append((name, shape, kind, value.numel() * value.element_size()))
+    for name, told in message.fields.items():
+        found.append((name, (), "JSON", len(json.dumps(told))))
+    return tuple(
+        Disclosure(
+            name=name,
+            meaning=MEANINGS[name][1],
+            direction="to the server",
+            when=MEANINGS[name][0],
+            shape=shape,
+            dtype=kind,
+            bytes=size,
+        )
+        for name, shape, kind, size in found
+    )
 
 
 REQUEST = "request"

@@ -405,12 +405,7 @@ class RemoteTrial(Trial):
     def _evaluate(self, state: ServerState, what: str, threshold: float) -> list[Message]:
         """The answers of all sites about the models that they use after a round."""
         assert isinstance(self.remote, RemoteSites)
-        work = Work(
-            problem=self.problem,
-            algorithm=self.algorithm,
-            settings=self.settings,
-            pool=pool(self.problem.clients),
-        )
+        work = work_of(self)
         requests = {}
         for place, name in enumerate(self.asked.names):
             request = self.remote.evaluation(work, state, place)

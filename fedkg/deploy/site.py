@@ -176,7 +176,6 @@ class SiteAnswers:
         """
         _require_equal(self.name, self.files.identity, request.fields["identity"])
         self.require_same_tables()
-        fields, tensors = summary_parts(self.summary)
         if self.summary.rows[SERVER] and not self.shares_rows:
             raise FederationError(
                 f"site {self.name} does not share rows, and the job gives "
@@ -184,12 +183,17 @@ class SiteAnswers:
                 help="the operator of the site can agree with `share_rows: true` in site.json; or "
                 "set `data.server: 0` in the job",
             )
+        return self.summary_answer()
+
+    def summary_answer(self) -> Message:
+        """The answer of `describe`."""
+        fields, tensors = summary_parts(self.summary)
         if isinstance(self.part, TablePart):
             rows, values = server_rows_of_table(self.part)
         else:
             rows, values = server_samples(self.part)
         return Message(
-            kind=request.kind,
+            kind="describe",
             fields={
                 "summary": fields,
                 "server": rows,
@@ -209,11 +213,11 @@ class SiteAnswers:
 
     def share(self, request: Message) -> Message:
         """Build a trial; what its algorithm lets the server know before it trains."""
-        return self.joined.share(request, consent=self.shares_rows)
+        return self.joined.share(str(request.fields["trial"]), consent=self.shares_rows)
 
     def train(self, request: Message) -> Message:
         """The site's update of a round."""
-        return self.joined.training(request).train(request)
+        return self.joined.trial(str(request.fields.get("trial")))[1].train(request)
 
     def evaluate(self, request: Message) -> Message:
         """Sums of figures and verdicts of a model on the site's test samples."""
@@ -259,18 +263,18 @@ class JoinedSite:
         self._site = site
         settings: Mapping[str, Mapping[str, Any]] = request.fields["sites"]
         self._place = list(settings).index(site.name)
-        self._job = site.files.joint_job(settings)
+        self.job = site.files.joint_job(settings)
         summary = summary_of(request.fields["summary"], request.tensors)
         self._samples = self._prepare(summary, request.fields["training"])
         pack = site.files.pack
         self._experiment = SiteExperiment(
-            job=self._job,
+            job=self.job,
             pack=pack,
             samples=self._samples,
-            output=choose_output(self._job, pack),
+            output=choose_output(self.job, pack),
             _graphs=GraphCache(pack),
         )
-        self._configs = {config.id: config for config in plan_trials(self._job)}
+        self._configs = {config.id: config for config in plan_trials(self.job)}
         self._experiment.prepare(list(self._configs.values()))
         self._trials: dict[str, tuple[Trial, SiteTraining]] = {}
 
@@ -280,10 +284,10 @@ class JoinedSite:
         use = np.where(site.part.use == SERVER, UNUSED, site.part.use).astype(np.int8)
         if isinstance(site.part, TablePart):
             tables = {site.name: replace(site.part, use=use)}
-            samples = table_samples(self._job, pack, tables, summary)
+            samples = table_samples(self.job, pack, tables, summary)
         else:
             parts = {site.name: replace(site.part, use=use)}
-            samples = join_samples(self._job, pack, parts, summary)
+            samples = join_samples(self.job, pack, parts, summary)
         sites = {name: summary_of_size(summary, rows) for name, rows in training.items()}
         return replace(samples, sites=sites, complete=False)
 
@@ -294,22 +298,12 @@ class JoinedSite:
             return count_frames(pack, [frame])
         return count_data_set(pack, self._samples.uncut_rows, self._site.job)
 
-    def training(self, request: Message) -> SiteTraining:
-        """The training of the trial that a request names."""
-        return self._trial(request)[1]
-
-    def _trial(self, request: Message) -> tuple[Trial, SiteTraining]:
-        name = str(request.fields.get("trial"))
+    def trial(self, name: str) -> tuple[Trial, SiteTraining]:
+        """The trial of this name, built once. Raises FederationError if the job has none."""
         if name not in self._trials:
             trial = self.build_trial(name)
-            work = Work(
-                problem=trial.problem,
-                algorithm=trial.algorithm,
-                settings=trial.settings,
-                pool=pool(trial.problem.clients),
-            )
             folder = self._site.folder / STATE / name
-            self._trials[name] = trial, SiteTraining(work, folder=folder)
+            self._trials[name] = trial, SiteTraining(work_of(trial), folder=folder)
         return self._trials[name]
 
     def build_trial(self, name: str) -> Trial:
@@ -325,9 +319,12 @@ class JoinedSite:
             )
         return self._configs[name]
 
-    def share(self, request: Message, *, consent: bool) -> Message:
+    def share(self, name: str, *, consent: bool) -> Message:
         """See `SiteAnswers.share`. Raises FederationError without the consent to share samples."""
-        trial, _ = self._trial(request)
+        return self.share_answer(self.trial(name)[0], consent=consent)
+
+    def share_answer(self, trial: Trial, *, consent: bool) -> Message:
+        """The answer of `share`."""
         clients = trial.problem.clients
         own = Clients(
             names=clients.names[self._place : self._place + 1],
@@ -335,7 +332,7 @@ class JoinedSite:
             y=clients.y[self._place : self._place + 1],
         )
         fields: dict[str, Any] = {
-            "excluded": count_excluded_labels(self._job, trial.problem.model, own)
+            "excluded": count_excluded_labels(self.job, trial.problem.model, own)
         }
         tensors: dict[str, Tensor] = {}
         if algorithm_section(trial.config.job).grouping.fedstl is not None:
@@ -350,7 +347,7 @@ class JoinedSite:
             fields["left_out"] = found.own.count_left_out([self._place])
             shared = found.shared
             tensors = {SAMPLES + "x": shared.x[self._place], SAMPLES + "y": shared.y[self._place]}
-        return Message(kind=request.kind, fields=fields, tensors=tensors)
+        return Message(kind="describe", fields=fields, tensors=tensors)
 
     def evaluate(self, request: Message) -> Message:
         """See `SiteAnswers.evaluate`."""
@@ -360,20 +357,14 @@ class JoinedSite:
             [found] = self._experiment.control_sums(config)[self._place : self._place + 1]
             fields, tensors = control_parts(found)
             return Message(kind=request.kind, fields=fields, tensors=tensors)
-        trial, training = self._trial(request)
+        trial, training = self.trial(str(request.fields["trial"]))
         stacked = training.deployed_model(request)
         params: Params = {name: value[0].clone() for name, value in stacked.items()}
         threshold = float(request.fields["threshold"])
-        found_sites = trial.evaluate(params, [self._place], threshold)
         if what == "figures":
-            return Message(
-                kind=request.kind, round=request.round, tensors={"figures": found_sites.sums}
-            )
-        fields, tensors = evaluation_parts(found_sites)
-        fields["sets"] = set_distance_row(
-            trial.config.id, self._site.name, self._place, params, trial.sets
-        )
-        scores = None
+            sums = trial.evaluate(params, [self._place], threshold).sums
+            return Message(kind=request.kind, round=request.round, tensors={"figures": sums})
+        whole = None
         if trial.inferred is not None:
             received = training.received_model(request)
             received |= {
@@ -382,10 +373,38 @@ class JoinedSite:
                 if name.startswith("whole/")
             }
             whole = {name: received[name] for name in params}
-            scores = trial.judge_forecasts(self._place, params, whole)
-        if scores is not None:
-            tensors["forecasts"] = torch.tensor(list(scores.values()), dtype=torch.float64)
-        return Message(kind=request.kind, round=request.round, fields=fields, tensors=tensors)
+        return replace(
+            self.evaluation_answer(trial, params, whole, threshold), round=request.round
+        )
+
+    def evaluation_answer(
+        self, trial: Trial, params: Params, received: Params | None, threshold: float
+    ) -> Message:
+        """The answer of `evaluate` after the last round.
+
+        Args:
+            params: the model that the site uses.
+            received: the server's model for the site; None without properties of forecasts.
+        """
+        fields, tensors = evaluation_parts(trial.evaluate(params, [self._place], threshold))
+        fields["sets"] = set_distance_row(
+            trial.config.id, self._site.name, self._place, params, trial.sets
+        )
+        if received is not None:
+            scores = trial.judge_forecasts(self._place, params, received)
+            if scores is not None:
+                tensors["forecasts"] = torch.tensor(list(scores.values()), dtype=torch.float64)
+        return Message(kind="evaluate", fields=fields, tensors=tensors)
+
+
+def work_of(trial: Trial) -> Work:
+    """What the training of a trial consists of."""
+    return Work(
+        problem=trial.problem,
+        algorithm=trial.algorithm,
+        settings=trial.settings,
+        pool=pool(trial.problem.clients),
+    )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -14,16 +14,15 @@ from pathlib import Path
 import torch
 
 from fedkg._internal.threads import library_threads
+from fedkg.deploy.disclosures import Disclosure, list_disclosures
 from fedkg.deploy.job_files import own_settings
 from fedkg.deploy.message import Message
-from fedkg.deploy.preparation import summary_parts
-from fedkg.deploy.site import JoinedSite, SiteAnswers
+from fedkg.deploy.preparation import check_fields, list_sent, summary_parts
+from fedkg.deploy.site import JoinedSite, SiteAnswers, work_of
 from fedkg.errors import FedkgError
 from fedkg.federated import initial_state
 from fedkg.federated.client.per_client_settings import steps_for
-from fedkg.federated.executors import Work
 from fedkg.federated.executors.sequential import Sequential
-from fedkg.federated.problem import pool
 from fedkg.federated.train import AT_SITES
 from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
 from fedkg.jobs.table_rule_evaluation import count_on_tables
@@ -54,6 +53,28 @@ class Finding:
     text: str
     ok: bool | None = True
     help: str = ""
+
+
+def list_site_disclosures(folder: Path) -> tuple[Disclosure, ...]:
+    """Everything that leaves a site in a run, and what comes to it, for each training of the job.
+
+    Sizes are those of this site's data and of the first round. Nothing is sent.
+
+    Raises:
+        FederationError, JobError, TableError: the site cannot take part.
+    """
+    site = SiteAnswers(folder)
+    joined = join_alone(site)
+    found = [*list_sent(site.summary_answer())]
+    checks = Message(kind="describe", fields={"checks": check_fields(joined.check_counts())})
+    found += list_sent(checks)
+    for config in plan_trials(joined.job):
+        trial = joined.build_trial(config.id)
+        params = trial.problem.model.init(0)
+        found += list_sent(joined.share_answer(trial, consent=True))
+        found += list_disclosures(work_of(trial), site.name)
+        found += list_sent(joined.evaluation_answer(trial, params, params, 0.5))
+    return tuple(dict.fromkeys(found))
 
 
 def check_site(folder: Path) -> list[Finding]:
@@ -111,6 +132,21 @@ def _check(folder: Path) -> Iterator[Finding]:
     yield from _check_round(site, folder, config)
 
 
+def join_alone(site: SiteAnswers) -> JoinedSite:
+    """The site as the only one of a federation."""
+    fields, tensors = summary_parts(site.summary)
+    alone = Message(
+        kind="describe",
+        fields={
+            "sites": {site.name: own_settings(site.job, site.name)},
+            "summary": fields,
+            "training": {site.name: site.summary.rows[TRAIN]},
+        },
+        tensors=tensors,
+    )
+    return JoinedSite(site, alone)
+
+
 def _check_rules(site: SiteAnswers) -> Iterator[Finding]:
     """How often the recorded rows of the site violate each rule."""
     pack, sites = site.files.pack, load_sites(site.sites_file)
@@ -130,23 +166,7 @@ def _check_rules(site: SiteAnswers) -> Iterator[Finding]:
 
 def _check_round(site: SiteAnswers, folder: Path, config: TrialConfig) -> Iterator[Finding]:
     """Disk space, and the estimated time of one local round against the deadline."""
-    fields, tensors = summary_parts(site.summary)
-    alone = Message(
-        kind="describe",
-        fields={
-            "sites": {site.name: own_settings(site.job, site.name)},
-            "summary": fields,
-            "training": {site.name: site.summary.rows[TRAIN]},
-        },
-        tensors=tensors,
-    )
-    trial = JoinedSite(site, alone).build_trial(config.id)
-    work = Work(
-        problem=trial.problem,
-        algorithm=trial.algorithm,
-        settings=trial.settings,
-        pool=pool(trial.problem.clients),
-    )
+    work = work_of(join_alone(site).build_trial(config.id))
     state, client = initial_state(work.problem, work.algorithm, work.settings), torch.tensor([0])
     kept = sum(value[0].numel() * value.element_size() for value in state.models.values())
     needed, free = ROOM * kept * (1 + len(state.clients)), shutil.disk_usage(folder).free

@@ -121,12 +121,14 @@ class SiteTraining:
         offer = work.algorithm.start.offer(state, self._client)
         tensors = reply_tensors(work, updates, offer)
         fields: dict[str, str] = {}
-        private = guard.usable(replace(updates, update={}, shared={})).rejected
-        if private:
-            [fields[UNUSABLE]] = private.values()
+        unusable = guard.usable(updates).rejected
+        if unusable and not guard.usable(replace(updates, client_memory={})).rejected:
+            [fields[UNUSABLE]] = unusable.values()  # the server cannot see it
         elif updates.client_memory:
-            fields["receipt"] = _receipt_of(request, tensors)
-            self._rows.write(fields["receipt"], updates.client_memory)
+            receipt = request.fields["receipt"] if unusable else _receipt_of(request, tensors)
+            if not unusable:
+                self._rows.write(receipt, updates.client_memory)
+            fields["receipt"] = receipt
         return Message(kind=request.kind, round=request.round, fields=fields, tensors=tensors)
 
     def deployed_model(self, request: Message) -> Params:
@@ -139,6 +141,14 @@ class SiteTraining:
         work, state = self._received(request, None)
         with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
             return work.algorithm.site_models(work, state, self._client)
+
+    def rows(self, receipt: str) -> Params:
+        """The rows [1, ...] of a version, see `private_rows`.
+
+        Raises:
+            FederationError: this site does not have this version.
+        """
+        return self._rows.read(receipt)
 
     def received_model(self, request: Message) -> Params:
         """The model that the server has for this site, from the same request: of a site that
