@@ -56,14 +56,13 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
     "server/time": (BEFORE, "their times"),
     "summary": (
         BEFORE,
-        "kind of target, samples by use, headers, texts of categories, first and last time, remarks",
+        "kind of target, samples by use, headers, texts of categories, time range, remarks",
     ),
     "settings": (BEFORE, "learning rate, epochs and batch of the site"),
     "server": (BEFORE, "names and texts of the rows for the server"),
     "checks": (
         BEFORE,
-        "for each rule over inputs, cases, violations, and the worst violation in words, with its "
-        "row and values",
+        "for each rule over inputs, cases, violations, and the worst row in words, with values",
     ),
     "excluded": (BEFORE, "training labels that injected ranges exclude"),
     "left_out": (BEFORE, "rules that the site's teacher does not include"),
@@ -74,10 +73,7 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
     "rules/counts": (EVALUATED, "for each rule, bound rows, violations and cases"),
     "rules/margins": (EVALUATED, "for each rule, the margin of the worst violation"),
     "rules/met": (EVALUATED, "for each bound row, whether a test sample meets its condition"),
-    "examples": (
-        EVALUATED,
-        "for each rule, the worst violation in words, with its row and values",
-    ),
+    "examples": (EVALUATED, "for each rule, the worst violation in words, with its row and values"),
     "forecasts": (EVALUATED, "errors of forecasts, and the share that satisfies properties"),
     "sets": (EVALUATED, "distance of the site's model to its parameter set"),
     "determined": (EVALUATED, "test samples for which the rules leave one answer"),
@@ -307,11 +303,11 @@ def evaluation_of(fields: Fields, tensors: Mapping[str, Tensor]) -> Evaluation:
 
 def control_parts(found: ControlSums) -> tuple[dict[str, Any], Tensors]:
     """The fields and tensors of the control without learning. `Any`: JSON."""
-    return {"determined": found.determined, "rows": found.rows}, {"figures": found.sums}
+    return {"determined": found.determined, "rows": found.rows}, {"figures": found.sums[None]}
 
 
 def control_of(fields: Fields, tensors: Mapping[str, Tensor]) -> ControlSums:
     """The control that `control_parts` wrote."""
     return ControlSums(
-        sums=tensors["figures"], determined=fields["determined"], rows=fields["rows"]
+        sums=tensors["figures"][0], determined=fields["determined"], rows=fields["rows"]
     )

@@ -32,8 +32,6 @@ from fedkg.deploy.remote_sites import RemoteSites
 from fedkg.deploy.transport import Reply, Transport
 from fedkg.errors import FederationError
 from fedkg.federated import Clients, ServerState
-from fedkg.federated.executors import Work
-from fedkg.federated.problem import pool
 from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
 from fedkg.federated.temporal.properties import unknown_properties
 from fedkg.federated.temporal.shared_samples import Inferred, of_shared
@@ -51,6 +49,7 @@ from fedkg.jobs.samples.task_metrics import figures_of
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.table_rule_evaluation import TableCounts
+from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
 from fedkg.limits import parse_json
 from fedkg.models import Model, Params
@@ -405,7 +404,7 @@ class RemoteTrial(Trial):
     def _evaluate(self, state: ServerState, what: str, threshold: float) -> list[Message]:
         """The answers of all sites about the models that they use after a round."""
         assert isinstance(self.remote, RemoteSites)
-        work = work_of(self)
+        work = deployed_models(self).work
         requests = {}
         for place, name in enumerate(self.asked.names):
             request = self.remote.evaluation(work, state, place)

@@ -35,8 +35,6 @@ from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import SiteHandler
 from fedkg.errors import FederationError
 from fedkg.federated import Clients
-from fedkg.federated.executors import Work
-from fedkg.federated.problem import pool
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import set_distance_row
@@ -61,6 +59,7 @@ from fedkg.jobs.samples.site_summary import SERVER, UNUSED, SiteSummary, summary
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.table_rule_evaluation import count_data_set, count_frames
+from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.limits import parse_json
 from fedkg.models import Model, Params
@@ -303,7 +302,7 @@ class JoinedSite:
         if name not in self._trials:
             trial = self.build_trial(name)
             folder = self._site.folder / STATE / name
-            self._trials[name] = trial, SiteTraining(work_of(trial), folder=folder)
+            self._trials[name] = trial, SiteTraining(deployed_models(trial).work, folder=folder)
         return self._trials[name]
 
     def build_trial(self, name: str) -> Trial:
@@ -373,9 +372,7 @@ class JoinedSite:
                 if name.startswith("whole/")
             }
             whole = {name: received[name] for name in params}
-        return replace(
-            self.evaluation_answer(trial, params, whole, threshold), round=request.round
-        )
+        return replace(self.evaluation_answer(trial, params, whole, threshold), round=request.round)
 
     def evaluation_answer(
         self, trial: Trial, params: Params, received: Params | None, threshold: float
@@ -395,16 +392,6 @@ class JoinedSite:
             if scores is not None:
                 tensors["forecasts"] = torch.tensor(list(scores.values()), dtype=torch.float64)
         return Message(kind="evaluate", fields=fields, tensors=tensors)
-
-
-def work_of(trial: Trial) -> Work:
-    """What the training of a trial consists of."""
-    return Work(
-        problem=trial.problem,
-        algorithm=trial.algorithm,
-        settings=trial.settings,
-        pool=pool(trial.problem.clients),
-    )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

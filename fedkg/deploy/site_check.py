@@ -18,7 +18,7 @@ from fedkg.deploy.disclosures import Disclosure, list_disclosures
 from fedkg.deploy.job_files import own_settings
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import check_fields, list_sent, summary_parts
-from fedkg.deploy.site import JoinedSite, SiteAnswers, work_of
+from fedkg.deploy.site import JoinedSite, SiteAnswers
 from fedkg.errors import FedkgError
 from fedkg.federated import initial_state
 from fedkg.federated.client.per_client_settings import steps_for
@@ -26,6 +26,7 @@ from fedkg.federated.executors.sequential import Sequential
 from fedkg.federated.train import AT_SITES
 from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
 from fedkg.jobs.table_rule_evaluation import count_on_tables
+from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
 from fedkg.kernels.compiled_loops import loops_in_round
 from fedkg.sites import load_sites, read_site
@@ -72,7 +73,7 @@ def list_site_disclosures(folder: Path) -> tuple[Disclosure, ...]:
         trial = joined.build_trial(config.id)
         params = trial.problem.model.init(0)
         found += list_sent(joined.share_answer(trial, consent=True))
-        found += list_disclosures(work_of(trial), site.name)
+        found += list_disclosures(deployed_models(trial).work, site.name)
         found += list_sent(joined.evaluation_answer(trial, params, params, 0.5))
     return tuple(dict.fromkeys(found))
 
@@ -166,7 +167,7 @@ def _check_rules(site: SiteAnswers) -> Iterator[Finding]:
 
 def _check_round(site: SiteAnswers, folder: Path, config: TrialConfig) -> Iterator[Finding]:
     """Disk space, and the estimated time of one local round against the deadline."""
-    work = work_of(join_alone(site).build_trial(config.id))
+    work = deployed_models(join_alone(site).build_trial(config.id)).work
     state, client = initial_state(work.problem, work.algorithm, work.settings), torch.tensor([0])
     kept = sum(value[0].numel() * value.element_size() for value in state.models.values())
     needed, free = ROOM * kept * (1 + len(state.clients)), shutil.disk_usage(folder).free

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,10 +22,12 @@ import fedkg.jobs.source_tables
 import fedkg.jobs.table_rule_evaluation
 from fedkg.data.ai4i import generate
 from fedkg.deploy.job_files import JobFiles
+from fedkg.deploy.message import Message
+from fedkg.deploy.preparation import MEANINGS
 from fedkg.deploy.server import run_server
 from fedkg.deploy.site import open_site
-from fedkg.deploy.site_check import check_site
-from fedkg.deploy.transport import LoopbackTransport, SiteHandler
+from fedkg.deploy.site_check import check_site, list_site_disclosures
+from fedkg.deploy.transport import LoopbackTransport, Reply, SiteHandler
 from fedkg.errors import FederationError, JobError, Stopped
 from fedkg.jobs import run_job
 from fedkg.jobs.events import Event
@@ -673,3 +676,53 @@ def test_a_check_of_a_site_finds_what_it_violates(tmp_path, milling_pack):
     [*_, last] = check_site(tmp_path / "graz")
     assert not last.ok
     assert "graz.csv" in last.text
+
+
+@dataclass
+class Capture:
+    """A transport that keeps what sites answer."""
+
+    transport: LoopbackTransport
+    answers: list[tuple[str, Message]] = field(default_factory=list)
+
+    def present(self) -> tuple[str, ...]:
+        return self.transport.present()
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        for reply in self.transport.exchange(requests, seconds=seconds):
+            assert reply.message is not None, reply.error
+            self.answers.append((reply.site, reply.message))
+            yield reply
+
+
+def test_a_site_sends_exactly_what_its_list_of_disclosures_says(tmp_path, milling_pack):
+    job = changed(data={"server": 0.0})
+    write_tables(tmp_path / "whole")
+    capture = Capture(write_federation(tmp_path, job, milling_pack))
+    listed = {
+        site: {
+            (one.name, one.shape, one.dtype)
+            for one in list_site_disclosures(tmp_path / site)
+            if one.direction == "to the server" and one.name != "count"
+        }
+        for site in SIZES
+    }
+    run_server(tmp_path / "federation", capture, report=False)
+    for site in SIZES:
+        sent = {
+            (name, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+            for name_of_site, message in capture.answers
+            if name_of_site == site
+            for name, value in message.tensors.items()
+        }
+        assert sent == {one for one in listed[site] if one[2] != "JSON"}
+    fields = {
+        name for _, message in capture.answers if message.kind != "train" for name in message.fields
+    }
+    assert fields <= MEANINGS.keys()
+    frame = generate(sum(SIZES.values()), 11)
+    torque = set(frame.numbers("Torque [Nm]").tolist())
+    for _, message in capture.answers:  # no torque of a row leaves its site as a number
+        for value in message.tensors.values():
+            if value.is_floating_point() and value.numel() > 1:
+                assert len(torque & set(value.double().flatten().tolist())) < 3
