@@ -193,7 +193,7 @@ class Data(Section):
     server: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.15,
         description="Share of all rows held by the server: for the probe (without labels) and the "
-        "threshold (with labels). A table needs a share above 0, unless it comes from a sites file.",
+        "threshold (with labels). A table that is not of a sites file needs more than 0.",
     )
 
     @model_validator(mode="before")
