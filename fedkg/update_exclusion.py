@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 NO_REPLY = "no reply by the deadline"
 NO_PROCESS = "no site process answers"
+NO_ANSWER = "gave no answer"
+UNANSWERED = "has not answered"
 NOT_NEEDED = "not needed: enough other sites answered"
 TOO_FEW = "its update is not used: too few other sites answered"
 PAUSED = "the site is paused"
@@ -41,12 +43,21 @@ _KNOWN: tuple[tuple[str, Exclusion], ...] = (
             absent=True,
         ),
     ),
+    (NO_ANSWER, Exclusion("contract", "see the log of the site process", absent=True)),
+    (UNANSWERED, Exclusion("contract", "see the log of the site process", absent=True)),
     (NO_PROCESS, Exclusion("contract", "`fedkg site run SITE` at the site", absent=True)),
     (PAUSED, Exclusion("site", "`fedkg site resume SITE` at the site", absent=True)),
     (LEFT, Exclusion("site", "remove it from the job, or invite it again", absent=True)),
     (OTHER_VERSION, Exclusion("server", "install the same version of fedkg everywhere")),
     ("its update", Exclusion("server", "check the site's data and its learning rate")),
 )
+
+
+def is_transient(reason: str) -> bool:
+    """Whether the site itself has not answered, so that another try may help; what a site reports
+    follows from the request and would be the same again.
+    """
+    return any(text in reason for text in (NO_PROCESS, NO_ANSWER, UNANSWERED))
 
 
 def explain_exclusion(reason: str) -> Exclusion:

@@ -47,7 +47,7 @@ COUNT, SAMPLES, PROPERTY = "count", "samples/", "property/"
 """Names, or what is before the names, of what a site sends before the first round."""
 
 Direction = Literal["to the server", "to the site"]
-When = Literal["before the first round", "in each of its rounds"]
+When = Literal["before the first round", "in each of its rounds", "at evaluations"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

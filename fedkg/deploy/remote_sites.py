@@ -80,26 +80,26 @@ class RemoteSites:
         names, number = work.problem.clients.names, state.round + 1
         offer = work.algorithm.start.offer(state, clients)
         expected = _Expected.of(work, state)
-        order = clients.tolist()
-        rows = {names[client]: row for row, client in enumerate(order)}
-        requests: dict[str, Message] = {}
-        for name, row in rows.items():
-            own = _row(offer, row)
-            tensors = request_tensors(own, state)
-            requests[name] = _request("train", number, state, order[row], own, tensors)
-        waiting = dict.fromkeys(order)
+        offers = {client: _row(offer, row) for row, client in enumerate(clients.tolist())}
+        places = {names[client]: client for client in offers}
+        requests = {
+            names[client]: _request(
+                "train", number, state, client, own, request_tensors(own, state)
+            )
+            for client, own in offers.items()
+        }
+        waiting = dict.fromkeys(offers)
         found: dict[int, Updates] = {}
         rejected: dict[int, str] = {}
         late_replies: list[Reply] = []
         for reply in self.transport.exchange(requests, seconds=self.seconds):
             if reply.message is not None and reply.message.round < number:
                 late_replies.append(reply)
-            row = rows.get(reply.site)
+            client = places.get(reply.site, -1)
             late = reply.message is not None and reply.message.round != number
-            if row is None or late or order[row] not in waiting or order[row] in found:
+            if late or client not in waiting or client in found:
                 continue
-            client = order[row]
-            answer = expected.read(reply, client, _row(offer, row))
+            answer = expected.read(reply, client, offers[client])
             if isinstance(answer, str):
                 rejected[client] = answer
                 del waiting[client]
@@ -114,7 +114,7 @@ class RemoteSites:
             else:
                 rejected[client] = f"no answer within {self.seconds:g} s"
         if self.staleness is not None:
-            on_time = {names[client] for client in order if client not in rejected}
+            on_time = {names[client] for client in offers if client not in rejected}
             for reply in late_replies:
                 if reply.site not in on_time:
                     updates = self._read_late(work, state, expected, reply)

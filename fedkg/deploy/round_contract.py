@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fedkg.deploy.message import Message
+from fedkg.deploy.message import REQUEST, Message, request_digest
 from fedkg.deploy.remote_sites import RemoteSites
 from fedkg.deploy.transport import Reply, Transport
 from fedkg.errors import FederationError, TooFewClients
@@ -21,7 +21,7 @@ from fedkg.federated.randomness import cohort_order
 from fedkg.federated.server.sampling import OverSampling, UniformSampling
 from fedkg.federated.settings import Settings
 from fedkg.jobs.schema.federation_section import RoundContract
-from fedkg.update_exclusion import LEFT, NO_REPLY, NOT_NEEDED, OTHER_VERSION, PAUSED, TOO_FEW
+from fedkg.update_exclusion import NO_REPLY, NOT_NEEDED, TOO_FEW, is_transient
 
 __all__ = ["ContractTransport", "RoundContract", "apply_contract", "wait_for_sites"]
 
@@ -42,9 +42,6 @@ LONGEST_ERROR = 1000
 
 PATIENCE = 0.25
 """Share of the deadline after which a silent site is asked again: it may have been restarted."""
-
-_FINAL = (PAUSED, LEFT, OTHER_VERSION)
-"""Errors that another try in the same round does not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -133,6 +130,7 @@ class _Collection:
         self.contract, self.needed, self.seconds = contract, needed, seconds
         self.end = time.monotonic() + seconds
         self.round = next(iter(requests.values())).round
+        self.requests = requests
         self.waiting = {site: _Request(message) for site, message in requests.items()}
         self.answers: dict[str, Reply] = {}
         self.failures: dict[str, Reply] = {}
@@ -174,8 +172,8 @@ class _Collection:
 
     def _receive(self, reply: Reply) -> None:
         site, now = reply.site, time.monotonic()
-        if reply.message is not None and reply.message.round != self.round:
-            if reply.message.round < self.round:
+        if reply.message is not None and not _answers(reply.message, self.requests.get(site)):
+            if reply.message.kind == "train" and reply.message.round < self.round:
                 self.late[site] = reply
         elif site not in self.waiting:
             return  # another reply to a request that was sent twice
@@ -192,10 +190,19 @@ class _Collection:
             request.failure = reply
             backoff = self.contract.backoff * 2 ** (request.failures - 1)
             self._schedule(request, now + min(MOST_BACKOFF, backoff))
-            is_final = request.due == math.inf or any(text in reply.error for text in _FINAL)
+            is_final = request.due == math.inf or not is_transient(reply.error)
             if is_final and request.failures >= request.tries:  # no try is open
                 self.failures[site] = reply
                 del self.waiting[site]
+
+
+def _answers(answer: Message, request: Message | None) -> bool:
+    """Whether an answer belongs to a request; sites name its digest."""
+    if request is None:
+        return False
+    if REQUEST in answer.fields:
+        return bool(answer.fields[REQUEST] == request_digest(request.to_bytes()))
+    return (answer.kind, answer.round) == (request.kind, request.round)
 
 
 def apply_contract(
@@ -236,27 +243,19 @@ def apply_contract(
     return sites, algorithm, replace(settings, skipped_rounds=contract.skipped_rounds)
 
 
-def wait_for_sites(
-    contract: RoundContract, transport: Transport, names: Sequence[str]
-) -> tuple[str, ...]:
-    """The sites that are present, as soon as they are enough to start.
+def wait_for_sites(contract: RoundContract, transport: Transport, names: Sequence[str]) -> None:
+    """Return as soon as all sites are present.
 
     Raises:
-        FederationError: they are too few after `RoundContract.start_seconds`.
+        FederationError: some are not present after `RoundContract.start_seconds`.
     """
-    wanted = len(names) if contract.start_sites == "all" else contract.start_sites
     end = time.monotonic() + contract.start_seconds
-    while True:
-        present = tuple(site for site in transport.present() if site in names)
-        if len(present) >= min(wanted, len(names)):
-            return present
+    while missing := sorted(set(names) - set(transport.present())):
         if time.monotonic() >= end:
-            missing = [site for site in names if site not in present]
             raise FederationError(
-                "too few sites are present to start",
-                expected=f"{wanted} within {contract.start_seconds:g} s",
-                received=f"{len(present)}; missing: {', '.join(missing)}",
-                help="start the missing sites with `fedkg site run`, or lower "
-                "`federation.start_sites`",
+                f"not all sites are present after {contract.start_seconds:g} s",
+                received=f"{len(names) - len(missing)} of {len(names)}; missing: "
+                + ", ".join(missing),
+                help="start them with `fedkg site run`, then the server again",
             )
         time.sleep(min(START_POLL, max(0.0, end - time.monotonic())))

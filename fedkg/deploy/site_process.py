@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
 from fedkg.errors import FederationError, FedkgError
+from fedkg.update_exclusion import NO_ANSWER, NO_PROCESS
 
 MOST_BYTES = 1 << 31
 """Largest request or answer; a model of this size needs another transport."""
@@ -89,11 +90,11 @@ def ask(socket: Path, request: bytes, *, seconds: float) -> bytes:
         with _connect(socket, seconds) as connection:
             connection.send_bytes(request)
             if not connection.poll(seconds):
-                raise FederationError(f"the site process gave no answer within {seconds:g} s")
+                raise FederationError(f"the site process {NO_ANSWER} within {seconds:g} s")
             found = connection.recv_bytes(MOST_BYTES)
     except (OSError, EOFError) as error:
         raise FederationError(
-            f"no site process answers on {socket}",
+            f"{NO_PROCESS} on {socket}",
             received=f"{type(error).__name__}: {error}",
             help="start it with `fedkg site run`",
         ) from error

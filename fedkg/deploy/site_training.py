@@ -150,6 +150,22 @@ class SiteTraining:
         """
         return self._rows.read(receipt)
 
+    def received_model(self, request: Message) -> Params:
+        """The model that the server has for this site, from the same request: of a site that
+        chooses among several, the one that it chooses.
+
+        Layers that never leave the site are not in it.
+
+        Raises:
+            FederationError: the request does not fit this site's algorithm or rows.
+        """
+        work, state = self._received(request, None)
+        start = (work.algorithm.beside or work.algorithm).start
+        with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
+            offer = start.offer_models(work, state, self._client)
+            point = start.begin(work, offer, state.clients, self._client)
+            return {name: value[0] for name, value in offer.of_groups(point.groups).items()}
+
     def _received(self, request: Message, expected: Params | None) -> tuple[Work, ServerState]:
         """The work and the state of a round: what the request and this site have of them."""
         models, group = _tensors(request, START), request.fields.get("group")

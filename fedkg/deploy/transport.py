@@ -13,6 +13,7 @@ from typing import Protocol
 from fedkg.deploy.message import Message
 from fedkg.deploy.site_process import ask, is_served
 from fedkg.errors import FederationError, FedkgError
+from fedkg.update_exclusion import UNANSWERED
 
 SiteHandler = Callable[[bytes], bytes]
 """Answers one request of the server at a site; both are the bytes of a `Message`."""
@@ -135,7 +136,7 @@ class SocketTransport:
         def answer() -> bytes:
             if sum(other == site for _, other in tuple(self._waiting)) > MOST_WAITING:
                 raise FederationError(
-                    f"the site process has not answered {MOST_WAITING} earlier requests",
+                    f"the site process {UNANSWERED} {MOST_WAITING} earlier requests",
                     help="see what it is doing, or start it again with `fedkg site run`",
                 )
             return ask(self.sites[site], down, seconds=LONGEST_SECONDS)

@@ -65,12 +65,12 @@ class RoundContract(Section):
             "code 5, and can be resumed."
         ),
     )
-    start_sites: Literal["all"] | Count = Field(
-        default="all", description="Sites that must be present before the run starts."
-    )
     start_seconds: Positive = Field(
         default=3600.0,
-        description="Longest time that the server waits for these sites, in seconds.",
+        description=(
+            "Longest time that the server waits for all sites before a run, in seconds; it merges "
+            "what they say about their data."
+        ),
     )
     lost_after: Count = Field(
         default=3, description="Rounds in a row without an answer after which a site is lost."
