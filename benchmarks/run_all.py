@@ -48,6 +48,7 @@ QUICK: dict[str, str] = {
     "first_result": "--turns 3",
     "first_round": "--turns 5",
     "federated_peers": "--only mlp lstm --turns 3",
+    "flower_rounds": "--rounds 3",
     "fedstl_traffic": "--rounds 3 --hours 1080",
     "granger": "--turns 3",
     "granger_extensions": "--steps 1500 --seeds 3 --nulls 3",
@@ -85,6 +86,7 @@ SMOKE: dict[str, str] = {
     "first_result": "--turns 1 --only module",
     "first_round": "--sites 10 1000 2000 --turns 2",
     "federated_peers": "--quick --turns 1",
+    "flower_rounds": "--rounds 1",
     "fedstl_traffic": "--rounds 1 --hours 400 --cell rnn",
     "granger": "--quick --turns 1",
     "granger_extensions": "--quick",
@@ -117,7 +119,7 @@ COLUMNS = ("claim", "ours", "peer", "ratio", "spread", "target", "holds", "floor
 PACKAGES = (
     *("torch", "numpy", "numba", "stlcgpp", "LTNtorch", "pishield", "osqp", "proxsuite"),
     *("cvxpylayers", "pyproximal", "sparsemax", "shacl", "pyshacl", "pyoxigraph", "rdflib"),
-    *("pyshifty", "owlrl", "reasonable", "statsmodels"),
+    *("pyshifty", "owlrl", "reasonable", "statsmodels", "flwr"),
 )
 SHOWN_LINES = 60
 """Lines of a benchmark's output that its section shows, the last ones."""

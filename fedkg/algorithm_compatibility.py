@@ -82,6 +82,9 @@ class AlgorithmChoices:
         score_factors: whether weights by the rules are such factors.
         attack: what simulated attackers change: nothing, their labels, the update that they send,
             or the model that it leads to.
+        partial_rounds: whether a round may end without some of its participants.
+        late_updates: whether updates count in a later round than the one that they were made for.
+        spare_clients: whether the server asks more clients than take part.
     """
 
     exchange: Exchange = "models"
@@ -115,6 +118,9 @@ class AlgorithmChoices:
     scored_shares: bool = False
     score_factors: bool = False
     attack: Attacks = "none"
+    partial_rounds: bool = False
+    late_updates: bool = False
+    spare_clients: bool = False
 
     @property
     def variates(self) -> bool:
@@ -522,6 +528,66 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
             "add up to a drift"
         ),
         "`local: scaffold`, or leave out `wire`",
+    ),
+    (
+        lambda c: c.partial_rounds and (c.agent_blocks or c.local == "scaffnew"),
+        (
+            "PC-FedAvg and Scaffnew need all sites in every round, and `federation.quorum` lets "
+            "a round end without some"
+        ),
+        "`federation.quorum: all`: a round without a site is then skipped",
+    ),
+    (
+        lambda c: c.late_updates and c.agent_blocks,
+        (
+            "PC-FedAvg's agents send the models of all agents, so a late update would restore "
+            "old models of the others"
+        ),
+        "`federation.late: drop`",
+    ),
+    (
+        lambda c: c.late_updates and c.variates,
+        "control variates correct the steps of one round; late ones correct an older model",
+        "`federation.late: drop`, or plain gradient descent",
+    ),
+    (
+        lambda c: c.late_updates and (c.private_layers or c.personal_models),
+        (
+            "a site drops the private layers of a round that ended without it, and its late "
+            "update fits only those"
+        ),
+        "`federation.late: drop`",
+    ),
+    (
+        lambda c: c.late_updates and c.model_count > 1,
+        "a late update belongs to the cluster that its site was in, which may have changed",
+        "`federation.late: drop`, or one model",
+    ),
+    (
+        lambda c: c.late_updates and (c.privacy_unit != "none" or c.protected_updates),
+        (
+            "the privacy accountant counts a site in the rounds for which it was drawn; a late "
+            "update would count in another one"
+        ),
+        "`federation.late: drop`",
+    ),
+    (
+        lambda c: c.late_updates and c.aggregate != "mean",
+        "only the weighted mean can count a late update less than the others",
+        "`aggregate: mean`, or `federation.late: drop`",
+    ),
+    (
+        lambda c: c.spare_clients and c.privacy_unit == "client",
+        (
+            "differential privacy of sites assumes that chance alone selects them; spares take "
+            "part because others did not answer"
+        ),
+        "`federation.oversampling: 1`",
+    ),
+    (
+        lambda c: c.spare_clients and c.full_participation,
+        "all sites already take part in each round, so there are no spares to ask",
+        "`federation.oversampling: 1`, or a smaller `training.participation`",
     ),
 )
 

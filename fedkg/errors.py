@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class FedkgError(Exception):
     """Base of every error that a user of fedkg may meet at run time.
@@ -98,9 +100,20 @@ class Stopped(FedkgError):
 
 
 class TooFewClients(FedkgError):
-    """A round had fewer usable clients than the job requires."""
+    """A round had fewer usable clients than the job requires.
+
+    Args:
+        excluded: by client name, why its update is missing.
+    """
 
     exit_code = 5
+
+    def __init__(
+        self, message: str, *, excluded: Mapping[str, str], expected: str = "", received: str = ""
+    ) -> None:
+        self.excluded = dict(excluded)
+        reasons = "; ".join(f"{client}: {reason}" for client, reason in excluded.items())
+        super().__init__(message, expected=expected, received=received, help=reasons)
 
 
 class MissingExtra(FedkgError):

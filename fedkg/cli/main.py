@@ -24,6 +24,7 @@ from fedkg.cli import (
     diff,
     evaluate,
     explain,
+    federation,
     fmt,
     graph_store,
     inspect_pack,
@@ -32,6 +33,7 @@ from fedkg.cli import (
     reproduce,
     run_job,
     run_rule_examples,
+    sign,
     status,
     suggest,
     validate,
@@ -54,6 +56,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "status": status.status,
     "watch": watch.watch,
     "reproduce": reproduce.reproduce,
+    "sign": sign.sign,
     "verify": verify_checksums.verify,
     "suggest": suggest.suggest,
     "explain": explain.explain,
@@ -65,6 +68,9 @@ COMMAND_GROUPS: dict[str, tuple[typer.Typer, str]] = {
     "ontology": (ontology.app, "Manage the ontologies that rules use: list, show, add, remove."),
     "graph": (graph_store.app, "Keep large graphs on disk, list named graphs, and query them."),
     "data": (data.app, "Write the example table that the examples train on."),
+    "federation": (federation.federation_app, "Create a federation, and admit its sites."),
+    "server": (federation.server_app, "Run the server of a federation, and show its state."),
+    "site": (federation.site_app, "Join a federation, take part, pause, and leave."),
 }
 """Groups of commands with the line that `fedkg --help` shows."""
 

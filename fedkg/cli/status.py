@@ -90,6 +90,11 @@ def _show(found: dict[str, Any]) -> None:
     """Print a status. `Any`: JSON."""
     stdout_console().print(trial_table(found))
     for run in found["runs"]:
+        for row in run["exclusions"]:
+            print_line(
+                f"{row['client']} is {row['state']} since round {row['since']}: {row['reason']}"
+                f" (decided by: {row['decided_by']}); {row['help']}"
+            )
         if run["error"]:
             print_line(
                 f"{run['id']} {'is damaged' if run['state'] == 'damaged' else 'failed'}: "

@@ -1,4 +1,4 @@
-"""`fedkg verify`: compare every file of a run folder with its logged checksum."""
+"""`fedkg verify`: compare files with the checksums in a run's log, or with a signature."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from fedkg.cli.console import AsJson, count, print_json, print_line
-from fedkg.errors import MissingExtra
+from fedkg.errors import FederationError, MissingExtra
 
 
 def verify(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder of a run, or of a sweep.")
+        Path,
+        typer.Argument(metavar="PATH", help="A run or sweep; with --key, a signed pack or folder."),
     ],
     checksum: Annotated[
         str | None,
@@ -24,16 +25,28 @@ def verify(
             help="A checksum that `fedkg run` printed at its end; the log must contain it.",
         ),
     ] = None,
+    keys: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--key",
+            metavar="NAME.pub",
+            help="A public key that you trust: check the signature by it; can be repeated.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare every file of a run folder with its checksum in the log, without changing anything.
 
-    Exit code 0: all files are as the run wrote them; 1: a file or the log is damaged or missing.
+    With --key, compare a pack or a folder with its signature (see `fedkg sign`). Exit code 0: all
+    files are as they were written or signed; 1: something was changed, added or removed.
 
     \b
     Example:
       fedkg verify runs/tuesday
     """
+    if keys:
+        _verify_signature(folder, keys, as_json)
+        return
     if any(find_spec(name) is None for name in ("torch", "yaml")):
         raise MissingExtra("reading run folders", "run")
     from fedkg.jobs.checksum_verification import verify as compare
@@ -60,3 +73,27 @@ def verify(
         )
     if found.problems:
         raise typer.Exit(1)
+
+
+def _verify_signature(folder: Path, keys: list[Path], as_json: bool) -> None:
+    from fedkg.deploy.signing import verify_folder
+
+    try:
+        found = verify_folder(folder, keys)
+    except FederationError as error:
+        if not as_json:
+            raise
+        print_json({"folder": str(folder), "intact": False, "problems": [str(error)]})
+        raise typer.Exit(1) from error
+    if as_json:
+        print_json(
+            {
+                "folder": str(folder),
+                "intact": True,
+                "files": len(found.files),
+                "key": str(found.key),
+                "problems": [],
+            }
+        )
+    else:
+        print_line(f"intact: {count(len(found.files), 'file')}, signed with {found.key}")

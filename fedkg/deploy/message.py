@@ -3,6 +3,7 @@ file. Nothing in it is executed when it is read."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ from fedkg.errors import FederationError
 
 VERSION = 1
 """Version of the form that this code writes and reads."""
+
+REQUEST = "request"
+"""Field of an answer with the digest of its request: it tells a late answer to another request
+apart."""
 
 _HEADER = "message"
 _LENGTH_BYTES = 8
@@ -83,6 +88,11 @@ class Message:
                 f"{sender} sent something that is not a message of fedkg",
                 received=f"{len(data)} bytes, {type(error).__name__}: {error}",
             ) from error
+
+
+def request_digest(request: bytes) -> str:
+    """What an answer says of its request."""
+    return hashlib.sha256(request).hexdigest()
 
 
 def _metadata(data: bytes) -> Mapping[str, str]:

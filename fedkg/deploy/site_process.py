@@ -6,18 +6,28 @@ these seconds; whatever carries messages to the site only passes bytes on.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import socket as sockets
+import struct
 from collections.abc import Callable
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
 from fedkg.errors import FederationError, FedkgError
+from fedkg.update_exclusion import NO_ANSWER, NO_PROCESS
 
 MOST_BYTES = 1 << 31
 """Largest request or answer; a model of this size needs another transport."""
 
 LONGEST_PATH = 100
 """Bytes of the path of a Unix socket; Linux allows 107, macOS 103."""
+
+BACKLOG = 64
+"""Requests that wait for the one that is being answered."""
+
+STALLED_SECONDS = 60.0
+"""How long a site waits for the next bytes of a request that somebody began to send."""
 
 _ANSWER, _ERROR = b"\x00", b"\x01"
 """First byte of what comes back: an answer, or the text of an error."""
@@ -29,7 +39,8 @@ def serve(
     """Answer requests on a socket, one after the other, until `until` says so after an answer.
 
     Only processes of the same user can connect. A socket file that a killed process left behind
-    is replaced.
+    is replaced. The last request gets the same answer again without another call of `handle`: a
+    server that saw no answer asks again, while the site may still be busy with the first request.
 
     Args:
         handle: answers a request.
@@ -53,13 +64,15 @@ def serve(
         socket.unlink()
     mask = os.umask(0o177)
     try:
-        listener = Listener(str(socket), family="AF_UNIX")
+        listener = Listener(str(socket), family="AF_UNIX", backlog=BACKLOG)
     finally:
         os.umask(mask)
+    repeat = _repeat_last_answer(handle)
     with listener:
         while True:
             with listener.accept() as connection:
-                _answer(connection, handle)
+                _limit_waits(connection.fileno(), STALLED_SECONDS)
+                _answer(connection, repeat)
             if until():
                 return
 
@@ -74,14 +87,14 @@ def ask(socket: Path, request: bytes, *, seconds: float) -> bytes:
         FederationError: no process answers in time, or it answers with an error.
     """
     try:
-        with Client(str(socket), family="AF_UNIX") as connection:
+        with _connect(socket, seconds) as connection:
             connection.send_bytes(request)
             if not connection.poll(seconds):
-                raise FederationError(f"the site process gave no answer within {seconds:g} s")
+                raise FederationError(f"the site process {NO_ANSWER} within {seconds:g} s")
             found = connection.recv_bytes(MOST_BYTES)
     except (OSError, EOFError) as error:
         raise FederationError(
-            f"no site process answers on {socket}",
+            f"{NO_PROCESS} on {socket}",
             received=f"{type(error).__name__}: {error}",
             help="start it with `fedkg site run`",
         ) from error
@@ -93,10 +106,42 @@ def ask(socket: Path, request: bytes, *, seconds: float) -> bytes:
 def is_served(socket: Path) -> bool:
     """Whether a process accepts connections on a socket."""
     try:
-        with Client(str(socket), family="AF_UNIX"):
+        with _connect(socket, STALLED_SECONDS):
             return True
     except OSError:
         return False
+
+
+def _connect(socket: Path, seconds: float) -> Connection:
+    """A connection on which no single step waits longer than `seconds`."""
+    with sockets.socket(sockets.AF_UNIX) as plain:
+        _limit_waits(plain.fileno(), seconds)
+        plain.connect(str(socket))
+        return Connection(plain.detach())
+
+
+def _limit_waits(descriptor: int, seconds: float) -> None:
+    """Let the kernel end every send and receive on a socket that makes no progress: a process at
+    the other end may be stopped or hang, and `Connection` itself has no time limit.
+    """
+    limit = struct.pack("ll", int(seconds), max(1, int(seconds % 1 * 1e6)))
+    with sockets.socket(fileno=os.dup(descriptor)) as same:
+        for option in (sockets.SO_SNDTIMEO, sockets.SO_RCVTIMEO):
+            same.setsockopt(sockets.SOL_SOCKET, option, limit)
+
+
+def _repeat_last_answer(handle: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """A handler that keeps its last answer; an error is not kept."""
+    last: dict[bytes, bytes] = {}
+
+    def answer(request: bytes) -> bytes:
+        digest = hashlib.sha256(request).digest()
+        if digest not in last:
+            last.clear()
+            last[digest] = handle(request)
+        return last[digest]
+
+    return answer
 
 
 def _answer(connection: Connection, handle: Callable[[bytes], bytes]) -> None:

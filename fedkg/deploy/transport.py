@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Protocol
 
 from fedkg.deploy.message import Message
-from fedkg.errors import FedkgError
+from fedkg.deploy.site_process import ask, is_served
+from fedkg.errors import FederationError, FedkgError
+from fedkg.update_exclusion import UNANSWERED
 
 SiteHandler = Callable[[bytes], bytes]
 """Answers one request of the server at a site; both are the bytes of a `Message`."""
+
+LONGEST_SECONDS = 3600.0
+"""How long a site on this machine can take for a late reply before it counts as lost."""
+
+MOST_WAITING = 4
+"""Requests to one site process that wait for a reply at the same time; more are not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,11 +60,12 @@ class Transport(Protocol):
         are then missing from it. It never waits longer. A reply to a request of an earlier
         exchange that arrives meanwhile is yielded too; its `Message.round` tells it apart.
         Closing the iterator early abandons the remaining replies of this exchange to later ones.
+        Without requests, it waits for replies to earlier ones.
         """
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoopbackTransport:
     """Sites in this process, asked one after the other in the order of the requests.
 
@@ -64,6 +76,8 @@ class LoopbackTransport:
     """
 
     sites: Mapping[str, SiteHandler]
+    _open: dict[str, Message] = field(default_factory=dict, init=False)
+    """Requests for which there was no time yet."""
 
     def present(self) -> tuple[str, ...]:
         """See `Transport.present`."""
@@ -72,21 +86,76 @@ class LoopbackTransport:
     def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
         """See `Transport.exchange`."""
         end = time.monotonic() + seconds
-        for site, request in requests.items():
-            if time.monotonic() > end:
-                return
-            if site not in self.sites:
-                continue
-            down, begun = request.to_bytes(), time.monotonic()
+        self._open.update({site: one for site, one in requests.items() if site in self.sites})
+        while self._open and time.monotonic() <= end:
+            site = next(iter(self._open))
+            yield self._ask(site, self._open.pop(site).to_bytes())
+
+    def _ask(self, site: str, down: bytes) -> Reply:
+        return _reply(site, down, lambda: self.sites[site](down), time.monotonic())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SocketTransport:
+    """Site processes on this machine, asked at the same time on their Unix sockets.
+
+    Attributes:
+        sites: the socket of each site by name, see `fedkg.deploy.site_process.serve`.
+    """
+
+    sites: Mapping[str, Path]
+    _arrived: SimpleQueue[tuple[object, Reply]] = field(default_factory=SimpleQueue, init=False)
+    """Replies, each with the exchange that asked for it."""
+    _waiting: set[tuple[object, str]] = field(default_factory=set, init=False)
+    """Exchanges with the sites that have not replied to them."""
+
+    def present(self) -> tuple[str, ...]:
+        """See `Transport.present`."""
+        return tuple(sorted(site for site, socket in self.sites.items() if is_served(socket)))
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        """See `Transport.exchange`."""
+        end, this = time.monotonic() + seconds, object()
+        asked = {(this, site) for site in requests if site in self.sites}
+        self._waiting.update(asked)
+        for _, site in asked:
+            down = requests[site].to_bytes()
+            Thread(target=self._ask, args=(this, site, down), daemon=True).start()
+        while (self._waiting & asked) if requests else self._waiting:
             try:
-                up = self.sites[site](down)
-            except FedkgError as error:
-                yield Reply(site=site, message=None, error=str(error), bytes_down=len(down))
-                continue
-            yield Reply(
-                site=site,
-                message=Message.from_bytes(up, sender=f"site {site}"),
-                bytes_down=len(down),
-                bytes_up=len(up),
-                seconds=time.monotonic() - begun,
-            )
+                asked_by, reply = self._arrived.get(timeout=max(0.0, end - time.monotonic()))
+            except Empty:
+                return
+            self._waiting.discard((asked_by, reply.site))
+            if asked_by is this or not requests or reply.message is not None:
+                yield reply  # an error of an earlier exchange says nothing about this one
+
+    def _ask(self, exchange: object, site: str, down: bytes) -> None:
+        """Ask a site and queue its reply; in a thread, which ends after `LONGEST_SECONDS`."""
+
+        def answer() -> bytes:
+            if sum(other == site for _, other in tuple(self._waiting)) > MOST_WAITING:
+                raise FederationError(
+                    f"the site process {UNANSWERED} {MOST_WAITING} earlier requests",
+                    help="see what it is doing, or start it again with `fedkg site run`",
+                )
+            return ask(self.sites[site], down, seconds=LONGEST_SECONDS)
+
+        self._arrived.put((exchange, _reply(site, down, answer, time.monotonic())))
+
+
+def _reply(site: str, down: bytes, answer: Callable[[], bytes], begun: float) -> Reply:
+    """The reply of a site, whether it answers or fails."""
+    try:
+        up = answer()
+        message, error = Message.from_bytes(up, sender=f"site {site}"), ""
+    except FedkgError as failure:
+        up, message, error = b"", None, str(failure)
+    return Reply(
+        site=site,
+        message=message,
+        error=error,
+        bytes_down=len(down),
+        bytes_up=len(up),
+        seconds=time.monotonic() - begun,
+    )

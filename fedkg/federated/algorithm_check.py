@@ -32,10 +32,14 @@ from fedkg.federated.temporal.used_properties import used_properties
 
 
 def check(
-    algorithm: Algorithm, settings: Settings, population: int, attack: Attack | None = None
+    algorithm: Algorithm,
+    settings: Settings,
+    population: int,
+    attack: Attack | None = None,
+    **contract: bool,
 ) -> None:
     """Raises JobError, with the reasons and what to do, when joints of the algorithm contradict
-    each other, the settings or N clients.
+    each other, the settings, N clients or the contract of a round (fields of `AlgorithmChoices`).
 
     A trim that takes nobody away is let pass here: of two clients the median is their mean, in its
     own right.
@@ -91,6 +95,7 @@ def check(
             and algorithm.aggregate.scored,
             score_factors=isinstance(algorithm.weighting, ByScore),
             attack="none" if attack is None else attack.changes,
+            **contract,
         )
     )
     if found:

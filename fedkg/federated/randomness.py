@@ -22,8 +22,13 @@ def cohort(seed: int, round: int, population: int, size: int, *, purpose: int = 
     """Positions of `size` clients drawn uniformly without replacement from `population`, in
     ascending order: int64 [K].
     """
+    return cohort_order(seed, round, population, purpose)[:size].sort().values
+
+
+def cohort_order(seed: int, round: int, population: int, purpose: int = COHORT) -> Tensor:
+    """All positions in the order in which a round draws them, int64 [N]."""
     draws = fold(root(seed, purpose, round), torch.arange(population, device="cpu"))
-    return torch.argsort(draws, stable=True)[:size].sort().values
+    return torch.argsort(draws, stable=True)
 
 
 def client_keys(seed: int, round: int, purpose: int, clients: Tensor) -> Tensor:

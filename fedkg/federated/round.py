@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,14 +18,14 @@ from fedkg.errors import JobError, TooFewClients
 from fedkg.federated.client import wire_precision
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
+from fedkg.federated.client.outgoing_updates import make_outgoing
 from fedkg.federated.client.start_points import GlobalStart
 from fedkg.federated.client_state_store import ClientRows, changed
 from fedkg.federated.executors.join_update_stacks import by_client, join_small_stacks
 from fedkg.federated.executors.protocol import Executor, Updates, Work
 from fedkg.federated.per_client_broadcast import per_client
-from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.problem import pool
-from fedkg.federated.randomness import PRIVACY, client_keys, server_seed
+from fedkg.federated.randomness import PRIVACY, server_seed
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.round_steps import OfClients
 from fedkg.federated.server import guard
@@ -73,6 +73,7 @@ class _Received:
     peopled: Tensor
     bytes_up: int = 0
     bytes_down: int = 0
+    late: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 
 @torch.no_grad()
@@ -86,12 +87,8 @@ def run_round(
         JobError: when no update has any weight and the algorithm says that this is an error.
     """
     begun = time.perf_counter()
-    algorithm, settings = work.algorithm, work.settings
-    number, population = state.round + 1, len(work.problem.clients.names)
-    size = settings.sampled(population)
-    sampled = algorithm.sampling.sample(
-        seed=settings.seed, round=number, population=population, size=size
-    ).to(work.pool.x.device)
+    algorithm, number = work.algorithm, state.round + 1
+    sampled = _sample_clients(work, number)
     excluded = {place: work.excluded[place] for place in sampled.tolist() if place in work.excluded}
     clients = sampled
     if excluded:
@@ -118,10 +115,16 @@ def run_round(
         dict(state.joints.get("local", {})),
     )
     samples = work.pool.sizes[clients].to(torch.float64)
-    sent = executor.train(work, state, clients) if len(clients) else iter(())
-    if work.attackers is not None:
-        sent = work.attackers.change(state, sent)
-    stacks = join_small_stacks(sent, len(clients))
+    stacks: Iterator[Updates] = iter(())
+    if len(clients):
+        trained = executor.train(work, state, clients)
+        if work.attackers is not None:
+            trained = work.attackers.change(state, trained)
+        sent = (
+            updates if updates.outgoing else make_outgoing(work, state, updates)
+            for updates in trained
+        )
+        stacks = join_small_stacks(sent, len(clients))
     if isinstance(algorithm.aggregate, Krum):  # the first of equal clients counts
         stacks = by_client(stacks)
     for updates in stacks:
@@ -143,8 +146,49 @@ def run_round(
                 "privacy": algorithm.budget.after(state.joints["privacy"], sampled),
             },
         )
-    record = _record(work, state, received, sampled.tolist(), notes, begun)
+    notes = (*notes, *_late_notes(work, received))
+    positions = sorted({*sampled.tolist(), *received.late})
+    record = _record(work, state, received, positions, notes, begun)
     return algorithm.after.apply(work, after, record), record
+
+
+def skip_round(
+    work: Work, state: ServerState, error: TooFewClients, seconds: float
+) -> tuple[ServerState, RoundRecord]:
+    """The state after a round that `run_round` gave up: the same models and memory, one round
+    later. A privacy budget counts the round as spent, because clients may have sent updates.
+    """
+    clients = _sample_clients(work, state.round + 1)
+    after = replace(state, round=state.round + 1)
+    if work.algorithm.budget is not None:
+        spent = work.algorithm.budget.after(state.joints["privacy"], clients)
+        after = replace(after, joints={**after.joints, "privacy": spent})
+    names, sizes = work.problem.clients.names, work.pool.sizes.tolist()
+    positions = clients.tolist()
+    note = (
+        f"round {after.round} is skipped, the model is unchanged: usable updates from"
+        f" {error.received}, expected {error.expected}; its traffic is not counted"
+    )
+    return after, RoundRecord(
+        round=after.round,
+        clients=tuple(names[client] for client in positions),
+        samples=tuple(sizes[client] for client in positions),
+        alpha=(0.0,) * len(positions),
+        excluded=error.excluded,
+        train_loss=float("nan"),
+        bytes_up=0,
+        bytes_down=0,
+        seconds=seconds,
+        notes=(note,),
+    )
+
+
+def _sample_clients(work: Work, number: int) -> Tensor:
+    """The clients of a round, int64 [K]."""
+    settings, population = work.settings, len(work.problem.clients.names)
+    return work.algorithm.sampling.sample(
+        seed=settings.seed, round=number, population=population, size=settings.sampled(population)
+    ).to(work.pool.x.device)
 
 
 def _root(work: Work, executor: Executor, state: ServerState) -> Params:
@@ -185,22 +229,13 @@ def _root(work: Work, executor: Executor, state: ServerState) -> Params:
 def _receive(
     work: Work, state: ServerState, received: _Received, updates: Updates, total: float
 ) -> None:
-    """Guard, privacy, validity score, weight, group, and into the fold."""
+    """Guard, validity score, weight, group, and into the fold."""
     algorithm, settings, scorer = work.algorithm, work.settings, work.problem.scorer
     if updates.update and not algorithm.pooled:
-        sent = wire_precision.size(updates.update, settings.wire) + wire_precision.size(
-            updates.shared, settings.wire
-        )
+        wire = wire_precision.wire_of(work)
+        sent = wire_precision.size(updates.update, wire) + wire_precision.size(updates.shared, wire)
         received.bytes_up += sent + 8 * len(updates.clients)
         received.bytes_down += _down(state, updates)
-    updates = wire_precision.sent(updates, settings.wire)
-    if not isinstance(algorithm.privacy, NoPrivacy):
-        keys = client_keys(settings.seed, state.round + 1, PRIVACY, updates.clients)
-        updates = replace(updates, update=algorithm.privacy.client(updates.update, keys))
-    if algorithm.privacy.noisy:
-        updates = replace(updates, loss=torch.full_like(updates.loss, torch.nan))
-    if algorithm.budget is not None:
-        updates = guard.untold(updates, state.clients)
     started = dict(zip(updates.clients.tolist(), updates.groups.tolist(), strict=True))
     updates = guard.usable(updates)
     received.rejected |= updates.rejected
@@ -212,13 +247,18 @@ def _receive(
     # Shares of the cohort's samples instead of the samples themselves, so that sums stay near 1 in
     # any precision.
     samples = work.pool.sizes[updates.clients].to(torch.float64) / total
+    if updates.late:
+        factors = [updates.late.get(client, (0, 1.0))[1] for client in updates.clients.tolist()]
+        samples = samples * torch.tensor(factors, dtype=samples.dtype, device=samples.device)
+        received.late |= updates.late
     scores = None
     if (
         scorer is not None
         and scorer.rows.count
         and (settings.measure or algorithm.weighting.needs_scores)
     ):
-        scores = scorer.score(_seen(work, state, updates))
+        seen = _seen(work, state, updates)
+        scores = None if seen is None else scorer.score(seen)
     rows = None if scorer is None else scorer.rows
     weights, validity = algorithm.weighting.weigh(samples, scores, rows)
     groups = algorithm.grouping.assign(state, updates.clients, updates.groups, updates.update)
@@ -249,11 +289,12 @@ def _receive(
         )
 
 
-def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
+def _seen(work: Work, state: ServerState, updates: Updates) -> Params | None:
     """The clients' models [C, ...]: where they began plus what they sent, and for layers that stay
     at home what is at home.
 
-    If weights depend on it, the server uses its own: it sees no others.
+    If weights depend on it, the server uses its own: it sees no others. Otherwise None if layers
+    stay at sites elsewhere: models that no client uses are not measured.
     """
     sent = {name: updates.start[name] + value for name, value in updates.update.items()}
     params = work.algorithm.local.point(sent)
@@ -265,6 +306,8 @@ def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
     whole: Params = {}
     for name, value in state.models.items():
         own = home.get(name)
+        if name not in params and own is None and not work.algorithm.weighting.needs_scores:
+            return None
         whole[name] = (
             params[name] if name in params else value[updates.groups] if own is None else own
         )
@@ -298,9 +341,7 @@ def _enough(work: Work, received: _Received, number: int) -> None:
         f"round {number} has too few usable clients",
         expected=f"at least {work.settings.min_clients}",
         received=f"{len(received.weight)} of {len(received.weight) + len(received.rejected)}",
-        help="; ".join(
-            f"{names[client]}: {reason}" for client, reason in sorted(received.rejected.items())
-        ),
+        excluded={names[client]: why for client, why in sorted(received.rejected.items())},
     )
 
 
@@ -449,6 +490,16 @@ def _still(work: Work, received: _Received) -> tuple[str, ...]:
     return (
         f"left out: {', '.join(alone)}; no other update was for their model, which is unchanged",
     )
+
+
+def _late_notes(work: Work, received: _Received) -> tuple[str, ...]:
+    """A note that names the clients whose update was made for an earlier round."""
+    names = work.problem.clients.names
+    said = [
+        f"{names[client]} ({rounds} round{'' if rounds == 1 else 's'}, weight times {factor:.3g})"
+        for client, (rounds, factor) in sorted(received.late.items())
+    ]
+    return (f"late updates: {', '.join(said)}",) if said else ()
 
 
 def _where(chosen: Tensor, new: Params, old: Params) -> Params:

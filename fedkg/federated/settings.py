@@ -71,7 +71,9 @@ class Settings:
         memory: bytes that a stack of clients may use, or the stacks of all workers together.
         client_memory: bytes that the memory about clients (private layers, control variates) may
             use. Beyond that, fedkg keeps the largest parts in files.
-        min_clients: minimum number of clients with usable updates in a round, else `TooFewClients`.
+        min_clients: minimum number of clients with usable updates in a round.
+        skipped_rounds: how many rounds in a row with fewer clients are skipped: the models stay as
+            they are. One more raises `TooFewClients`.
         precision: ``bfloat16`` computes the model's answers and their derivatives in mixed
             precision (`torch.autocast`), by automatic differentiation. Parameters, losses and sums
             keep their precision. For accelerators; most CPUs are slower with it.
@@ -100,6 +102,7 @@ class Settings:
     memory: int = 512 * MIB
     client_memory: int = 1024 * MIB
     min_clients: int = 1
+    skipped_rounds: int = 0
     precision: Precision = "float32"
     wire: Wire | None = None
     measure: bool = True
@@ -110,6 +113,8 @@ class Settings:
         for name in ("local_epochs", "local_steps", "chunk", "workers"):
             if getattr(self, name) is not None:
                 _at_least_one(name, getattr(self, name))
+        if self.skipped_rounds < 0:
+            raise JobError("skipped_rounds must not be negative", received=str(self.skipped_rounds))
         if not 0 < self.participation <= 1:
             raise JobError(
                 "participation must be a share of the clients",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 import torch
 
 from fedkg._internal.threads import library_threads
-from fedkg.errors import JobError
+from fedkg.errors import JobError, TooFewClients
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithm_check import check
 from fedkg.federated.attacks import attackers_of
@@ -19,16 +20,21 @@ from fedkg.federated.client.per_client_settings import check_paces
 from fedkg.federated.client_state_store import ClientRows, placed, whole
 from fedkg.federated.executors import EXECUTORS, Ranks, WorkerPool, executor_of
 from fedkg.federated.executors.auto import choose
-from fedkg.federated.executors.protocol import Work
+from fedkg.federated.executors.protocol import SiteExecutor, Work
 from fedkg.federated.privacy.budget import affordable, check_same
 from fedkg.federated.problem import Problem, gathered, pool
 from fedkg.federated.randomness import model_seed
-from fedkg.federated.round import run_round
+from fedkg.federated.round import run_round, skip_round
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
 from fedkg.kernels.compiled_loops import loops_in_round
 from fedkg.models.model_protocols import Params
+
+AT_SITES = Choice(
+    executor="sequential", chunk=1, threads=1, reason="each site trains with its own data"
+)
+"""How clients train at their sites: in the most obvious form, the same on all machines."""
 
 
 def initial_state(
@@ -61,6 +67,7 @@ def initial_state(
     }
     joints = {"server": algorithm.server.begin(models), "local": algorithm.local.shared(models)}
     joints["privacy"] = {} if algorithm.budget is None else algorithm.budget.begin()
+    joints["before"] = algorithm.before.begin()
     rows = algorithm.start.initial_memory(models, population) | algorithm.local.initial_memory(
         models, population
     )
@@ -87,6 +94,7 @@ def train(
     crew: WorkerPool | None = None,
     folder: Path | None = None,
     ranks: Ranks | None = None,
+    sites: SiteExecutor | None = None,
 ) -> Iterator[tuple[ServerState, RoundRecord]]:
     """Yield the state and the record after each round until ``settings.rounds`` rounds are done, or
     a budget of privacy is spent.
@@ -103,13 +111,22 @@ def train(
             which are deleted with the states.
         ranks: the processes that train together. Each calls this function with the same problem,
             starts from the state of rank 0 and yields the same. None: this process alone.
+        sites: asks the clients to train where their data are; the problem then has the numbers of
+            their samples alone, `Clients.counts`. The result is that of the sequential executor, to
+            the bit; rows of clients are not part of the states. None: all data are here.
 
     Raises:
         JobError: the algorithm contradicts itself, or the state does not fit the problem.
-        TooFewClients: a round has fewer usable updates than `Settings.min_clients`.
+        TooFewClients: more rounds in a row than `Settings.skipped_rounds` had fewer usable updates
+            than `Settings.min_clients`. The last state that was yielded is complete.
     """
     check(algorithm, settings, len(problem.clients.names), problem.attack)
     check_paces(problem.clients.names, algorithm, settings)
+    if sites is not None and algorithm.pooled:
+        raise JobError(
+            f"{algorithm.name} gathers the samples of all clients in one place",
+            help="choose another algorithm: sites keep their samples",
+        )
     attack, attackers = problem.attack, attackers_of(problem, settings.seed)
     attacked = None
     if attack is not None and attack.changes == "labels":
@@ -118,9 +135,14 @@ def train(
         problem, attacked = gathered(problem), None if attacked is None else gathered(attacked)
         attackers = None
     fresh = initial_state(problem, algorithm, settings)
+    if sites is not None:
+        memory = sites.initial_memory(fresh.clients, len(problem.clients.names))
+        fresh = replace(fresh, clients=memory)
     if ranks is not None:
         state = _of_first(state, ranks)
     state = fresh if state is None else _checked(state, fresh)
+    if sites is not None:
+        state = replace(state, choice=AT_SITES)
     last = settings.rounds
     if algorithm.budget is not None:
         check_same(
@@ -154,18 +176,27 @@ def train(
                 state = replace(state, choice=_chosen(work, state, workers, ranks))
         choice = state.choice
         assert choice is not None
-        if state.round == 0:
+        if state.round == 0 and sites is None:
             choice = replace(choice, loops=is_worth_loops(work))
             state = replace(state, choice=choice)
-        executor = executor_of(choice, workers, ranks)
+        executor = sites or executor_of(choice, workers, ranks)
         if choice.loops:
             compile_for(work)
+        skipped = 0  # in a row; a training that continues starts to count again
         while state.round < last:
             uses_loops = choice.loops and state.round > 0
             if later is not None and attack is not None and state.round + 1 >= attack.first_round:
                 work = later
-            with library_threads(choice.threads), loops_in_round(uses_loops):
-                state, record = run_round(work, executor, with_aligned_memory(state))
+            begun = time.perf_counter()
+            try:
+                with library_threads(choice.threads), loops_in_round(uses_loops):
+                    state, record = run_round(work, executor, with_aligned_memory(state))
+                skipped = 0
+            except TooFewClients as error:
+                skipped += 1
+                if skipped > settings.skipped_rounds:
+                    raise
+                state, record = skip_round(work, state, error, time.perf_counter() - begun)
             state = with_aligned_memory(state)
             if state.round == 1:
                 notes = (

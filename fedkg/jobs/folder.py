@@ -68,6 +68,9 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "notes",
     ),
     "clients.csv": ("trial", "round", "client", "samples", "validity", "alpha", "share", "status"),
+    "exclusions.csv": (
+        *("trial", "round", "client", "state", "decided_by", "reason", "since", "rounds", "help"),
+    ),
     "sites.csv": (
         *("trial", "client", "samples", "test_rows", "positives"),
         *("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss", "violation"),

@@ -6,7 +6,7 @@ Each round is on disk when it ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -29,6 +29,7 @@ from fedkg.jobs.comparison.summary import Result, compare_trials, describe_compa
 from fedkg.jobs.deployed_models import DeployedModels
 from fedkg.jobs.endpoint_records import record_endpoints
 from fedkg.jobs.events import Event, EventLog, Listener, ignore_event
+from fedkg.jobs.exclusions import EXCLUSIONS, ExclusionTable
 from fedkg.jobs.executor_description import format_executor_note
 from fedkg.jobs.file_damage import FROM_CHECKPOINTS, FROM_TABLES, require_intact, require_run
 from fedkg.jobs.folder import (
@@ -69,6 +70,7 @@ from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_tria
 from fedkg.jobs.unused_settings import find_untrained_algorithms, find_unused_settings
 from fedkg.jobs.verdict_counts import VerdictCounts
 from fedkg.models import Params
+from fedkg.pack import Pack
 
 RUNS_FOLDER = Path("runs")
 """Default parent of run folders."""
@@ -153,13 +155,45 @@ def run_job(
         pack, warned = load_rules(settled)
         experiment = create_experiment(settled, pack)
         experiment.prepare(configs)
-        _check_trials(experiment, configs)
+    return start_run(
+        folder,
+        settled,
+        experiment,
+        configs,
+        on_event=on_event,
+        notes=warned,
+        fetched=[asdict(one) for one in fetched],
+        ranks=ranks,
+        report=report,
+    )
+
+
+def start_run(
+    folder: RunFolder,
+    settled: Job,
+    experiment: Experiment,
+    configs: Sequence[TrialConfig],
+    *,
+    on_event: Listener = ignore_event,
+    notes: Sequence[str] = (),
+    fetched: Sequence[Mapping[str, Any]] = (),
+    ranks: Ranks | None = None,
+    report: bool = True,
+) -> Run:
+    """Create a run folder and train all trials of a prepared experiment.
+
+    Args:
+        notes: remarks for the user, before those of the experiment.
+        fetched: content of SPARQL endpoints. `Any`: JSON.
+
+    Raises:
+        JobError, Stopped, TooFewClients: see `run_job`.
+    """
+    _check_trials(experiment, configs)
     folder.create()
     with folder.locked():
         try:
-            write_initial_files(
-                folder, settled, experiment, configs, [asdict(one) for one in fetched]
-            )
+            write_initial_files(folder, settled, experiment, configs, fetched)
         except KeyboardInterrupt as error:
             again = f"start again: fedkg run JOB.yaml --out {folder.path}"
             raise Stopped(
@@ -171,7 +205,7 @@ def run_job(
             experiment,
             on_event,
             (
-                *warned,
+                *notes,
                 *experiment.notes,
                 *find_unused_settings(configs),
                 *find_untrained_algorithms(settled, configs),
@@ -224,8 +258,12 @@ def resume(
     report: bool = True,
     ranks: Ranks | None = None,
     trust_code: bool = False,
+    create: Callable[[Job, Pack], Experiment] = create_experiment,
 ) -> Run:
     """Continue a stopped run; the result is identical to that of an uninterrupted run.
+
+    Args:
+        create: creates the experiment of the run.
 
     Raises:
         UsageError: the folder is not a run folder, another process uses it, or the job imports
@@ -239,7 +277,7 @@ def resume(
     with run_folder.locked():
         recovery = recover(run_folder)
         announce_preparation(run_folder.environment()["job"], on_event)
-        _, experiment, configs = reopen_run(run_folder, trust_code, recovery)
+        _, experiment, configs = reopen_run(run_folder, trust_code, recovery, create)
         for (
             config
         ) in configs:  # also of trainings that are done: rows in files have no entry in the log
@@ -402,15 +440,19 @@ class _Runner:
         kept = rows_folder(self.folder, config.id)
         choice, crew = self._choice(config), self._crew_of(config)
         broadcast_trial(self.ranks, config)
+        exclusions = ExclusionTable(trial=config.id, lost_after=config.job.federation.lost_after)
+        exclusions.replay(self.folder.rows("clients.csv"))
         for state, record in train_rounds(
             config, trial, saved, choice, crew=crew, folder=kept, ranks=self.ranks
         ):
             last = record.round == rounds or record.ends
             due = last or record.round % config.job.evaluation.every == 0
-            figures = trial.figures(deployed.models(state)) if due else {}
+            figures = trial.figures(deployed.models(state), state) if due else {}
             line = round_row(config, record, figures, _count_parameters(state.params))
             clients = client_rows(config, record)
             self.folder.append("clients.csv", clients)
+            if missing := exclusions.add_round(record):
+                self.folder.append(EXCLUSIONS, missing)
             self.folder.append("rounds.csv", [line])
             if seen is not None:
                 self.folder.append("theory.csv", seen.observe_round(state, record))
@@ -540,7 +582,8 @@ class _Runner:
     def _cut_back(self, config: TrialConfig, done: int) -> None:
         """Remove rows beyond the last checkpoint of a trial from the growing tables."""
         observed = () if config.job.theory is None else ("theory.csv",)
-        for name in ("rounds.csv", "clients.csv", *observed):
+        missing = (EXCLUSIONS,) if self.folder.rows(EXCLUSIONS) else ()
+        for name in ("rounds.csv", "clients.csv", *missing, *observed):
             rows = self.folder.rows(name)
             kept = [row for row in rows if row["trial"] != config.id or int(row["round"]) <= done]
             self.folder.rewrite(name, kept)

@@ -207,6 +207,7 @@ def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
         clients_per_round=max(1, min(sites, math.floor(training.participation * sites + 0.5)))
         if sites
         else None,
+        **job.federation.choices(),
     )
     found = (*find_contradictions(choices), *find_inconsistencies(job, algorithm))
     if found:

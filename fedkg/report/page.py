@@ -12,6 +12,7 @@ from typing import Any
 from fedkg._internal.safe_text import escape_hidden_in
 from fedkg.errors import MissingExtra
 from fedkg.jobs.comparison_metric import plural_event
+from fedkg.jobs.exclusions import summarise_exclusions
 from fedkg.jobs.folder import REPORT, RunFolder
 from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.report import charts
@@ -177,6 +178,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "algorithms": [(names[key], colour) for key, colour in algorithm_colour.items()],
         "sites": list(site_colour.items()),
         "weights": _weights(records, found, site_colour, algorithm_colour, figures),
+        "exclusions": summarise_exclusions(records.exclusions),
         "weights_note": ", mean over seeds" if seeds > 1 else "",
         "sites_apart": site_tables(records, found),
         "theory": theory_tables(records.theory),
@@ -214,6 +216,7 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
         ("learning", "Learning", context["learning"]),
         ("violations", "Violations", context["violations"] or context["not_evaluated"]),
         ("weights", "Weights", context["weights"]),
+        ("exclusions", "Missing updates", context["exclusions"]),
         ("rules", "Violated rules", context["rules"]),
         ("theory", "Theory", context["theory"]),
         ("constraints", "Properties and sets", context["forecasts"] or context["sets"]),

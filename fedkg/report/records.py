@@ -272,6 +272,7 @@ class RunRecords:
     causes: tuple[CauseRow, ...] = ()
     checks: tuple[CheckRow, ...] = ()
     privacy: tuple[Mapping[str, str], ...] = ()
+    exclusions: tuple[Mapping[str, str], ...] = ()
     splits: tuple[tuple[str, dict[str, dict[str, float]]], ...] = ()
     split_note: str = ""
     rule_texts: dict[str, str] = field(default_factory=dict)
@@ -320,6 +321,7 @@ def read_run(folder: Path) -> RunRecords:
         sets=tuple(_row(SetRow, line) for line in files.rows("sets.csv")),
         causes=tuple(_row(CauseRow, line) for line in files.rows("causes.csv")),
         privacy=tuple(files.rows("privacy.csv")),
+        exclusions=tuple(files.rows("exclusions.csv")),
         checks=tuple(_row(CheckRow, line) for line in files.rows("checks.csv")),
         results=tuple(result_of(row) for row in results.get("rows", ())),
         sentences=tuple(results.get("sentences", ())),

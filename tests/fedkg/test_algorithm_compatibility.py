@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
@@ -141,6 +142,31 @@ def test_private_layers_that_are_not_there(prefixes: tuple[str, ...], said: str)
 
 def test_fedavg_contradicts_nothing() -> None:
     assert find_contradictions(AlgorithmChoices()) == ()
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"partial_rounds": True, "agent_blocks": True}, "need all sites in every round"),
+        ({"partial_rounds": True, "local": "scaffnew"}, "need all sites in every round"),
+        ({"late_updates": True, "agent_blocks": True}, "old models of the others"),
+        ({"late_updates": True, "local": "scaffold"}, "correct the steps of one round"),
+        ({"late_updates": True, "private_layers": True}, "drops the private layers"),
+        ({"late_updates": True, "personal_models": True}, "drops the private layers"),
+        ({"late_updates": True, "model_count": 2}, "the cluster that its site was in"),
+        ({"late_updates": True, "privacy_unit": "example"}, "privacy accountant counts"),
+        ({"late_updates": True, "protected_updates": True}, "privacy accountant counts"),
+        ({"late_updates": True, "aggregate": "krum"}, "only the weighted mean"),
+        (
+            {"spare_clients": True, "full_participation": False, "privacy_unit": "client"},
+            "chance alone",
+        ),
+        ({"spare_clients": True}, "no spares to ask"),
+    ],
+)
+def test_contract_of_a_round_contradicts_algorithms(choices: dict[str, Any], said: str) -> None:
+    found = find_contradictions(AlgorithmChoices(**choices))
+    assert any(said in one.reason for one in found)
 
 
 @pytest.mark.parametrize(("sampled", "refused"), [(4, True), (5, False), (None, False)])

@@ -54,10 +54,10 @@ def by_client(stacks: Iterator[Updates]) -> Iterator[Updates]:
         clients=whole.clients[order],
         groups=whole.groups[order],
         loss=whole.loss[order],
-        **{
-            part: {name: value[order] for name, value in getattr(whole, part).items()}
-            for part in ("start", "update", "client_memory", "shared")
-        },
+        start={name: value[order] for name, value in whole.start.items()},
+        update={name: value[order] for name, value in whole.update.items()},
+        client_memory={name: value[order] for name, value in whole.client_memory.items()},
+        shared={name: value[order] for name, value in whole.shared.items()},
     )
 
 
@@ -76,8 +76,10 @@ def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
     if len(stacks) == 1 and not copied:
         return stacks[0]
     rejected: dict[int, str] = {}
+    late: dict[int, tuple[int, float]] = {}
     for one in stacks:
         rejected |= one.rejected
+        late |= one.late
     return Updates(
         clients=torch.cat([one.clients for one in stacks]),
         groups=torch.cat([one.groups for one in stacks]),
@@ -87,6 +89,8 @@ def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
         client_memory=_concatenate([one.client_memory for one in stacks]),
         shared=_concatenate([one.shared for one in stacks]),
         rejected=rejected,
+        outgoing=all(one.outgoing for one in stacks),
+        late=late,
     )
 
 

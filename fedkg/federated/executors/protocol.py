@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.attacks import Attackers
+from fedkg.federated.client_state_store import ClientRows
 from fedkg.federated.problem import Pool, Problem
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
@@ -57,6 +58,10 @@ class Updates:
         shared: what each client also sends, see `Outcome.shared`, each [C, ...].
         rejected: by position, the clients that sent something unusable, with the reason. They are
             in none of the above.
+        outgoing: whether these are the updates as they leave the clients, see
+            `client.outgoing_updates`.
+        late: by position, the clients whose update was made for an earlier round: by how many
+            rounds, and the factor on their samples.
     """
 
     clients: Tensor
@@ -67,6 +72,8 @@ class Updates:
     client_memory: Params = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
     rejected: dict[int, str] = field(default_factory=dict)
+    outgoing: bool = False
+    late: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 
 class Executor(Protocol):
@@ -80,5 +87,17 @@ class Executor(Protocol):
 
         The tensors of a stack hold until the next one is asked for. `limit` stops every client
         after this number of steps; for measurements.
+        """
+        ...
+
+
+class SiteExecutor(Executor, Protocol):
+    """Asks clients to train where their data and their rows are."""
+
+    def initial_memory(self, rows: Mapping[str, ClientRows], population: int) -> Params:
+        """What the server remembers of each of the N clients in place of its rows, each [N, ...].
+
+        Args:
+            rows: the rows before the first round, as `ServerState.clients` would have them.
         """
         ...

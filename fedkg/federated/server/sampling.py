@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +20,22 @@ class UniformSampling:
     def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
         """See `SamplingRule.sample`."""
         return cohort(seed, round, population, size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverSampling:
+    """As `UniformSampling`, with more clients than take part: those that it would draw, and spares.
+
+    Args:
+        factor: clients that are asked for each one that takes part, at least 1.
+    """
+
+    factor: float
+
+    def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
+        """See `SamplingRule.sample`; more than `size` positions."""
+        asked = min(population, math.ceil(self.factor * size - 1e-9))
+        return cohort(seed, round, population, asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

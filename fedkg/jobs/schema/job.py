@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.augmentation_section import Augmentation
 from fedkg.jobs.schema.data_section import Data, Site
+from fedkg.jobs.schema.federation_section import RoundContract
 from fedkg.jobs.schema.model_section import Model
 from fedkg.jobs.schema.privacy_section import Privacy
 from fedkg.jobs.schema.section_base import (
@@ -312,6 +313,7 @@ class Job(Section):
     corrupt: Corruption | None = Field(
         default=None, description="Additional trials with one corrupted site."
     )
+    federation: RoundContract = Field(default_factory=RoundContract)
     privacy: Privacy | None = Field(
         default=None, description="Differential privacy of all trials that exchange data."
     )

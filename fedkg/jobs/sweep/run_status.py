@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedkg.errors import JobError, UsageError
+from fedkg.jobs.exclusions import EXCLUSIONS, latest_exclusions
 from fedkg.jobs.file_damage import require_intact, require_run
 from fedkg.jobs.folder import FAILED_RUNS, LOCK, TRIALS, RunFolder
 from fedkg.jobs.sweep.stored_plan import CELLS, is_sweep, read_plan
@@ -42,6 +43,8 @@ class RunStatus:
     state: State
     trials: tuple[TrialStatus, ...]
     error: str = ""
+    exclusions: tuple[dict[str, str], ...] = ()
+    """Rows of `exclusions.csv` for the last round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +99,8 @@ def _read_run(run_folder: RunFolder, name: str, error: str, running: bool) -> Ru
     if not run_folder.exists():
         return RunStatus(id=name, state="failed" if error else "open", trials=(), error=error)
     rounds: dict[str, list[dict[str, str]]] = {}
-    for row in run_folder.rows("rounds.csv", unlogged=running):
+    lines = run_folder.rows("rounds.csv", unlogged=running)
+    for row in lines:
         rounds.setdefault(row["trial"], []).append(row)
     environment = run_folder.environment()
     wanted, measure = (
@@ -113,6 +117,7 @@ def _read_run(run_folder: RunFolder, name: str, error: str, running: bool) -> Ru
         state="done" if done else "failed" if error else "begun",
         trials=trials,
         error="" if done else error,
+        exclusions=tuple(latest_exclusions(run_folder.rows(EXCLUSIONS, unlogged=running), lines)),
     )
 
 

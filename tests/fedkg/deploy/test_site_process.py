@@ -1,6 +1,7 @@
 """A site process answers on its socket, and whoever asks learns in words when it does not."""
 
 import os
+import socket as sockets
 import threading
 from pathlib import Path
 
@@ -76,3 +77,33 @@ def test_socket_of_a_killed_process_is_replaced(tmp_path):
 def test_long_path_is_rejected_before_anything_is_created():
     with pytest.raises(FederationError, match="too long"):
         serve(bytes.upper, Path("/tmp") / ("x" * 120))
+
+
+def test_repeated_request_gets_its_answer_again_without_another_computation(tmp_path):
+    socket, computed = tmp_path / "s", []
+
+    def handle(request: bytes) -> bytes:
+        computed.append(request)
+        return b"%d" % len(computed)
+
+    thread = threading.Thread(
+        target=serve, args=(handle, socket), kwargs={"until": lambda: b"end" in computed}
+    )
+    thread.start()
+    while not is_served(socket):
+        pass
+
+    answers = [ask(socket, request, seconds=5) for request in (b"a", b"a", b"b", b"a", b"end")]
+
+    thread.join(5)
+    assert answers == [b"1", b"1", b"2", b"3", b"4"]
+
+
+def test_process_that_does_not_read_is_given_up_in_time(tmp_path):
+    """A stopped process (SIGSTOP) accepts connections through the kernel and never reads."""
+    with sockets.socket(sockets.AF_UNIX) as stopped:
+        stopped.bind(str(tmp_path / "s"))
+        stopped.listen(1)
+        for request in (b"small", os.urandom(5_000_000), b"the queue is full"):
+            with pytest.raises(FederationError, match=r"no answer within|no site process answers"):
+                ask(tmp_path / "s", request, seconds=0.2)

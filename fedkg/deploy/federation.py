@@ -1,0 +1,565 @@
+"""Folders of a federation: what the server and each site keep, who is admitted, and with which key.
+
+    FEDERATION/                              SITE/
+      federation.json  name, address, sites    site.json     name, sites file
+      job.yaml, rules.fkgpack                  invitation/   job, pack, certificate, signature
+      keys/            CA, server, signatures  keys/         of the site's node
+      invitations/     NAME.zip for each site  state/        private memory of the site
+      run/             run folder              site.sock     where the site process answers
+
+A site creates its own key pair and sends the public key to the operator of the server over a
+channel that both trust; no private key ever leaves the machine that created it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import ipaddress
+import json
+import os
+import shutil
+import stat
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from fedkg.deploy.signing import create_key, sign_folder, verify_folder
+from fedkg.errors import FederationError, FedkgError, JobError, UsageError
+from fedkg.limits import parse_json, read_file
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.x509 import Certificate
+
+FEDERATION, SITE, JOB, PACK = "federation.json", "site.json", "job.yaml", "rules.fkgpack"
+KEYS, INVITATION, INVITATIONS, STATE, RUN = "keys", "invitation", "invitations", "state", "run"
+CA, SIGNER, NODE = "ca.pem", "signing.pub", "node"
+SOCKET = "site.sock"
+
+DEFAULT_ADDRESS = "localhost:9092"
+
+VALID_DAYS = 3 * 365
+"""Days for which certificates are valid."""
+
+MOST_INVITATION_BYTES = 1 << 30
+"""Largest size of the files of an invitation; packs have a few megabytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Federation:
+    """What `federation.json` states.
+
+    Attributes:
+        name: the name of the federation, from its job.
+        address: HOST:PORT on which sites reach the server.
+        sites: the public key (PEM) of each site; "" before the site is admitted.
+    """
+
+    name: str
+    address: str
+    sites: Mapping[str, str] = field(default_factory=dict)
+
+    def node_keys(self) -> dict[str, bytes]:
+        """The public keys of the admitted sites, as Flower compares them."""
+        return {site: key.encode() for site, key in self.sites.items() if key}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What `site.json` states.
+
+    Attributes:
+        name: the name of the site in the federation.
+        sites_file: the sites file with the description of the site's table.
+        share_rows: whether the site may hand rows to the server, if the job asks for them.
+    """
+
+    name: str
+    sites_file: str
+    share_rows: bool = False
+
+
+def create_federation(
+    job: Path, folder: Path, *, address: str = DEFAULT_ADDRESS, sites: Sequence[str] = ()
+) -> Federation:
+    """Create the folder of a federation with keys, certificates and an invitation for each site.
+
+    Args:
+        job: the job file; its rules are compiled.
+        folder: a new folder.
+        address: HOST:PORT on which sites reach the server.
+        sites: the names of the sites; by default those of the job.
+
+    Raises:
+        UsageError: the folder exists, or the address or a name is wrong.
+        JobError, FedkgError: the job or its rules are wrong.
+    """
+    from fedkg.jobs.rule_pack import load_rules
+    from fedkg.jobs.schema.job_reader import read_job
+    from fedkg.pack import save
+
+    host, _ = split_address(address)
+    if folder.exists():
+        raise UsageError(f"{folder} exists already", help="choose another folder")
+    found = read_job(job)
+    names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise UsageError(
+            "a federation needs at least two sites with different names",
+            received=", ".join(names) or "no names",
+            help="--sites graz,linz,wien",
+        )
+    for name in names:
+        _check_name(name)
+    if found.model.path or found.model.graph:
+        raise JobError(
+            f"{job}: `model.path` and `model.graph` name files that invitations do not contain",
+            help="use a model that fedkg has: model: {name: mlp}",
+        )
+    pack, _ = load_rules(found)
+    federation = Federation(
+        name=found.name or job.stem, address=address, sites=dict.fromkeys(sorted(names), "")
+    )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        save(pack, partial / PACK)
+        (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
+        save_federation(partial, federation)
+        keys = partial / KEYS
+        keys.mkdir(mode=0o700)
+        _create_certificates(keys, host)
+        create_key(keys)
+        _write_private(keys / "app.secret", os.urandom(32))
+        (partial / INVITATIONS).mkdir()
+        for name in federation.sites:
+            _write_invitation(partial, name)
+        partial.chmod(0o755)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return federation
+
+
+def admit_site(folder: Path, name: str, key: Path) -> Federation:
+    """Register the public key of a site; a new key replaces the old one.
+
+    Raises UsageError, FederationError: no such site, or not a key of a site.
+    """
+    federation = load_federation(folder)
+    _require_site(federation, name)
+    text = _read_public_key(key)
+    others = [site for site, known in federation.sites.items() if known == text and site != name]
+    if others:
+        raise FederationError(
+            f"{key} is the key of site {others[0]}", help="each site creates its own with `join`"
+        )
+    return _change_key(folder, federation, name, text)
+
+
+def dismiss_site(folder: Path, name: str) -> Federation:
+    """Remove the key of a site: its node is rejected from the next start of the server.
+
+    Raises UsageError, FederationError: no such site.
+    """
+    federation = load_federation(folder)
+    _require_site(federation, name)
+    return _change_key(folder, federation, name, "")
+
+
+def join_federation(
+    invitation: Path,
+    sites_file: Path,
+    folder: Path | None = None,
+    *,
+    fingerprint: str = "",
+    share_rows: bool = False,
+) -> tuple[Path, Site, str]:
+    """Verify an invitation, unpack it into a new folder and create the key pair of the site.
+
+    Args:
+        fingerprint: what the operator of the server says `federation init` printed; empty: the
+            invitation is only compared with its own key, which detects damage but no forgery.
+
+    Returns:
+        The site's folder, the site, and the fingerprint of the key that signed the invitation.
+
+    Raises:
+        UsageError: a file is missing, or the folder exists.
+        FederationError: the invitation is damaged, forged or signed by another key.
+        TableError: the sites file does not describe the site.
+    """
+    from fedkg.sites import load_sites
+    from fedkg.sites.sites_file import find_site
+
+    with tempfile.TemporaryDirectory() as scratch:
+        unpacked = Path(scratch) / INVITATION
+        _unpack(invitation, unpacked)
+        signer = verify_invitation(unpacked, fingerprint)
+        name = str(_read_json(unpacked / SITE, "`fedkg federation init`")["name"])
+        site = Site(name=name, sites_file=str(sites_file.resolve()), share_rows=share_rows)
+        find_site(load_sites(sites_file), site.name)
+        folder = folder or Path(site.name)
+        if folder.exists():
+            raise UsageError(f"{folder} exists already", help="choose another folder with -o")
+        folder.mkdir(parents=True, mode=0o700)
+        try:
+            shutil.copytree(unpacked, folder / INVITATION)
+            (folder / STATE).mkdir(mode=0o700)
+            _create_node_key(folder / KEYS, site.name)
+            _write_json(folder / SITE, asdict(site))
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+    return folder, site, signer
+
+
+def verify_invitation(folder: Path, fingerprint: str = "") -> str:
+    """Compare an unpacked invitation with its signature.
+
+    Returns:
+        The fingerprint of the key that signed it.
+
+    Raises:
+        FederationError: a file was changed, or another key signed it.
+    """
+    key = folder / SIGNER
+    if not key.is_file():
+        raise FederationError(
+            f"{folder} is not an invitation", expected=f"a file {SIGNER} in it",
+            help="ask the operator of the server for the file invitations/NAME.zip",
+        )  # fmt: skip
+    found = compute_fingerprint(key)
+    if fingerprint and fingerprint.replace(":", "").lower() != found.replace(":", ""):
+        raise FederationError(
+            "the invitation is not signed by the key that you expect",
+            expected=fingerprint,
+            received=found,
+            help="do not join; ask the operator of the server, over another channel",
+        )
+    verify_folder(folder, [key])
+    return found
+
+
+def compute_fingerprint(key: Path) -> str:
+    """Half of the SHA-256 of a public key's file, as eight groups of four digits."""
+    digits = hashlib.sha256(key.read_bytes()).hexdigest()[:32]
+    return ":".join(digits[i : i + 4] for i in range(0, 32, 4))
+
+
+def load_federation(folder: Path) -> Federation:
+    """The federation in a folder: of the server, or an invitation.
+
+    Raises UsageError if there is none, FederationError if its file is wrong.
+    """
+    document = _read_json(folder / FEDERATION, "`fedkg federation init JOB.yaml -o FEDERATION`")
+    try:
+        found = Federation(
+            name=str(document["name"]),
+            address=str(document["address"]),
+            sites={str(name): str(key) for name, key in dict(document["sites"]).items()},
+        )
+        split_address(found.address)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FederationError(
+            f"{folder / FEDERATION} does not describe a federation",
+            expected="name, address and sites",
+            received=f"{type(error).__name__}: {error}",
+        ) from error
+    return found
+
+
+def load_site(folder: Path) -> Site:
+    """The site in a folder. Raises UsageError, FederationError like `load_federation`."""
+    document = _read_json(folder / SITE, "`fedkg site join INVITATION.zip --sites SITES.yaml`")
+    try:
+        return Site(
+            name=str(document["name"]),
+            sites_file=str(document["sites_file"]),
+            share_rows=bool(document.get("share_rows", False)),
+        )
+    except (KeyError, TypeError) as error:
+        raise FederationError(
+            f"{folder / SITE} does not describe a site",
+            expected="name and sites_file",
+            received=f"{type(error).__name__}: {error}",
+        ) from error
+
+
+def save_federation(folder: Path, federation: Federation) -> None:
+    """Write `federation.json`."""
+    _write_json(folder / FEDERATION, asdict(federation))
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of an address HOST:PORT. Raises UsageError."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
+        raise UsageError(
+            "the address of a server is a host and a port",
+            expected="HOST:PORT, such as fed.example.org:9092",
+            received=address,
+        )
+    return host.strip("[]"), int(port)
+
+
+def private_key_problems(folder: Path) -> list[str]:
+    """The private keys in a folder that other users may read."""
+    return [
+        f"other users may read {path}; run: chmod 600 {path}"
+        for path in sorted((folder / KEYS).glob("*"))
+        if path.suffix not in (".pub", ".pem") and stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+
+
+def _change_key(folder: Path, federation: Federation, name: str, key: str) -> Federation:
+    changed = Federation(
+        name=federation.name, address=federation.address, sites={**federation.sites, name: key}
+    )
+    save_federation(folder, changed)
+    return changed
+
+
+def _require_site(federation: Federation, name: str) -> None:
+    if name not in federation.sites:
+        raise UsageError(
+            f"the federation {federation.name} has no site {name}",
+            expected=", ".join(federation.sites),
+        )
+
+
+def _check_name(name: str) -> None:
+    """Names of sites are names of folders and files."""
+    if not name or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
+        raise UsageError(
+            "the name of a site is not usable as the name of a file",
+            expected="letters, digits, - and _; at most 64",
+            received=name,
+        )
+
+
+def _describe_job(job: Path) -> str:
+    """The job as sites and server read it: with the pack, and without paths of this machine."""
+    document = yaml.safe_load(job.read_text(encoding="utf-8-sig"))
+    document.pop("rules", None)
+    document["pack"] = PACK
+    for name in ("sites_file", "path"):
+        if isinstance(document.get("data"), dict):
+            document["data"].pop(name, None)
+    if isinstance(document.get("sites"), dict):
+        for site in document["sites"].values():
+            for name in ("table", "columns"):
+                (site or {}).pop(name, None)
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+
+def _write_invitation(folder: Path, name: str) -> None:
+    """`invitations/NAME.zip`: a signed folder."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        content = Path(scratch)
+        for file in (JOB, PACK, FEDERATION):
+            shutil.copy(folder / file, content / file)
+        shutil.copy(folder / KEYS / CA, content / CA)
+        shutil.copy(folder / KEYS / SIGNER, content / SIGNER)
+        _write_json(content / SITE, {"name": name})
+        sign_folder(content, folder / KEYS / "signing.key")
+        target = folder / INVITATIONS / f"{name}.zip"
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(content.iterdir()):
+                archive.write(path, path.name)
+
+
+def _unpack(invitation: Path, folder: Path) -> None:
+    """Unpack an invitation: plain files in one folder, of a limited size."""
+    try:
+        with zipfile.ZipFile(invitation) as archive:
+            entries = archive.infolist()
+            if sum(entry.file_size for entry in entries) > MOST_INVITATION_BYTES or any(
+                "/" in entry.filename or "\\" in entry.filename or entry.filename.startswith(".")
+                for entry in entries
+            ):
+                raise FederationError(
+                    f"{invitation} is not an invitation", expected="a few plain files"
+                )
+            archive.extractall(folder)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UsageError(
+            f"cannot read the invitation {invitation}",
+            received=str(error),
+            help="ask the operator of the server for the file invitations/NAME.zip",
+        ) from error
+
+
+def _create_certificates(keys: Path, host: str) -> None:
+    """A certificate authority and a certificate of the server, which names its host and this
+    machine (RFC 5280; elliptic curve P-384)."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    authority_key, server_key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
+    signs_certificates = x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    authority = _certify(
+        authority_key, "fedkg federation", authority_key, None,
+        (x509.BasicConstraints(ca=True, path_length=0), True),
+        (signs_certificates, True),
+    )  # fmt: skip
+    names = [_subject_name(name) for name in dict.fromkeys((host, "localhost", "127.0.0.1"))]
+    server = _certify(
+        server_key, host, authority_key, authority,
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (x509.SubjectAlternativeName(names), False),
+        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
+    )  # fmt: skip
+    (keys / CA).write_bytes(_pem(authority))
+    (keys / "server.pem").write_bytes(_pem(server))
+    _write_private(keys / "ca.key", _private_pem(authority_key))
+    _write_private(keys / "server.key", _private_pem(server_key))
+
+
+def _certify(
+    key: EllipticCurvePrivateKey,
+    name: str,
+    authority_key: EllipticCurvePrivateKey,
+    authority: Certificate | None,
+    *extensions: tuple[Any, bool],
+) -> Certificate:
+    """A certificate of a key. `Any`: an extension, whether it is critical."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.x509.oid import NameOID
+
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if authority is None else authority.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), False
+        )
+    )
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical)
+    return builder.sign(authority_key, hashes.SHA384())
+
+
+def _subject_name(host: str) -> Any:
+    """A host in a certificate. `Any`: a general name of X.509."""
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _create_node_key(keys: Path, name: str) -> None:
+    """The key pair of a site's node: P-384, as Flower wants it."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    keys.mkdir(mode=0o700)
+    key = ec.generate_private_key(ec.SECP384R1())
+    body = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    _write_private(keys / f"{NODE}.key", body)
+    _write_private(keys / "app.secret", os.urandom(32))
+    (keys / f"{name}.pub").write_bytes(
+        key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+    )
+
+
+def _read_public_key(path: Path) -> str:
+    """The public key in a file, in the form in which Flower compares it."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    try:
+        key = serialization.load_pem_public_key(read_file(path))
+    except OSError as error:
+        raise UsageError(f"cannot read the key {path}", received=str(error)) from error
+    except ValueError as error:
+        raise _wrong_key(path) from error
+    if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
+        raise _wrong_key(path)
+    return key.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    ).decode()
+
+
+def _wrong_key(path: Path) -> FederationError:
+    return FederationError(
+        f"{path} is not the public key of a site",
+        expected="the file SITE/keys/NAME.pub that `fedkg site join` created",
+    )
+
+
+def _pem(certificate: Certificate) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _private_pem(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write_private(path: Path, body: bytes) -> None:
+    """Write a file that only its owner may read, from its first moment on."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(body)
+
+
+def _write_json(path: Path, document: Mapping[str, object]) -> None:
+    """Replace a JSON file in one step."""
+    partial = path.with_name(f".{path.name}.part")
+    partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def _read_json(path: Path, command: str) -> dict[str, Any]:
+    """A JSON object. `Any`: JSON."""
+    try:
+        found = parse_json(read_file(path), str(path))
+    except OSError as error:
+        raise UsageError(
+            f"there is no file {path}",
+            received=error.strerror or str(error),
+            help=f"{command} creates it",
+        ) from error
+    except (FedkgError, ValueError) as error:
+        raise FederationError(f"{path} is not JSON", received=str(error)) from error
+    if not isinstance(found, dict):
+        raise FederationError(f"{path} is not a JSON object")
+    return found

@@ -1,0 +1,23 @@
+"""The Flower app of the server, for `flwr run`; `fedkg server run` does not need it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedkg.deploy.flower.transport import FlowerTransport
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Train the federation in the folder that the run configuration names."""
+    from fedkg.deploy.federation import load_federation
+    from fedkg.deploy.server import run_server
+
+    folder = Path(str(context.run_config["federation"]))
+    federation = load_federation(folder)
+    run_server(folder, FlowerTransport(grid=grid, sites=federation.node_keys()))

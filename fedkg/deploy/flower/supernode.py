@@ -1,0 +1,72 @@
+"""The SuperNode of a site: a child process that connects the site process to the server."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import closing
+from pathlib import Path
+
+from fedkg.deploy.child_process import ChildProcess
+from fedkg.deploy.federation import CA, INVITATION, KEYS, NODE, SOCKET, load_federation, load_site
+from fedkg.deploy.flower.settings import LOGS, flower_environment
+
+CAUSES = {
+    "certificate verify failed": (
+        "the certificate of the server is not signed by the authority of the invitation: another "
+        "program answers at this address, or the federation has been created anew; ask its "
+        "operator for a new invitation"
+    ),
+    "failed to activate": (
+        "the server does not know the key of this site: send SITE/keys/NAME.pub to its operator, "
+        "who runs `fedkg federation admit FEDERATION NAME NAME.pub` and starts the server again; "
+        "after a crash of this computer, wait 20 s"
+    ),
+    "connect": (
+        "nothing answers at the address of the server: it is not running, or a firewall is in "
+        "between"
+    ),
+}
+"""What the end of a SuperNode's log means, in words for the operator of a site."""
+
+UNKNOWN = "see SITE/logs/supernode.log"
+
+
+def create_node(folder: Path) -> ChildProcess:
+    """The SuperNode of a site; it is not started yet.
+
+    Raises UsageError, FederationError: the folder is not that of a site.
+    """
+    folder = folder.resolve()
+    site, federation = load_site(folder), load_federation(folder / INVITATION)
+
+    def list_arguments() -> list[str]:
+        configuration = {"site": site.name, "socket": str(folder / SOCKET)}
+        return [
+            "supernode", f"127.0.0.1:{find_free_port()}", str(folder / KEYS / "app.secret"),
+            "--superlink", federation.address,
+            "--root-certificates", str(folder / INVITATION / CA),
+            "--auth-supernode-private-key", str(folder / KEYS / f"{NODE}.key"),
+            "--node-config",
+            " ".join(f"{key}={json.dumps(value)}" for key, value in configuration.items()),
+        ]  # fmt: skip
+
+    return ChildProcess(
+        "fedkg.deploy.flower",
+        list_arguments,
+        log=folder / LOGS / "supernode.log",
+        environment=flower_environment(folder),
+    )
+
+
+def explain_end(log: str) -> str:
+    """Why a SuperNode ended, from the end of its log."""
+    text = log.lower()
+    return next((cause for sign, cause in CAUSES.items() if sign in text), UNKNOWN)
+
+
+def find_free_port() -> int:
+    """A port of this machine that no program uses at the moment."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

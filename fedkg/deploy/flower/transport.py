@@ -1,0 +1,182 @@
+"""How messages reach sites over Flower, with a bound on every wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import httpx
+from flwr.app import Message as Parcel
+from flwr.app import MessageType
+from flwr.serverapp import Grid
+
+from fedkg.deploy.flower.client_app import NAME
+from fedkg.deploy.flower.records import unwrap_bytes, unwrap_text, wrap_bytes, wrap_text
+from fedkg.deploy.message import Message
+from fedkg.deploy.transport import Reply
+from fedkg.errors import FederationError
+
+POLL_S = 0.1
+"""Seconds between two questions for replies."""
+
+PRESENCE_S = 1.0
+"""Seconds between two questions which nodes are there."""
+
+LATE_S = 3600.0
+"""How long after its deadline a reply may still arrive, in seconds."""
+
+INTRODUCTION_S = 120.0
+"""Seconds that nodes without a key have to tell the name of their site; a simulation starts its
+processes meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sent:
+    """A request without a reply."""
+
+    site: str
+    size: int
+    time: float
+    exchange: object
+
+
+@dataclass(slots=True, kw_only=True)
+class FlowerTransport:
+    """Sites behind SuperNodes.
+
+    Attributes:
+        grid: Flower's access to the nodes of a run.
+        sites: the public key of the node of each site (PEM, as `NodeInfo.public_key`). Empty: all
+            nodes take part, and each tells the name of its site; for simulations only.
+        reconnect: starts a lost SuperLink again within some seconds and returns the grid of a new
+            run, or None if it does not answer yet. Without it, a lost SuperLink is an error.
+    """
+
+    grid: Grid
+    sites: Mapping[str, bytes] = field(default_factory=dict)
+    reconnect: Callable[[float], Grid | None] | None = None
+    _waiting: dict[str, _Sent] = field(default_factory=dict)
+    _introduced: dict[int, str] = field(default_factory=dict)
+
+    def present(self) -> tuple[str, ...]:
+        """See `Transport.present`."""
+        try:
+            return tuple(sorted(self._find_nodes()))
+        except httpx.HTTPError:
+            return ()
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        """See `Transport.exchange`.
+
+        If the SuperLink was lost, the requests are sent again: sites answer repeated ones alike.
+        If a node was lost, its site answers with an error as soon as that is noticed.
+
+        Raises:
+            FederationError: the SuperLink is lost and cannot be started again.
+        """
+        begun = time.monotonic()
+        end, checked, exchange = begun + seconds, -PRESENCE_S, object()
+        open_ = {site: request.to_bytes() for site, request in requests.items()}
+        sent: set[str] = set()
+        while open_ and time.monotonic() < end:
+            found: list[Parcel] = []
+            try:
+                if open_.keys() - sent and time.monotonic() - checked >= PRESENCE_S:
+                    checked, nodes = time.monotonic(), self._find_nodes()
+                    send = [site for site in open_ if site in nodes and site not in sent]
+                    parcels = [
+                        Parcel(
+                            wrap_bytes(open_[site]),
+                            dst_node_id=nodes[site],
+                            message_type=MessageType.TRAIN,
+                            group_id=str(requests[site].round),
+                            ttl=max(1.0, end - checked) + LATE_S,
+                        )
+                        for site in send
+                    ]
+                    names = self.grid.push_messages(parcels) if parcels else ()
+                    for site, name in zip(send, names, strict=True):
+                        if name:
+                            now = time.monotonic()
+                            self._waiting[name] = _Sent(site, len(open_[site]), now, exchange)
+                            sent.add(site)
+                if self._waiting:
+                    found = list(self.grid.pull_messages(list(self._waiting)))
+            except httpx.HTTPError as error:
+                self._reconnect(end - time.monotonic(), error)
+                sent, checked = set(), -PRESENCE_S
+            for parcel in found:
+                answered = self._waiting.pop(parcel.metadata.reply_to_message_id, None)
+                if answered is not None:
+                    if answered.exchange is exchange:
+                        del open_[answered.site]
+                    yield _read_reply(parcel, answered)
+            if open_ and not found:
+                time.sleep(max(0.0, min(POLL_S, end - time.monotonic())))
+        oldest = time.monotonic() - LATE_S - seconds
+        self._waiting = {name: s for name, s in self._waiting.items() if s.time > oldest}
+
+    def _reconnect(self, seconds: float, error: httpx.HTTPError) -> None:
+        """Use a new run of the SuperLink, which knows nothing about earlier requests."""
+        if self.reconnect is None:
+            raise FederationError(
+                "the SuperLink does not answer any more",
+                received=f"{type(error).__name__}: {error}",
+                help="start the server again: the run continues after its last round",
+            ) from error
+        self._waiting.clear()
+        self.grid = self.reconnect(max(0.0, seconds)) or self.grid
+
+    def _find_nodes(self) -> dict[str, int]:
+        """The node of each site that is present."""
+        nodes = list(self.grid.get_nodes())
+        if self.sites:
+            names = {key: site for site, key in self.sites.items()}
+            return {
+                names[node.public_key]: node.node_id for node in nodes if node.public_key in names
+            }
+        present = {node.node_id for node in nodes}
+        self._introduce(present - self._introduced.keys())
+        return {site: node for node, site in self._introduced.items() if node in present}
+
+    def _introduce(self, nodes: Iterable[int]) -> None:
+        """Ask nodes for the names of their sites."""
+        parcels = [
+            Parcel(wrap_text("", name=NAME), dst_node_id=node, message_type=MessageType.QUERY)
+            for node in nodes
+        ]
+        asked = set(self.grid.push_messages(parcels)) if parcels else set()
+        end = time.monotonic() + INTRODUCTION_S
+        while asked and time.monotonic() < end:
+            for parcel in self.grid.pull_messages(list(asked)):
+                asked.discard(parcel.metadata.reply_to_message_id)
+                if not parcel.has_error():
+                    name = unwrap_text(parcel.content, name=NAME)
+                    self._introduced[parcel.metadata.src_node_id] = name
+            time.sleep(POLL_S)
+
+
+def _read_reply(parcel: Parcel, sent: _Sent) -> Reply:
+    """What a site answered, or why it did not."""
+    data, message, error = b"", None, ""
+    if parcel.has_error():
+        error = f"site {sent.site} gave no answer: {parcel.error.reason}"
+    elif text := unwrap_text(parcel.content):
+        error = text
+    else:
+        try:
+            data = unwrap_bytes(parcel.content)
+            message = Message.from_bytes(data, sender=f"site {sent.site}")
+        except KeyError:
+            error = f"site {sent.site} sent a record of another form"
+        except FederationError as problem:
+            error = str(problem)
+    return Reply(
+        site=sent.site,
+        message=message,
+        error=error,
+        bytes_down=sent.size,
+        bytes_up=len(data),
+        seconds=time.monotonic() - sent.time,
+    )

@@ -1,0 +1,261 @@
+"""The end of a round: k of n sites have answered, or the time is over.
+
+A `ContractTransport` stands above another transport. It asks again where a site failed, waits no
+longer than the contract says, and gives up a round without a quorum.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fedkg.deploy.message import REQUEST, Message, request_digest
+from fedkg.deploy.remote_sites import RemoteSites
+from fedkg.deploy.transport import Reply, Transport
+from fedkg.errors import FederationError, TooFewClients
+from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.algorithm_check import check
+from fedkg.federated.randomness import cohort_order
+from fedkg.federated.server.sampling import OverSampling, UniformSampling
+from fedkg.federated.settings import Settings
+from fedkg.jobs.schema.federation_section import RoundContract
+from fedkg.update_exclusion import NO_REPLY, NOT_NEEDED, TOO_FEW, is_transient
+
+__all__ = ["ContractTransport", "RoundContract", "apply_contract", "wait_for_sites"]
+
+ROUND_KINDS = frozenset(("ask", "train"))
+"""Requests that are part of a round: a quorum is enough. All others need every site."""
+
+MOST_BACKOFF = 60.0
+"""Longest time between two tries of a site, in seconds."""
+
+START_POLL = 0.2
+"""Seconds between two looks at which sites are present, before a run starts."""
+
+IDLE = 0.02
+"""Longest pause in seconds before the contract asks a transport again that did not wait."""
+
+LONGEST_ERROR = 1000
+"""Characters of the error text of a site that are kept."""
+
+PATIENCE = 0.25
+"""Share of the deadline after which a silent site is asked again: it may have been restarted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ContractTransport:
+    """A transport that keeps a contract; replies come in the order of the requests.
+
+    Their order and the selection among them depend on who has answered, never on who was first. Of
+    more answers than participants those count that the round would draw without over-sampling
+    (`federated.randomness.cohort_order`); spares fill the places of the others. If every site
+    answers within `grace` seconds after the quorum, the result does not depend on time.
+
+    Attributes:
+        transport: what carries the messages.
+        contract: the contract.
+        participants: K, the number of sites that take part in a round.
+        preference: all names in the order in which a round draws them, by its number.
+    """
+
+    transport: Transport
+    contract: RoundContract
+    participants: int
+    preference: Callable[[int], Sequence[str]]
+
+    def present(self) -> tuple[str, ...]:
+        """See `Transport.present`."""
+        return self.transport.present()
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        """One reply for every site, with an answer or with the reason why there is none; with
+        `late: weight` also the newest answer of each site to an earlier round.
+
+        Raises:
+            TooFewClients: fewer sites than the quorum have answered a request of a round.
+        """
+        if not requests:
+            return
+        in_round = next(iter(requests.values())).kind in ROUND_KINDS
+        wanted = min(self.participants, len(requests)) if in_round else len(requests)
+        needed = self.contract.needed(wanted) if in_round else wanted
+        deadline = min(seconds, self.contract.deadline)
+        collection = _Collection(self.contract, requests, needed, deadline)
+        collection.run(self.transport)
+        answered, replies = collection.answers, collection.answers | collection.failures
+        if in_round and len(answered) < needed:
+            raise TooFewClients(
+                f"round {next(iter(requests.values())).round} has too few answers",
+                expected=f"at least {needed}",
+                received=f"{len(answered)} of {len(requests)}",
+                excluded={site: replies[site].error or TOO_FEW for site in requests},
+            )
+        if in_round and len(answered) > wanted:
+            order = self.preference(next(iter(requests.values())).round)
+            for site in [site for site in order if site in answered][wanted:]:
+                replies[site] = replace(replies[site], message=None, error=NOT_NEEDED)
+        for site in requests:
+            yield replies[site]
+        if self.contract.late == "weight" and in_round:
+            for site in sorted(collection.late):
+                yield collection.late[site]
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """A request to one site that is not answered yet.
+
+    Attributes:
+        due: when to send it (again), in seconds of the monotonic clock.
+        tries: how often it was sent.
+        failures: how many of these tries came back as an error.
+        failure: the last of them.
+    """
+
+    message: Message
+    due: float = 0.0
+    tries: int = 0
+    failures: int = 0
+    failure: Reply | None = None
+
+
+class _Collection:
+    """Sends requests until all are answered or given up, or the contract ends the exchange."""
+
+    def __init__(
+        self, contract: RoundContract, requests: Mapping[str, Message], needed: int, seconds: float
+    ) -> None:
+        self.contract, self.needed, self.seconds = contract, needed, seconds
+        self.end = time.monotonic() + seconds
+        self.round = next(iter(requests.values())).round
+        self.requests = requests
+        self.waiting = {site: _Request(message) for site, message in requests.items()}
+        self.answers: dict[str, Reply] = {}
+        self.failures: dict[str, Reply] = {}
+        self.late: dict[str, Reply] = {}
+
+    def run(self, transport: Transport) -> None:
+        """Fill `answers` and `failures` until every site is in one of them."""
+        while self.waiting and time.monotonic() < self.end:
+            requests = self._take_due()
+            wake = self._next_event()
+            idle = True
+            for reply in transport.exchange(requests, seconds=max(0.0, wake - time.monotonic())):
+                idle = False
+                self._receive(reply)
+                if not self.waiting or self._next_event() < wake:
+                    break  # the transport would wait too long
+            if idle and self.waiting:
+                time.sleep(min(IDLE, max(0.0, wake - time.monotonic())))
+        for site, request in self.waiting.items():
+            error = f"{NO_REPLY} (asked {request.tries} times in {self.seconds:g} s)"
+            self.failures[site] = request.failure or Reply(site=site, message=None, error=error)
+
+    def _take_due(self) -> dict[str, Message]:
+        """The requests to send now."""
+        now = time.monotonic()
+        due = {site: one for site, one in self.waiting.items() if one.due <= now}
+        for request in due.values():
+            request.tries += 1
+            self._schedule(request, now + PATIENCE * self.seconds)
+        return {site: request.message for site, request in due.items()}
+
+    def _next_event(self) -> float:
+        """When there is something to do although no reply arrives."""
+        return min(self.end, *(request.due for request in self.waiting.values()))
+
+    def _schedule(self, request: _Request, time_of_retry: float) -> None:
+        has_tries = request.tries <= self.contract.retries
+        request.due = time_of_retry if has_tries else math.inf
+
+    def _receive(self, reply: Reply) -> None:
+        site, now = reply.site, time.monotonic()
+        if reply.message is not None and not _answers(reply.message, self.requests.get(site)):
+            if reply.message.kind == "train" and reply.message.round < self.round:
+                self.late[site] = reply
+        elif site not in self.waiting:
+            return  # another reply to a request that was sent twice
+        elif reply.message is not None:
+            self.answers[site] = reply
+            del self.waiting[site]
+            if len(self.answers) == self.needed:
+                self.end = min(self.end, now + self.contract.grace)
+        else:
+            request = self.waiting[site]
+            request.failures += 1
+            text = " ".join(reply.error.split())  # from a site: it goes into tables, as one line
+            reply = replace(reply, error=text[:LONGEST_ERROR])
+            request.failure = reply
+            backoff = self.contract.backoff * 2 ** (request.failures - 1)
+            self._schedule(request, now + min(MOST_BACKOFF, backoff))
+            is_final = request.due == math.inf or not is_transient(reply.error)
+            if is_final and request.failures >= request.tries:  # no try is open
+                self.failures[site] = reply
+                del self.waiting[site]
+
+
+def _answers(answer: Message, request: Message | None) -> bool:
+    """Whether an answer belongs to a request; sites name its digest."""
+    if request is None:
+        return False
+    if REQUEST in answer.fields:
+        return bool(answer.fields[REQUEST] == request_digest(request.to_bytes()))
+    return (answer.kind, answer.round) == (request.kind, request.round)
+
+
+def apply_contract(
+    contract: RoundContract,
+    transport: Transport,
+    names: Sequence[str],
+    algorithm: Algorithm,
+    settings: Settings,
+) -> tuple[RemoteSites, Algorithm, Settings]:
+    """The arguments of `fedkg.federated.train` for a training under a contract: ``sites``, the
+    algorithm, and the settings.
+
+    Args:
+        names: all sites by position.
+
+    Raises:
+        JobError: the contract contradicts the algorithm.
+    """
+    population = len(names)
+    check(algorithm, settings, population, **contract.choices())
+    if contract.oversampling > 1 and isinstance(algorithm.sampling, UniformSampling):
+        algorithm = replace(algorithm, sampling=OverSampling(factor=contract.oversampling))
+
+    def preference(number: int) -> list[str]:
+        order = cohort_order(settings.seed, number, population)
+        return [names[position] for position in order.tolist()]
+
+    sites = RemoteSites(
+        transport=ContractTransport(
+            transport=transport,
+            contract=contract,
+            participants=settings.sampled(population),
+            preference=preference,
+        ),
+        seconds=contract.deadline,
+        staleness=contract.staleness_factor if contract.late == "weight" else None,
+    )
+    return sites, algorithm, replace(settings, skipped_rounds=contract.skipped_rounds)
+
+
+def wait_for_sites(contract: RoundContract, transport: Transport, names: Sequence[str]) -> None:
+    """Return as soon as all sites are present.
+
+    Raises:
+        FederationError: some are not present after `RoundContract.start_seconds`.
+    """
+    end = time.monotonic() + contract.start_seconds
+    while missing := sorted(set(names) - set(transport.present())):
+        if time.monotonic() >= end:
+            raise FederationError(
+                f"not all sites are present after {contract.start_seconds:g} s",
+                received=f"{len(names) - len(missing)} of {len(names)}; missing: "
+                + ", ".join(missing),
+                help="start them with `fedkg site run`, then the server again",
+            )
+        time.sleep(min(START_POLL, max(0.0, end - time.monotonic())))

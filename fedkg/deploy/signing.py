@@ -1,0 +1,293 @@
+"""Signatures of packs and folders: a site accepts only what a key that it trusts has signed.
+
+A signature is a Sigstore bundle as the OpenSSF Model Signing specification v1.0 defines it: an
+in-toto statement with the SHA-256 of every file, in a DSSE envelope signed by an elliptic-curve key
+(P-256). Nothing is sent to or read from a network, and no transparency log is involved, so a key
+that was stolen must be replaced by hand at every site.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedkg.errors import FederationError, MissingExtra, UsageError
+from fedkg.limits import parse_json, read_file
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import (
+        EllipticCurvePrivateKey,
+        EllipticCurvePublicKey,
+    )
+    from model_signing.hashing import Config as Hashing
+
+SIGNATURE = "signature.json"
+"""The signature within a signed folder; of a file NAME it is NAME.signature.json beside it."""
+
+OWNER_ONLY = 0o600
+"""Permissions of a private key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """A signature that fits.
+
+    Attributes:
+        key: the trusted public key that it was made with.
+        files: the signed files by their paths within the folder, sorted; ``.`` is a single file.
+    """
+
+    key: Path
+    files: tuple[str, ...]
+
+
+def create_key(folder: str | Path, name: str = "signing") -> Path:
+    """Create a key pair: `NAME.key`, which only its owner may read, and `NAME.pub` for others.
+
+    Returns:
+        The private key's file.
+
+    Raises:
+        UsageError: the folder contains such a key already, or cannot be written.
+        MissingExtra: the library is not installed.
+    """
+    ec, serialization = _cryptography()
+    private = Path(folder) / f"{name}.key"
+    key = ec.generate_private_key(ec.SECP256R1())
+    body = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    try:
+        private.parent.mkdir(parents=True, exist_ok=True)
+        # never readable by others, not even for a moment, and never over another key
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(private, flags, OWNER_ONLY), "wb") as file:
+            file.write(body)
+        private.with_suffix(".pub").write_bytes(_public_pem(key.public_key()))
+    except FileExistsError as error:
+        raise UsageError(
+            f"{private} exists already", help="use this key, or choose another folder"
+        ) from error
+    except OSError as error:
+        raise UsageError(f"cannot write {private}", received=error.strerror or "") from error
+    return private
+
+
+def sign_folder(folder: str | Path, key: str | Path, *, without: Collection[str] = ()) -> Path:
+    """Sign every file of a folder, or one file, and write the signature.
+
+    Args:
+        folder: the folder or file; it must not contain symbolic links.
+        key: a private key that `create_key` wrote.
+        without: names at the top of the folder that are not signed, such as ``keys``.
+
+    Returns:
+        The signature's file: `SIGNATURE` in the folder, or beside the file.
+
+    Raises:
+        UsageError: the folder or the key is missing, or other users may read the key.
+        FederationError: the folder contains something that cannot be signed.
+        MissingExtra: the library is not installed.
+    """
+    folder, key = Path(folder), Path(key)
+    hashing = _hashing(folder, without)
+    load_private_key(key)
+    from model_signing import signing
+
+    target = signature_path(folder)
+    partial = target.with_name(f".{target.name}.partial")
+    partial.unlink(missing_ok=True)
+    try:
+        config = signing.Config().use_elliptic_key_signer(private_key=key)
+        config.set_hashing_config(hashing).sign(folder, partial)
+        partial.replace(target)
+    except (ValueError, OSError) as error:
+        raise FederationError(f"cannot sign {folder}", received=str(error)) from error
+    return target
+
+
+def verify_folder(
+    folder: str | Path, trusted_keys: Sequence[str | Path], *, without: Collection[str] = ()
+) -> Signature:
+    """Compare every file of a signed folder, or a signed file, with its signature.
+
+    Args:
+        trusted_keys: public keys, one of which must have signed.
+        without: names at the top of the folder that need no signature.
+
+    Raises:
+        UsageError: the folder or a key is missing.
+        FederationError: there is no signature, no trusted key made it, or a file was changed,
+            added or removed since; the message names each such file.
+        MissingExtra: the library is not installed.
+    """
+    folder = Path(folder)
+    hashing = _hashing(folder, without)
+    from cryptography.exceptions import InvalidSignature
+    from model_signing import verifying
+
+    signature = signature_path(folder)
+    signer, signed, left_out = _read_signature(signature, folder)
+    names = {key_name(load_public_key(Path(key))): Path(key) for key in trusted_keys}
+    if signer not in names:
+        raise FederationError(
+            f"{folder} is not signed by a trusted key",
+            expected=", ".join(f"{name[:16]} ({path})" for name, path in names.items()),
+            received=signer[:16],
+            help="ask the operator of the server for the public key, over another channel",
+        )
+    try:
+        if left_out - {SIGNATURE, *without}:
+            raise ValueError(f"it leaves out {', '.join(sorted(left_out - {SIGNATURE}))}")
+        config = verifying.Config().use_elliptic_key_verifier(public_key=names[signer])
+        config.set_hashing_config(hashing).verify(folder, signature)
+    except InvalidSignature as error:
+        raise FederationError(
+            f"{signature} was changed after it was signed", help="get the folder again"
+        ) from error
+    except (ValueError, OSError) as error:
+        raise FederationError(
+            f"{folder} differs from what was signed",
+            received="; ".join(_list_differences(folder, hashing, signed)) or str(error),
+            help="get it again from the operator of the server",
+        ) from error
+    return Signature(key=names[signer], files=tuple(sorted(signed)))
+
+
+def signature_path(folder: Path) -> Path:
+    """Where the signature of a folder or file is."""
+    return folder / SIGNATURE if folder.is_dir() else folder.with_name(f"{folder.name}.{SIGNATURE}")
+
+
+def key_name(key: EllipticCurvePublicKey) -> str:
+    """The SHA-256 of a public key, in hexadecimal digits: its name in signatures."""
+    return hashlib.sha256(_public_pem(key)).hexdigest()
+
+
+def load_private_key(path: Path) -> EllipticCurvePrivateKey:
+    """A private key. Raises UsageError if it is missing or damaged, or others may read it."""
+    ec, serialization = _cryptography()
+    body = _read_key(path, "private")
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise UsageError(
+            f"other users may read the private key {path}", help=f"run: chmod 600 {path}"
+        )
+    try:
+        key = serialization.load_pem_private_key(body, None)
+    except (ValueError, TypeError) as error:
+        raise _not_a_key(path, "private") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise _not_a_key(path, "private")
+    return key
+
+
+def load_public_key(path: Path) -> EllipticCurvePublicKey:
+    """A public key. Raises UsageError if it is missing or damaged."""
+    ec, serialization = _cryptography()
+    try:
+        key = serialization.load_pem_public_key(_read_key(path, "public"))
+    except ValueError as error:
+        raise _not_a_key(path, "public") from error
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise _not_a_key(path, "public")
+    return key
+
+
+def _read_key(path: Path, kind: str) -> bytes:
+    try:
+        return read_file(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the {kind} key {path}",
+            received=error.strerror or str(error),
+            help="`fedkg sign PATH --key KEY --new-key` creates one",
+        ) from error
+
+
+def _not_a_key(path: Path, kind: str) -> UsageError:
+    ending = ".key" if kind == "private" else ".pub"
+    return UsageError(
+        f"{path} is not a {kind} key", expected=f"a {kind} key that fedkg wrote (NAME{ending})"
+    )
+
+
+def _public_pem(key: EllipticCurvePublicKey) -> bytes:
+    _, serialization = _cryptography()
+    found: bytes = key.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return found
+
+
+def _cryptography() -> tuple[Any, Any]:
+    """The modules of elliptic curves and of key files. `Any`: modules.
+
+    Raises:
+        MissingExtra: they are not installed.
+    """
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+    except ModuleNotFoundError as error:
+        raise MissingExtra("signing", "flower") from error
+    return ec, serialization
+
+
+def _hashing(folder: Path, without: Collection[str]) -> Hashing:
+    """How files are hashed: all of them, those of Git too."""
+    try:
+        from model_signing import hashing
+    except ModuleNotFoundError as error:
+        raise MissingExtra("signing", "flower") from error
+    if not folder.exists():
+        raise UsageError(f"there is no file or folder {folder}")
+    return hashing.Config().set_ignored_paths(paths=[SIGNATURE, *without], ignore_git_paths=False)
+
+
+def _read_signature(signature: Path, folder: Path) -> tuple[str, dict[str, str], set[str]]:
+    """What a signature claims: the name of its key, the SHA-256 of each file, and paths without
+    one. Nothing of it is verified yet."""
+    try:
+        bundle = parse_json(read_file(signature), str(signature))
+        payload = base64.b64decode(bundle["dsseEnvelope"]["payload"], validate=True)
+        predicate = parse_json(payload, str(signature))["predicate"]
+        return (
+            str(bundle["verificationMaterial"]["publicKey"]["hint"]),
+            {str(one["name"]): str(one["digest"]) for one in predicate["resources"]},
+            set(map(str, predicate["serialization"].get("ignore_paths", ()))),
+        )
+    except OSError as error:
+        raise FederationError(
+            f"{folder} is not signed",
+            expected=str(signature),
+            received=error.strerror or str(error),
+            help=f"the operator of the server signs it: fedkg sign {folder} --key KEY",
+        ) from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise FederationError(f"{signature} is not a signature", received=str(error)) from error
+
+
+def _list_differences(folder: Path, hashing: Hashing, signed: Mapping[str, str]) -> list[str]:
+    """What is wrong with each file, by its path."""
+    try:
+        entries = hashing.hash(folder).resource_descriptors()
+    except (ValueError, OSError):  # such as a link: the error that led here describes it
+        return []
+    found = {entry.identifier: entry.digest.digest_hex for entry in entries}
+    return [
+        (folder.name if name == "." else name)
+        + (
+            " is missing"
+            if name not in found
+            else " is extra"
+            if name not in signed
+            else " has changed"
+        )
+        for name in sorted(signed.keys() | found.keys())
+        if signed.get(name) != found.get(name)
+    ]

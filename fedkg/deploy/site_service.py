@@ -1,0 +1,122 @@
+"""What the operator of a site does: run it, pause it, resume it, leave the federation."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+
+from fedkg.deploy.child_process import stop_on_sigterm, supervise
+from fedkg.deploy.federation import INVITATION, KEYS, SOCKET, STATE, load_site, verify_invitation
+from fedkg.deploy.site_process import ask, is_served, serve
+from fedkg.errors import FederationError, UsageError
+
+PAUSED, LEFT = "paused", "left"
+"""Files of a site folder that mark these states."""
+
+LAST_ANSWER_S = 5.0
+"""Seconds in which the last answer of a site that leaves reaches the server."""
+
+CHECK_S = 0.2
+
+
+def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
+    """Answer the requests of the server until the process is stopped or the site leaves.
+
+    Args:
+        on_note: receives what the operator should know: why there is no connection.
+
+    Raises:
+        UsageError, FederationError: the folder is not that of a site, the site has left, or its
+            invitation was changed.
+        KeyboardInterrupt: the process was stopped; no child is left.
+    """
+    site = load_site(folder)
+    _require_member(folder, site.name)
+    verify_invitation(folder / INVITATION)
+    from fedkg.deploy.flower.supernode import create_node, explain_end
+    from fedkg.deploy.site import open_site
+
+    handle, told = open_site(folder), set[str]()
+
+    def report(log: str) -> None:
+        cause = explain_end(log)
+        if cause not in told:
+            told.add(cause)
+            on_note(f"site {site.name} is not connected: {cause}; trying again")
+
+    with stop_on_sigterm(), supervise(create_node(folder), report):
+        serve(_guard(folder, site.name, handle), folder / SOCKET, until=(folder / LEFT).exists)
+        time.sleep(LAST_ANSWER_S)
+
+
+def pause_site(folder: Path) -> None:
+    """Answer requests with an error until `resume_site`; connection and state stay."""
+    _require_member(folder, load_site(folder).name)
+    (folder / PAUSED).touch()
+
+
+def resume_site(folder: Path) -> None:
+    """End a pause."""
+    _require_member(folder, load_site(folder).name)
+    (folder / PAUSED).unlink(missing_ok=True)
+
+
+def leave_federation(folder: Path, *, seconds: float) -> tuple[str, bool]:
+    """Delete the keys, the invitation and the private state of a site.
+
+    If the site runs, its next answer tells the server that it has left.
+
+    Args:
+        seconds: how long to wait for the next request of the server.
+
+    Returns:
+        The name of the site, and whether the server was told.
+
+    Raises UsageError, FederationError: the folder is not that of a site, or it has left.
+    """
+    site = load_site(folder)
+    _require_member(folder, site.name)
+    (folder / LEFT).touch()
+    end = time.monotonic() + seconds
+    running = is_served(folder / SOCKET)
+    while (folder / SOCKET).exists() and running and time.monotonic() < end:
+        time.sleep(CHECK_S)
+    told = running and not (folder / SOCKET).exists()
+    if running and not told:
+        with suppress(FederationError):
+            ask(folder / SOCKET, b"", seconds=LAST_ANSWER_S)  # any request ends it now
+    for name in (STATE, KEYS, INVITATION):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return site.name, told
+
+
+def describe_departure(site: str) -> str:
+    """The error with which a site answers after it has left."""
+    return f"site {site} has left the federation"
+
+
+def _require_member(folder: Path, name: str) -> None:
+    if (folder / LEFT).exists():
+        raise UsageError(
+            describe_departure(name), help="to join again, ask its operator for an invitation"
+        )
+
+
+def _guard(
+    folder: Path, name: str, handle: Callable[[bytes], bytes], departed: Event
+) -> Callable[[bytes], bytes]:
+    """Answer only while the site takes part; set `departed` when the server learns that it left."""
+
+    def answer(request: bytes) -> bytes:
+        if (folder / LEFT).exists():
+            departed.set()
+            raise FederationError(describe_departure(name))
+        if (folder / PAUSED).exists():
+            raise FederationError(f"site {name} is paused by its operator")
+        return handle(request)
+
+    return answer

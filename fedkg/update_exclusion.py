@@ -1,0 +1,68 @@
+"""Why an update is missing from a round: who decided it, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NO_REPLY = "no reply by the deadline"
+NO_PROCESS = "no site process answers"
+NO_ANSWER = "gave no answer"
+UNANSWERED = "has not answered"
+NOT_NEEDED = "not needed: enough other sites answered"
+TOO_FEW = "its update is not used: too few other sites answered"
+PAUSED = "the site is paused"
+LEFT = "the site left the federation"
+OTHER_VERSION = "another version"
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """How to read the reason of an exclusion.
+
+    Attributes:
+        decided_by: ``site`` (its operator), ``site process`` (an error there), ``contract`` (the
+            deadline or the quorum) or ``server`` (it checked the update).
+        help: what to do.
+        absent: whether the site did not answer at all, so that it may be lost.
+    """
+
+    decided_by: str
+    help: str
+    absent: bool = False
+
+
+_KNOWN: tuple[tuple[str, Exclusion], ...] = (
+    (NOT_NEEDED, Exclusion("contract", "nothing: the site was a spare in this round")),
+    (TOO_FEW, Exclusion("contract", "see the other sites of this round")),
+    (
+        NO_REPLY,
+        Exclusion(
+            "contract",
+            "`fedkg site doctor SITE` at the site; raise `federation.deadline` if a local round "
+            "takes longer",
+            absent=True,
+        ),
+    ),
+    (NO_ANSWER, Exclusion("contract", "see the log of the site process", absent=True)),
+    (UNANSWERED, Exclusion("contract", "see the log of the site process", absent=True)),
+    (NO_PROCESS, Exclusion("contract", "`fedkg site run SITE` at the site", absent=True)),
+    (PAUSED, Exclusion("site", "`fedkg site resume SITE` at the site", absent=True)),
+    (LEFT, Exclusion("site", "remove it from the job, or invite it again", absent=True)),
+    (OTHER_VERSION, Exclusion("server", "install the same version of fedkg everywhere")),
+    ("its update", Exclusion("server", "check the site's data and its learning rate")),
+)
+
+
+def is_transient(reason: str) -> bool:
+    """Whether the site itself has not answered, so that another try may help; what a site reports
+    follows from the request and would be the same again.
+    """
+    return any(text in reason for text in (NO_PROCESS, NO_ANSWER, UNANSWERED))
+
+
+def explain_exclusion(reason: str) -> Exclusion:
+    """How to read the reason of an exclusion; an unknown one is an error of the site process."""
+    for text, found in _KNOWN:
+        if text in reason:
+            return found
+    return Exclusion("site process", "the message is the site's; `fedkg site doctor SITE` there")

@@ -1,0 +1,247 @@
+"""The folders of a federation: keys are private, invitations are verified, names are checked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import ssl
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from command import call
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
+from fedkg.deploy import bundle
+from fedkg.deploy.bundle import list_packages
+from fedkg.deploy.federation import (
+    INVITATION,
+    KEYS,
+    admit_site,
+    create_federation,
+    dismiss_site,
+    join_federation,
+    load_federation,
+    load_site,
+)
+from fedkg.errors import FederationError, FedkgError, MissingExtra, UsageError
+from fedkg.pack import load
+from tests.fedkg.deploy.federation_folders import SITES, create_folders, write_inputs
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("folders")
+    create_folders(folder, admitted=())
+    return folder
+
+
+@pytest.fixture
+def own(folders, tmp_path):
+    """A copy that a test may change."""
+    shutil.copytree(folders, tmp_path / "own")
+    return tmp_path / "own"
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_private_keys_are_private_and_stay_where_they_were_created(folders):
+    private = [*(folders / "plants" / KEYS).glob("*.key"), *folders.glob("*/keys/*.secret")]
+    private += folders.glob("*/keys/node.key")
+
+    assert len(private) == 3 + 4 + 3
+    assert {mode(path) for path in private} == {0o600}
+    assert {mode(folders / name / KEYS) for name in (*SITES, "plants")} == {0o700}
+    secrets = [path.read_bytes() for path in private]
+    for name in SITES:
+        with zipfile.ZipFile(folders / "plants" / "invitations" / f"{name}.zip") as archive:
+            content = b"".join(archive.read(entry) for entry in archive.namelist())
+        assert not any(secret in content for secret in secrets)
+
+
+def test_certificate_names_the_server_and_is_signed_by_the_authority(folders):
+    keys = folders / "plants" / KEYS
+    authority = x509.load_pem_x509_certificate((keys / "ca.pem").read_bytes())
+    server = x509.load_pem_x509_certificate((keys / "server.pem").read_bytes())
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+
+    server.verify_directly_issued_by(authority)
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    assert [str(ip) for ip in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keys / "server.pem", keys / "server.key")
+
+
+def test_invitation_has_the_pack_and_no_path_of_the_server(folders):
+    invitation = folders / "graz" / INVITATION
+
+    job = yaml.safe_load((invitation / "job.yaml").read_text())
+
+    assert job == {"name": "plants", "data": {}, "training": {"rounds": 2}, "pack": "rules.fkgpack"}
+    assert [rule.name for rule in load(invitation / "rules.fkgpack").manifest.rules] == ["strain"]
+    assert load_federation(invitation).sites == dict.fromkeys(SITES, "")
+    assert load_site(folders / "graz").sites_file == str(folders / "sites.yaml")
+
+
+def test_key_of_a_site_is_a_curve_that_flower_accepts(folders):
+    key = load_ssh_private_key((folders / "graz" / KEYS / "node.key").read_bytes(), None)
+
+    assert key.curve.name == "secp384r1"
+
+
+def test_admitted_keys_are_those_that_sites_sent(own):
+    server = own / "plants"
+
+    admit_site(server, "graz", own / "graz" / KEYS / "graz.pub")
+
+    assert load_federation(server).node_keys() == {
+        "graz": (own / "graz" / KEYS / "graz.pub").read_bytes()
+    }
+    with pytest.raises(FederationError, match="is the key of site graz"):
+        admit_site(server, "linz", own / "graz" / KEYS / "graz.pub")
+    with pytest.raises(UsageError, match="has no site steyr"):
+        admit_site(server, "steyr", own / "graz" / KEYS / "graz.pub")
+    for wrong in (server / KEYS / "signing.pub", server / "job.yaml"):
+        with pytest.raises(FederationError, match="is not the public key of a site"):
+            admit_site(server, "linz", wrong)
+    assert dismiss_site(server, "graz").node_keys() == {}
+
+
+def change(invitation: Path, name: str, body: bytes) -> None:
+    """Replace one file of an invitation."""
+    with zipfile.ZipFile(invitation) as archive:
+        files = {entry: archive.read(entry) for entry in archive.namelist()}
+    with zipfile.ZipFile(invitation, "w") as archive:
+        for entry, content in (files | {name: body}).items():
+            archive.writestr(entry, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("job.yaml", "job.yaml has changed"),
+        ("more.txt", "more.txt is extra"),
+        ("../evil", "is not an invitation"),
+        ("site.json", "site.json has changed"),
+    ],
+)
+def test_changed_invitations_leave_nothing_behind(own, name, text):
+    invitation = own / "plants" / "invitations" / "graz.zip"
+    change(invitation, name, b"rounds: 1")
+
+    with pytest.raises(FederationError, match=text):
+        join_federation(invitation, own / "sites.yaml", own / "new")
+    assert not (own / "new").exists()
+    assert not (own / "evil").exists()
+
+
+def test_forged_invitation_is_noticed_by_its_fingerprint(own, tmp_path, capsys):
+    forged = create_folders(tmp_path) / "invitations" / "graz.zip"
+    done = call(
+        capsys, "site", "join", forged, "--sites", own / "sites.yaml", "-o", own / "new",
+        "--fingerprint", "0000:1111:2222:3333:4444:5555:6666:7777",
+    )  # fmt: skip
+
+    assert done.code == 1
+    assert "not signed by the key that you expect" in done.err
+    assert not (own / "new").exists()
+
+
+def test_site_that_the_sites_file_does_not_describe(own):
+    (own / "sites.yaml").write_text("sites: {linz: {url: linz.csv}}\n")
+
+    with pytest.raises(UsageError, match="has no site `graz`"):
+        join_federation(
+            own / "plants" / "invitations" / "graz.zip", own / "sites.yaml", own / "new"
+        )
+    assert not (own / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"address": "localhost"}, "expected: HOST:PORT"),
+        ({"address": "https://a:90000"}, "expected: HOST:PORT"),
+        ({"sites": ["graz"]}, "at least two sites"),
+        ({"sites": ["graz", "graz"]}, "at least two sites"),
+        ({"sites": ["graz", "../linz"]}, "not usable as the name of a file"),
+    ],
+)
+def test_wrong_federations_are_not_created(tmp_path, options, text):
+    write_inputs(tmp_path)
+
+    with pytest.raises(FedkgError, match=text):
+        create_federation(tmp_path / "job.yaml", tmp_path / "new", **options)
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "{}", '{"name": 3, "sites": 3}'])
+def test_damaged_folders_are_named(own, text):
+    (own / "plants" / "federation.json").write_text(text)
+    (own / "graz" / "site.json").write_text(text)
+
+    with pytest.raises(FederationError, match=r"federation\.json"):
+        load_federation(own / "plants")
+    with pytest.raises(FederationError, match=r"site\.json"):
+        load_site(own / "graz")
+
+
+def test_commands_from_invitation_to_departure(own, capsys):
+    server, site = own / "plants", own / "graz"
+    admitted = call(capsys, "federation", "admit", server, "graz", site / KEYS / "graz.pub")
+    doctor = call(capsys, "site", "doctor", site)
+    paused = call(capsys, "site", "pause", site)
+    resumed = call(capsys, "site", "resume", site)
+    status = call(capsys, "server", "status", server, "--json")
+    left = call(capsys, "site", "leave", site, "--wait", "0")
+
+    assert [one.code for one in (admitted, paused, resumed, status, left)] == [0] * 5
+    assert "not admitted yet: linz, wien" in admitted.out
+    assert (doctor.code, "no connection to the server" in doctor.out) == (1, True)
+    assert status.json["server"]["sites"]["graz"]["answers"] == 0
+    assert status.json["run"] is None
+    assert "the server was not told" in left.err
+    assert sorted(path.name for path in site.iterdir()) == ["left", "site.json"]
+    assert call(capsys, "site", "run", site).code == 2
+    assert call(capsys, "server", "run", own / "linz").code == 2
+    assert call(capsys, "site", "pause", server).code == 2
+
+
+def test_doctor_names_readable_keys_and_changed_invitations(own, capsys):
+    (own / "graz" / KEYS / "node.key").chmod(0o644)
+    (own / "graz" / INVITATION / "job.yaml").write_text("rounds: 1")
+
+    done = call(capsys, "site", "doctor", own / "graz")
+
+    assert done.code == 1
+    assert "chmod 600" in done.out
+    assert "job.yaml has changed" in done.out
+
+
+def test_status_survives_a_lost_server(own, capsys):
+    (own / "plants" / "status.json").write_text(
+        json.dumps({"state": "running", "process": 2**22 + 1, "since": 1.0, "sites": {}})
+    )
+
+    assert call(capsys, "server", "status", own / "plants").out.startswith("server: lost\n")
+
+
+def test_bundle_lists_what_an_installed_package_needs(tmp_path, monkeypatch):
+    found = dict(one.split("==") for one in list_packages("flwr", ("simulation",)))
+
+    assert {"grpcio", "cryptography", "ray"} <= set(found)
+    assert "flwr" not in found
+    with pytest.raises(FedkgError, match="has no extra unheard"):
+        list_packages("flwr", ("unheard",))
+    with pytest.raises(MissingExtra):
+        list_packages("fedkg-is-no-such-package", ())
+    monkeypatch.setattr(bundle, "list_packages", lambda name, extras: ["flwr==1.41.0"])
+    bundle.write_bundle(tmp_path / "offline.zip")
+    with zipfile.ZipFile(tmp_path / "offline.zip") as archive:
+        assert archive.read("requirements.txt") == b"flwr==1.41.0\n"
+        assert b"--no-index" in archive.read("INSTALL.md")

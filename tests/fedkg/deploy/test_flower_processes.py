@@ -1,0 +1,224 @@
+"""Real SuperLinks and SuperNodes with TLS and authentication, on free ports of this machine.
+
+Each test ends all processes that it started, and says so if one is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedkg.deploy.child_process import ChildProcess
+from fedkg.deploy.federation import CA, INVITATION, KEYS, load_federation
+from fedkg.deploy.flower.superlink import SuperLink
+from fedkg.deploy.flower.supernode import create_node, explain_end
+from fedkg.deploy.flower.transport import FlowerTransport
+from fedkg.deploy.message import Message
+from fedkg.deploy.transport import LoopbackTransport
+from fedkg.errors import FederationError
+from tests.fedkg.deploy.federation_folders import SITES, create_folders
+from tests.fedkg.deploy.stand_in import site_handler
+
+pytestmark = pytest.mark.slow
+
+STAND_IN = Path(__file__).with_name("stand_in.py")
+
+LONGEST_S = 180.0
+"""Most seconds that any wait of these tests takes, on a busy computer."""
+
+
+class Processes:
+    """Commands that run in the background."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, *arguments: str | Path, log: Path, **environment: str) -> None:
+        with log.open("ab") as file:
+            self.all[name] = subprocess.Popen(
+                [sys.executable, STAND_IN, *map(str, arguments)],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+
+    def stop(self, name: str) -> int:
+        process = self.all.pop(name)
+        process.terminate()
+        return process.wait(LONGEST_S)
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    found = Processes()
+    yield found
+    for name in list(found.all):
+        found.stop(name)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + LONGEST_S
+    while not condition():
+        assert time.monotonic() < end, "nothing happened in time"
+        time.sleep(0.2)
+
+
+def running(folder: Path) -> list[str]:
+    """The processes of this computer that name a folder in their arguments."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                text = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if str(folder) in text:
+                found.append(f"{entry.name} {text}")
+    return found
+
+
+def find_pid(folder: Path, word: str) -> int:
+    """The process with a word and the folder in its arguments."""
+    return next(int(text.split()[0]) for text in running(folder) if word in text)
+
+
+def request(number: int) -> Message:
+    """A request with tensors, more than Flower carries in one part at the first round."""
+    size = 1_500_000 if number == 1 else 10 * number
+    return Message(kind="train", round=number, tensors={"w": torch.arange(float(size))})
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes by /proc")
+def test_answers_are_those_of_loopback_and_lost_parts_come_back(tmp_path, processes):
+    server = create_folders(tmp_path)
+    federation = load_federation(server)
+    for name in SITES:
+        processes.start(name, "site", "run", tmp_path / name, log=tmp_path / f"{name}.out")
+    loopback = LoopbackTransport(sites={name: site_handler(name) for name in SITES})
+
+    with SuperLink(server, federation) as link:
+        transport = FlowerTransport(
+            grid=link.connect(LONGEST_S), sites=federation.node_keys(), reconnect=link.connect
+        )
+        wait_until(lambda: transport.present() == SITES)
+
+        def compare(number: int) -> None:
+            requests = dict.fromkeys(SITES, request(number))
+            found = {r.site: r for r in transport.exchange(requests, seconds=LONGEST_S)}
+            for reply in loopback.exchange(requests, seconds=LONGEST_S):
+                assert found[reply.site].error == ""
+                assert found[reply.site].message.to_bytes() == reply.message.to_bytes()
+                assert found[reply.site].bytes_up == reply.bytes_up
+            assert sorted(found) == list(SITES)
+
+        compare(1)
+        compare(2)
+
+        # errors of a site are answers, in its words
+        (reply,) = transport.exchange({"linz": Message(kind="fail")}, seconds=LONGEST_S)
+        assert (reply.message, reply.error) == (None, "site linz has no data")
+
+        # a killed SuperNode is an error soon; it is started again, under the name of its site
+        before = find_pid(tmp_path / "graz", " supernode ")
+        os.kill(before, signal.SIGKILL)
+        (reply,) = transport.exchange({"graz": request(3)}, seconds=LONGEST_S)
+        assert "site graz gave no answer" in reply.error
+        wait_until(lambda: transport.present() == SITES)
+        compare(3)
+        assert find_pid(tmp_path / "graz", " supernode ") != before
+
+        # so is a killed SuperLink, and the round is repeated
+        os.kill(link.child.pid, signal.SIGKILL)
+        compare(4)
+
+        # a pause is an answer too
+        (tmp_path / "wien" / "paused").touch()
+        (reply,) = transport.exchange({"wien": request(5)}, seconds=LONGEST_S)
+        assert "paused by its operator" in reply.error
+
+    assert [processes.stop(name) for name in SITES] == [130, 130, 130]
+    assert running(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes by /proc")
+def test_commands_run_a_federation_and_a_site_leaves(tmp_path, processes):
+    server = create_folders(tmp_path)
+    for name in SITES:
+        processes.start(name, "site", "run", tmp_path / name, log=tmp_path / f"{name}.out")
+    log = tmp_path / "server.out"
+    processes.start("server", "server", "run", server, log=log, ROUNDS="1000")
+    answers = server / "answers.jsonl"
+    wait_until(lambda: answers.exists() and answers.read_text().count("\n") > 1)
+
+    left = subprocess.run(
+        [sys.executable, STAND_IN, "site", "leave", str(tmp_path / "graz")],
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=True,
+    )
+
+    assert "remain part of the model" in left.stdout
+    assert "was not told" not in left.stderr
+    assert not (tmp_path / "graz" / "state").exists()
+    assert processes.all.pop("graz").wait(LONGEST_S) == 0
+    wait_until(lambda: "graz has left" in log.read_text())
+    assert load_federation(server).sites["graz"] == ""
+
+    shown = subprocess.run(
+        [sys.executable, STAND_IN, "server", "status", str(server), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=True,
+    )
+    status = json.loads(shown.stdout)["server"]
+    assert (status["state"], status["sites"]["graz"]["left"]) == ("running", True)
+    assert status["sites"]["linz"]["answers"] >= 1
+
+    assert processes.stop("server") == 130
+    # a killed parent takes its children with it
+    processes.all["linz"].kill()
+    processes.all.pop("linz").wait()
+    assert processes.stop("wien") == 130
+    wait_until(lambda: running(tmp_path) == [])
+
+
+def test_nodes_without_a_registered_key_and_servers_without_the_certificate(tmp_path):
+    server = create_folders(tmp_path, admitted=("graz", "linz"))
+    other = tmp_path / "other"
+    other.mkdir()
+    foreign = create_folders(other)
+    (tmp_path / "linz" / INVITATION / CA).write_bytes((foreign / KEYS / CA).read_bytes())
+
+    with SuperLink(server, load_federation(server)) as link:
+        assert link.connect(LONGEST_S) is not None
+        stranger, doubter = create_node(tmp_path / "wien"), create_node(tmp_path / "linz")
+        assert "does not know the key of this site" in explain_end(read_end(stranger))
+        assert "not signed by the authority" in explain_end(read_end(doubter))
+
+        with (
+            pytest.raises(FederationError, match=r"port .* is not usable"),
+            SuperLink(server, load_federation(server)) as second,
+        ):
+            second.connect(LONGEST_S)
+
+
+def read_end(node: ChildProcess) -> str:
+    """The log of a node that ends by itself."""
+    node.start()
+    try:
+        wait_until(lambda: node.pid is None)
+        return node.read_log()
+    finally:
+        node.stop()
