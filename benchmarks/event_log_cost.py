@@ -42,7 +42,10 @@ JOBS = {
 
 
 def timed(spent: list[float], function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function; appends the processor time of each call, in seconds. `Any`: its arguments and result."""
+    """The function; appends the processor time of each call, in seconds.
+
+    `Any`: its arguments and result.
+    """
 
     @wraps(function)
     def call(*arguments: Any) -> Any:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Protocol
 
 from fedkg.errors import Stopped
-from fedkg.jobs.events import ENDS, Event, Listener
+from fedkg.jobs.events import ENDS, Event, EventKind, Listener
 
 MOST_WAITING = 10_000
 """Events that may wait for a slow listener; later ones are lost to it."""
@@ -128,7 +128,8 @@ def observe(wanted: Observation, show: Listener) -> Iterator[Listener]:
             yield listen
         except BaseException as error:
             if not has_ended:
-                kind = "stopped" if isinstance(error, KeyboardInterrupt | Stopped) else "failed"
+                is_stop = isinstance(error, KeyboardInterrupt | Stopped)
+                kind: EventKind = "stopped" if is_stop else "failed"
                 listen(Event(kind=kind, message=str(error) or type(error).__name__))
             raise
 

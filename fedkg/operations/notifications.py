@@ -14,7 +14,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from fedkg.errors import UsageError
@@ -31,8 +31,6 @@ MOST_NAMES = 20
 
 Sender = Callable[[bytes], None]
 """Sends a JSON object; raises OSError, HTTPException or TimeoutExpired if that fails."""
-
-Reason = Literal["zone", "sites_lost", "hard_rules_violated", "finished", "stopped", "failed"]
 
 
 def create_sender(target: str) -> Sender:
@@ -152,8 +150,15 @@ class Notifications:
         self._known.add(key)
         return new
 
-    def _send(self, reason: Reason, event: Event, message: str, **details: Any) -> None:
-        """Send one notification. `Any`: JSON."""
+    def _send(self, reason: str, event: Event, message: str, **details: Any) -> None:
+        """Send one notification.
+
+        `Any`: JSON.
+
+        Args:
+            reason: ``zone``, ``sites_lost``, ``hard_rules_violated``, or how the run ended.
+            details: further fields; lists are cut to `MOST_NAMES`.
+        """
         if self._sent >= MOST_NOTIFICATIONS and event.kind not in ENDS:
             return
         self._sent += 1

@@ -24,6 +24,9 @@ FLUSH_SECONDS = 5
 MOST_RUNS = 50_000
 """Runs of an experiment that MLflow returns at most at once."""
 
+EXACT = "exact/"
+"""Prefix of TensorBoard's tags in float64."""
+
 RUN_TAG, TRIAL_TAG = "fedkg.run", "fedkg.trial"
 """Tags by which a resumed run finds its runs in MLflow."""
 
@@ -52,7 +55,11 @@ def _figures(event: Event) -> Iterator[tuple[str, float]]:
 
 
 class TensorBoard:
-    """Writes the figures of each trial to ``tensorboard/TRIAL`` in its run folder, as doubles."""
+    """Writes the figures of each trial to ``tensorboard/TRIAL`` in its run folder.
+
+    Each figure has two tags: its name, in float32, and ``exact/NAME``, in float64. TensorBoard's
+    fast loader, which is its default, does not show float64.
+    """
 
     def __init__(self) -> None:
         # both trackers load their library before the run: two threads that import at once may
@@ -63,7 +70,7 @@ class TensorBoard:
         self._writers: dict[tuple[Path, str], SummaryWriter] = {}
 
     def __call__(self, event: Event) -> None:
-        """Write the figures of a round. Values keep every bit: TensorBoard's default is float32."""
+        """Write the figures of a round."""
         if event.folder is None or not event.trial:
             return
         key = event.folder, event.trial
@@ -76,8 +83,10 @@ class TensorBoard:
             )
         elif event.kind == "round":
             for name, value in _figures(event):
-                self._writers[key].add_scalar(
-                    name, value, event.round, new_style=True, double_precision=True
+                writer = self._writers[key]
+                writer.add_scalar(name, value, event.round)
+                writer.add_scalar(
+                    EXACT + name, value, event.round, new_style=True, double_precision=True
                 )
         elif event.kind == "trial_done":
             self._writers.pop(key).close()

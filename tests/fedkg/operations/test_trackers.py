@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedkg.errors import UsageError
@@ -36,13 +37,20 @@ def tensorboard(folder: Path) -> Figures:
 
     found: Figures = {}
     for place in sorted((folder / "tensorboard").iterdir()):
-        events = EventAccumulator(str(place), size_guidance={"tensors": 0})
+        events = EventAccumulator(str(place), size_guidance={"tensors": 0, "scalars": 0})
         events.Reload()
         for tag in events.Tags()["tensors"]:
             for one in events.Tensors(tag):
                 value = tensor_util.make_ndarray(one.tensor_proto)
                 assert value.dtype == "float64"
-                found[place.name, tag, one.step] = float(value)
+                found[place.name, tag.removeprefix("exact/"), one.step] = float(value)
+        shown = {
+            (place.name, tag, one.step): one.value
+            for tag in events.Tags()["scalars"]
+            for one in events.Scalars(tag)
+        }
+        mine = {key: value for key, value in found.items() if key[0] == place.name}
+        assert shown == {key: float(np.float32(value)) for key, value in mine.items()}
     return found
 
 
