@@ -336,7 +336,7 @@ class IndexedGraph(Graph):
         return iter(() if own is None else list(own.get(predicate, ())))  # type: ignore[return-value]
 
     @override
-    def value(  # type: ignore[override]
+    def value(
         self,
         subject: Any = None,
         predicate: Any = RDF.value,
@@ -437,9 +437,11 @@ class StoredTerms(Terms):
 
     @override
     def __missing__(self, term: object) -> Node:
-        from oxrdflib._converter import from_ox
-
-        found = self[term] = from_ox(term)  # type: ignore[arg-type, assignment]
+        if isinstance(term, ox.Literal) and not term.language:
+            found: Node = Literal(term.value, datatype=URIRef(term.datatype.value))
+        else:
+            found = to_rdflib(term)
+        self[term] = found
         return found
 
 
