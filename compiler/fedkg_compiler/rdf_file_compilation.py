@@ -17,6 +17,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.shacl import holds_shapes, quiet
 from fedkg_compiler.frontends.shacl.graph_rules import reject_rules_on_rows
 from fedkg_compiler.frontends.shacl.model import ShapesFile, Step, shape_name
+from fedkg_compiler.frontends.shacl.parameters import SH
 from fedkg_compiler.frontends.shacl.rdf_tables import (
     MOST_VALUES,
     ClassTable,
@@ -68,7 +69,8 @@ def compile_for_rdf(paths: Sequence[Path], data: Path) -> ReadRows:
             if holds_shapes(path) and (shapes := read_shapes(path)[0]) is not None
         ]
         # Each class is compiled on its own, and an error in a rule would be that of every class.
-        rejected = [error for file in files if (error := reject_rules_on_rows(file)) is not None]
+        with_rules = [file for file in files if any(file.graph.subjects(SH.rule))]
+        rejected = [error for file in with_rules if (error := reject_rules_on_rows(file))]
     if rejected:
         return ReadRows(parts=(), diagnostics=tuple(rejected))
     asked = {

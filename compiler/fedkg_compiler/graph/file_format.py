@@ -1,5 +1,5 @@
-"""Finds out what a file is from its first bytes and its name: an RDF syntax, another source, or
-none of them.
+"""Finds out what a file is: the encoding of its bytes; and from its first characters and its name an
+RDF syntax, another source, or none of them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,9 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, TypeGuard, get_args
+
+from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph.spans import point, report
 
 RdfSyntax = Literal["turtle", "n-triples", "rdf-xml", "json-ld", "trig", "n-quads"]
 SourceSyntax = Literal["owl-functional", "owl-xml", "xml-schema", "opcua-nodeset", "b2mml", "sssom"]
@@ -168,3 +171,61 @@ def _root(text: str) -> tuple[str, str]:
         rf"""\bxmlns{":" + re.escape(prefix) if prefix else ""}\s*=\s*["']([^"']*)["']""", tag
     )
     return (declared.group(1) if declared else ""), local
+
+
+_WIDE = {
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+    b"<\x00?\x00": "utf-16-le",
+    b"\x00<\x00?": "utf-16-be",
+}
+"""The byte order marks of UTF-16."""
+
+
+def decode(body: bytes, file: str) -> tuple[str, Diagnostic | None]:
+    """Return the text of a file, or what keeps it from being one.
+
+    UTF-8 with or without a mark, UTF-16 with one (XML without, too), and for XML the encoding that
+    it names itself. What XML says of its encoding is taken out where it is another than UTF-8.
+    """
+    encoding = _WIDE.get(body[:2]) or _WIDE.get(body[:4]) or "utf-8-sig"
+    try:
+        text = body.decode(encoding).removeprefix("\ufeff")
+        return (text if encoding == "utf-8-sig" else _undeclared(text)), None
+    except UnicodeDecodeError as error:
+        before = body[: error.start]
+        if body.lstrip()[:5] == b"<?xml":
+            declared = _declared_encoding(body)
+            if declared is not None:
+                return declared, None
+        line, column = (
+            before.count(b"\n") + 1,
+            len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1,
+        )
+        what = (
+            "a binary file"
+            if b"\x00" in body[:4096]
+            else f"not in UTF-8: byte 0x{body[error.start]:02x}"
+        )
+        return "", report(
+            "FKG102", point(file, line, column), f"{file} is {what}", help="save the file as UTF-8"
+        )
+
+
+def _declared_encoding(body: bytes) -> str | None:
+    """Return the text of an XML file that names its encoding, with that name taken out.
+
+    None if it names none that works.
+    """
+    found = re.match(rb"""\s*<\?xml[^>]*encoding=["']([A-Za-z0-9._-]+)["']""", body)
+    if found is None:
+        return None
+    try:
+        text = body.decode(found.group(1).decode("ascii"))
+    except (LookupError, UnicodeDecodeError):
+        return None
+    return _undeclared(text)
+
+
+def _undeclared(text: str) -> str:
+    return re.sub(r"""^(\s*<\?xml[^>]*?)\s+encoding=["'][^"']*["']""", r"\1", text, count=1)

@@ -25,8 +25,15 @@ from fedkg_compiler.graph.catalog import Catalog, load_catalog
 from fedkg_compiler.graph.client_ownership import Ownership, cut
 from fedkg_compiler.graph.closure import closure
 from fedkg_compiler.graph.column_names import DerivedColumns, derive_columns, shared_columns
-from fedkg_compiler.graph.definition_conflicts import told_twice, two_kinds
-from fedkg_compiler.graph.definitions import Definition, by_namespace, definitions, find, strangers
+from fedkg_compiler.graph.definitions import (
+    Definition,
+    by_namespace,
+    definitions,
+    find,
+    strangers,
+    told_twice,
+    two_kinds,
+)
 from fedkg_compiler.graph.file_format import RDF_SUFFIXES
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_checksum import checksum, rename_shared_blank_nodes

@@ -11,8 +11,7 @@ from pathlib import Path, PurePath
 from urllib.parse import unquote, urlsplit
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.decoding import decode
-from fedkg_compiler.graph.file_format import detect_format
+from fedkg_compiler.graph.file_format import decode, detect_format
 from fedkg_compiler.graph.rdf_reader import Document, list_digest, read_file, read_rdf
 from fedkg_compiler.graph.spans import point, report
 

@@ -17,8 +17,7 @@ from fedkg.limits import explain_raise, limit, require_within_limit
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.blank_node_names import as_kept, names_by_content, renamed
 from fedkg_compiler.graph.bulk_loading import LARGE, LaterTriples, read_at_once
-from fedkg_compiler.graph.decoding import decode
-from fedkg_compiler.graph.file_format import NotRdf, RdfSyntax, detect_format, is_rdf
+from fedkg_compiler.graph.file_format import NotRdf, RdfSyntax, decode, detect_format, is_rdf
 from fedkg_compiler.graph.sources import NodeNames, Read, read_schemas, read_source
 from fedkg_compiler.graph.spans import FILE_READ_ON, point, report
 from fedkg_compiler.graph.standard_vocabularies import OWL

@@ -301,8 +301,8 @@ def test_a_rule_is_reported_once_before_any_class_is_compiled(
     monkeypatch.setattr(
         "fedkg_compiler.pipeline.compile_rules", lambda *files, **_: compiled.append(files)
     )
+    monkeypatch.setattr("sys.argv", ["fedkg", "eval", str(shapes), str(data)])
     with pytest.raises(SystemExit) as end:
-        monkeypatch.setattr("sys.argv", ["fedkg", "eval", str(shapes), str(data)])
         run()
     said = capsys.readouterr()
     assert end.value.code == 1

@@ -24,7 +24,7 @@ from fedkg_compiler.frontends.fkg.binding.part_outcomes import (
 )
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
-from fedkg_compiler.frontends.shacl.data_graph import Data, behind_rdflib
+from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.disjunction import either
 from fedkg_compiler.frontends.shacl.focus import (
     Focus,
@@ -50,6 +50,7 @@ from fedkg_compiler.frontends.shacl.model import (
 from fedkg_compiler.frontends.shacl.parameters import SPACE
 from fedkg_compiler.frontends.shacl.partial_evaluation import Partial
 from fedkg_compiler.frontends.shacl.queries import conditional
+from fedkg_compiler.frontends.shacl.rdflib_graphs import behind_rdflib
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     Expr,
     Has,

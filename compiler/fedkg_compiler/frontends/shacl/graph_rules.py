@@ -19,12 +19,13 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.shacl import holds_shapes, quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
-from fedkg_compiler.frontends.shacl.data_graph import Data, behind_rdflib, memory_graph
+from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.focus_node_columns import Observer
 from fedkg_compiler.frontends.shacl.focus_queries import iris_of
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
 from fedkg_compiler.frontends.shacl.model import ShapesFile
 from fedkg_compiler.frontends.shacl.parameters import SPACE
+from fedkg_compiler.frontends.shacl.rdflib_graphs import behind_rdflib, memory_graph
 from fedkg_compiler.frontends.shacl.read import shapes_of
 from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.frontends.shacl.validator import Validator

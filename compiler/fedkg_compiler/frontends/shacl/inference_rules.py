@@ -19,7 +19,7 @@ from rdflib.term import Node
 
 from fedkg.errors import LimitError
 from fedkg.limits import explain_raise, limit
-from fedkg_compiler.frontends.shacl.data_graph import Data, Terms
+from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.focus_queries import (
     construct,
     has_negated_path,
@@ -30,6 +30,7 @@ from fedkg_compiler.frontends.shacl.focus_queries import (
 )
 from fedkg_compiler.frontends.shacl.model import Shape, ShapesFile
 from fedkg_compiler.frontends.shacl.parameters import SH, items
+from fedkg_compiler.frontends.shacl.rdflib_graphs import Terms
 from fedkg_compiler.frontends.shacl.read import declared_prefixes
 from fedkg_compiler.graph.blank_node_names import as_kept, names_by_content, renamed
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens

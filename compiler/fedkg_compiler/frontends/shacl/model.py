@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from rdflib.term import Node, URIRef
 
-    from fedkg_compiler.frontends.shacl.data_graph import IndexedGraph
+    from fedkg_compiler.frontends.shacl.rdflib_graphs import IndexedGraph
 
 Severity = Literal["violation", "warning", "info"]
 

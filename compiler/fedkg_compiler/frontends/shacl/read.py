@@ -14,7 +14,6 @@ from rdflib import OWL, RDF, RDFS, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.limits import limit
-from fedkg_compiler.frontends.shacl.data_graph import IndexedGraph, StoredTerms, memory_graph
 from fedkg_compiler.frontends.shacl.model import (
     Alternative,
     Constraint,
@@ -29,6 +28,7 @@ from fedkg_compiler.frontends.shacl.model import (
 )
 from fedkg_compiler.frontends.shacl.model import Sequence as PathSequence
 from fedkg_compiler.frontends.shacl.parameters import SH, items, what_is_wrong
+from fedkg_compiler.frontends.shacl.rdflib_graphs import IndexedGraph, StoredTerms, memory_graph
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.standard_vocabularies import FKG

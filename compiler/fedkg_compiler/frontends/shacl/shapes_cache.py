@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from fedkg.limits import limit
 from fedkg_compiler.cache_location import cache_folder, compiler_stamp
-from fedkg_compiler.frontends.shacl import data_graph, inference_rules, model
+from fedkg_compiler.frontends.shacl import inference_rules, model, rdflib_graphs
 from fedkg_compiler.frontends.shacl.inference_rules import Rule
 from fedkg_compiler.frontends.shacl.model import ShapesFile
 from fedkg_compiler.graph.rdf_reader import Document
@@ -92,7 +92,7 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: object) -> Any:
         match obj:
             case URIRef():
-                return data_graph.restore_iri, (str(obj),)
+                return rdflib_graphs.restore_iri, (str(obj),)
             case Literal():
                 return restore_literal, (str(obj), obj.language, obj.datatype)
             case _:
@@ -102,7 +102,7 @@ class _Pickler(pickle.Pickler):
 _ALLOWED: dict[tuple[str, str], Callable[..., object]] = {
     (one.__module__, one.__name__): one
     for one in (
-        *(restore_literal, data_graph.restore_iri, BNode, data_graph.IndexedGraph),
+        *(restore_literal, rdflib_graphs.restore_iri, BNode, rdflib_graphs.IndexedGraph),
         *(model.Step, model.Inverse, model.Sequence, model.Alternative, model.Repeat),
         *(model.Target, model.Constraint, model.Shape, model.ShapesFile, inference_rules.Rule),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from rdflib import XSD, Graph, Literal, URIRef
+from rdflib import XSD, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.pack import Pack
@@ -15,6 +15,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl.focus import said_of
 from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile
 from fedkg_compiler.frontends.shacl.parameters import SH
+from fedkg_compiler.frontends.shacl.rdflib_graphs import IndexedGraph
 from fedkg_compiler.frontends.shacl.validation_report import (
     Place,
     Report,
@@ -103,9 +104,9 @@ class CompiledShapes:
             for file in self.noted.files
             for node, line in file.lines.items()
         }
-        graph = Graph()
+        graph = IndexedGraph()
         for file in self.noted.files:
-            graph += file.graph
+            graph.add_all(file.graph)
         files = self.noted.files
         shapes = replace(
             files[0],

@@ -25,7 +25,7 @@ from fedkg_compiler.frontends.shacl.constraint_queries import (
     define_functions,
     with_variable_as,
 )
-from fedkg_compiler.frontends.shacl.data_graph import Data, IndexedGraph, to_rdflib
+from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.focus_queries import (
     MEMBERS,
     select,
@@ -36,6 +36,7 @@ from fedkg_compiler.frontends.shacl.focus_queries import (
 )
 from fedkg_compiler.frontends.shacl.model import Constraint, Path, Shape, ShapesFile, Step
 from fedkg_compiler.frontends.shacl.parameters import SH, items
+from fedkg_compiler.frontends.shacl.rdflib_graphs import IndexedGraph, to_rdflib
 from fedkg_compiler.frontends.shacl.read import read_path
 from fedkg_compiler.frontends.shacl.static_value_checks import VALUE_TESTS, ordered, value_test
 from fedkg_compiler.frontends.shacl.validation_report import (

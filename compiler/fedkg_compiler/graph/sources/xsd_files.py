@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.decoding import decode
+from fedkg_compiler.graph.file_format import decode
 from fedkg_compiler.graph.sources.axiom_trees import is_absolute
 from fedkg_compiler.graph.sources.xml_events import Place, Start, walk
 from fedkg_compiler.graph.spans import point, report
