@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,37 +35,78 @@ class Scaling:
         return np.asarray(np.nan_to_num((values - self.mean) / self.std, nan=0.0), dtype=np.float64)
 
 
-def pooled_scaling(
-    parts: Iterable[F64], names: Sequence[str], *, where: str = "the training data"
-) -> Scaling:
-    """Pool the parts [n_k, F] into one scaling, from the count, mean and squared deviations of each
-    part.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Moments:
+    """Counts, means and squared deviations of the known values of F features, float64 [F] each.
 
-    Unknown values are skipped. Source: Chan, Golub and LeVeque, 1979.
+    Sites send these sums instead of rows.
 
-    Raises:
-        JobError: a feature has no known value in any part.
+    Attributes:
+        count: number of known values.
+        mean: their mean, in source units; 0 without values.
+        squares: sum of squared deviations from the mean.
     """
-    count, mean, squares = np.zeros(len(names)), np.zeros(len(names)), np.zeros(len(names))
+
+    count: F64
+    mean: F64
+    squares: F64
+
+    def merge(self, other: Moments) -> Moments:
+        """The moments of both parts together.
+
+        Source: Chan, Golub and LeVeque, 1979.
+        """
+        total = np.maximum(self.count + other.count, 1.0)
+        delta = other.mean - self.mean
+        return Moments(
+            count=self.count + other.count,
+            mean=self.mean + delta * other.count / total,
+            squares=self.squares + (other.squares + delta**2 * self.count * other.count / total),
+        )
+
+    def scaling(self, names: Sequence[str], *, where: str = "the training data") -> Scaling:
+        """The scaling of F features with these moments.
+
+        Raises:
+            JobError: a feature has no known value.
+        """
+        counts = zip(names, self.count.tolist(), strict=True)
+        if empty := [name for name, count in counts if count == 0]:
+            raise JobError(
+                f"column `{empty[0]}` has no value in {where}",
+                expected="numbers in at least some rows",
+                help=f"leave it out of data.features: {', '.join(f'`{name}`' for name in empty)}",
+            )
+        std = np.sqrt(self.squares / self.count)
+        flat = std <= 1e-12 * np.maximum(np.abs(self.mean), 1.0)
+        return Scaling(names=tuple(names), mean=self.mean, std=np.where(flat, 1.0, std))
+
+
+def moments_of(parts: Iterable[F64], features: int) -> Moments:
+    """The moments of the rows of all parts [n_k, F]; unknown values are skipped."""
+    found = Moments(count=np.zeros(features), mean=np.zeros(features), squares=np.zeros(features))
     for part in parts:
         known = ~np.isnan(part)
         n = known.sum(axis=0).astype(np.float64)
         own = np.divide(
-            np.where(known, part, 0.0).sum(axis=0), n, out=np.zeros(len(names)), where=n > 0
+            np.where(known, part, 0.0).sum(axis=0), n, out=np.zeros(features), where=n > 0
         )
         deviation = (np.where(known, part - own, 0.0) ** 2).sum(axis=0)
-        total = np.maximum(count + n, 1.0)
-        delta = own - mean
-        squares += deviation + delta**2 * count * n / total
-        mean = mean + delta * n / total
-        count = count + n
-    empty = [name for name, n in zip(names, count.tolist(), strict=True) if n == 0]
-    if empty:
-        raise JobError(
-            f"column `{empty[0]}` has no value in {where}",
-            expected="numbers in at least some rows",
-            help=f"leave it out of data.features: {', '.join(f'`{name}`' for name in empty)}",
-        )
-    std = np.sqrt(squares / count)
-    flat = std <= 1e-12 * np.maximum(np.abs(mean), 1.0)
-    return Scaling(names=tuple(names), mean=mean, std=np.where(flat, 1.0, std))
+        found = found.merge(Moments(count=n, mean=own, squares=deviation))
+    return found
+
+
+def merge_moments(each: Iterable[Moments]) -> Moments:
+    """The moments of all parts together, merged in order; those of one part stay as they are."""
+    return reduce(Moments.merge, each)
+
+
+def pooled_scaling(
+    parts: Iterable[F64], names: Sequence[str], *, where: str = "the training data"
+) -> Scaling:
+    """Pool the parts [n_k, F] into one scaling, from the moments of each part.
+
+    Raises:
+        JobError: a feature has no known value in any part.
+    """
+    return moments_of(parts, len(names)).scaling(names, where=where)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -24,6 +25,19 @@ class Detection:
     false_positive: int
     false_negative: int
     true_negative: int
+
+    @classmethod
+    def of(cls, counts: Sequence[int]) -> Self:
+        """The counts in the order of the attributes."""
+        hits, alarms, misses, quiet = counts
+        return cls(
+            true_positive=hits, false_positive=alarms, false_negative=misses, true_negative=quiet
+        )
+
+    @property
+    def samples(self) -> int:
+        """S."""
+        return self.true_positive + self.false_positive + self.false_negative + self.true_negative
 
     @property
     def precision(self) -> float:
@@ -46,10 +60,7 @@ class Detection:
     @property
     def accuracy(self) -> float:
         """Share of all samples that are predicted right."""
-        return _ratio(
-            self.true_positive + self.true_negative,
-            self.true_positive + self.false_positive + self.false_negative + self.true_negative,
-        )
+        return _ratio(self.true_positive + self.true_negative, self.samples)
 
 
 def detection(score: Tensor, target: Tensor, threshold: float) -> Detection:

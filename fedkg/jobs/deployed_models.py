@@ -26,10 +26,13 @@ class SiteModels(Sequence[Params]):
         work: the trial's work description.
         state: the server state.
         part: maximum number of models in memory.
+
+    Attributes:
+        state: the server state.
     """
 
     def __init__(self, work: Work, state: ServerState, part: int) -> None:
-        self._work, self._state, self._part = work, state, part
+        self._work, self.state, self._part = work, state, part
         self._sites = len(work.problem.clients.names)
         self._first, self._stack = -1, Params()
 
@@ -55,9 +58,11 @@ class SiteModels(Sequence[Params]):
             clients = torch.arange(first, min(first + self._part, self._sites))
             self._first, self._stack = (
                 first,
-                self._work.algorithm.site_models(self._work, self._state, clients),
+                self._work.algorithm.site_models(self._work, self.state, clients),
             )
-        return {name: value[site - first] for name, value in self._stack.items()}
+        # A site computes with its model alone in memory; views at other addresses may differ in
+        # the last bits.
+        return {name: value[site - first].clone() for name, value in self._stack.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

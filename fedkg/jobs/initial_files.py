@@ -42,7 +42,7 @@ from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials, trial_title
 from fedkg.kernels.compiled_loops import can_compile_loops
-from fedkg.pack import pack_bytes, read_pack
+from fedkg.pack import Pack, pack_bytes, read_pack
 
 LIBRARIES = ("torch", "numpy", "pydantic", "safetensors")
 """Libraries with a version in `environment.json`."""
@@ -158,12 +158,16 @@ def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reopen_run(
-    folder: RunFolder, trust_code: bool, recovery: Recovery | None = None
+    folder: RunFolder,
+    trust_code: bool,
+    recovery: Recovery | None = None,
+    create: Callable[[Job, Pack], Experiment] = create_experiment,
 ) -> tuple[Job, Experiment, tuple[TrialConfig, ...]]:
     """The job, the experiment and the trials of a run folder, as they were when the run started.
 
     Args:
         recovery: the damaged files, which this function rebuilds as far as possible; None for none.
+        create: creates the experiment.
 
     Raises:
         UsageError: the folder is not a run folder, or its job imports code and `trust_code` is
@@ -193,9 +197,7 @@ def reopen_run(
     recovery.rebuild(PACK, "its rules", lambda: pack_bytes(load_rules(begun)[0]))
     configs = plan_trials(begun)
     recovery.rebuild(TRIALS, "the tables", lambda: _trials_text(folder, configs))
-    experiment = create_experiment(
-        begun, read_pack(folder.read_bytes(PACK), name=str(folder.path / PACK))
-    )
+    experiment = create(begun, read_pack(folder.read_bytes(PACK), name=str(folder.path / PACK)))
     _require_same_graphs(
         graphs, {path: checksum(digest) for path, digest in experiment.files} if graphs else {}
     )

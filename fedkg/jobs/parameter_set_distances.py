@@ -31,20 +31,28 @@ def set_distance_rows(
     Args:
         models: one model that all K sites share, or one per site.
     """
+    rows = (
+        set_distance_row(trial, name, site, models[min(site, len(models) - 1)], sets)
+        for site, name in enumerate(names)
+    )
+    return [row for row in rows if row is not None]
+
+
+def set_distance_row(
+    trial: str, name: str, site: int, params: Params, sets: AgentSets | None
+) -> Row | None:
+    """The row of `sets.csv` of the model of one site; None without sets.
+
+    Args:
+        site: position of the site.
+    """
     if sets is None:
-        return []
-    rows: list[Row] = []
-    for site, name in enumerate(names):
-        params = models[min(site, len(models) - 1)]
-        stack = {key: value.double().unsqueeze(0) for key, value in params.items()}
-        flat = torch.cat([value.flatten() for value in stack.values()])
-        distance = float(sets.distance2(stack, torch.tensor([site])).sqrt())
-        rows.append(
-            {
-                "trial": trial,
-                "client": name,
-                "distance": distance,
-                "sparsity": float((flat.abs() < ZERO).double().mean()),
-            }
-        )
-    return rows
+        return None
+    stack = {key: value.double().unsqueeze(0) for key, value in params.items()}
+    flat = torch.cat([value.flatten() for value in stack.values()])
+    return {
+        "trial": trial,
+        "client": name,
+        "distance": float(sets.distance2(stack, torch.tensor([site])).sqrt()),
+        "sparsity": float((flat.abs() < ZERO).double().mean()),
+    }

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedkg.jobs.folder import Row
 from fedkg.jobs.unevaluated_rules import NO_TEST_ROW, UNBOUND
@@ -29,14 +33,51 @@ class RuleCounts:
     not_evaluated: int = 0
 
 
-def rule_row(
-    trial: str, record: RuleRecord, counts: RuleCounts, *, compares: str = "", example: str = ""
-) -> Row:
+@dataclass(slots=True, kw_only=True, eq=False)
+class RuleTally(RuleCounts):
+    """Counts of one rule on the test samples of some sites, and its worst violation.
+
+    Attributes:
+        met: bool [bound rows], whether a bound row has a verdict and its condition is met.
+        least: whether the worst violation has no margin, and its margin.
+        example: the worst violation in words; "" for none.
+    """
+
+    met: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    least: tuple[bool, float] = (True, math.inf)
+    example: str = ""
+
+    def merge(self, other: RuleTally) -> RuleTally:
+        """The counts at the sites of both; of equally bad violations the first."""
+        met = self.met | other.met
+        worse = bool(other.example) and (not self.example or other.least < self.least)
+        worst = other if worse else self
+        return RuleTally(
+            bound=self.bound,
+            violated=self.violated + other.violated,
+            evaluations=self.evaluations + other.evaluations,
+            applied=self.applied + other.applied,
+            not_evaluated=int((~met).sum()),
+            met=met,
+            least=worst.least,
+            example=worst.example,
+        )
+
+
+def merge_tallies(each: Iterable[Mapping[int, RuleTally]]) -> dict[int, RuleTally]:
+    """The tallies of each rule (by its position) at all sites, merged in the order of the sites."""
+    found: dict[int, RuleTally] = {}
+    for tallies in each:
+        for rule, own in tallies.items():
+            found[rule] = found[rule].merge(own) if rule in found else own
+    return found
+
+
+def rule_row(trial: str, record: RuleRecord, counts: RuleTally, *, compares: str = "") -> Row:
     """A row of `rules.csv`; a rule with a condition that no test row meets has no rate.
 
     Args:
         compares: the reason if the rule compares rows and the test has none to compare.
-        example: the worst violation in words.
     """
     reason = ""
     if not counts.bound:
@@ -55,7 +96,7 @@ def rule_row(
         "applied": counts.applied,
         "not_evaluated": counts.not_evaluated,
         "reason": reason,
-        "example": example,
+        "example": counts.example,
     }
 
 

@@ -5,13 +5,14 @@ the control gives the majority class or the site's mean of the training data, or
 value in a forecast. A training that does not beat this control has learned nothing beyond the
 rules.
 
-Letters: N test rows, K classes, R constraints, H outputs, T steps and V channels of a forecast.
+Letters: N test rows, F features, K classes, H outputs, T steps and V channels of a forecast.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,12 +22,13 @@ from torch import Tensor
 from fedkg.constraints import ConstraintModule
 from fedkg.constraints.binding.model_run_inputs import Keys
 from fedkg.constraints.module import ConstraintWarning
+from fedkg.data.sets import Task
 from fedkg.errors import SetError
-from fedkg.federated.metrics import detection
 from fedkg.federated.temporal.expert_rules import expert_rules
 from fedkg.federated.temporal.forecast_rules import ForecastRules
 from fedkg.federated.temporal.hard_rule_forecasts import forecast_teacher
-from fedkg.jobs.comparison_metric import Measure
+from fedkg.jobs.comparison_metric import MEASURES, Measure
+from fedkg.jobs.samples.task_metrics import figures_of
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 
 SURE = 50.0
@@ -56,6 +58,32 @@ class RulesAlone:
     determined: int
     rows: int
     elsewhere: str = MAJORITY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ControlSums:
+    """The control on the test rows of some sites.
+
+    Attributes:
+        sums: the `figure_sums` of its answers, float64.
+        determined: rows as in `RulesAlone`.
+        rows: number of rows.
+    """
+
+    sums: Tensor
+    determined: int
+    rows: int
+
+
+def merge_controls(task: Task, each: Sequence[ControlSums]) -> RulesAlone:
+    """The control on the test rows of all sites."""
+    figures = figures_of(task, torch.stack([one.sums for one in each]).sum(0), 0.5)
+    return RulesAlone(
+        figure=figures.get(MEASURES[task].name, math.nan),
+        determined=sum(one.determined for one in each),
+        rows=sum(one.rows for one in each),
+        elsewhere={"regression": MEAN, "forecast": PERSISTENCE}.get(task, MAJORITY),
+    )
 
 
 def determined_answers(
@@ -93,9 +121,10 @@ def certain_classes(classes: int) -> Tensor:
 
 
 def detection_control(
-    module: ConstraintModule, x: Tensor, y: Tensor, *, positives_prevail: bool, keys: Keys
-) -> RulesAlone:
-    """The control for a 0/1 label: F1 on test rows x [N, F] with labels y [N].
+    module: ConstraintModule, x: Tensor, *, positives_prevail: bool, keys: Keys
+) -> tuple[Tensor, Tensor]:
+    """The control for a 0/1 label on rows x [N, F]: logits [N, 1], and bool [N], whether the rules
+    determine the answer.
 
     Args:
         module: its output is a logit.
@@ -103,51 +132,40 @@ def detection_control(
     """
     candidates = torch.tensor([[-SURE], [SURE]], dtype=torch.float64)
     chosen, known = determined_answers(module, x, candidates, int(positives_prevail), keys=keys)
-    found = detection(chosen.double(), y, 0.5)
-    return RulesAlone(figure=found.f1, determined=int(known.sum()), rows=len(x))
+    return candidates[chosen], known
 
 
 def classes_control(
-    module: ConstraintModule, x: Tensor, y: Tensor, *, classes: int, majority: int, keys: Keys
-) -> RulesAlone:
-    """The control for K classes: accuracy on test rows x [N, F] with classes y [N]."""
+    module: ConstraintModule, x: Tensor, *, classes: int, majority: int, keys: Keys
+) -> tuple[Tensor, Tensor]:
+    """The control for K classes on rows x [N, F]: scores [N, K], and bool [N], whether the rules
+    determine the answer.
+    """
     candidates = certain_classes(classes)
     chosen, known = determined_answers(module, x, candidates, majority, keys=keys)
-    figure = float((chosen == y).double().mean())
-    return RulesAlone(figure=figure, determined=int(known.sum()), rows=len(x))
+    return candidates[chosen], known
 
 
 def regression_control(
-    module: ConstraintModule, x: Tensor, y: Tensor, *, mean: Tensor, scale: float, keys: Keys
-) -> RulesAlone:
-    """The control for a number: RMSE of the answers nearest to the mean of each row's site that
-    satisfy the linear rules of the row. A row is determined if they move its answer.
+    module: ConstraintModule, x: Tensor, *, mean: Tensor, keys: Keys
+) -> tuple[Tensor, Tensor]:
+    """The control for a number on rows x [N, F]: the answers [N, 1] nearest to the mean of each
+    row's site that satisfy the linear rules of the row, and bool [N], whether they move it.
 
     Args:
-        y: targets [N] in the scale of the outputs.
         mean: mean of the training targets at each row's site, [N], in the scale of the outputs.
-        scale: number of source units in one unit of this scale.
     """
     start = mean.double()[:, None]
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConstraintWarning)
         moved = module.project(x, start, keys=keys)
-    error = (moved[:, 0] - y.double()) * scale
-    figure = float(error.square().mean().sqrt())
-    changed = (moved - start).abs()[:, 0] > 1e-9
-    return RulesAlone(figure=figure, determined=int(changed.sum()), rows=len(x), elsewhere=MEAN)
+    return moved, (moved - start).abs()[:, 0] > 1e-9
 
 
-def forecast_control(
-    rules: ForecastRules, x: Tensor, figure: Callable[[Tensor], float]
-) -> RulesAlone:
-    """The control for forecasts: the traces nearest to the last observed value that satisfy all
-    rules which a teacher can enforce; if those contradict each other, the hard ones.
-
-    Args:
-        rules: the rules about forecasts.
-        x: windows [N, history, F], with F features.
-        figure: computes the measure of the run from forecasts [N, T * V].
+def forecast_control(rules: ForecastRules, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The control for forecasts of windows x [N, history, F]: the traces [N, T * V] nearest to the
+    last observed value that satisfy all rules which a teacher can enforce (if those contradict each
+    other, the hard ones), and bool [N], whether they move it.
     """
     pack, layout = rules.module.pack, rules.module.plan.x
     readable, _ = expert_rules(pack, layout, rules.steps)
@@ -161,13 +179,7 @@ def forecast_control(
         if teacher is None or not teacher.teacher.by_program:
             moved = traces if teacher is None else teacher.nearest(traces)
             break
-    changed = ((moved - traces).abs() > 1e-9).flatten(1).any(1)
-    return RulesAlone(
-        figure=figure(moved.flatten(1)),
-        determined=int(changed.sum()),
-        rows=len(x),
-        elsewhere=PERSISTENCE,
-    )
+    return moved.flatten(1), ((moved - traces).abs() > 1e-9).flatten(1).any(1)
 
 
 def describe_rules_alone(

@@ -6,7 +6,7 @@ Each round is on disk when it ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -67,6 +67,7 @@ from fedkg.jobs.training import (
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.jobs.unused_settings import find_untrained_algorithms, find_unused_settings
 from fedkg.models import Params
+from fedkg.pack import Pack
 
 RUNS_FOLDER = Path("runs")
 """Default parent of run folders."""
@@ -149,13 +150,45 @@ def run_job(
         pack, warned = load_rules(settled)
         experiment = create_experiment(settled, pack)
         experiment.prepare(configs)
-        _check_trials(experiment, configs)
+    return start_run(
+        folder,
+        settled,
+        experiment,
+        configs,
+        on_event=on_event,
+        notes=warned,
+        fetched=[asdict(one) for one in fetched],
+        ranks=ranks,
+        report=report,
+    )
+
+
+def start_run(
+    folder: RunFolder,
+    settled: Job,
+    experiment: Experiment,
+    configs: Sequence[TrialConfig],
+    *,
+    on_event: Listener = ignore_event,
+    notes: Sequence[str] = (),
+    fetched: Sequence[Mapping[str, Any]] = (),
+    ranks: Ranks | None = None,
+    report: bool = True,
+) -> Run:
+    """Create a run folder and train all trials of a prepared experiment.
+
+    Args:
+        notes: remarks for the user, before those of the experiment.
+        fetched: content of SPARQL endpoints. `Any`: JSON.
+
+    Raises:
+        JobError, Stopped, TooFewClients: see `run_job`.
+    """
+    _check_trials(experiment, configs)
     folder.create()
     with folder.locked():
         try:
-            write_initial_files(
-                folder, settled, experiment, configs, [asdict(one) for one in fetched]
-            )
+            write_initial_files(folder, settled, experiment, configs, fetched)
         except KeyboardInterrupt as error:
             again = f"start again: fedkg run JOB.yaml --out {folder.path}"
             raise Stopped(
@@ -167,7 +200,7 @@ def run_job(
             experiment,
             on_event,
             (
-                *warned,
+                *notes,
                 *experiment.notes,
                 *find_unused_settings(configs),
                 *find_untrained_algorithms(settled, configs),
@@ -220,8 +253,12 @@ def resume(
     report: bool = True,
     ranks: Ranks | None = None,
     trust_code: bool = False,
+    create: Callable[[Job, Pack], Experiment] = create_experiment,
 ) -> Run:
     """Continue a stopped run; the result is identical to that of an uninterrupted run.
+
+    Args:
+        create: creates the experiment of the run.
 
     Raises:
         UsageError: the folder is not a run folder, another process uses it, or the job imports
@@ -235,7 +272,7 @@ def resume(
     with run_folder.locked():
         recovery = recover(run_folder)
         announce_preparation(run_folder.environment()["job"], on_event)
-        _, experiment, configs = reopen_run(run_folder, trust_code, recovery)
+        _, experiment, configs = reopen_run(run_folder, trust_code, recovery, create)
         for (
             config
         ) in configs:  # also of trainings that are done: rows in files have no entry in the log
@@ -389,7 +426,7 @@ class _Runner:
         ):
             last = record.round == rounds or record.ends
             due = last or record.round % config.job.evaluation.every == 0
-            figures = trial.figures(deployed.models(state)) if due else {}
+            figures = trial.figures(deployed.models(state), state) if due else {}
             line = round_row(config, record, figures, _count_parameters(state.params))
             self.folder.append("clients.csv", client_rows(config, record))
             self.folder.append("rounds.csv", [line])

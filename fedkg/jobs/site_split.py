@@ -5,6 +5,7 @@ Letters: N rows, K sites.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,13 +22,21 @@ from fedkg.jobs.trial_expansion import TrialConfig
 
 Labels = NDArray[np.generic]
 
-_SPLIT_STREAM, _TEST_STREAM = 2, 4
-"""Words that keep the random numbers of different steps of a trial apart."""
+_HOLD_OUT_STREAM, _SPLIT_STREAM, _TEST_STREAM = 1, 2, 4
+"""Words that keep the random numbers of different steps apart."""
 
 
 def trial_stream(seed: int, step: int = _SPLIT_STREAM) -> np.random.Generator:
     """The random numbers of a step of a trial, by default of its split."""
     return np.random.Generator(np.random.PCG64([seed, step]))
+
+
+def hold_out_stream(seed: int, site: str = "") -> np.random.Generator:
+    """The random numbers that hold out rows; for the table of a site they depend on its name, and
+    not on the tables of other sites.
+    """
+    words = [] if not site else list(hashlib.sha256(site.encode()).digest()[:8])
+    return np.random.Generator(np.random.PCG64([seed, _HOLD_OUT_STREAM, *words]))
 
 
 def draw_split(

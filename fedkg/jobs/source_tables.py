@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedkg._internal.name_matching import nearest_name
@@ -17,7 +17,7 @@ from fedkg.data.sets.time_range_text import time_range_of_table
 from fedkg.errors import JobError
 from fedkg.jobs.schema.data_section import Site
 from fedkg.jobs.schema.job import Job
-from fedkg.learned_knowledge import TimeRange, combine_ranges
+from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import Column, DataContract
 from fedkg.sites import load_sites, read_site
 from fedkg.sites.reader import reject_lists, warn_of_times
@@ -33,13 +33,14 @@ class SourceTables:
         whole: one table for all sites; or
         by_site: one table per site, in the order of the job.
         files: path and SHA-256 of every file that was read.
-        time_range: first and last time, if the data contract names a time column.
+        time_ranges: first and last time of each table, by site, "" for one table; None without
+            times.
     """
 
     whole: Frame | None = None
     by_site: Mapping[str, Frame] | None = None
     files: tuple[tuple[str, str], ...] = ()
-    time_range: TimeRange | None = None
+    time_ranges: Mapping[str, TimeRange | None] = field(default_factory=dict)
 
 
 def read_tables(job: Job, contract: DataContract) -> SourceTables:
@@ -52,7 +53,7 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
     if any(site.table for site in job.sites.values()):
         frames: dict[str, Frame] = {}
         files: list[tuple[str, str]] = []
-        time_ranges: list[TimeRange | None] = []
+        time_ranges: dict[str, TimeRange | None] = {}
         described = None
         if job.data.sites_file is not None:
             described = load_sites(job.data.sites_file)
@@ -74,10 +75,8 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
                     read, (*_numeric_headers(job, contract), *_text_headers(job, contract))
                 )
             frames[name] = _site_frame(job, contract, name, site, table)
-            time_ranges.append(time_range_of_table(table, contract.time) if contract.time else None)
-        return SourceTables(
-            by_site=frames, files=tuple(files), time_range=combine_ranges(time_ranges)
-        )
+            time_ranges[name] = time_range_of_table(table, contract.time) if contract.time else None
+        return SourceTables(by_site=frames, files=tuple(files), time_ranges=time_ranges)
     for name, site in job.sites.items():
         if site.columns:
             raise JobError(
@@ -100,7 +99,7 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
     return SourceTables(
         whole=_iso_times(frame, table, contract),
         files=((job.data.path, sha256_of(job.data.path)),),
-        time_range=time_range_of_table(table, contract.time) if contract.time else None,
+        time_ranges={"": time_range_of_table(table, contract.time) if contract.time else None},
     )
 
 
@@ -111,9 +110,9 @@ def _require_named_columns(job: Job, table: Table) -> None:
         **dict.fromkeys(job.data.categories, "data.categories"),
         job.data.label: "data.label",
     }
-    for header, field in named.items():
+    for header, place in named.items():
         if header not in table and header != job.data.machine:
-            raise table.missing(header, needed=f"`{field}` names")
+            raise table.missing(header, needed=f"`{place}` names")
 
 
 def _iso_times(frame: Frame, table: Table, contract: DataContract) -> Frame:

@@ -9,7 +9,7 @@ Letters: N rows, F features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -42,26 +42,53 @@ def check_tables(pack: Pack, frames: Sequence[Frame]) -> list[Row]:
     Args:
         frames: one per file, with `ROW_COLUMN` and, if sites have tables, `SITE_COLUMN`.
     """
-    return _count(
-        pack,
-        ((frame.table(), partial(row_name, frame)) for frame in _concatenate_frames(pack, frames)),
-    )
+    return check_rows(pack, count_frames(pack, _concatenate_frames(pack, frames)))
 
 
-def check_data_set(pack: Pack, data: DataSet, job: Job) -> list[Row]:
-    """The same for a data set, before windows are cut from it; images have no rows to check."""
-    own = [rule for rule in pack.manifest.rules if not rule.output]
+def count_frames(pack: Pack, frames: Sequence[Frame]) -> dict[str, TableCounts]:
+    """The counts of every rule over inputs alone on each frame."""
+    tables = ((frame.table(), partial(row_name, frame)) for frame in frames)
+    return count_on_tables(pack, tables, names_of_checks(pack))
+
+
+def count_data_set(pack: Pack, data: DataSet, job: Job) -> dict[str, TableCounts] | None:
+    """The same for a data set, before windows are cut from it; None for images, which have no rows
+    to check.
+    """
+    names = names_of_checks(pack)
     if job.data.sites_file is not None:
-        return _count(pack, _read_site_tables(pack, job))
+        return count_on_tables(pack, _read_site_tables(pack, job), names)
     if job.data.set == TABLE_SET:
         table = read_table(str(job.data.path))
         table = table.with_headers(
             (one.source, one.alternatives) for one in pack.manifest.contract.columns
         )
-        return _count(pack, [(table, lambda at: f"row {at + 1}")])
-    if data.x.ndim != 2 or not own:
+        return count_on_tables(pack, [(table, lambda at: f"row {at + 1}")], names)
+    if data.x.ndim != 2 or not names:
+        return None
+    return count_frames(pack, _concatenate_frames(pack, list(site_frames(pack, data).values())))
+
+
+def names_of_checks(pack: Pack) -> list[str]:
+    """The names of the rules over inputs alone."""
+    return [rule.name for rule in pack.manifest.rules if not rule.output]
+
+
+def check_rows(pack: Pack, counts: Mapping[str, TableCounts] | None) -> list[Row]:
+    """Rows of `checks.csv` from the counts of every rule over inputs alone; None: no rows."""
+    own = [rule for rule in pack.manifest.rules if not rule.output]
+    if counts is None:
         return [_line(rule, 0, 0, reason=NO_ROWS) for rule in own]
-    return check_tables(pack, list(site_frames(pack, data).values()))
+    return [
+        _line(
+            rule,
+            counts[rule.name].violated,
+            counts[rule.name].evaluations,
+            reason="" if counts[rule.name].evaluations else NO_ROW,
+            example=counts[rule.name].example,
+        )
+        for rule in own
+    ]
 
 
 def _read_site_tables(pack: Pack, job: Job) -> Iterator[tuple[Table, Callable[[int], str]]]:
@@ -155,21 +182,6 @@ def count_on_tables(
     for counts in found.values():
         counts.not_evaluated = 0 if counts.evaluations else counts.bound
     return found
-
-
-def _count(pack: Pack, tables: Iterable[tuple[Table, Callable[[int], str]]]) -> list[Row]:
-    """Rows of `checks.csv`: counts of every rule over inputs alone."""
-    own = {record.name: record for record in pack.manifest.rules if not record.output}
-    return [
-        _line(
-            own[name],
-            counts.violated,
-            counts.evaluations,
-            reason="" if counts.evaluations else NO_ROW,
-            example=counts.example,
-        )
-        for name, counts in count_on_tables(pack, tables, own).items()
-    ]
 
 
 def _line(

@@ -176,11 +176,20 @@ def train_rounds(
     here, device = torch.device("cpu"), device_named(config.job.training.device)
     if device != here:
         problem, algorithm, state = on_device((problem, algorithm, state), device)
-    if state is None and choice is not None:
+    if state is None and choice is not None and trial.remote is None:
         state = replace(initial_state(problem, algorithm, settings), choice=choice)
     said, rounds = (
         trial.notes,
-        train(problem, algorithm, settings, state, crew=crew, folder=folder, ranks=ranks),
+        train(
+            problem,
+            algorithm,
+            settings,
+            state,
+            crew=crew,
+            folder=folder,
+            ranks=ranks,
+            sites=trial.remote,
+        ),
     )
     while True:
         with warnings.catch_warnings(record=True) as caught:

@@ -25,7 +25,8 @@ from fedkg.federated.randomness import model_seed
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.samples.job_tables import read_job_tables
-from fedkg.jobs.samples.sample_preparation import SERVER, TRAIN, Samples
+from fedkg.jobs.samples.sample_preparation import Samples
+from fedkg.jobs.samples.site_summary import SERVER, TRAIN
 from fedkg.jobs.schema.job_reader import parse_job
 
 LIMITS = tuple(round(0.05 * i, 2) for i in range(6, 15))

@@ -355,7 +355,30 @@ def _dimension(dimension: dict[str, int]) -> str:
     return quantity if quantity == text else f"{quantity} ({text})"
 
 
-PAGES = {"job.md": job_page, "codes.md": codes_page, "units.md": units_page}
+def messages_page() -> str:
+    """What a site sends to its server besides its training."""
+    from fedkg.deploy.preparation import MEANINGS
+
+    lines = [
+        "# What a site sends\n",
+        "In a federation, each site keeps its table. Besides its updates, it sends these tensors",
+        "and fields to the server. Names with `server/` and `samples/` are rows: a site sends them",
+        "only if its `site.json` has `share_rows: true`.",
+        "`fedkg.deploy.site_check.list_site_disclosures(SITE)` lists all with their sizes, and the",
+        "tensors of each round of training.\n",
+        "| name | when | meaning |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{name}` | {when} | {meaning} |" for name, (when, meaning) in MEANINGS.items()]
+    return "\n".join([*lines, ""])
+
+
+PAGES = {
+    "job.md": job_page,
+    "codes.md": codes_page,
+    "units.md": units_page,
+    "site-messages.md": messages_page,
+}
 
 SITES_PAGE, SITES_TABLES = "sites-file.md", "### `sites.NAME`"
 """A page with generated tables at its end, and where they begin."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.data.sets.dataset import DataSet, Numbers
-from fedkg.data.standardise import Scaling, pooled_scaling
+from fedkg.data.standardise import Moments, Scaling, moments_of
 
 PIECE = 2048
 """Images per chunk when computing mean and deviation."""
@@ -72,33 +72,49 @@ class StandardisedDataSet:
         )
 
 
-def standardise(
-    data: DataSet, *, rows: NDArray[np.bool_] | None = None, unscaled: int = 0
-) -> StandardisedDataSet:
+def standardise(data: DataSet) -> StandardisedDataSet:
     """Scale a data set by the statistics of its training samples (of all samples if it has no test
     set).
-
-    Args:
-        rows: bool [N], the samples to take statistics from instead.
-        unscaled: the number of last features that stay as they are: 0/1 features of categories.
 
     Raises:
         JobError: a feature or an output has no known value among them.
     """
     train = np.ones(data.samples, dtype=bool) if data.test is None else ~data.test
-    train = train if rows is None else rows
-    outputs, y = None, data.y
-    inputs = pooled_scaling(_pieces(data, np.flatnonzero(train)), data.features, where=data.name)
-    inputs.mean[len(data.features) - unscaled :] = 0.0
-    inputs.std[len(data.features) - unscaled :] = 1.0
-    if data.task in ("regression", "forecast"):
-        names = data.targets or (data.task,)
-        columns = data.y.astype(np.float64).reshape(-1, len(names))
-        outputs = pooled_scaling(
-            [data.y[train].astype(np.float64).reshape(-1, len(names))], names, where=data.name
-        )
+    index = np.flatnonzero(train)
+    outputs = output_moments(data, index)
+    return scale(
+        data,
+        input_moments(data, index).scaling(data.features, where=data.name),
+        None if outputs is None else outputs.scaling(output_names(data), where=data.name),
+    )
+
+
+def scale(data: DataSet, inputs: Scaling, outputs: Scaling | None) -> StandardisedDataSet:
+    """A data set with a given scaling of its features, and of its targets if they are numbers."""
+    y = data.y
+    if outputs is not None:
+        columns = data.y.astype(np.float64).reshape(-1, len(outputs.names))
         y = ((columns - outputs.mean) / outputs.std).reshape(data.y.shape)
     return StandardisedDataSet(source=data, y=y, inputs=inputs, outputs=outputs)
+
+
+def output_names(data: DataSet) -> tuple[str, ...]:
+    """Names of the numbers to predict: forecast features, or the task."""
+    return data.targets or (data.task,)
+
+
+def input_moments(data: DataSet, index: NDArray[np.int64]) -> Moments:
+    """Moments of the features (of images: channels) of the samples at `index`."""
+    return moments_of(_pieces(data, index), len(data.features))
+
+
+def output_moments(data: DataSet, index: NDArray[np.int64]) -> Moments | None:
+    """Moments of the targets of the samples at `index`; None for classes and yes-or-no."""
+    if data.task not in ("regression", "forecast"):
+        return None
+    names = output_names(data)
+    targets = data.y[index].astype(np.float64).reshape(-1, len(names))
+    return moments_of([targets], len(names))
 
 
 def _pieces(data: DataSet, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float64]]:

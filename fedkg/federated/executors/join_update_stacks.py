@@ -54,10 +54,10 @@ def by_client(stacks: Iterator[Updates]) -> Iterator[Updates]:
         clients=whole.clients[order],
         groups=whole.groups[order],
         loss=whole.loss[order],
-        **{
-            part: {name: value[order] for name, value in getattr(whole, part).items()}
-            for part in ("start", "update", "client_memory", "shared")
-        },
+        start={name: value[order] for name, value in whole.start.items()},
+        update={name: value[order] for name, value in whole.update.items()},
+        client_memory={name: value[order] for name, value in whole.client_memory.items()},
+        shared={name: value[order] for name, value in whole.shared.items()},
     )
 
 
@@ -87,6 +87,7 @@ def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
         client_memory=_concatenate([one.client_memory for one in stacks]),
         shared=_concatenate([one.shared for one in stacks]),
         rejected=rejected,
+        outgoing=all(one.outgoing for one in stacks),
     )
 
 

@@ -128,10 +128,10 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
     passes, padding = settings.local_steps is None, pool.x.shape[0] - 1
     batch = batch_for(work, clients)
     if algorithm.differentiation.by_chance:
-        batches = by_chance(keys, sizes, pool.offsets[clients], steps, batch, padding=padding)
+        batches = by_chance(keys, sizes, pool.first_rows(clients), steps, batch, padding=padding)
     else:
         batches = plan(
-            keys, sizes, pool.offsets[clients], steps, batch, passes=passes, padding=padding
+            keys, sizes, pool.first_rows(clients), steps, batch, passes=passes, padding=padding
         )
     noise_keys = client_keys(settings.seed, number, DROPOUT, clients)
     if parts is not None and stack is not None:

@@ -7,6 +7,7 @@ Letters: N clients, S test samples of one, T steps, V channels.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,10 +16,12 @@ from torch import Tensor
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.problem import Clients
 from fedkg.federated.state import ServerState
-from fedkg.federated.temporal.clusters import CLUSTER, cluster_of
 from fedkg.federated.temporal.properties import Properties, as_traces
 from fedkg.federated.temporal.shared_samples import Inferred, traces_of
-from fedkg.models.model_protocols import Params, predict
+from fedkg.models.model_protocols import Model, Params, predict
+
+Scores = Mapping[str, tuple[float, float, float]]
+"""By kind of model, the numbers of `Kept` for one client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,57 +89,75 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
     """
     properties = inferred.own
     everybody = torch.arange(len(test.names), device=work.pool.x.device)
-    if CLUSTER in state.clients:
-        groups = cluster_of(work, state, everybody, inferred)
-    else:  # another algorithm: its clients choose a model, or there is one
-        groups = work.algorithm.start.place_clients(work, state, everybody).groups
-    found: dict[str, list[tuple[float, float, float]]] = {
-        "client": [],
-        "cluster": [],
-        "teacher": [],
-        "truth": [],
-    }
+    start = work.algorithm.start
+    found: list[Scores] = []
     for place, (x, truth) in enumerate(
         zip(test.x, traces_of(test, properties.steps, len(properties.layout.names)), strict=True)
     ):
-        client = torch.full((len(x),), place, dtype=torch.int64, device=x.device)
-        own = work.algorithm.site_models(
-            work, state, everybody[place : place + 1]
-        )  # one by one: of many clients not all at once
-        mine = _forecast(work, {name: value[0] for name, value in own.items()}, x, properties)
-        theirs = _forecast(
-            work,
-            {name: value[groups[place]] for name, value in state.models.items()},
-            x,
-            properties,
+        one = everybody[place : place + 1]  # one by one: of many clients not all at once
+        own = work.algorithm.site_models(work, state, one)
+        offer = start.offer_models(work, state, one)
+        group = start.begin(work, offer, state.clients, one).groups[0]
+        found.append(
+            judge_client(
+                work.problem.model,
+                properties,
+                {name: value[0] for name, value in own.items()},
+                {name: value[group] for name, value in state.models.items()},
+                x,
+                truth,
+                place,
+            )
         )
-        source = properties.source(mine)
-        corrected = properties.nearest(source, client)
-        found["client"].append(_numbers(properties, mine, source, truth, client))
-        found["cluster"].append(
-            _numbers(properties, theirs, properties.source(theirs), truth, client)
-        )
-        found["teacher"].append(
-            _numbers(properties, properties.corrected(mine, client), corrected, truth, client)
-        )
-        found["truth"].append(_numbers(properties, truth, properties.source(truth), truth, client))
-    columns = {
-        name: torch.tensor(numbers, dtype=torch.float64).unbind(1)
-        for name, numbers in found.items()
-    }
-    kept = {
-        name: Kept(mse=mse, sequences=sequences, steps=steps)
-        for name, (mse, sequences, steps) in columns.items()
-    }
-    return Judged(
-        client=kept["client"], cluster=kept["cluster"], teacher=kept["teacher"], truth=kept["truth"]
-    )
+    return merge_scores(found)
 
 
-def _forecast(work: Work, params: Params, x: Tensor, properties: Properties) -> Tensor:
-    return as_traces(
-        predict(work.problem.model, params, x), properties.steps, len(properties.layout.names)
-    )
+def judge_client(
+    model: Model,
+    properties: Properties,
+    own: Params,
+    cluster: Params,
+    x: Tensor,
+    truth: Tensor,
+    place: int,
+) -> Scores:
+    """The scores of one client by kind of model.
+
+    Args:
+        properties: the mined properties.
+        own: the client's own model.
+        cluster: the model of its cluster.
+        x: its test samples [S, ...].
+        truth: their targets [S, T, V].
+        place: its position.
+    """
+    client = torch.full((len(x),), place, dtype=torch.int64, device=x.device)
+    mine, theirs = (_forecast(model, params, x, properties) for params in (own, cluster))
+    source = properties.source(mine)
+    corrected = properties.nearest(source, client)
+    return {
+        "client": _numbers(properties, mine, source, truth, client),
+        "cluster": _numbers(properties, theirs, properties.source(theirs), truth, client),
+        "teacher": _numbers(
+            properties, properties.corrected(mine, client), corrected, truth, client
+        ),
+        "truth": _numbers(properties, truth, properties.source(truth), truth, client),
+    }
+
+
+def merge_scores(each: Sequence[Scores]) -> Judged:
+    """The scores of all clients, in their order."""
+    kept = {}
+    for kind in ("client", "cluster", "teacher", "truth"):
+        numbers = torch.tensor([one[kind] for one in each], dtype=torch.float64)
+        mse, sequences, steps = numbers.unbind(1)
+        kept[kind] = Kept(mse=mse, sequences=sequences, steps=steps)
+    return Judged(**kept)
+
+
+def _forecast(model: Model, params: Params, x: Tensor, properties: Properties) -> Tensor:
+    here = {name: value.clone() for name, value in params.items()}  # see `with_aligned_memory`
+    return as_traces(predict(model, here, x), properties.steps, len(properties.layout.names))
 
 
 def _numbers(

@@ -116,34 +116,47 @@ class Properties:
         """Which of the expert's rules are not part of the formulas, and why, in one sentence
         each.
         """
+        return self.format_left_out(self.count_left_out(range(self.clients)))
+
+    def count_left_out(self, clients: Sequence[int]) -> list[int]:
+        """At how many of these clients each of the expert's rules, and at last what was mined, is
+        not part of the formula.
+        """
+        known, chosen = self.determined.cpu(), torch.tensor(list(clients), dtype=torch.int64)
+        members = [(one, int((one.place[chosen] >= 0).sum())) for one in self._alike]
+        counts = []
+        for name in self._rule_names:
+            numbers = {place for place, rule in enumerate(self._rules) if rule.name == name}
+            counts.append(sum(count for one, count in members if not numbers <= set(one.rules)))
+        lost = sum(
+            count for one, count in members if not one.mined and bool(known[one.place >= 0].any())
+        )
+        return [*counts, lost]
+
+    def format_left_out(self, counts: Sequence[int]) -> tuple[str, ...]:
+        """The sentences of `notes`, from the counts of `count_left_out` at all clients."""
         found = [
             f"the teacher does not include the rule {one.name}: {one.reason}"
             for one in self._unreadable
         ]
         of = f"of {self.clients} clients"
-        names = dict.fromkeys(rule.name for rule in self._rules)
-        for name in names:
-            numbers = {place for place, rule in enumerate(self._rules) if rule.name == name}
-            without = sum(
-                int((one.place >= 0).sum()) for one in self._alike if not numbers <= set(one.rules)
-            )
-            if without:
-                found.append(
-                    f"the teacher does not include the rule {name} at {without} {of}: no forecast"
-                    " satisfies it together with what was mined there, or both together are too"
-                    " large"
-                )
-        lost = sum(
-            int((one.place >= 0).sum())
-            for one in self._alike
-            if not one.mined and bool(self.determined.cpu()[one.place >= 0].any())
-        )
-        if lost:
+        found += [
+            f"the teacher does not include the rule {name} at {without} {of}: no forecast"
+            " satisfies it together with what was mined there, or both together are too"
+            " large"
+            for name, without in zip(self._rule_names, counts, strict=False)
+            if without
+        ]
+        if counts[-1]:
             found.append(
-                f"the teacher does not include what was mined at {lost} {of}: no forecast satisfies"
-                " it together with the hard rules"
+                f"the teacher does not include what was mined at {counts[-1]} {of}: no forecast"
+                " satisfies it together with the hard rules"
             )
         return tuple(found)
+
+    @property
+    def _rule_names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(rule.name for rule in self._rules))
 
     def _groups(self, members: list[int], used: tuple[int, ...]) -> list[_Alike]:
         """Return the groups of clients with the same inferences and rules in their formulas;
@@ -287,6 +300,16 @@ class Properties:
             for place in one.rules:
                 joined[one.place >= 0, place] = True
         return mined, joined
+
+
+def unknown_properties(pack: Pack, layout: InputLayout, steps: int, clients: int) -> Properties:
+    """The properties of clients that keep them: no number is known here."""
+    inferences = tuple(one for one in pack.manifest.inferences if one.per != "cluster")
+    values = tuple(
+        torch.full((clients, len(one.parameters)), torch.nan, dtype=torch.float64)
+        for one in inferences
+    )
+    return Properties(pack=pack, inferences=inferences, values=values, layout=layout, steps=steps)
 
 
 def mined(

@@ -8,7 +8,6 @@ Letters: N samples, K sites.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,9 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.meaning.trace_grids import Timing
-from fedkg.data import Frame, Scaling
+from fedkg.data import Frame, Scaling, Split
+from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
 from fedkg.federated import Clients, Problem, Scorer, clients_of
 from fedkg.federated.model.constrained_outputs import Projected
@@ -39,15 +40,21 @@ from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import trial_sets
 from fedkg.jobs.predicted_output import choose_output
 from fedkg.jobs.rules_only_baseline import (
+    ControlSums,
     RulesAlone,
     classes_control,
     detection_control,
     forecast_control,
+    merge_controls,
     regression_control,
 )
 from fedkg.jobs.samples.inputs import ModelInputs, build_inputs
 from fedkg.jobs.samples.job_tables import frame_of_split, read_job_tables
-from fedkg.jobs.samples.knowledge_inputs import knowledge_columns, note_excluded_labels
+from fedkg.jobs.samples.knowledge_inputs import (
+    count_excluded_labels,
+    knowledge_columns,
+    note_excluded_labels,
+)
 from fedkg.jobs.samples.rules_on_samples import (
     SampleRules,
     build_sample_rules,
@@ -56,9 +63,6 @@ from fedkg.jobs.samples.rules_on_samples import (
     is_flattened,
 )
 from fedkg.jobs.samples.sample_preparation import (
-    SERVER,
-    TEST,
-    TRAIN,
     Index,
     Samples,
     SiteSplit,
@@ -71,15 +75,22 @@ from fedkg.jobs.samples.sample_preparation import (
     split_samples,
 )
 from fedkg.jobs.samples.server_probe_rows import probe_rows
+from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
 from fedkg.jobs.samples.state_augmentation import AugmentedSamples, augment_samples
-from fedkg.jobs.samples.task_metrics import compute_figures, constant_answer_figure, task_loss
+from fedkg.jobs.samples.task_metrics import constant_answer_figure, figure_sums, task_loss
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.samples.trust_level_selection import select_trust
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.jobs.schema.privacy_coverage import describe_unprotected
 from fedkg.jobs.site_split import corrupt_labels, describe_splits, trial_stream
-from fedkg.jobs.table_rule_evaluation import SECONDS, check_data_set, check_tables
+from fedkg.jobs.table_rule_evaluation import (
+    SECONDS,
+    TableCounts,
+    check_rows,
+    count_data_set,
+    count_frames,
+)
 from fedkg.jobs.training import (
     build_trial_algorithm,
     note_missing_sets,
@@ -135,11 +146,11 @@ class Experiment:
     def notes(self) -> tuple[str, ...]:
         """Remarks for the user, shown before training."""
         data = self.samples.source
-        test = len(self.samples.rows(TEST))
+        rows = self.samples.summary.rows
         if self.samples.frame is not None:
             return data.notes
         return (
-            f"data: {data.source}; {data.samples:,} samples, {test:,} of them for the test",
+            f"data: {data.source}; {sum(rows):,} samples, {rows[TEST]:,} of them for the test",
             *data.notes,
         )
 
@@ -151,16 +162,14 @@ class Experiment:
     @property
     def time_range(self) -> TimeRange | None:
         """The first and the last time in the data; None without times."""
-        if self.samples.frame is not None:
-            return self.samples.time_range
-        return samples_time_range(self.samples.source, self.job)
+        return self.samples.time_range
 
     @property
     def measure(self) -> Measure:
         """The figure that decides comparisons."""
         return replace(
             MEASURES[self.samples.source.task],
-            trivial=constant_answer_figure(self.samples.scaled, self.samples.rows(TEST)),
+            trivial=constant_answer_figure(self.samples.summary, self.samples.scaled.outputs),
             event=event_of(self.samples.source.label),
         )
 
@@ -225,63 +234,65 @@ class Experiment:
 
     def checks(self, config: TrialConfig) -> list[Row]:
         """Rows of `checks.csv`: the rules on the data alone."""
+        return check_rows(self.pack, self.check_counts(config))
+
+    def check_counts(self, config: TrialConfig) -> Mapping[str, TableCounts] | None:
+        """The counts behind `checks`; None if the samples have no rows to check."""
         frame = self.site_splits[config.split_key].frame
         if frame is None:
-            return check_data_set(self.pack, self.samples.uncut_rows, self.job)
-        return check_tables(self.pack, frames_by_site(frame))
+            return count_data_set(self.pack, self.samples.uncut_rows, self.job)
+        return count_frames(self.pack, frames_by_site(frame))
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
         """The control without learning on the test samples; None without rules about outputs."""
-        rules, test = self._rules(config), self.samples.rows(TEST)
-        if rules.module is None or not len(test):
+        summary = self.samples.summary
+        if self._rules(config).module is None or not summary.rows[TEST]:
             return None
-        index = torch.from_numpy(test)
-        x, keys = self._inputs(config).exact_rows(test), rules.codes_at(index)
-        y = torch.from_numpy(self.samples.scaled.y)
-        if rules.forecasts is not None:
-            name = self.measure.name
-            return forecast_control(
-                rules.forecasts,
-                x,
-                lambda answers: compute_figures(
-                    self.samples.scaled, answers, y[index], math.nan
-                ).get(name, math.nan),
-            )
-        assert rules.rows is not None, "rules are about rows or forecasts"
-        known = y[
-            torch.from_numpy(self.samples.rows(TRAIN if self.job.privacy is None else SERVER))
-        ]
-        match self.samples.source.task:
-            case "detection":
-                return detection_control(
-                    rules.rows,
-                    x,
-                    y[index],
-                    positives_prevail=bool((known > 0.5).double().mean() > 0.5),
-                    keys=keys,
-                )
-            case "classes":
-                classes = len(self.samples.source.classes)
-                return classes_control(
-                    rules.rows,
-                    x,
-                    y[index],
-                    classes=classes,
-                    majority=int(torch.bincount(known.long(), minlength=classes).argmax()),
-                    keys=keys,
-                )
-            case _:
-                assert self.samples.scaled.outputs is not None, "numbers are scaled"
-                return regression_control(
-                    rules.rows,
-                    x,
-                    y[index],
-                    mean=self._site_means(config, y, float(known.double().nanmean())),
-                    scale=float(self.samples.scaled.outputs.std[0]),
-                    keys=keys,
-                )
+        return merge_controls(summary.task, self.control_sums(config))
 
-    def _site_means(self, config: TrialConfig, y: Tensor, pooled: float) -> Tensor:
+    def control_sums(self, config: TrialConfig) -> list[ControlSums]:
+        """The control on the test samples of each site with a table, or on all together."""
+        test, owner = self.samples.rows(TEST), self.site_splits[config.split_key].owner
+        groups = [owner == site for site in range(len(self.samples.sites))] or [owner >= -1]
+        return [self._control(config, test[group], owner[group]) for group in groups]
+
+    def _control(self, config: TrialConfig, test: Index, owner: Index) -> ControlSums:
+        """The control on test samples at these positions, of these sites."""
+        rules, scaled, summary = self._rules(config), self.samples.scaled, self.samples.summary
+        index = torch.from_numpy(test)
+        y = torch.from_numpy(scaled.y)
+        if not len(test):
+            sums = figure_sums(scaled, torch.empty(0, 0), y[:0], 0.5)
+            return ControlSums(sums=sums, determined=0, rows=0)
+        x, keys = self._inputs(config).exact_rows(test), rules.codes_at(index)
+        known = TRAIN if self.job.privacy is None else SERVER
+        if rules.forecasts is not None:
+            answers, determined = forecast_control(rules.forecasts, x)
+        else:
+            assert rules.rows is not None, "rules are about rows or forecasts"
+            match summary.task:
+                case "detection":
+                    positives = summary.positives(known) or 0
+                    prevail = 2 * positives > summary.rows[known]
+                    answers, determined = detection_control(
+                        rules.rows, x, positives_prevail=prevail, keys=keys
+                    )
+                case "classes":
+                    labels = summary.labels[known]
+                    answers, determined = classes_control(
+                        rules.rows, x, classes=len(labels), majority=int(labels.argmax()), keys=keys
+                    )
+                case _:
+                    pooled = float(y[torch.from_numpy(self.samples.rows(known))].double().nanmean())
+                    mean = self._site_means(config, y, pooled, owner)
+                    answers, determined = regression_control(rules.rows, x, mean=mean, keys=keys)
+        return ControlSums(
+            sums=figure_sums(scaled, answers, y[index], 0.5),
+            determined=int(determined.sum()),
+            rows=len(test),
+        )
+
+    def _site_means(self, config: TrialConfig, y: Tensor, pooled: float, owner: Index) -> Tensor:
         """The mean training target at the site of each test sample; the pooled mean for samples of
         no site, and under privacy, where sites reveal no means.
         """
@@ -291,7 +302,7 @@ class Experiment:
             for site in range(len(site_split.split.sites)):
                 own = y[torch.from_numpy(site_split.samples_at(site))].double().nanmean()
                 means[site] = own if own.isfinite() else pooled
-        return means[torch.from_numpy(site_split.owner)]  # -1, no site, is the last
+        return means[torch.from_numpy(owner)]  # -1, no site, is the last
 
     def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
         """The hard rules that every evaluated answer of a trial satisfies, however it learned."""
@@ -310,11 +321,13 @@ class Experiment:
         clients = self._clients(config, site_split, inputs)
         noted = (
             *filter(None, [said]),
-            *note_excluded_labels(config.job, self.pack, model, clients),
+            *note_excluded_labels(
+                self.pack, clients, self.count_excluded_labels(config, model, clients)
+            ),
         )
         problem = Problem(
             model=model,
-            loss=task_loss(self.samples.source.task, self._positive_weight(config, site_split)),
+            loss=task_loss(self.samples.source.task, self._positive_weight(config)),
             clients=replace(clients, keys=self._keys(rules, site_split)),
             scorer=self._scorer(config, rules, model),
             root=self._server_data(rules, inputs, server) if len(server) else None,
@@ -357,7 +370,7 @@ class Experiment:
             notes=(
                 *note_missing_sets(config, self.pack),
                 *note_projection(model, self.pack, rules.hard),
-                *(found.own.notes if found is not None and section.grouping.fedstl else ()),
+                *(self.note_properties(config, found) if section.grouping.fedstl else ()),
                 *read.notes,
                 *noted,
                 *describe_unprotected(config.job, section),
@@ -584,15 +597,27 @@ class Experiment:
         targets = replace(
             scaled.source, x=np.zeros((scaled.source.samples, 1), dtype=np.float32), y=scaled.y
         ).take(site_split.rows)
+        together = inputs.contiguous_rows(site_split.all_samples())
+        if not self.samples.complete:
+            return self._clients_here(targets, site_split.split, together)
         clients = clients_of(targets, site_split.split)
         y = dict(zip(clients.names, clients.y, strict=True))
         if config.corrupt is not None:
             y[config.corrupt.site] = self._corrupt(config, y[config.corrupt.site])
-        together = inputs.contiguous_rows(site_split.all_samples())
         return Clients(
             names=clients.names,
             x=torch.split(together[:-1], list(clients.samples)),
             y=tuple(y.values()),
+        )
+
+    def _clients_here(self, targets: DataSet, split: Split, together: Tensor) -> Clients:
+        """The sites with the samples that are here, and the numbers of the others' samples."""
+        kind = torch.int64 if targets.task == "classes" else torch.float32
+        return Clients(
+            names=split.sites,
+            x=torch.split(together[:-1], [len(own) for own in split.index]),
+            y=tuple(torch.from_numpy(targets.y[own]).to(kind) for own in split.index),
+            counts=tuple(one.rows[TRAIN] for one in self.samples.sites.values()),
         )
 
     def _corrupt(self, config: TrialConfig, y: Tensor) -> Tensor:
@@ -604,13 +629,16 @@ class Experiment:
         stream = np.random.Generator(np.random.PCG64([config.seed, 3]))
         return corrupt_labels(y.to(torch.float32), config.corrupt, stream, last).to(y.dtype)
 
-    def _positive_weight(self, config: TrialConfig, site_split: SiteSplit) -> float:
-        positives = int((self.samples.source.y[site_split.rows] > 0.5).sum())
-        return positive_weight(config.job, positives, len(site_split.rows) - positives)
+    def _positive_weight(self, config: TrialConfig) -> float:
+        summary = self.samples.summary
+        positives = summary.positives(TRAIN) or 0
+        return positive_weight(config.job, positives, summary.rows[TRAIN] - positives)
 
     def _keys(self, rules: SampleRules, site_split: SiteSplit) -> dict[str, tuple[Tensor, ...]]:
         sites = [
-            site for site in range(len(site_split.split.sites)) if len(site_split.samples_at(site))
+            site
+            for site in range(len(site_split.split.sites))
+            if len(site_split.samples_at(site)) or not self.samples.complete
         ]
         each = [rules.codes_at(torch.from_numpy(site_split.samples_at(site))) for site in sites]
         return {name: tuple(one[name] for one in each) for name in rules.codes}
@@ -639,6 +667,8 @@ class Experiment:
         compare rows.
         """
         inputs, frame = self._inputs(config), self.site_splits[config.split_key].frame
+        if not len(self.samples.rows(SERVER)):
+            return None
         if frame is not None:
             single = self._table_scorer(config, rules, model, frame)
         else:
@@ -703,9 +733,7 @@ class Experiment:
             assert outputs is not None, "forecasts are numbers"
             layout, steps = input_layout(outputs), self._horizon
             if mining is None:
-                self._mined[key] = inferred(
-                    self.pack, clients, layout, steps=steps, share=share, seed=config.seed
-                )
+                self._mined[key] = self.infer(config, clients, layout, share)
             else:
                 x, y = self._probe_samples(config)
                 seed = derive_seed(
@@ -723,6 +751,24 @@ class Experiment:
                     seed=seed,
                 )
         return self._mined[key]
+
+    def infer(
+        self, config: TrialConfig, clients: Clients, layout: InputLayout, share: float
+    ) -> Inferred:
+        """The properties mined from the sites' series, and the samples that sites share."""
+        return inferred(
+            self.pack, clients, layout, steps=self._horizon, share=share, seed=config.seed
+        )
+
+    def note_properties(self, config: TrialConfig, found: Inferred | None) -> tuple[str, ...]:
+        """Which rules and properties the teachers of sites do not include."""
+        return () if found is None else found.own.notes
+
+    def count_excluded_labels(
+        self, config: TrialConfig, model: Model, clients: Clients
+    ) -> list[int]:
+        """The number of training labels of each site that injected ranges exclude."""
+        return count_excluded_labels(config.job, model, clients)
 
     def _probe_samples(self, config: TrialConfig) -> tuple[Tensor, Tensor]:
         """The server's probe samples with their targets."""

@@ -60,6 +60,8 @@ class ModelInputs:
 
     def contiguous_rows(self, index: Index) -> Tensor:
         """Samples followed by a row of zeros, [S + 1, ...]: a view of a group, otherwise a copy."""
+        if not len(index):
+            return self.rows.new_zeros(1, *self.rows.shape[1:])
         row_of = self.row_of[torch.from_numpy(index)]
         first, behind = int(row_of[0]), int(row_of[0]) + len(row_of)
         if behind in self.zero_rows and torch.equal(row_of, torch.arange(first, behind)):

@@ -6,15 +6,16 @@ Letters: N rows, F features.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.trace_grids import Timing
-from fedkg.data import Frame, Split, concatenate, deal_names, hold_out
+from fedkg.data import Frame, Scaling, Split, concatenate, deal_names, hold_out
 from fedkg.data.frame import text_array
-from fedkg.data.sets import DataSet, standardise
+from fedkg.data.sets import DataSet, StandardisedDataSet
+from fedkg.data.standardise import moments_of
 from fedkg.errors import JobError
 from fedkg.jobs.chronological_holdout import (
     ROW_COLUMN,
@@ -26,9 +27,21 @@ from fedkg.jobs.chronological_holdout import (
     row_timing,
 )
 from fedkg.jobs.predicted_output import choose_output
-from fedkg.jobs.samples.sample_preparation import SERVER, TEST, TRAIN, UNUSED, Index, Samples
+from fedkg.jobs.samples.sample_preparation import Index, Samples
+from fedkg.jobs.samples.site_summary import (
+    SERVER,
+    TEST,
+    TRAIN,
+    UNUSED,
+    USES,
+    SiteSummary,
+    count_labels,
+    merge_summaries,
+)
 from fedkg.jobs.schema.job import Job
+from fedkg.jobs.site_split import hold_out_stream
 from fedkg.jobs.source_tables import feature_headers, read_tables
+from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import Pack
 
 MOST_TEXTS = 64
@@ -53,6 +66,15 @@ class Features:
         read = (f"{header}={text}" for header, texts in self.categories for text in texts)
         return (*self.numeric, *read)
 
+    def with_categories(self, numeric: Scaling) -> Scaling:
+        """The scaling of all F features: the texts of categories stay 0 and 1."""
+        texts = len(self.names) - len(self.numeric)
+        return Scaling(
+            names=self.names,
+            mean=np.concatenate([numeric.mean, np.zeros(texts)]),
+            std=np.concatenate([numeric.std, np.ones(texts)]),
+        )
+
     def matrix(self, frame: Frame) -> NDArray[np.float64]:
         """Values [N, F] in source units; unknown numbers are NaN."""
         columns = [frame.numbers(header) for header in self.numeric]
@@ -62,8 +84,42 @@ class Features:
         return np.stack(columns, axis=1) if columns else np.empty((frame.rows, 0))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TablePart:
+    """The rows of one table of a job: of a site, or of all sites if they share a table.
+
+    Attributes:
+        frame: the rows with `ROW_COLUMN`, and `SITE_COLUMN` if sites have tables.
+        use: int8 [N], the use of each row.
+        time_range: first and last time; None without times.
+        names_machines: whether the table names the machine of each row.
+    """
+
+    frame: Frame
+    use: NDArray[np.int8]
+    time_range: TimeRange | None = None
+    names_machines: bool = True
+
+
 def read_job_tables(job: Job, pack: Pack) -> Samples:
     """Read the tables, hold out rows, and define features and scaling.
+
+    Raises:
+        JobError, TableError: a field, file or column is wrong; the message names it.
+    """
+    parts, files = read_table_parts(job, pack)
+    summaries = {name: summarise_table(job, pack, part) for name, part in parts.items()}
+    summary = merge_summaries(list(summaries.values()), machines=job.data.machine)
+    samples = table_samples(job, pack, parts, summary)
+    return replace(samples, files=files, sites=summaries if "" not in parts else {})
+
+
+def read_table_parts(
+    job: Job, pack: Pack
+) -> tuple[dict[str, TablePart], tuple[tuple[str, str], ...]]:
+    """The tables of a job by site, "" for a common table; and path and SHA-256 of each file.
+
+    Which rows of a site are held out depends on the seed and the site's name.
 
     Raises:
         JobError, TableError: a field, file or column is wrong; the message names it.
@@ -71,44 +127,94 @@ def read_job_tables(job: Job, pack: Pack) -> Samples:
     contract = pack.manifest.contract
     _reject_earlier_labels(pack, choose_output(job, pack))
     tables = read_tables(job, contract)
-    stream = np.random.Generator(np.random.PCG64([job.data.seed, 1]))
-    compares = compares_rows(pack)
-    ordered = (compares or contract.time is not None) and job.data.hold_out == "auto"
-    frames: list[Frame] = []
-    uses: list[NDArray[np.int8]] = []
-    parts: Mapping[str, Frame] = {"": tables.whole} if tables.whole else tables.by_site or {}
-    for name, read in parts.items():
-        part = read.with_numbers(ROW_COLUMN, np.arange(1.0, read.rows + 1.0))
-        held = _hold_out(job, pack, part, stream, ordered=ordered)
-        use = np.full(part.rows, UNUSED, dtype=np.int8)
+    ordered = is_held_out_in_order(job, pack)
+    parts: dict[str, TablePart] = {}
+    whole = {} if tables.whole is None else {"": tables.whole}
+    for name, read in (tables.by_site or whole).items():
+        stream = hold_out_stream(job.data.seed, name)
+        frame = read.with_numbers(ROW_COLUMN, np.arange(1.0, read.rows + 1.0))
+        held = _hold_out(job, pack, frame, stream, ordered=ordered)
+        use = np.full(frame.rows, UNUSED, dtype=np.int8)
         for kind, rows in zip((TRAIN, TEST, SERVER), held, strict=True):
             use[rows] = kind
         if name:
-            part = _with_machines(part, job.data.machine, job.sites[name].machines, held, stream)
-            part = part.with_texts(SITE_COLUMN, [name] * part.rows)
-        frames.append(part)
-        uses.append(use)
-    frame, use = _join(frames, job.data.machine), np.concatenate(uses)
-    has_machines = job.data.machine in frame.columns
-    if tables.whole is not None:
-        groups = [np.flatnonzero(use == kind) for kind in (TEST, SERVER)]
-        machines = [one for site in job.sites.values() for one in site.machines]
-        frame = _with_machines(frame, job.data.machine, machines, groups, stream)
-    labels = binary_labels(frame, job.data.label)
-    notes = (
-        *_check_held_out(job, labels, use),
-        *note_order(ordered=ordered, compares=compares, timeline=contract.time is not None),
+            frame = _with_machines(frame, job.data.machine, job.sites[name].machines, held, stream)
+            frame = frame.with_texts(SITE_COLUMN, [name] * frame.rows)
+        else:  # training rows get the machines of their site in each split
+            groups = [np.flatnonzero(use == kind) for kind in (TEST, SERVER)]
+            machines = [one for site in job.sites.values() for one in site.machines]
+            frame = _with_machines(frame, job.data.machine, machines, groups, stream)
+        parts[name] = TablePart(
+            frame=frame,
+            use=use,
+            time_range=tables.time_ranges.get(name),
+            names_machines=job.data.machine in read.columns,
+        )
+    return parts, tables.files
+
+
+def is_held_out_in_order(job: Job, pack: Pack) -> bool:
+    """Whether the test and the server get consecutive rows."""
+    in_order = compares_rows(pack) or pack.manifest.contract.time is not None
+    return in_order and job.data.hold_out == "auto"
+
+
+def summarise_table(job: Job, pack: Pack, part: TablePart) -> SiteSummary:
+    """Counts and sums of the rows of a table.
+
+    Under privacy, the server's rows alone define inputs: they reveal nothing about the sites.
+
+    Raises:
+        JobError: a label is not 0 or 1, or a category has too many texts.
+    """
+    numeric = _numeric_features(job, pack)
+    labels = binary_labels(part.frame, job.data.label)
+    shown = part.frame.take(part.use == (TRAIN if job.privacy is None else SERVER))
+    training = part.frame.take(part.use == TRAIN)
+    x, trained = (
+        Features(numeric=numeric, categories=()).matrix(frame) for frame in (shown, training)
     )
-    # Under privacy, the server's rows alone define inputs: they reveal nothing about the sites.
-    shown = use == (TRAIN if job.privacy is None else SERVER)
-    features = _features(job, pack, frame.take(shown))
-    x = features.matrix(frame)
-    site_column = SITE_COLUMN if tables.whole is None else job.data.site_column
-    own_sites = tables.whole is None or job.data.split == "column"
+    return SiteSummary(
+        task="detection",
+        rows=tuple(int((part.use == kind).sum()) for kind in USES),
+        labels=count_labels(labels, part.use, 2),
+        inputs=moments_of([x], len(numeric)),
+        unknown=np.isnan(trained).sum(axis=0),
+        texts={header: _texts_of(shown, header) for header in job.data.categories},
+        columns=part.frame.headers,
+        time_range=part.time_range,
+    )
+
+
+def table_samples(
+    job: Job, pack: Pack, parts: Mapping[str, TablePart], summary: SiteSummary
+) -> Samples:
+    """The samples of the rows that are here, prepared with the summary of all sites.
+
+    Args:
+        parts: the rows by site, "" for a common table.
+        summary: of all sites, whether or not their rows are here.
+    """
+    ordered, own = is_held_out_in_order(job, pack), "" not in parts
+    frames = [_with_headers(part.frame, summary.columns) for part in parts.values()]
+    frame = concatenate(frames, frames[0].name) if len(frames) > 1 else frames[0]
+    use = np.concatenate([part.use for part in parts.values()])
+    timeline = pack.manifest.contract.time is not None
+    notes = (
+        *_check_held_out(job, summary),
+        *note_order(ordered=ordered, compares=compares_rows(pack), timeline=timeline),
+    )
+    features = Features(
+        numeric=_numeric_features(job, pack),
+        categories=tuple((header, summary.texts[header]) for header in job.data.categories),
+    )
+    labels = binary_labels(frame, job.data.label)
+    site_column = SITE_COLUMN if own else job.data.site_column
+    own_sites = own or job.data.split == "column"
     data = DataSet(
         name=frame.name,
         source=frame.name,
-        x=x,
+        x=features.matrix(frame),
         y=labels,
         features=features.names,
         units=("",) * len(features.names),
@@ -116,19 +222,24 @@ def read_job_tables(job: Job, pack: Pack) -> Samples:
         label=job.data.label,
         clients=text_array(frame.texts(site_column)) if own_sites else None,
         test=(use == TEST) | (use == UNUSED),
-        notes=(*notes, *_note_unknown_cells(features, x[use == TRAIN])),
+        notes=(*notes, *_note_unknown_cells(features, summary.unknown)),
     )
+    inputs = summary.inputs.scaling(features.numeric, where=frame.name)
     return Samples(
         source=data,
-        scaled=standardise(data, rows=shown, unscaled=len(features.names) - len(features.numeric)),
+        scaled=StandardisedDataSet(
+            source=data, y=labels, inputs=features.with_categories(inputs), outputs=None
+        ),
         use=use,
         ordered=ordered,
         uncut_rows=data,
-        files=tables.files,
+        summary=summary,
         frame=frame,
         own_sites=own_sites,
-        machines_of_split="" if has_machines or own_sites else job.data.machine,
-        time_range=tables.time_range,
+        machines_of_split=""
+        if own_sites or all(part.names_machines for part in parts.values())
+        else job.data.machine,
+        time_range=summary.time_range,
     )
 
 
@@ -210,38 +321,36 @@ def _with_machines(
     return frame.with_texts(header, cells.tolist())
 
 
-def _join(frames: Sequence[Frame], machines: str) -> Frame:
-    """All rows; the machine is "" at sites that name none, if others do."""
-    if len(frames) == 1:
-        return frames[0]
-    if any(machines in frame.columns for frame in frames):
-        frames = [
-            frame if machines in frame.columns else frame.with_texts(machines, [""] * frame.rows)
-            for frame in frames
-        ]
-    return concatenate(frames, frames[0].name)
+def _with_headers(frame: Frame, headers: Sequence[str]) -> Frame:
+    """The columns that the tables of all sites have; "" for the machine of a table without."""
+    for header in headers:
+        if header not in frame.columns:
+            frame = frame.with_texts(header, [""] * frame.rows)
+    return Frame(name=frame.name, columns={header: frame.columns[header] for header in headers})
 
 
-def _check_held_out(
-    job: Job, labels: NDArray[np.float64], use: NDArray[np.int8]
-) -> tuple[str, ...]:
+def _check_held_out(job: Job, summary: SiteSummary) -> tuple[str, ...]:
     """Remarks about the held-out rows. Raises JobError if there are none."""
     for field, kind in (("test", TEST), ("server", SERVER)):
-        if not (use == kind).any():
+        if getattr(job.data, field) and not summary.rows[kind]:
             raise JobError(
                 f"data.{field}: it gets no rows",
                 received=f"{getattr(job.data, field):g} of each class, rounded",
                 help="increase the share, or use a longer table",
             )
-    if not labels[use == TEST].any():
+    if not summary.positives(TEST):
         return (
             "the test rows contain no failures: F1, precision and recall are 0 for every model",
         )
     return ()
 
 
-def _features(job: Job, pack: Pack, shown: Frame) -> Features:
-    """The model's inputs; the texts of a category are those of the shown rows."""
+def _numeric_features(job: Job, pack: Pack) -> tuple[str, ...]:
+    """Headers of the numeric columns that the model reads.
+
+    Raises:
+        JobError: the model reads its label, or nothing.
+    """
     numeric = feature_headers(job, pack.manifest.contract)
     for field, headers in (("features", numeric), ("categories", job.data.categories)):
         if job.data.label in headers:
@@ -253,23 +362,24 @@ def _features(job: Job, pack: Pack, shown: Frame) -> Features:
         raise JobError(
             "data.features: the model has no inputs", help="list the columns that it should read"
         )
-    categories = []
-    for header in job.data.categories:
-        texts = sorted(set(shown.texts(header)))
-        if len(texts) > MOST_TEXTS:
-            raise JobError(
-                f"data.categories: column `{header}` has {len(texts)} different texts",
-                expected=f"at most {MOST_TEXTS}",
-                help="remove it from `data.categories`, or merge texts",
-            )
-        categories.append((header, tuple(texts)))
-    return Features(numeric=numeric, categories=tuple(categories))
+    return numeric
 
 
-def _note_unknown_cells(features: Features, x: NDArray[np.float64]) -> tuple[str, ...]:
-    missing = np.isnan(x).sum(axis=0)
+def _texts_of(frame: Frame, header: str) -> tuple[str, ...]:
+    """The different texts of a category, sorted. Raises JobError if there are too many."""
+    texts = sorted(set(frame.texts(header)))
+    if len(texts) > MOST_TEXTS:
+        raise JobError(
+            f"data.categories: column `{header}` has {len(texts)} different texts",
+            expected=f"at most {MOST_TEXTS}",
+            help="remove it from `data.categories`, or merge texts",
+        )
+    return tuple(texts)
+
+
+def _note_unknown_cells(features: Features, unknown: NDArray[np.int64]) -> tuple[str, ...]:
     return tuple(
-        f"column `{name}`: {int(count)} unknown cells, replaced by the mean"
-        for name, count in zip(features.names, missing.tolist(), strict=True)
+        f"column `{name}`: {count} unknown cells, replaced by the mean"
+        for name, count in zip(features.numeric, unknown.tolist(), strict=True)
         if count
     )

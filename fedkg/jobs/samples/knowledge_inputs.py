@@ -6,7 +6,8 @@ predicted numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,11 @@ def contract_values(contract: DataContract, data: DataSet) -> F64:
 
     NaN if the data has no such column.
     """
-    x = data.x[:, -1] if data.x.ndim == 3 else data.x.reshape(len(data.x), -1)
+    x = (
+        data.x[:, -1]
+        if data.x.ndim == 3
+        else data.x.reshape(len(data.x), math.prod(data.x.shape[1:]))
+    )
     values = np.full((len(contract.views), len(x), len(contract.columns)), np.nan)
     places = {name: place for place, name in enumerate(data.features)}
     for position, column in enumerate(contract.columns):
@@ -47,7 +52,11 @@ def contract_values(contract: DataContract, data: DataSet) -> F64:
 
 def category_codes(column: Column, data: DataSet) -> NDArray[np.int64]:
     """The codes [N] of a one-hot encoded category (``Type=L``); -1 for none or another text."""
-    x = data.x[:, -1] if data.x.ndim == 3 else data.x.reshape(len(data.x), -1)
+    x = (
+        data.x[:, -1]
+        if data.x.ndim == 3
+        else data.x.reshape(len(data.x), math.prod(data.x.shape[1:]))
+    )
     codes = np.full(len(x), -1, dtype=np.int64)
     for code, text in enumerate(column.vocabulary):
         for name in (f"{column.source}={text}", f"{column.name}={text}"):
@@ -134,31 +143,36 @@ def _number_knowledge(pack: Pack, known: list[KnowledgeModel], values: F64) -> F
     return np.stack([low, high, predicted], axis=1)
 
 
-def note_excluded_labels(job: Job, pack: Pack, model: Model, clients: Clients) -> tuple[str, ...]:
+def count_excluded_labels(job: Job, model: Model, clients: Clients) -> list[int]:
+    """The number of training labels of each site that injected ranges exclude.
+
+    No numbers for a protected job, because they are not noised, and without such ranges.
+    """
+    if not isinstance(model, Informed) or model.range is None or job.privacy is not None:
+        return []
+    allowed = [model.range(x if x.ndim == 2 else x[:, -1]) for x in clients.x]
+    return [
+        int((some & ~some.gather(1, y[:, None])).any(1).sum())
+        for some, y in zip(allowed, clients.y, strict=True)
+    ]  # an empty range has no effect
+
+
+def note_excluded_labels(pack: Pack, clients: Clients, counts: Sequence[int]) -> tuple[str, ...]:
     """A note about training labels that injected ranges exclude; their loss does not depend on the
     model.
 
-    None for a protected job, because the number of such labels is not noised.
+    Args:
+        counts: of each site, see `count_excluded_labels`.
     """
-    if not isinstance(model, Informed) or model.range is None or job.privacy is not None:
-        return ()
-    allowed = [model.range(x if x.ndim == 2 else x[:, -1]) for x in clients.x]
-    wrong = [
-        (some & ~some.gather(1, y[:, None])).any(1)
-        for some, y in zip(allowed, clients.y, strict=True)
-    ]  # an empty range has no effect
-    count = sum(int(rows.sum()) for rows in wrong)
-    if not count:
+    if not any(counts):
         return ()
     names = ", ".join(
         f"`{known.name}`"
         for known in pack.manifest.knowledge
         if known.kind == "range" and known.classes
     )
-    where = ", ".join(
-        name for name, rows in zip(clients.names, wrong, strict=True) if bool(rows.any())
-    )
-    of = f"{count:,} of {sum(clients.samples):,} training labels (at {where})"
+    where = ", ".join(name for name, count in zip(clients.names, counts, strict=True) if count)
+    of = f"{sum(counts):,} of {sum(clients.samples):,} training labels (at {where})"
     return (
         (
             f"{names} excludes {of}: each adds a constant loss of {-EXCLUDED:,.0f}, and has "

@@ -8,7 +8,7 @@ Letters: V views of the rows, N rows, C columns of the contract, H outputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from fedkg.evaluation.row_explanation import example
 from fedkg.evaluation.tally import least_margin
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, row_timing
 from fedkg.jobs.folder import Row
-from fedkg.jobs.result_rows import RuleCounts, rule_row
+from fedkg.jobs.result_rows import RuleCounts, RuleTally, rule_row
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.rules_on_samples import SampleRules
 from fedkg.jobs.samples.sample_preparation import Index, Samples
@@ -64,12 +64,22 @@ class _Counts(RuleCounts):
     least: tuple[bool, float] = (True, np.inf)
     worst: tuple[Bank, int, Values, str] | None = None
 
-    def example(self, pack: Pack) -> str:
-        """The worst violation in words; "" for none."""
-        if self.worst is None:
-            return ""
-        bank, row, values, place = self.worst
-        return example(pack, bank, row, values, place=place)
+    def tally(self, pack: Pack, met: NDArray[np.bool_]) -> RuleTally:
+        """The counts with the worst violation in words."""
+        text = ""
+        if self.worst is not None:
+            bank, row, values, place = self.worst
+            text = example(pack, bank, row, values, place=place)
+        return RuleTally(
+            bound=len(met),
+            violated=self.violated,
+            evaluations=self.evaluations,
+            applied=self.applied,
+            not_evaluated=int((~met).sum()),
+            met=met,
+            least=self.least,
+            example=text,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,14 +87,14 @@ class Evaluated:
     """Counts of verdicts on the test samples.
 
     Attributes:
-        rules: counts of each rule, by the position of the rule.
+        rules: counts of each rule about an output, by the position of the rule.
         violated: one int64 array for each deployed model, with the number of violated evaluations
             of each sample in the model's index.
         evaluations: one int64 array for each deployed model, with the number of evaluations of each
             sample in the model's index.
     """
 
-    rules: dict[int, _Counts] = field(default_factory=dict)
+    rules: dict[int, RuleTally] = field(default_factory=dict)
     violated: list[NDArray[np.int64]] = field(default_factory=list)
     evaluations: list[NDArray[np.int64]] = field(default_factory=list)
 
@@ -109,6 +119,7 @@ def evaluate_rows(
     """
     assert rules.rows is not None, "rules about rows"
     pack, found = rules.pack, Evaluated()
+    counted_rules: dict[int, _Counts] = {}
     banks = [bank for bank in pack.banks if reads_output(bank.skeleton)]
     met = [np.zeros(len(bank.rule), dtype=np.bool_) for bank in banks]
     across = frozenset[int]() if samples.ordered else rules.rows.plan.across_rows
@@ -124,7 +135,7 @@ def evaluate_rows(
         counted = one.counted[order]
         violated, evaluations = (np.zeros(len(index), dtype=np.int64) for _ in range(2))
         for bank, applied in zip(banks, met, strict=True):
-            cases = _count_bank(bank, values, timing, counted, across, part, found.rules)
+            cases = _count_bank(bank, values, timing, counted, across, part, counted_rules)
             violated += cases[0]
             evaluations += cases[1]
             applied |= cases[2]
@@ -132,25 +143,29 @@ def evaluate_rows(
             back = np.empty_like(counts)
             back[order] = counts
             tally.append(back)
+    by_rule: dict[int, list[bool]] = {}
     for bank, applied in zip(banks, met, strict=True):
         for rule, applies in zip(bank.rule.tolist(), applied.tolist(), strict=True):
-            own = found.rules.setdefault(rule, _Counts())
-            own.bound += 1
-            own.not_evaluated += not applies
+            by_rule.setdefault(rule, []).append(applies)
+    for rule, applies in by_rule.items():
+        counts = counted_rules.get(rule, _Counts())
+        found.rules[rule] = counts.tally(pack, np.array(applies, dtype=np.bool_))
     return found
 
 
-def rule_rows(rules: SampleRules, evaluated: Evaluated, samples: Samples, trial: str) -> list[Row]:
+def rule_rows(
+    rules: SampleRules, tallies: Mapping[int, RuleTally], samples: Samples, trial: str
+) -> list[Row]:
     """Rows of `rules.csv`: every rule about an output, with the worst example in words."""
-    assert rules.rows is not None, "rules about rows"
-    across = frozenset[int]() if samples.ordered else rules.rows.plan.across_rows
+    across = frozenset[int]()
+    if rules.rows is not None and not samples.ordered:
+        across = rules.rows.plan.across_rows
     return [
         rule_row(
             trial,
             record,
-            counts := evaluated.rules.get(rule, _Counts()),
+            tallies.get(rule, RuleTally()),
             compares=COMPARES_ROWS if rule in across else "",
-            example=counts.example(rules.pack),
         )
         for rule, record in enumerate(rules.pack.manifest.rules)
         if record.output
@@ -164,6 +179,8 @@ def _rows(pack: Pack, samples: Samples, frame: Frame | None, index: Index) -> tu
     source, uncut = samples.source, samples.uncut_rows
     wanted = source.rows[index]
     data = source.take(index)
+    if samples.sites and uncut.clients is not None:  # the rows of each site count from 0
+        uncut = uncut.take(np.isin(uncut.clients.astype(str), data.client_names))
     if source.x.ndim == 3 and (wanted >= 0).all():  # the rows that the labels of windows are about
         places = np.argsort(uncut.rows, kind="stable")
         states = data.x[:, -1, len(uncut.features) :]  # augmented states, which the rows lack

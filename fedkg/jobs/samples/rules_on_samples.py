@@ -33,9 +33,8 @@ from fedkg.federated.temporal.forecast_rules import (
     forecast_rules,
     judged_forecasts,
 )
-from fedkg.jobs.folder import Row
 from fedkg.jobs.hard_rule_answers import HardRules, hard_rules
-from fedkg.jobs.result_rows import RuleCounts, rule_row
+from fedkg.jobs.result_rows import RuleTally
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.knowledge_inputs import category_codes
 from fedkg.jobs.samples.sample_preparation import Index
@@ -291,53 +290,50 @@ def _with_last_values(rules: ForecastRules, scaled: StandardisedDataSet) -> Fore
     return replace(rules, last=tuple(last), factor=factor, offset=offset)
 
 
-def forecast_rule_rows(
-    rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], source: DataSet, trial: str
-) -> list[Row]:
-    """Rows of `rules.csv`: each rule on the forecasts of deployed models, with the worst example.
+def tally_forecasts(
+    rules: SampleRules, verdicts: Verdicts, index: Tensor, source: DataSet
+) -> dict[int, RuleTally]:
+    """Counts of each rule about forecasts, by its position, with the worst example.
 
     Args:
-        verdicts: of each model, and int64 positions of its samples.
+        index: int64, positions of the samples of the verdicts.
     """
     assert rules.module is not None, "rules about forecasts"
-    manifest, rows = rules.pack.manifest, scored_rows(rules.module)
+    rows = scored_rows(rules.module)
     owner = torch.cat([bank.rule for bank in rules.module.banks if bank.rows])
-    found: list[Row] = []
-    for number, record in enumerate(manifest.rules):
+    found: dict[int, RuleTally] = {}
+    for number, record in enumerate(rules.pack.manifest.rules):
         columns_of = torch.nonzero(owner == number).flatten()
         if not record.output:
             continue
-        counts = RuleCounts(
+        applied = verdicts.applied[:, columns_of]
+        met = applied.any(0).numpy()
+        least, text = _worst_example(verdicts, index, columns_of, rows, source)
+        found[number] = RuleTally(
             bound=len(columns_of),
-            violated=sum(int(one.violated[:, columns_of].sum()) for one, _ in verdicts),
-            evaluations=sum(int(one.evaluated[:, columns_of].sum()) for one, _ in verdicts),
-            applied=sum(int(one.applied[:, columns_of].sum()) for one, _ in verdicts),
+            violated=int(verdicts.violated[:, columns_of].sum()),
+            evaluations=int(verdicts.evaluated[:, columns_of].sum()),
+            applied=int(applied.sum()),
+            not_evaluated=int((~met).sum()),
+            met=met,
+            least=(False, least),
+            example=text,
         )
-        met = torch.stack([one.applied[:, columns_of].any(0) for one, _ in verdicts]).any(0)
-        counts.not_evaluated = int((~met).sum())
-        example = _worst_example(verdicts, columns_of, rows, source)
-        found.append(rule_row(trial, record, counts, example=example))
     return found
 
 
 def _worst_example(
-    verdicts: Sequence[tuple[Verdicts, Tensor]], chosen: Tensor, rows: ScoredRows, source: DataSet
-) -> str:
-    """The sample with the largest violation of a rule in words; "" without violation."""
-    least, text = 0.0, ""
-    for one, index in verdicts:
-        margin = torch.where(one.violated[:, chosen], one.margin[:, chosen], torch.inf)
-        if not margin.numel() or float(margin.min()) >= (least if text else torch.inf):
-            continue
-        place = int(margin.argmin())
-        sample, column = divmod(place, len(chosen))
-        least = float(margin.min())
-        name = rows.names[int(chosen[column])].partition("[")[2].rstrip("]")
-        text = (
-            f"{f'{name}, ' if name else ''}{_sample_name(source, int(index[sample]))}: "
-            f"violation {abs(least):.4g}"
-        )
-    return text
+    verdicts: Verdicts, index: Tensor, chosen: Tensor, rows: ScoredRows, source: DataSet
+) -> tuple[float, str]:
+    """Margin and sample of the largest violation of a rule; infinity and "" without violation."""
+    margin = torch.where(verdicts.violated[:, chosen], verdicts.margin[:, chosen], torch.inf)
+    if not margin.numel() or not float(margin.min()) < torch.inf:
+        return torch.inf, ""
+    least = float(margin.min())
+    sample, column = divmod(int(margin.argmin()), len(chosen))
+    name = rows.names[int(chosen[column])].partition("[")[2].rstrip("]")
+    place = _sample_name(source, int(index[sample]))
+    return least, f"{f'{name}, ' if name else ''}{place}: violation {abs(least):.4g}"
 
 
 def _sample_name(source: DataSet, sample: int) -> str:

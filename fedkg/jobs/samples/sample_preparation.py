@@ -5,9 +5,8 @@ Letters: N samples, K sites.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,9 @@ from fedkg.data.sets import (
     data_set,
     forecast_windows,
     labelled_windows,
-    standardise,
     table_set,
 )
+from fedkg.data.sets.scaled_dataset import input_moments, output_moments, output_names, scale
 from fedkg.data.sets.time_range_text import time_range_of
 from fedkg.data.skews import by_site
 from fedkg.errors import JobError
@@ -36,9 +35,19 @@ from fedkg.jobs.chronological_holdout import (
     horizon_of,
     note_order,
 )
+from fedkg.jobs.samples.site_summary import (
+    SERVER,
+    TEST,
+    TRAIN,
+    UNUSED,
+    USES,
+    SiteSummary,
+    count_labels,
+    merge_summaries,
+)
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.site_split import assign_by_class, draw_split
+from fedkg.jobs.site_split import assign_by_class, draw_split, hold_out_stream
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import Pack
@@ -47,9 +56,6 @@ from fedkg.sites.reader import read_all_sites
 from fedkg.tables import Table
 
 Index = NDArray[np.int64]
-
-TRAIN, TEST, SERVER, UNUSED = 0, 1, 2, 3
-"""The use of a sample; unused are samples that overlap the server's samples or the test."""
 
 
 def samples_time_range(data: DataSet, job: Job, index: Index | None = None) -> TimeRange | None:
@@ -75,12 +81,16 @@ class Samples:
         ordered: whether the test follows the training in time, so that its rows are consecutive.
         uncut_rows: the data before windows are cut; rules about the data are checked on it, and
             trials read states of its series.
+        summary: counts and sums of the samples of all sites.
         files: path and SHA-256 of every file that was read.
+        sites: the summary of each site whose samples come from its own table, whether or not they
+            are here; empty if sites share a table.
+        complete: whether the samples of all sites are here.
         frame: the table of the samples with all columns that the rules read; None for data sets.
         own_sites: whether the data says to which site a sample belongs.
         machines_of_split: the column of machines if training rows get them from their site; else
             "".
-        time_range: first and last time of a table; None without times.
+        time_range: first and last time of all samples; None without times.
     """
 
     source: DataSet
@@ -88,7 +98,10 @@ class Samples:
     use: NDArray[np.int8]
     ordered: bool
     uncut_rows: DataSet
-    files: tuple[tuple[str, str], ...]
+    summary: SiteSummary
+    files: tuple[tuple[str, str], ...] = ()
+    sites: Mapping[str, SiteSummary] = field(default_factory=dict)
+    complete: bool = True
     frame: Frame | None = None
     own_sites: bool = False
     machines_of_split: str = ""
@@ -132,6 +145,23 @@ class SiteSplit:
         return self.rows[np.concatenate(self.split.index)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SamplePart:
+    """The samples of one site, or those of a data set that all sites share.
+
+    Attributes:
+        data: the samples, windows if the job asks for them.
+        use: int8 [N], the use of each sample.
+        uncut_rows: the data before windows are cut.
+        unlabelled: dropped samples without a target.
+    """
+
+    data: DataSet
+    use: NDArray[np.int8]
+    uncut_rows: DataSet
+    unlabelled: int = 0
+
+
 def read_samples(job: Job, pack: Pack) -> Samples:
     """Read the samples of a job.
 
@@ -140,20 +170,88 @@ def read_samples(job: Job, pack: Pack) -> Samples:
             the
             test or the server gets no sample.
     """
-    rows = _keep_job_sites(_read(job, pack), job)
-    data = _drop_unlabelled(_cut_windows(rows, job))
-    use = _assign_uses(data, job, pack)
-    if job.data.window is not None and job.data.window.gaps == "interpolate":
-        data, use = _interpolate_apart(rows, job, data, use)
-    for field, kind in (("test", TEST), ("server", SERVER)):
-        if getattr(job.data, field) and not (use == kind).any():
+    parts = read_sample_parts(job, pack)
+    summaries = {name: summarise_samples(job, part) for name, part in parts.items()}
+    samples = join_samples(job, pack, parts, merge_summaries(list(summaries.values())))
+    return replace(
+        samples,
+        files=_files(job.data.path) + files_of_sites(job),
+        sites=summaries if "" not in parts else {},
+    )
+
+
+def read_sample_parts(job: Job, pack: Pack) -> dict[str, SamplePart]:
+    """The samples of each site of a sites file, or "" for the data set of all sites.
+
+    Which samples of a site are held out depends on the seed, its rows and its name.
+
+    Raises:
+        JobError, TableError: as for `read_samples`.
+    """
+    by_site = job.data.sites_file is not None and job.data.own_sites
+    parts = {}
+    for name in job.sites if by_site else ("",):
+        rows = _read(job, pack, (name,) if name else tuple(job.sites))
+        rows = rows if name else _keep_job_sites(rows, job)
+        windows = _cut_windows(rows, job)
+        data = _drop_unlabelled(windows)
+        use = _assign_uses(data, job, pack, name)
+        if job.data.window is not None and job.data.window.gaps == "interpolate":
+            data, use = _interpolate_apart(rows, job, data, use)
+        unlabelled = windows.samples - data.samples
+        parts[name] = SamplePart(data=data, use=use, uncut_rows=rows, unlabelled=unlabelled)
+    return parts
+
+
+def summarise_samples(job: Job, part: SamplePart) -> SiteSummary:
+    """Counts and sums of the samples of a part; all samples but those of the test define the
+    scaling.
+    """
+    data, use = part.data, part.use
+    index = np.flatnonzero((use == TRAIN) | (use == SERVER))
+    classes = {"classes": len(data.classes), "detection": 2}.get(data.task, 0)
+    return SiteSummary(
+        task=data.task,
+        rows=tuple(int((use == kind).sum()) for kind in USES),
+        labels=count_labels(data.y, use, classes)
+        if classes
+        else np.zeros((len(USES), 0), dtype=np.int64),
+        inputs=input_moments(data, index),
+        unknown=np.zeros(len(data.features), dtype=np.int64),
+        outputs=output_moments(data, index),
+        tested=output_moments(data, np.flatnonzero(use == TEST)),
+        time_range=samples_time_range(data, job),
+        notes=data.notes,
+        unlabelled=part.unlabelled,
+    )
+
+
+def join_samples(
+    job: Job, pack: Pack, parts: Mapping[str, SamplePart], summary: SiteSummary
+) -> Samples:
+    """The samples that are here, prepared with the summary of all sites.
+
+    Args:
+        parts: the samples by site, or "" for a data set that all sites share.
+        summary: of all sites, whether or not their samples are here.
+
+    Raises:
+        JobError: the test or the server gets no sample, or a feature has no value.
+    """
+    data = join_data([part.data for part in parts.values()], job, name="" not in parts)
+    use = np.concatenate([part.use for part in parts.values()])
+    for field_name, kind in (("test", TEST), ("server", SERVER)):
+        if getattr(job.data, field_name) and not summary.rows[kind]:
             raise JobError(
-                f"data.{field}: it gets no samples",
-                received=f"{getattr(job.data, field):g} of {data.samples}",
+                f"data.{field_name}: it gets no samples",
+                received=f"{getattr(job.data, field_name):g} of {sum(summary.rows)}",
                 help="increase the share, or the number of samples (`data.size`)",
             )
-    idle = int((use == UNUSED).sum())
+    idle, without = summary.rows[UNUSED], summary.unlabelled
     notes = [
+        f"{without} of {sum(summary.rows) + without} samples have no label and are dropped"
+    ] * bool(without)
+    notes += [
         (f"fedkg does not train on {idle} samples that overlap the server's samples or the test")
     ] * bool(idle)
     if job.data.hold_out == "random" and job.data.window is not None:
@@ -165,15 +263,49 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     if data.x.ndim == 2:
         timeline = pack.manifest.contract.time is not None and data.time is not None
         notes += note_order(ordered=ordered, compares=compares_rows(pack), timeline=timeline)
-    data = replace(data, test=(use == TEST) | (use == UNUSED), notes=(*data.notes, *notes))
+    test = (use == TEST) | (use == UNUSED)
+    data = replace(data, test=test, task=summary.task, notes=(*summary.notes, *notes))
+    outputs = None
+    if summary.outputs is not None:
+        outputs = summary.outputs.scaling(output_names(data), where=data.name)
     return Samples(
         source=data,
-        scaled=standardise(data),
+        scaled=scale(data, summary.inputs.scaling(data.features, where=data.name), outputs),
         use=use,
         ordered=ordered,
-        files=_files(job.data.path) + _files_of_sites(job),
-        uncut_rows=rows,
+        summary=summary,
+        uncut_rows=join_data(
+            [part.uncut_rows for part in parts.values()], job, name="" not in parts
+        ),
         own_sites=job.data.own_sites,
+        time_range=summary.time_range,
+    )
+
+
+def join_data(each: Sequence[DataSet], job: Job, *, name: bool) -> DataSet:
+    """The samples of all parts; `name`: whether the sites file names the data set.
+
+    Rows keep their numbers in the table of their site.
+    """
+    first = each[0]
+    if name:
+        path = str(job.data.sites_file)
+        first = replace(first, name=Path(path).name.split(".")[0], source=path)
+    if len(each) == 1:
+        return first
+    return replace(
+        first,
+        x=np.concatenate([one.x for one in each]),
+        y=np.concatenate([one.y for one in each]),
+        clients=np.concatenate([one.clients for one in each if one.clients is not None]),
+        time=None
+        if first.time is None
+        else np.concatenate([one.time for one in each if one.time is not None]),
+        row=np.concatenate([one.rows for one in each]),
+        test=None,
+        since_1970=all(one.since_1970 for one in each),
+        utc=all(one.utc for one in each),
+        notes=tuple(dict.fromkeys(note for one in each for note in one.notes)),
     )
 
 
@@ -225,7 +357,8 @@ def _augments(job: Job) -> bool:
     )
 
 
-def _read(job: Job, pack: Pack) -> DataSet:
+def _read(job: Job, pack: Pack, sites: Sequence[str]) -> DataSet:
+    """The samples of the data set, or of these sites of a sites file."""
     data = job.data
     if data.set != TABLE_SET:
         return data_set(str(data.set), data.path, seed=data.seed, size=data.size)
@@ -239,7 +372,7 @@ def _read(job: Job, pack: Pack) -> DataSet:
         )
     source: str | Table = str(data.path)
     if data.sites_file is not None:
-        source = read_all_sites(load_sites(data.sites_file), contract, job.sites, data.site_column)
+        source = read_all_sites(load_sites(data.sites_file), contract, sites, data.site_column)
     read = table_set(source, contract, output=job.output or "", site=site)
     if not read.features and data.window is None:
         raise JobError(
@@ -371,8 +504,7 @@ def _drop_unlabelled(data: DataSet) -> DataSet:
         )
     if known.all():
         return data
-    note = f"{int((~known).sum())} of {data.samples} samples have no label and are dropped"
-    return replace(data.take(known), notes=(*data.notes, note))
+    return data.take(known)
 
 
 def _is_in_order(data: DataSet, job: Job, pack: Pack) -> bool:
@@ -384,12 +516,12 @@ def _is_in_order(data: DataSet, job: Job, pack: Pack) -> bool:
     return ((timeline and data.time is not None) or in_rows) and job.data.hold_out == "auto"
 
 
-def _assign_uses(data: DataSet, job: Job, pack: Pack) -> NDArray[np.int8]:
+def _assign_uses(data: DataSet, job: Job, pack: Pack, site: str) -> NDArray[np.int8]:
     """The use of each sample: the test split of the data set; otherwise, at each site, first the
     training samples, then the server's, then the test, or random samples.
     """
     use = np.full(data.samples, TRAIN, dtype=np.int8)
-    stream = np.random.Generator(np.random.PCG64([job.data.seed, 1]))
+    stream = hold_out_stream(job.data.seed, site)
     classes = data.y if data.task in ("classes", "detection") else np.zeros(data.samples)
     shares = (1.0 - job.data.test - job.data.server, job.data.test, job.data.server)
     if _is_in_order(data, job, pack):
@@ -433,8 +565,11 @@ def _split_by_source(samples: Samples, job: Job, rows: Index) -> tuple[Split, In
     """The split by the data set's own sites."""
     clients = samples.source.clients
     assert clients is not None, "looked at when the data was read"
-    if samples.frame is not None and job.data.split != "column":
-        _require_rows_for_training(clients[rows].tolist(), job)
+    if samples.sites:
+        _require_rows_for_training(samples.sites, job)
+        place = {name: number for number, name in enumerate(samples.sites)}
+        owner = np.array([place[name] for name in clients[rows].tolist()], dtype=np.int64)
+        return Split(sites=tuple(samples.sites), owner=owner), rows
     if job.sites:
         names = tuple(job.sites)
         return by_column(
@@ -446,19 +581,18 @@ def _split_by_source(samples: Samples, job: Job, rows: Index) -> tuple[Split, In
     return by_site(clients[rows], min_samples=job.data.min_samples), rows
 
 
-def _require_rows_for_training(sites: Sequence[str], job: Job) -> None:
+def _require_rows_for_training(sites: Mapping[str, SiteSummary], job: Job) -> None:
     """Raise JobError if the table of a site leaves too few rows for training."""
-    counts = Counter(sites)
-    for site in job.sites:
-        if counts[site] < job.data.min_samples:
+    for site, one in sites.items():
+        if one.rows[TRAIN] < job.data.min_samples:
             raise JobError(
-                f"sites.{site}.table: only {counts[site]} rows remain for training",
+                f"sites.{site}.table: only {one.rows[TRAIN]} rows remain for training",
                 expected=f"at least {job.data.min_samples}",
                 help="use a longer table, or decrease `data.test` or `data.min_samples`",
             )
 
 
-def _files_of_sites(job: Job) -> tuple[tuple[str, str], ...]:
+def files_of_sites(job: Job) -> tuple[tuple[str, str], ...]:
     """Path and checksum of the sites file and of its tables."""
     if job.data.sites_file is None:
         return ()
@@ -483,13 +617,16 @@ def _files(path: str | None) -> tuple[tuple[str, str], ...]:
 
 def count_held_out(samples: Samples, use: int) -> dict[str, int | None]:
     """Number of samples for a use, and of positive labels among them; None for other tasks."""
-    rows = samples.rows(use)
-    bad = int((samples.source.y[rows] > 0.5).sum()) if samples.source.task == "detection" else None
-    return {"rows": len(rows), "positives": bad}
+    return {"rows": samples.summary.rows[use], "positives": samples.summary.positives(use)}
 
 
 def count_per_site(samples: Samples, split: Split, rows: Index) -> Mapping[str, dict[str, int]]:
     """Number of samples per site, and of positive labels for detection."""
+    if samples.sites:
+        return {
+            site: {"rows": one.rows[TRAIN], "positives": one.positives(TRAIN) or 0}
+            for site, one in samples.sites.items()
+        }
     y = samples.source.y
     detection = samples.source.task == "detection"
     return {

@@ -17,7 +17,8 @@ from fedkg.granger.augmented_features import Record, channels, filtered, states_
 from fedkg.granger.effects import edges
 from fedkg.granger.protocol import traffic
 from fedkg.jobs.causes.learning import choose_lags, learn_causes
-from fedkg.jobs.samples.sample_preparation import TEST, Samples
+from fedkg.jobs.samples.sample_preparation import Samples
+from fedkg.jobs.samples.site_summary import TEST
 from fedkg.jobs.schema.augmentation_section import Augmentation
 from fedkg.jobs.schema.job import Job
 from fedkg.learned_knowledge import CausalEdge

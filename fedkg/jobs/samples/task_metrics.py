@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedkg.data.sets import StandardisedDataSet
+from fedkg.data import Scaling
+from fedkg.data.sets import StandardisedDataSet, Task
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.client.task_losses import KnownSquaredError, Loss
-from fedkg.federated.metrics import Detection, accuracy, detection
-from fedkg.jobs.comparison_metric import MEASURES, f1_of_constant_alarm
+from fedkg.federated.metrics import Detection, detection
+from fedkg.jobs.comparison_metric import f1_of_constant_alarm
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.sample_preparation import Index
+from fedkg.jobs.samples.site_summary import TEST, SiteSummary
 from fedkg.models import Model, Params, predict
 
 PREDICTION_BATCH = 512
@@ -61,62 +62,99 @@ def compute_figures(
 
     Empty without samples.
     """
+    return figures_of(scaled.source.task, figure_sums(scaled, answers, y, threshold), threshold)
+
+
+def figure_sums(
+    scaled: StandardisedDataSet, answers: Tensor, y: Tensor, threshold: float
+) -> Tensor:
+    """The sums that determine all figures, float64; sites send them instead of answers.
+
+    For detection [5]: true and false positives, false and true negatives, and the cross entropy.
+    For classes [3]: samples, right answers, cross entropy. For numbers [3]: known targets, and
+    squared errors in standard deviations and in source units.
+    """
+    task = scaled.source.task
     if not len(answers):
-        return {}
-    match scaled.source.task:
+        return torch.zeros(5 if task == "detection" else 3, dtype=torch.float64)
+    match task:
         case "detection":
-            return detection_figures(answers.squeeze(-1), y, threshold)
+            return detection_sums(answers.squeeze(-1), y, threshold)
         case "classes":
-            loss = float(F.cross_entropy(answers.double(), y))
-            return {"accuracy": accuracy(answers, y), "loss": loss}
+            loss = float(F.cross_entropy(answers.double(), y, reduction="sum"))
+            right = int((answers.argmax(-1) == y).sum())
+            return torch.tensor([len(answers), right, loss], dtype=torch.float64)
         case _:
             return _squared_errors(scaled, answers.double(), y.double().reshape(answers.shape))
 
 
-def detection_figures(logits: Tensor, targets: Tensor, threshold: float) -> dict[str, float]:
-    """F1, precision, recall, cross entropy and threshold for logits [N] and targets [N]."""
+def detection_sums(logits: Tensor, targets: Tensor, threshold: float) -> Tensor:
+    """The sums of `figure_sums` for logits [N] and targets [N]."""
     found = detection(torch.sigmoid(logits), targets, threshold)
-    loss = float(F.binary_cross_entropy_with_logits(logits.double(), targets.double()))
-    return {
-        "f1": found.f1,
-        "precision": alarm_precision(found),
-        "recall": found.recall,
-        "loss": loss,
-        "threshold": threshold,
-    }
+    loss = F.binary_cross_entropy_with_logits(logits.double(), targets.double(), reduction="sum")
+    counts = (found.true_positive, found.false_positive, found.false_negative, found.true_negative)
+    return torch.tensor([*counts, float(loss)], dtype=torch.float64)
 
 
-def _squared_errors(scaled: StandardisedDataSet, answers: Tensor, y: Tensor) -> dict[str, float]:
-    """Errors over known targets.
-
-    Mean square in standard deviations, root mean square in source units.
+def figures_of(task: Task, sums: Tensor, threshold: float) -> dict[str, float]:
+    """The figures by column of `rounds.csv` from the `figure_sums` of all sites; empty without
+    samples.
     """
+    match task:
+        case "detection":
+            found, loss = Detection.of(sums[:4].long().tolist()), float(sums[4])
+            if not found.samples:
+                return {}
+            return {
+                "f1": found.f1,
+                "precision": alarm_precision(found),
+                "recall": found.recall,
+                "loss": loss / found.samples,
+                "threshold": threshold,
+            }
+        case "classes":
+            samples, right, loss = sums.tolist()
+            return {"accuracy": right / samples, "loss": loss / samples} if samples else {}
+        case _:
+            known, scaled, units = sums.tolist()
+            if not known:
+                return {}
+            return {"mse": scaled / known, "rmse": math.sqrt(units / known), "loss": scaled / known}
+
+
+def _squared_errors(scaled: StandardisedDataSet, answers: Tensor, y: Tensor) -> Tensor:
+    """Known targets, and squared errors in standard deviations and in source units."""
     assert scaled.outputs is not None, "numbers are scaled"
     away = (answers - y).reshape(-1, len(scaled.outputs.names))
     known = ~torch.isnan(away)
-    if not bool(known.any()):
-        return {}
-    mse = float(away[known].square().mean())
     units = away * torch.as_tensor(scaled.outputs.std, dtype=away.dtype)
-    return {"mse": mse, "rmse": math.sqrt(float(units[known].square().mean())), "loss": mse}
+    errors = (float(one[known].square().sum()) for one in (away, units))
+    return torch.tensor([int(known.sum()), *errors], dtype=torch.float64)
 
 
-def constant_answer_figure(scaled: StandardisedDataSet, rows: Index) -> float:
-    """The figure of the best constant answer for the samples at `rows`; NaN without samples."""
-    y = scaled.y[rows]
-    if not len(y):
+def constant_answer_figure(summary: SiteSummary, outputs: Scaling | None) -> float:
+    """The figure of the best constant answer for the test samples; NaN without samples.
+
+    Args:
+        outputs: the scaling of numbers; None for labels.
+    """
+    rows, labels = summary.rows[TEST], summary.labels[TEST]
+    if not rows:
         return math.nan
-    match scaled.source.task:
+    match summary.task:
         case "detection":
-            return f1_of_constant_alarm(int((y > 0.5).sum()), len(y))
+            return f1_of_constant_alarm(int(labels[1]), rows)
         case "classes":
-            return float(np.bincount(y.astype(np.int64)).max() / len(y))
+            return float(labels.max() / rows)
         case task:
-            assert scaled.outputs is not None, "numbers are scaled"
-            numbers = torch.from_numpy(y).double().reshape(-1, len(scaled.outputs.names))
-            return _squared_errors(scaled, numbers.nanmean(0).expand(numbers.shape), numbers).get(
-                MEASURES[task].name, math.nan
-            )
+            assert outputs is not None, "numbers are scaled"
+            assert summary.tested is not None, "numbers have moments"
+            squares, count = summary.tested.squares, float(summary.tested.count.sum())
+            if not count:
+                return math.nan
+            if task == "regression":
+                return math.sqrt(float(squares.sum()) / count)
+            return float((squares / outputs.std**2).sum()) / count
 
 
 def mean_figures(each: Sequence[Mapping[str, float]]) -> dict[str, float]:

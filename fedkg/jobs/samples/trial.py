@@ -1,7 +1,7 @@
 """One training of a run, and figures of its models on the test samples, by site, rule and
 property.
 
-Letters: N test samples, K sites, H outputs.
+Letters: N test samples, K sites, S sites that share a model, H outputs.
 """
 
 from __future__ import annotations
@@ -17,28 +17,49 @@ from torch import Tensor
 
 from fedkg.data import Frame
 from fedkg.data.partition import positions_by_owner
-from fedkg.federated import Algorithm, Clients, Problem, Settings
+from fedkg.federated import Algorithm, Clients, Problem, ServerState, Settings
 from fedkg.federated.executors import Work
+from fedkg.federated.executors.protocol import SiteExecutor
 from fedkg.federated.metrics import best_threshold
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.problem import pool
-from fedkg.federated.temporal.forecast_scores import Kept
+from fedkg.federated.temporal.forecast_scores import Judged, Kept, Scores, judge_client
 from fedkg.federated.temporal.forecast_scores import judged as judged_properties
+from fedkg.federated.temporal.properties import as_traces
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.used_properties import used_properties
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
 from fedkg.jobs.parameter_set_distances import set_distance_rows
-from fedkg.jobs.result_rows import site_row
+from fedkg.jobs.result_rows import RuleTally, merge_tallies, site_row
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
-from fedkg.jobs.samples.rules_on_samples import SampleRules, Verdicts, forecast_rule_rows
-from fedkg.jobs.samples.sample_preparation import SERVER, TEST, Index, Samples
-from fedkg.jobs.samples.task_metrics import compute_figures, mean_figures
+from fedkg.jobs.samples.rules_on_samples import SampleRules, Verdicts, tally_forecasts
+from fedkg.jobs.samples.sample_preparation import Index, Samples
+from fedkg.jobs.samples.site_summary import SERVER, TEST
+from fedkg.jobs.samples.task_metrics import compute_figures, figure_sums, figures_of, mean_figures
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.learned_knowledge import CausalEdge, TimeRange
 from fedkg.models import Params
 from fedkg.pack import Pack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evaluation:
+    """What a model does on the test samples of the S sites that deploy it.
+
+    Attributes:
+        sites: positions of the sites.
+        sums: float64 [S, sums], see `figure_sums`.
+        counts: int64 [S, 4]: test samples, positive labels among them, violated and evaluated
+            cases of rules.
+        tallies: counts of each rule by its position, for all S sites together.
+    """
+
+    sites: tuple[int, ...]
+    sums: Tensor
+    counts: Tensor
+    tallies: Mapping[int, RuleTally]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,6 +85,7 @@ class Trial:
         sets: parameter sets of the sites.
         edges: the discovered causal edges, if models read augmented states.
         notes: remarks for the user, shown with the first round.
+        remote: asks sites that keep their data to train; None if all data are here.
     """
 
     config: TrialConfig
@@ -83,86 +105,109 @@ class Trial:
     sets: AgentSets | None = None
     edges: tuple[CausalEdge, ...] = ()
     notes: tuple[str, ...] = ()
+    remote: SiteExecutor | None = None
 
-    def figures(self, models: Sequence[Params]) -> dict[str, float]:
+    def figures(
+        self, models: Sequence[Params], state: ServerState | None = None
+    ) -> dict[str, float]:
         """The figures of `rounds.csv` on the test samples.
 
         Args:
             models: the one model of all sites, or one model per site. If sites have test samples,
                 each site's model predicts its own; otherwise figures are means over models.
+            state: the state of the server; sites that keep their data need it.
         """
-        test = self.samples.rows(TEST)
         if self.shared:
+            test = self.samples.rows(TEST)
             return mean_figures([self._figures(params, test) for params in models])
-        places = self._test_positions()
-        answers = torch.cat(
-            [
-                self._answers(params, test[own])
-                for params, own in zip(self._site_models(models), places, strict=True)
-                if len(own)
-            ]
-        )
-        targets = self._targets(test[np.concatenate([own for own in places if len(own)])])
-        return compute_figures(self.samples.scaled, answers, targets, self._threshold(models[0]))
+        threshold = self.threshold(models[0])
+        sums = self.site_sums(models, threshold)
+        return figures_of(self.samples.summary.task, torch.stack(sums).sum(0), threshold)
+
+    def site_sums(self, models: Sequence[Params], threshold: float) -> list[Tensor]:
+        """The `figure_sums` of each site's test samples."""
+        test = self.samples.rows(TEST)
+        return [
+            self._sums(self._answers(params, test[own]), test[own], threshold)
+            for params, own in zip(self._site_models(models), self._test_positions(), strict=True)
+        ]
 
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """Rows for the tables of a finished trial (`rules.csv`, `sites.csv`, ...).
 
         `Any`: the last server state.
         """
-        test, places = self.samples.rows(TEST), self._test_positions()
-        common = len(models) == 1
-        sharing = [range(len(places))] if common else [[site] for site in range(len(places))]
-        rules, counts = self._evaluate_rules(models, sharing)
-        sites: list[Row] = []
-        for params, members in zip(models, sharing, strict=True):
-            own = [test[places[site]] for site in members]
-            together = np.concatenate(own)
-            threshold = self._threshold(params) if len(together) else math.nan
-            answers = torch.split(self._answers(params, together), [len(rows) for rows in own])
-            sites += [
-                self._site(site, rows, one, threshold, *counts[site])
-                for site, rows, one in zip(members, own, answers, strict=True)
-            ]
+        names = self.problem.clients.names
         return {
-            "rules.csv": rules,
-            "sites.csv": sites,
+            **self.evaluation_rows(self.evaluate_sites(models)),
             "forecasts.csv": self._forecasts(state),
-            "sets.csv": set_distance_rows(
-                self.config.id, self.problem.clients.names, models, self.sets
-            ),
+            "sets.csv": set_distance_rows(self.config.id, names, models, self.sets),
             "properties.csv": self._properties(),
             **({"causes.csv": self._causes()} if self.edges else {}),
         }
 
-    def _evaluate_rules(
-        self, models: Sequence[Params], sharing: Sequence[Sequence[int]]
-    ) -> tuple[list[Row], list[tuple[int, int]]]:
-        """Rows of `rules.csv`, and violated and evaluated cases of each site.
+    def evaluation_rows(self, found: Sequence[Evaluation]) -> dict[str, list[Row]]:
+        """Rows of `rules.csv` and `sites.csv` from the evaluations of all sites."""
+        return {
+            "rules.csv": self._rule_rows(found),
+            "sites.csv": [self._site(one, row) for one in found for row in range(len(one.sites))],
+        }
 
-        Args:
-            sharing: the sites of each model.
+    def evaluate_sites(self, models: Sequence[Params]) -> list[Evaluation]:
+        """The evaluation of every site, in their order.
+
+        Sites that share a model and whose samples come from one table are evaluated together.
         """
-        test, places = self.samples.rows(TEST), self._test_positions()
-        counts = [(0, 0)] * len(places)
-        if self.rules.module is None or not len(test):
-            return [], counts
-        if self.rules.forecasts is not None:
-            verdicts: list[tuple[Verdicts, Tensor]] = []
-            for params, members in zip(models, sharing, strict=True):
-                own = [test[places[site]] for site in members]
-                index = torch.from_numpy(np.concatenate(own))
-                if len(index):
-                    model = self.problem.model
-                    found = self.rules.forecast_verdicts(model, params, self.inputs, index)
-                    verdicts.append((found, index))
-                    sizes = [len(rows) for rows in own]
-                    for site, count in zip(members, _site_counts(found, sizes), strict=True):
-                        counts[site] = count
-            return (
-                forecast_rule_rows(self.rules, verdicts, self.samples.source, self.config.id),
-                counts,
+        names = self.problem.clients.names
+        together = len(models) == 1 and not self.samples.sites
+        groups = [list(range(len(names)))] if together else [[site] for site in range(len(names))]
+        return [
+            self.evaluate(params, members, self.threshold(params))
+            for params, members in zip(
+                models if together else self._site_models(models), groups, strict=True
             )
+        ]
+
+    def evaluate(self, params: Params, members: Sequence[int], threshold: float) -> Evaluation:
+        """The evaluation of a model on the test samples of the sites that deploy it."""
+        test, places = self.samples.rows(TEST), self._test_positions()
+        own = [test[places[site]] for site in members]
+        together = np.concatenate(own)
+        answers = torch.split(self._answers(params, together), [len(rows) for rows in own])
+        verdicts, tallies = self._evaluate_rules(params, members)
+        positives = [0] * len(own)
+        if self.samples.summary.task == "detection":
+            positives = [int((self._targets(rows) > 0.5).sum()) for rows in own]
+        sums = [self._sums(one, rows, threshold) for rows, one in zip(own, answers, strict=True)]
+        return Evaluation(
+            sites=tuple(members),
+            sums=torch.stack(sums),
+            counts=torch.tensor(
+                [
+                    (len(rows), positive, *verdict)
+                    for rows, positive, verdict in zip(own, positives, verdicts, strict=True)
+                ],
+                dtype=torch.int64,
+            ),
+            tallies=tallies,
+        )
+
+    def _evaluate_rules(
+        self, params: Params, members: Sequence[int]
+    ) -> tuple[list[tuple[int, int]], dict[int, RuleTally]]:
+        """Violated and evaluated cases of each site with this model, and counts of each rule."""
+        test, places = self.samples.rows(TEST), self._test_positions()
+        if self.rules.module is None:
+            return [(0, 0)] * len(members), {}
+        if self.rules.forecasts is not None:
+            own = [test[places[site]] for site in members]
+            index = torch.from_numpy(np.concatenate(own))
+            if not len(index):
+                return [(0, 0)] * len(members), {}
+            found = self.rules.forecast_verdicts(self.problem.model, params, self.inputs, index)
+            tallies = tally_forecasts(self.rules, found, index, self.samples.source)
+            return _site_counts(found, [len(rows) for rows in own]), tallies
+        deployed = self._deployed(params, members)
         evaluated = evaluate_rows(
             self.rules,
             self.samples,
@@ -170,20 +215,22 @@ class Trial:
             self.inputs,
             self.problem.model,
             self.output,
-            [
-                self._deployed(params, members)
-                for params, members in zip(models, sharing, strict=True)
-            ],
+            [deployed],
         )
-        for which, members in enumerate(sharing):
-            asked = self._asked(members)
-            for site in members:
-                mine = np.isin(asked, places[site])
-                counts[site] = (
-                    int(evaluated.violated[which][mine].sum()),
-                    int(evaluated.evaluations[which][mine].sum()),
-                )
-        return rule_rows(self.rules, evaluated, self.samples, self.config.id), counts
+        asked = self._asked(members)
+        mine = [np.isin(asked, places[site]) for site in members]
+        counts = [
+            (int(evaluated.violated[0][own].sum()), int(evaluated.evaluations[0][own].sum()))
+            for own in mine
+        ]
+        return counts, evaluated.rules
+
+    def _rule_rows(self, found: Sequence[Evaluation]) -> list[Row]:
+        """Rows of `rules.csv`; none without rules or test samples."""
+        if self.rules.module is None or not self.samples.summary.rows[TEST]:
+            return []
+        tallies = merge_tallies(one.tallies for one in found)
+        return rule_rows(self.rules, tallies, self.samples, self.config.id)
 
     def _asked(self, members: Sequence[int]) -> Index:
         """Positions of the test samples that the model of these sites answers: those of the sites
@@ -249,10 +296,11 @@ class Trial:
             self.samples.scaled,
             self._answers(params, rows),
             self._targets(rows),
-            self._threshold(params),
+            self.threshold(params),
         )
 
-    def _threshold(self, params: Params) -> float:
+    def threshold(self, params: Params) -> float:
+        """The threshold of alarms: that of the job, or the best one on the server's samples."""
         given = self.config.job.evaluation.threshold
         if not isinstance(given, str):
             return float(given)
@@ -266,26 +314,20 @@ class Trial:
             return torch.empty(0, 0)
         return self.rules.answers(self.problem.model, params, self.inputs, rows)
 
-    def _site(
-        self,
-        site: int,
-        rows: Index,
-        answers: Tensor,
-        threshold: float,
-        violated: int,
-        evaluations: int,
-    ) -> Row:
-        targets = self._targets(rows)
-        figures = compute_figures(self.samples.scaled, answers, targets, threshold)
-        detection = self.samples.source.task == "detection"
-        clients = self.problem.clients
+    def _sums(self, answers: Tensor, rows: Index, threshold: float) -> Tensor:
+        return figure_sums(self.samples.scaled, answers, self._targets(rows), threshold)
+
+    def _site(self, found: Evaluation, row: int) -> Row:
+        """The row of `sites.csv` of one site of an evaluation."""
+        clients, task = self.problem.clients, self.samples.summary.task
+        test_rows, positives, violated, evaluations = found.counts[row].tolist()
         return site_row(
             self.config.id,
-            clients.names[site],
-            samples=clients.samples[site],
-            test_rows=len(rows),
-            positives=int((targets > 0.5).sum()) if detection else None,
-            figures=figures,
+            clients.names[found.sites[row]],
+            samples=clients.samples[found.sites[row]],
+            test_rows=test_rows,
+            positives=positives if task == "detection" else None,
+            figures=figures_of(task, found.sums[row], math.nan),
             violated=violated,
             evaluations=evaluations,
         )
@@ -312,7 +354,28 @@ class Trial:
             settings=self.settings,
             pool=pool(clients),
         )
-        found = judged_properties(work, state, self.inferred, held)
+        return self.forecast_rows(judged_properties(work, state, self.inferred, held))
+
+    def judge_forecasts(self, site: int, own: Params, cluster: Params) -> Scores | None:
+        """The scores of one site's forecasts; None without properties or test samples.
+
+        Args:
+            own: the model that the site uses.
+            cluster: the server's model for the site.
+        """
+        test = self.samples.rows(TEST)[self._test_positions()[site]]
+        if self.inferred is None or not len(test):
+            return None
+        properties = self.inferred.own
+        y = torch.from_numpy(self.samples.scaled.y[test]).to(torch.float32)
+        truth = as_traces(y, properties.steps, len(properties.layout.names))
+        x = self.inputs.rows_at(test)
+        model = self.problem.model
+        return judge_client(model, properties, own, cluster, x, truth, site)
+
+    def forecast_rows(self, found: Judged) -> list[Row]:
+        """Rows of `forecasts.csv`: errors and satisfied properties by kind of model."""
+        names = self.problem.clients.names
         section = algorithm_section(self.config.job)
         clustered = section.grouping.fedstl is not None or section.grouping.ifca is not None
         kinds: dict[str, Kept] = {
@@ -321,7 +384,7 @@ class Trial:
         }
         kinds |= {"teacher": found.teacher, "truth": found.truth}
         return [
-            {"trial": self.config.id, "by": by, "sites": len(clients.names), **_spread(kept)}
+            {"trial": self.config.id, "by": by, "sites": len(names), **_spread(kept)}
             for by, kept in kinds.items()
         ]
 

@@ -193,7 +193,7 @@ class Data(Section):
     server: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.15,
         description="Share of all rows held by the server: for the probe (without labels) and the "
-        "threshold (with labels).",
+        "threshold (with labels). A table that is not of a sites file needs more than 0.",
     )
 
     @model_validator(mode="before")
@@ -277,7 +277,7 @@ class Data(Section):
                 f"`split: {self.split}` requires a data set; set it with `set` (`set: "
                 f"{TABLE_SET}` for the table at `path`)"
             )
-        if not self.server:
+        if not self.server and self.sites_file is None:
             raise ValueError(
                 "server: must be above 0; the server needs rows to score models by the rules"
             )

@@ -18,7 +18,7 @@ from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.samples import sample_preparation as reading
 from fedkg.jobs.samples.experiment import Experiment, create_experiment
-from fedkg.jobs.samples.sample_preparation import TEST, TRAIN
+from fedkg.jobs.samples.site_summary import TEST, TRAIN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trial_expansion import expand_trials

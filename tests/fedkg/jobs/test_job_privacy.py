@@ -19,7 +19,7 @@ from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import empty_pack, load_rules
 from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.samples.job_tables import read_job_tables
-from fedkg.jobs.samples.sample_preparation import SERVER, TRAIN
+from fedkg.jobs.samples.site_summary import SERVER, TRAIN
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.schema.privacy_coverage import describe_unprotected

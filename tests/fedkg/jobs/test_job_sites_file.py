@@ -13,6 +13,9 @@ from run_figures import csv_of, figures
 from fedkg.data.ai4i import generate
 from fedkg.errors import JobError, TableError, UsageError
 from fedkg.jobs import resume, run_job
+from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.samples.experiment import create_experiment
+from fedkg.jobs.schema.job_reader import parse_job
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
@@ -111,7 +114,7 @@ def test_a_job_over_a_sites_file_equals_one_over_plain_tables(job_fields, tables
         resume(run)
 
 
-def test_one_data_set_of_all_sites_equals_the_plain_table(tables, tmp_path):
+def test_one_data_set_of_all_sites_has_the_rows_of_the_plain_table(tables, tmp_path):
     pytest.importorskip("lark")
     (tmp_path / "rules.fkg").write_text(
         'signal torque in N.m column "Torque [Nm]"\n'
@@ -125,19 +128,30 @@ def test_one_data_set_of_all_sites_equals_the_plain_table(tables, tmp_path):
     for site, lines in zip(tables, text, strict=True):
         whole += [f"{line},{site}" for line in lines[1:] if line]
     (tmp_path / "whole.csv").write_text("\n".join([*whole, ""]))
-    fields = {
-        "rules": [str(tmp_path / "rules.fkg")],
-        "model": {"hidden": [4]},
-        "training": {"rounds": 1, "participation": 1.0, "executor": "sequential"},
-        "evaluation": {"local_baseline": False},
-        "algorithm": "fedavg",
-    }
+    fields = {"rules": [str(tmp_path / "rules.fkg")], "model": {"hidden": [4]}}
     plain = {"set": "table", "path": str(tmp_path / "whole.csv"), "split": "column"}
     own = {"set": "table", "sites_file": str(tmp_path / "sites.yaml")}
     sites = {"graz": {}, "linz": {"local_epochs": 2}, "wien": {}}
-    one = run_job({**fields, "data": plain, "sites": sites}, out=tmp_path / "one").folder
-    two = run_job({**fields, "data": own}, out=tmp_path / "two").folder
-    assert figures(two)["states"] == figures(one)["states"]
+    one, two = (
+        samples_of({**fields, "data": data, "sites": sites}, tmp_path) for data in (plain, own)
+    )
+    for site, summary in two.sites.items():
+        rows = [
+            np.column_stack([data.source.x, data.source.y])[data.source.clients == site]
+            for data in (one, two)
+        ]
+        assert np.array_equal(*rows)  # rows stay in the order of the site's table
+        counts = np.bincount(two.use[two.source.clients == site], minlength=4)
+        assert summary.rows == tuple(counts)
+        assert summary.labels.sum() == sum(summary.rows)
+        # Held-out rows of a site do not depend on the other sites.
+        alone = samples_of({**fields, "data": own, "sites": {site: {}}}, tmp_path)
+        assert np.array_equal(alone.use, two.use[two.source.clients == site])
+
+
+def samples_of(fields: dict, base: Path):
+    job = parse_job(fields, name="job", base=base)
+    return create_experiment(job, load_rules(job)[0]).samples
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_a_rule_reads_the_last_step_of_a_window(tmp_path):
         for one in deployed
     ]
     applied = [
-        rule_rows(trial.rules, one, trial.samples, "trial")[0]["applied"] for one in evaluated
+        rule_rows(trial.rules, one.rules, trial.samples, "trial")[0]["applied"] for one in evaluated
     ]
     assert applied == (current >= 38.5).astype(int).tolist()
 

@@ -19,6 +19,8 @@ from fedkg.jobs.comparison.privacy_noise_diagnosis import (
 )
 from fedkg.jobs.comparison_metric import f1_of_constant_alarm
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.samples.sample_preparation import SamplePart, summarise_samples
+from fedkg.jobs.samples.site_summary import TEST, TRAIN
 from fedkg.jobs.samples.task_metrics import compute_figures, constant_answer_figure
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.sweep.grid import parse_axis
@@ -195,19 +197,27 @@ def test_the_same_answer_for_all_is_what_constant_models_come_to():
         ]
         for one in torch.eye(3)
     ]
-    assert constant_answer_figure(classes, rows) == max(by_class)
+    assert constant_answer_of(classes, rows) == max(by_class)
     bad = ready(x, (dice.random(60) < 0.3).astype(np.float64), task="detection")
-    assert constant_answer_figure(bad, rows) == pytest.approx(
+    assert constant_answer_of(bad, rows) == pytest.approx(
         f1_of_constant_alarm(int(bad.y[rows].sum()), 40)
     )
-    assert math.isnan(constant_answer_figure(bad, rows[:0]))
+    assert math.isnan(constant_answer_of(bad, rows[:0]))
     numbers = ready(x, dice.normal(size=60) * 5 + 3, task="regression", targets=("load",))
     y = torch.from_numpy(numbers.y[rows])
     tried = [
         compute_figures(numbers, torch.full((40, 1), shift), y, 0.5)["rmse"]
         for shift in np.linspace(-1, 1, 401)
     ]
-    assert constant_answer_figure(numbers, rows) == pytest.approx(min(tried), rel=1e-4)
+    assert constant_answer_of(numbers, rows) == pytest.approx(min(tried), rel=1e-4)
+
+
+def constant_answer_of(ready: StandardisedDataSet, test: np.ndarray) -> float:
+    """The figure of the best constant answer for the samples at `test`."""
+    use = np.full(ready.source.samples, TRAIN, dtype=np.int8)
+    use[test] = TEST
+    part = SamplePart(data=ready.source, use=use, uncut_rows=ready.source)
+    return constant_answer_figure(summarise_samples(job(), part), ready.outputs)
 
 
 def ready(x, y, **of) -> StandardisedDataSet:

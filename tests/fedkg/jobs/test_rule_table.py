@@ -10,7 +10,7 @@ from fedkg.jobs import Job
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
-from fedkg.jobs.samples.sample_preparation import TEST
+from fedkg.jobs.samples.site_summary import TEST
 from fedkg.jobs.table_rule_evaluation import check_tables
 from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.pack import CategoryIs, Pack
@@ -46,7 +46,7 @@ def rules_on(trial, model, **columns):
     found = evaluate_rows(
         trial.rules, trial.samples, frame, trial.inputs, model, trial.output, [everywhere]
     )
-    return rule_rows(trial.rules, found, trial.samples, "trial")
+    return rule_rows(trial.rules, found.rules, trial.samples, "trial")
 
 
 def test_a_row_without_the_wear_says_nothing_of_more_wear(job_fields, pack):
@@ -125,6 +125,6 @@ def test_a_site_without_test_rows_has_no_cases(job_fields, pack):
         trial.rules, trial.samples, trial.frame, trial.inputs, Flat(), trial.output, [nothing]
     )
     assert [len(part) for part in (*found.violated, *found.evaluations)] == [0, 0]
-    rows = rule_rows(trial.rules, found, trial.samples, "trial")
+    rows = rule_rows(trial.rules, found.rules, trial.samples, "trial")
     assert rows
     assert all(row["evaluations"] == 0 and row["rate"] is None for row in rows)

@@ -13,7 +13,7 @@ from fedkg.federated import ALGORITHMS
 from fedkg.jobs import Event, Job, resume, run_job
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.samples.job_tables import read_job_tables
-from fedkg.jobs.samples.sample_preparation import TEST, TRAIN
+from fedkg.jobs.samples.site_summary import TEST, TRAIN
 from fedkg.jobs.schema.algorithm_presets import PRESETS
 
 

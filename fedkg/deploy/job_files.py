@@ -1,0 +1,187 @@
+"""The job and the pack of a federation, in the folders of its server and its sites."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from fedkg._internal.yaml_documents import parse_yaml
+from fedkg.errors import FederationError, JobError
+from fedkg.jobs.schema.data_section import TABLE_SET
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.schema.job_reader import parse_job, read_job_text
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
+from fedkg.pack import Pack, load
+from fedkg.pack.file import pack_digest
+
+JOB_FILE, PACK_FILE, FEDERATION_FILE = "job.yaml", "rules.fkgpack", "federation.json"
+
+ELSEWHERE = "(each site has its own)"
+"""The sites file of the server's job: a file that does not exist."""
+
+SETTINGS = ("learning_rate", "local_epochs", "batch")
+"""Training settings of a site that the server knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JobFiles:
+    """The job and the pack of a federation.
+
+    Attributes:
+        folder: where they are.
+        document: the fields of the job file. `Any`: YAML.
+        pack: the rules.
+    """
+
+    folder: Path
+    document: Mapping[str, Any]
+    pack: Pack
+
+    @classmethod
+    def read(cls, folder: Path) -> JobFiles:
+        """The job and the pack in a folder.
+
+        Raises:
+            FederationError: a file is missing.
+            JobError, PackError: the job or the pack cannot be read.
+        """
+        for name in (JOB_FILE, PACK_FILE):
+            if not (folder / name).is_file():
+                raise FederationError(
+                    f"{folder / name} does not exist",
+                    help="`fedkg federation init` writes the folder of a server, `fedkg site join` "
+                    "that of a site",
+                )
+        document = parse_yaml(read_job_text(folder / JOB_FILE), str(folder / JOB_FILE))
+        return cls(folder=folder, document=document, pack=load(folder / PACK_FILE))
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What the server and its sites must have in common."""
+        fields = json.dumps(self.document, sort_keys=True, default=str)
+        return {
+            "fedkg": metadata.version("fedkg"),
+            "pack": pack_digest(self.pack),
+            "job": hashlib.sha256(fields.encode()).hexdigest(),
+        }
+
+    def listed_sites(self) -> dict[str, dict[str, Any]]:
+        """The sites that the job lists, with their fields. `Any`: YAML."""
+        sites = self.document.get("sites")
+        if isinstance(sites, Mapping):
+            return {str(name): dict(own or {}) for name, own in sites.items()}
+        return {str(name): {} for name in sites} if isinstance(sites, list) else {}
+
+    def site_job(self, name: str, sites_file: Path) -> Job:
+        """The job as one site reads it: with its own sites file, and without other sites.
+
+        Raises:
+            JobError, UsageError, TableError: the job or the sites file is wrong.
+        """
+        own = self.listed_sites().get(name, {})
+        return self._job(sites_file.resolve(), {name: own})
+
+    def joint_job(self, sites: Mapping[str, Mapping[str, Any]]) -> Job:
+        """The job over all sites, none of whose tables it names; equal at the server and at sites.
+
+        Args:
+            sites: `SETTINGS` of each site, in the order of the sites. `Any`: JSON.
+
+        Raises:
+            JobError: the job is wrong, or needs the rows of all sites in one place.
+        """
+        job = self._job(self.folder.resolve() / ELSEWHERE, sites)
+        reject_pooled_rows(job, plan_trials(job), self.pack)
+        return job
+
+    def _job(self, sites_file: Path, sites: Mapping[str, Mapping[str, Any]]) -> Job:
+        data = {**self.document.get("data", {}), "sites_file": str(sites_file)}
+        if data.get("set") not in (None, TABLE_SET):
+            raise _pooled(
+                f"`data.set: {data['set']}` is one data set", "`data.set: table`, or leave it out"
+            )
+        data.pop("path", None)
+        document = {
+            **self.document,
+            "data": data,
+            "pack": str((self.folder / PACK_FILE).resolve()),
+            "sites": {name: dict(own) for name, own in sites.items()},
+        }
+        document.pop("rules", None)
+        return parse_job(document, name=str(self.folder / JOB_FILE), base=self.folder)
+
+
+def own_settings(job: Job, name: str) -> dict[str, Any]:
+    """The training settings of a site that it tells the server. `Any`: numbers."""
+    site = job.sites[name]
+    return {field: value for field in SETTINGS if (value := getattr(site, field)) is not None}
+
+
+def reject_pooled_rows(job: Job, configs: Sequence[TrialConfig], pack: Pack) -> None:
+    """Raise JobError if a job needs the rows of several sites in one place.
+
+    The message names the first such field and what to use instead.
+    """
+    found = next(_find_pooled_rows(job, configs, pack), None)
+    if found is not None:
+        raise _pooled(*found)
+
+
+def _pooled(reason: str, instead: str) -> JobError:
+    return JobError(f"a federation of sites that keep their rows: {reason}", help=instead)
+
+
+def _find_pooled_rows(
+    job: Job, configs: Sequence[TrialConfig], pack: Pack
+) -> Iterator[tuple[str, str]]:
+    """Reasons and alternatives."""
+    if job.data.set == TABLE_SET and job.data.split != "column":
+        yield (
+            f"`data.split: {job.data.split}` deals the rows of all sites",
+            "leave out `data.split`: each site has its own table",
+        )
+    if job.privacy is not None:
+        yield (
+            "`privacy` derives the seed of its noise from the rows of all sites",
+            "run the job in one process, or leave out `privacy`",
+        )
+    if job.corrupt is not None:
+        yield "`corrupt` changes labels of a site", "leave out `corrupt`"
+    if job.theory is not None:
+        yield "`theory` evaluates gradients on the rows of all sites", "leave out `theory`"
+    if job.model.graph is not None or job.model.path is not None:
+        yield (
+            "`model.graph` and `model.path` name files that an invitation does not contain",
+            "use another `model.kind`",
+        )
+    inferred = [one for one in pack.manifest.inferences if one.per == "run"]
+    if inferred and job.data.window is not None and job.data.window.horizon:
+        yield (
+            f"`infer {inferred[0].name} per run` is mined in the series of all sites",
+            "infer it `per client`",
+        )
+    for config in configs:
+        section, own = algorithm_section(config.job), config.job
+        if own.augment.by != "none":
+            yield "`augment` reads the series of all sites on one clock", "leave out `augment`"
+        if section.exchange == "data":
+            yield (
+                f"algorithm {config.algorithm} pools the rows of all sites (`exchange: data`)",
+                "another algorithm",
+            )
+        if own.model.inject is not None and own.model.inject.trust == "cross-validation":
+            yield (
+                "`model.inject.trust: cross-validation` trains on the rows of all sites",
+                "a number from 0 to 1",
+            )
+        personal = section.exchange == "none" or section.agents is not None
+        if personal and isinstance(own.evaluation.threshold, str) and not config.baseline:
+            yield (
+                "`evaluation.threshold: server` needs the models of single sites at the server",
+                "a number",
+            )

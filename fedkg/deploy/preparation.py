@@ -1,0 +1,313 @@
+"""What a site and its server exchange before training and at evaluations, as messages.
+
+Letters: F features, H outputs, S sites that share a model, R rules, n rows for the server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedkg.data import Frame
+from fedkg.data.sets import DataSet
+from fedkg.data.standardise import Moments
+from fedkg.deploy.disclosures import Disclosure, When
+from fedkg.deploy.message import Message
+from fedkg.jobs.result_rows import RuleTally
+from fedkg.jobs.rules_only_baseline import ControlSums
+from fedkg.jobs.samples.job_tables import TablePart
+from fedkg.jobs.samples.sample_preparation import SamplePart
+from fedkg.jobs.samples.site_summary import SERVER, SiteSummary
+from fedkg.jobs.samples.trial import Evaluation
+from fedkg.jobs.table_rule_evaluation import TableCounts
+
+Fields = Mapping[str, Any]
+"""Values that JSON can express; `Any`: JSON."""
+Tensors = dict[str, Tensor]
+
+SUMMARY_FIELDS = ("task", "rows", "columns", "time_range", "notes", "unlabelled")
+DATA_FIELDS = (
+    "name", "source", "features", "units", "task", "classes", "targets", "label", "step",
+    "step_unit", "since_1970", "utc",
+)  # fmt: skip
+
+
+BEFORE: When = "before the first round"
+EVALUATED: When = "at evaluations"
+
+MEANINGS: Mapping[str, tuple[When, str]] = {
+    "labels": (BEFORE, "samples of each class by use: training, test, server, unused"),
+    "unknown": (BEFORE, "unknown cells of each numeric feature in training samples"),
+    "moments/inputs": (BEFORE, "number, mean and squared deviations of each numeric feature"),
+    "moments/outputs": (BEFORE, "the same of the targets in training and server samples"),
+    "moments/tested": (BEFORE, "the same of the targets in test samples"),
+    "server/numbers": (BEFORE, "the rows that the job gives to the server, with consent"),
+    "server/x": (BEFORE, "the inputs that the job gives to the server, with consent"),
+    "server/y": (BEFORE, "their targets"),
+    "server/row": (BEFORE, "their positions in the table"),
+    "server/time": (BEFORE, "their times"),
+    "summary": (
+        BEFORE,
+        "kind of target, samples by use, headers, texts of categories, time range, remarks",
+    ),
+    "settings": (BEFORE, "learning rate, epochs and batch of the site"),
+    "server": (BEFORE, "names and texts of the rows for the server"),
+    "checks": (
+        BEFORE,
+        "for each rule over inputs, cases, violations, and the worst row in words, with values",
+    ),
+    "excluded": (BEFORE, "training labels that injected ranges exclude"),
+    "left_out": (BEFORE, "rules that the site's teacher does not include"),
+    "samples/x": (BEFORE, "the inputs of the samples that FedSTL shares, with consent"),
+    "samples/y": (BEFORE, "their targets"),
+    "figures": (EVALUATED, "sums of right and wrong answers and of losses on test samples"),
+    "counts": (EVALUATED, "test samples, positive labels, violated and evaluated cases"),
+    "rules/counts": (EVALUATED, "for each rule, bound rows, violations and cases"),
+    "rules/margins": (EVALUATED, "for each rule, the margin of the worst violation"),
+    "rules/met": (EVALUATED, "for each bound row, whether a test sample meets its condition"),
+    "examples": (EVALUATED, "for each rule, the worst violation in words, with its row and values"),
+    "forecasts": (EVALUATED, "errors of forecasts, and the share that satisfies properties"),
+    "sets": (EVALUATED, "distance of the site's model to its parameter set"),
+    "determined": (EVALUATED, "test samples for which the rules leave one answer"),
+    "rows": (EVALUATED, "number of test samples"),
+    "sites": (EVALUATED, "position of the site"),
+    "request": (EVALUATED, "SHA-256 of the server's request"),
+}
+"""When a site sends each tensor and field besides those of training, and what it says."""
+
+
+def list_sent(message: Message) -> tuple[Disclosure, ...]:
+    """What an answer of a site discloses; its size for fields is that of their JSON.
+
+    Raises:
+        KeyError: `MEANINGS` lacks a tensor or field.
+    """
+    found = []
+    for name, value in message.tensors.items():
+        shape, kind = tuple(value.shape), str(value.dtype).removeprefix("torch.")
+        found.append((name, shape, kind, value.numel() * value.element_size()))
+    for name, told in message.fields.items():
+        found.append((name, (), "JSON", len(json.dumps(told))))
+    return tuple(
+        Disclosure(
+            name=name,
+            meaning=MEANINGS[name][1],
+            direction="to the server",
+            when=MEANINGS[name][0],
+            shape=shape,
+            dtype=kind,
+            bytes=size,
+        )
+        for name, shape, kind, size in found
+    )
+
+
+REQUEST = "request"
+"""Field of an answer with the digest of its request: it tells a late answer to another request
+apart."""
+
+
+def request_digest(request: bytes) -> str:
+    """What an answer says of its request."""
+    return hashlib.sha256(request).hexdigest()
+
+
+def summary_parts(summary: SiteSummary) -> tuple[dict[str, Any], Tensors]:
+    """The fields and tensors of a summary. `Any`: JSON."""
+    fields = {name: getattr(summary, name) for name in SUMMARY_FIELDS}
+    fields["texts"] = {header: list(texts) for header, texts in summary.texts.items()}
+    tensors = {
+        "labels": torch.from_numpy(summary.labels),
+        "unknown": torch.from_numpy(summary.unknown),
+    }
+    for name in ("inputs", "outputs", "tested"):
+        moments: Moments | None = getattr(summary, name)
+        if moments is not None:
+            stacked = np.stack([moments.count, moments.mean, moments.squares])
+            tensors[f"moments/{name}"] = torch.from_numpy(stacked)
+    return fields, tensors
+
+
+def summary_of(fields: Fields, tensors: Mapping[str, Tensor]) -> SiteSummary:
+    """The summary that `summary_parts` wrote."""
+    moments = {}
+    for name in ("inputs", "outputs", "tested"):
+        if f"moments/{name}" in tensors:
+            count, mean, squares = tensors[f"moments/{name}"].numpy()
+            moments[name] = Moments(count=count, mean=mean, squares=squares)
+    known = fields["time_range"]
+    return SiteSummary(
+        task=fields["task"],
+        rows=tuple(fields["rows"]),
+        columns=tuple(fields["columns"]),
+        time_range=None if known is None else (known[0], known[1]),
+        notes=tuple(fields["notes"]),
+        unlabelled=fields["unlabelled"],
+        texts={header: tuple(texts) for header, texts in fields["texts"].items()},
+        labels=tensors["labels"].numpy(),
+        unknown=tensors["unknown"].numpy(),
+        inputs=moments["inputs"],
+        outputs=moments.get("outputs"),
+        tested=moments.get("tested"),
+    )
+
+
+def server_rows_of_table(part: TablePart) -> tuple[dict[str, Any], Tensors]:
+    """The rows of a table that the job gives to the server, with all their columns. `Any`: JSON."""
+    frame = part.frame.take(part.use == SERVER)
+    numeric = [header for header in frame.headers if frame.columns[header].dtype != object]
+    texts = {header: frame.texts(header) for header in frame.headers if header not in numeric}
+    values = np.stack([frame.columns[header] for header in numeric], axis=1)
+    fields = {
+        "name": frame.name,
+        "headers": list(frame.headers),
+        "numeric": numeric,
+        "texts": texts,
+        "names_machines": part.names_machines,
+    }
+    return fields, {"server/numbers": torch.from_numpy(values)}
+
+
+def table_of_server_rows(fields: Fields, tensors: Mapping[str, Tensor]) -> TablePart:
+    """The part that `server_rows_of_table` wrote."""
+    values = tensors["server/numbers"].numpy()
+    frame = Frame(name=str(fields["name"]), columns={})
+    for header in fields["headers"]:
+        if header in fields["texts"]:
+            frame = frame.with_texts(header, fields["texts"][header])
+        else:
+            frame = frame.with_numbers(header, values[:, fields["numeric"].index(header)])
+    use = np.full(len(values), SERVER, dtype=np.int8)
+    return TablePart(frame=frame, use=use, names_machines=fields["names_machines"])
+
+
+def server_samples(part: SamplePart) -> tuple[dict[str, Any], Tensors]:
+    """The samples that the job gives to the server, and the names of a data set. `Any`: JSON."""
+    data = part.data.take(part.use == SERVER)
+    fields = {name: getattr(data, name) for name in DATA_FIELDS}
+    fields["clients"] = None if data.clients is None else data.clients.tolist()
+    tensors = {
+        "server/x": torch.from_numpy(np.ascontiguousarray(data.x)),
+        "server/y": torch.from_numpy(np.ascontiguousarray(data.y)),
+        "server/row": torch.from_numpy(data.rows),
+    }
+    if data.time is not None:
+        tensors["server/time"] = torch.from_numpy(data.time)
+    return fields, tensors
+
+
+def samples_of_server(fields: Fields, tensors: Mapping[str, Tensor]) -> SamplePart:
+    """The part that `server_samples` wrote."""
+    known = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in fields.items()
+        if name in DATA_FIELDS
+    }
+    clients = None
+    if fields["clients"] is not None:
+        clients = np.empty(len(fields["clients"]), dtype=object)
+        clients[:] = fields["clients"]
+    time = tensors.get("server/time")
+    data = DataSet(
+        x=tensors["server/x"].numpy(),
+        y=tensors["server/y"].numpy(),
+        row=tensors["server/row"].numpy(),
+        time=None if time is None else time.numpy(),
+        clients=clients,
+        **known,
+    )
+    use = np.full(data.samples, SERVER, dtype=np.int8)
+    return SamplePart(data=data, use=use, uncut_rows=data)
+
+
+def check_fields(counts: Mapping[str, TableCounts] | None) -> list[dict[str, Any]] | None:
+    """The counts of rules over inputs alone. `Any`: JSON; an infinite margin is None."""
+    if counts is None:
+        return None
+    found = []
+    for name, one in counts.items():
+        unmeasured, margin, text = one.worst
+        line = {key: value for key, value in asdict(one).items() if key != "worst"}
+        known = margin if math.isfinite(margin) else None
+        found.append({**line, "rule": name, "worst": [unmeasured, known, text]})
+    return found
+
+
+def counts_of(lines: list[dict[str, Any]] | None) -> dict[str, TableCounts] | None:
+    """The counts that `check_fields` wrote. `Any`: JSON."""
+    if lines is None:
+        return None
+    found = {}
+    for line in lines:
+        unmeasured, margin, text = line["worst"]
+        known = {key: value for key, value in line.items() if key not in ("rule", "worst")}
+        worst = (unmeasured, math.inf if margin is None else margin, text)
+        found[line["rule"]] = TableCounts(**known, worst=worst)
+    return found
+
+
+def evaluation_parts(found: Evaluation) -> tuple[dict[str, Any], Tensors]:
+    """The fields and tensors of an evaluation. `Any`: JSON."""
+    tallies = found.tallies.values()
+    counts = [
+        (rule, one.bound, one.violated, one.evaluations, one.applied, one.least[0])
+        for rule, one in found.tallies.items()
+    ]
+    met = [one.met for one in tallies]
+    fields = {"sites": list(found.sites), "examples": [one.example for one in tallies]}
+    tensors = {
+        "figures": found.sums,
+        "counts": found.counts,
+        "rules/counts": torch.tensor(counts, dtype=torch.int64).reshape(-1, 6),
+        "rules/margins": torch.tensor([one.least[1] for one in tallies], dtype=torch.float64),
+        "rules/met": torch.from_numpy(np.concatenate(met) if met else np.zeros(0, dtype=bool)),
+    }
+    return fields, tensors
+
+
+def evaluation_of(fields: Fields, tensors: Mapping[str, Tensor]) -> Evaluation:
+    """The evaluation that `evaluation_parts` wrote."""
+    lines = tensors["rules/counts"].tolist()
+    ends = np.cumsum([line[1] for line in lines])
+    met = np.split(tensors["rules/met"].numpy(), ends[:-1]) if lines else []
+    tallies = {
+        rule: RuleTally(
+            bound=bound,
+            violated=violated,
+            evaluations=evaluations,
+            applied=applied,
+            not_evaluated=int((~own).sum()),
+            met=own,
+            least=(bool(unmeasured), margin),
+            example=example,
+        )
+        for (rule, bound, violated, evaluations, applied, unmeasured), margin, own, example in zip(
+            lines, tensors["rules/margins"].tolist(), met, fields["examples"], strict=True
+        )
+    }
+    return Evaluation(
+        sites=tuple(fields["sites"]),
+        sums=tensors["figures"],
+        counts=tensors["counts"],
+        tallies=tallies,
+    )
+
+
+def control_parts(found: ControlSums) -> tuple[dict[str, Any], Tensors]:
+    """The fields and tensors of the control without learning. `Any`: JSON."""
+    return {"determined": found.determined, "rows": found.rows}, {"figures": found.sums[None]}
+
+
+def control_of(fields: Fields, tensors: Mapping[str, Tensor]) -> ControlSums:
+    """The control that `control_parts` wrote."""
+    return ControlSums(
+        sums=tensors["figures"][0], determined=fields["determined"], rows=fields["rows"]
+    )

@@ -1,0 +1,451 @@
+"""The server of a federation: it trains a job over sites that keep their tables.
+
+Letters: K sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from typing_extensions import override
+
+from fedkg.constraints.binding.layout import InputLayout
+from fedkg.deploy.disclosures import SAMPLES, START
+from fedkg.deploy.job_files import FEDERATION_FILE, JobFiles
+from fedkg.deploy.message import Message
+from fedkg.deploy.preparation import (
+    REQUEST,
+    control_of,
+    counts_of,
+    evaluation_of,
+    request_digest,
+    samples_of_server,
+    summary_of,
+    summary_parts,
+    table_of_server_rows,
+)
+from fedkg.deploy.remote_sites import RemoteSites
+from fedkg.deploy.transport import Reply, Transport
+from fedkg.errors import FederationError
+from fedkg.federated import Clients, ServerState
+from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
+from fedkg.federated.temporal.properties import unknown_properties
+from fedkg.federated.temporal.shared_samples import Inferred, of_shared
+from fedkg.jobs.events import Listener, ignore_event
+from fedkg.jobs.folder import Row, RunFolder
+from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.predicted_output import choose_output
+from fedkg.jobs.rules_only_baseline import ControlSums
+from fedkg.jobs.runner import Run, resume, start_run
+from fedkg.jobs.samples.experiment import Experiment
+from fedkg.jobs.samples.job_tables import table_samples
+from fedkg.jobs.samples.sample_preparation import Samples, join_samples
+from fedkg.jobs.samples.site_summary import TRAIN, SiteSummary, merge_summaries
+from fedkg.jobs.samples.task_metrics import figures_of
+from fedkg.jobs.samples.trial import Trial
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.table_rule_evaluation import TableCounts
+from fedkg.jobs.training import deployed_models
+from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
+from fedkg.limits import parse_json
+from fedkg.models import Model, Params
+from fedkg.pack import Pack
+
+RUN = "run"
+"""The run folder in the folder of a server."""
+
+SECONDS = 600.0
+"""How long the server waits for the answers of all sites."""
+
+
+def run_server(
+    folder: Path,
+    transport: Transport,
+    *,
+    on_event: Listener = ignore_event,
+    seconds: float = SECONDS,
+    report: bool = True,
+) -> Run:
+    """Train the job of a federation over its sites.
+
+    The server opens no table of a site. The run folder has the content that `fedkg run` writes for
+    the same job and tables. An existing run continues from its last round.
+
+    Args:
+        folder: the folder of the server, see `fedkg federation init`.
+        transport: reaches the sites.
+        on_event: receives progress events.
+        seconds: how long to wait for the answers of the sites, in each exchange.
+        report: whether to write `report.html`.
+
+    Raises:
+        FederationError: a site does not answer, or fails; the message names it and its error.
+        JobError: the job cannot run over sites that keep their rows; the message names the field.
+        Stopped, TooFewClients: see `fedkg.jobs.run_job`.
+    """
+    files = JobFiles.read(folder)
+    sites = AskedSites(transport=transport, names=read_site_names(folder, files), seconds=seconds)
+    prepared = describe_sites(files, sites)
+    run = RunFolder(folder / RUN)
+    if run.exists():
+        found = resume(run.path, on_event=on_event, report=report, create=prepared.open)
+    else:
+        configs = plan_trials(prepared.job)
+        experiment = prepared.open(prepared.job, files.pack)
+        experiment.prepare(configs)
+        found = start_run(run, prepared.job, experiment, configs, on_event=on_event, report=report)
+    sites.ask_all({name: Message(kind="finish") for name in sites.names})
+    return found
+
+
+def read_site_names(folder: Path, files: JobFiles) -> tuple[str, ...]:
+    """The names of the sites in the order of the job, or else of `federation.json`.
+
+    Raises:
+        FederationError: the file is missing or names no site, or the job lists other sites.
+    """
+    path = folder / FEDERATION_FILE
+    try:
+        found = parse_json(path.read_bytes(), str(path))
+        known = tuple(str(name) for name in found["sites"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FederationError(
+            f"{path} does not list the sites of a federation",
+            expected='{"name": ..., "address": ..., "sites": {NAME: KEY, ...}}',
+            received=f"{type(error).__name__}: {error}",
+            help="fedkg federation init JOB.yaml -o FEDERATION --sites NAME,NAME",
+        ) from error
+    names = tuple(files.listed_sites()) or known
+    missing = [name for name in names if name not in known]
+    if missing or not names:
+        raise FederationError(
+            f"{path} does not list the sites of the job",
+            expected=", ".join(names) or "at least one site",
+            received=", ".join(known) or "none",
+            help="fedkg federation admit NAME KEY.pub",
+        )
+    return names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AskedSites:
+    """Sites that must all answer.
+
+    Attributes:
+        transport: reaches the sites.
+        names: of the sites, in order.
+        seconds: how long to wait for their answers.
+    """
+
+    transport: Transport
+    names: tuple[str, ...]
+    seconds: float
+
+    def ask_all(self, requests: Mapping[str, Message]) -> list[Message]:
+        """The answers of all sites, in the order of the sites.
+
+        Raises:
+            FederationError: a site fails or does not answer in time; the message names it.
+        """
+        digests = {name: request_digest(request.to_bytes()) for name, request in requests.items()}
+        found: dict[str, Reply] = {}
+        for reply in self.transport.exchange(requests, seconds=self.seconds):
+            message = reply.message
+            if message is None or message.fields.get(REQUEST) == digests.get(reply.site):
+                found[reply.site] = reply
+        answers = []
+        for name in self.names:
+            reply = found.get(name)
+            if reply is None:
+                raise FederationError(
+                    f"site {name} gave no answer within {self.seconds:g} s",
+                    help="start the server again when the site is back: the run continues from its "
+                    "last round",
+                )
+            if reply.message is None:
+                error = reply.error
+                raise FederationError(
+                    error if error.startswith(f"site {name} ") else f"site {name}: {error}"
+                )
+            answers.append(reply.message)
+        return answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedSites:
+    """The sites of a federation after they described their data.
+
+    Attributes:
+        files: the job and the pack.
+        sites: reaches the sites.
+        job: the job over all sites.
+        samples: the rows that sites gave to the server, and the summaries of the sites.
+        checks: counts of rules over inputs alone on the tables of all sites.
+    """
+
+    files: JobFiles
+    sites: AskedSites
+    job: Job
+    samples: Samples
+    checks: Mapping[str, TableCounts] | None
+
+    def open(self, job: Job, pack: Pack) -> Experiment:
+        """The experiment of a job over these sites."""
+        return RemoteExperiment(
+            job=job,
+            pack=pack,
+            samples=self.samples,
+            output=choose_output(job, pack),
+            _graphs=GraphCache(pack),
+            asked=self.sites,
+            checked=self.checks,
+        )
+
+
+def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
+    """Ask all sites for their summaries, and prepare them with the summary of all.
+
+    Raises:
+        FederationError: a site does not answer, or fails.
+        JobError: the job cannot run over these sites.
+    """
+    first = Message(kind="describe", fields={"identity": files.identity, "step": "summary"})
+    replies = dict(zip(sites.names, sites.ask_all(dict.fromkeys(sites.names, first)), strict=True))
+    settings = {name: reply.fields["settings"] for name, reply in replies.items()}
+    job = files.joint_job(settings)
+    summaries = {
+        name: summary_of(reply.fields["summary"], reply.tensors) for name, reply in replies.items()
+    }
+    machines = job.data.machine if job.data.set is None else ""
+    summary = merge_summaries(list(summaries.values()), machines=machines)
+    samples = _server_samples(job, files.pack, replies, summary)
+    known, tensors = summary_parts(summary)
+    training = {name: one.rows[TRAIN] for name, one in summaries.items()}
+    request = Message(
+        kind="describe",
+        fields={"step": "join", "sites": settings, "summary": known, "training": training},
+        tensors=tensors,
+    )
+    joined = sites.ask_all(dict.fromkeys(sites.names, request))
+    return PreparedSites(
+        files=files,
+        sites=sites,
+        job=job,
+        samples=replace(samples, sites=summaries, complete=False),
+        checks=_merge_counts([counts_of(one.fields["checks"]) for one in joined]),
+    )
+
+
+def _server_samples(
+    job: Job, pack: Pack, replies: Mapping[str, Message], summary: SiteSummary
+) -> Samples:
+    """The samples of the server: the rows that the job gives to it."""
+    if job.data.set is None:
+        tables = {
+            name: table_of_server_rows(reply.fields["server"], reply.tensors)
+            for name, reply in replies.items()
+        }
+        return table_samples(job, pack, tables, summary)
+    parts = {
+        name: samples_of_server(reply.fields["server"], reply.tensors)
+        for name, reply in replies.items()
+    }
+    return join_samples(job, pack, parts, summary)
+
+
+def _merge_counts(
+    each: Sequence[Mapping[str, TableCounts] | None],
+) -> Mapping[str, TableCounts] | None:
+    """The counts of all sites, merged in the order of the sites."""
+    found: dict[str, TableCounts] = {}
+    for counts in each:
+        if counts is None:
+            return None
+        for name, own in counts.items():
+            found.setdefault(name, TableCounts()).add(own)
+    return found
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RemoteExperiment(Experiment):
+    """An experiment over sites that keep their data.
+
+    Attributes:
+        asked: reaches the sites.
+        checked: counts of rules over inputs alone on the tables of all sites.
+    """
+
+    asked: AskedSites
+    checked: Mapping[str, TableCounts] | None
+    _shared: dict[str, list[Message]] = field(default_factory=dict)
+
+    def shared(self, config: TrialConfig) -> list[Message]:
+        """What each site lets the server know of a trial before it trains."""
+        if config.id not in self._shared:
+            request = Message(kind="describe", fields={"step": "trial", "trial": config.id})
+            replies = self.asked.ask_all(dict.fromkeys(self.asked.names, request))
+            self._shared[config.id] = replies
+        return self._shared[config.id]
+
+    @override
+    def count_excluded_labels(
+        self, config: TrialConfig, model: Model, clients: Clients
+    ) -> list[int]:
+        """See `Experiment.count_excluded_labels`."""
+        counts = [reply.fields["excluded"] for reply in self.shared(config)]
+        return [own[0] for own in counts if own]
+
+    @override
+    def infer(
+        self, config: TrialConfig, clients: Clients, layout: InputLayout, share: float
+    ) -> Inferred:
+        """See `Experiment.infer`: the samples that sites share, and the properties of these."""
+        steps = 0 if self.job.data.window is None else self.job.data.window.horizon
+        replies = self.shared(config)
+        if not all(SAMPLES + "x" in reply.tensors for reply in replies):
+            unknown = unknown_properties(self.pack, layout, steps, len(replies))
+            return Inferred(own=unknown, shared=clients, sample=unknown)
+        shared = Clients(
+            names=clients.names,
+            x=tuple(reply.tensors[SAMPLES + "x"] for reply in replies),
+            y=tuple(reply.tensors[SAMPLES + "y"] for reply in replies),
+        )
+        return of_shared(self.pack, shared, layout, steps=steps)
+
+    @override
+    def note_properties(self, config: TrialConfig, found: Inferred | None) -> tuple[str, ...]:
+        """See `Experiment.note_properties`."""
+        if found is None:
+            return ()
+        counts = [reply.fields["left_out"] for reply in self.shared(config)]
+        return found.own.format_left_out([sum(own) for own in zip(*counts, strict=True)])
+
+    @override
+    def check_counts(self, config: TrialConfig) -> Mapping[str, TableCounts] | None:
+        """See `Experiment.check_counts`."""
+        return self.checked
+
+    @override
+    def control_sums(self, config: TrialConfig) -> list[ControlSums]:
+        """See `Experiment.control_sums`."""
+        request = Message(kind="evaluate", fields={"what": "control", "trial": config.id})
+        replies = self.asked.ask_all(dict.fromkeys(self.asked.names, request))
+        return [control_of(reply.fields, reply.tensors) for reply in replies]
+
+    @override
+    def build_trial(self, config: TrialConfig) -> Trial:
+        """See `Experiment.build_trial`."""
+        trial = Experiment.build_trial(self, config)
+        known = {one.name: getattr(trial, one.name) for one in fields(trial)}
+        transport = TrialTransport(transport=self.asked.transport, trial=config.id)
+        known["remote"] = RemoteSites(transport=transport, seconds=self.asked.seconds)
+        return RemoteTrial(**known, asked=self.asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RemoteTrial(Trial):
+    """A training over sites that keep their data.
+
+    Attributes:
+        asked: reaches the sites.
+    """
+
+    asked: AskedSites
+
+    @override
+    def figures(
+        self, models: Sequence[Params], state: ServerState | None = None
+    ) -> dict[str, float]:
+        """See `Trial.figures`."""
+        assert state is not None, "sites find their models in the state"
+        threshold = self.deployed_threshold(state)
+        sums = [
+            reply.tensors["figures"][0] for reply in self._evaluate(state, "figures", threshold)
+        ]
+        return figures_of(self.samples.summary.task, torch.stack(sums).sum(0), threshold)
+
+    @override
+    def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
+        """See `Trial.final_rows`. `Any`: the last server state."""
+        replies = self._evaluate(state, "final", self.deployed_threshold(state))
+        found = [evaluation_of(reply.fields, reply.tensors) for reply in replies]
+        return {
+            **self.evaluation_rows(found),
+            "forecasts.csv": self._merged_forecasts(replies),
+            "sets.csv": [row for reply in replies if (row := reply.fields["sets"]) is not None],
+            "properties.csv": [],
+        }
+
+    def _merged_forecasts(self, replies: Sequence[Message]) -> list[Row]:
+        """Rows of `forecasts.csv`; none unless every site has test samples and properties."""
+        if not all("forecasts" in reply.tensors for reply in replies):
+            return []
+        kinds = ("client", "cluster", "teacher", "truth")
+        scores: list[Scores] = []
+        for reply in replies:
+            numbers = reply.tensors["forecasts"].tolist()
+            scores.append(
+                {
+                    kind: (mse, sequences, steps)
+                    for kind, (mse, sequences, steps) in zip(kinds, numbers, strict=True)
+                }
+            )
+        return self.forecast_rows(merge_scores(scores))
+
+    def deployed_threshold(self, state: ServerState) -> float:
+        """The threshold of alarms; the server has the model of all sites, or the job a number."""
+        given = self.config.job.evaluation.threshold
+        return float(given) if not isinstance(given, str) else self.threshold(state.params)
+
+    def _evaluate(self, state: ServerState, what: str, threshold: float) -> list[Message]:
+        """The answers of all sites about the models that they use after a round."""
+        assert isinstance(self.remote, RemoteSites)
+        work = deployed_models(self).work
+        requests = {}
+        for place, name in enumerate(self.asked.names):
+            request = self.remote.evaluation(work, state, place)
+            asked = {"what": what, "threshold": threshold, "trial": self.config.id}
+            tensors = dict(request.tensors)
+            if self.inferred is not None and what == "final":
+                tensors |= _private_layers(state, request)
+            requests[name] = replace(request, fields={**request.fields, **asked}, tensors=tensors)
+        return self.asked.ask_all(requests)
+
+
+def _private_layers(state: ServerState, request: Message) -> Params:
+    """The server's values of layers that are each site's own, which training does not send."""
+    group = request.fields["group"]
+    return {
+        f"whole/{name}": value[group or 0]
+        for name, value in state.models.items()
+        if f"{START}{name}" not in request.tensors
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrialTransport:
+    """A transport that adds the name of a trial to every request.
+
+    Attributes:
+        transport: carries the requests.
+        trial: name of the trial.
+    """
+
+    transport: Transport
+    trial: str
+
+    def present(self) -> tuple[str, ...]:
+        """See `Transport.present`."""
+        return self.transport.present()
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        """See `Transport.exchange`."""
+        named = {
+            site: replace(request, fields={**request.fields, "trial": self.trial})
+            for site, request in requests.items()
+        }
+        return self.transport.exchange(named, seconds=seconds)

@@ -1,0 +1,449 @@
+"""A site of a federation: it answers the server's requests with its own tables and state.
+
+Letters: K sites.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from fedkg.deploy.disclosures import SAMPLES
+from fedkg.deploy.job_files import JobFiles, own_settings
+from fedkg.deploy.message import Message
+from fedkg.deploy.preparation import (
+    REQUEST,
+    check_fields,
+    control_parts,
+    evaluation_parts,
+    request_digest,
+    server_rows_of_table,
+    server_samples,
+    summary_of,
+    summary_parts,
+)
+from fedkg.deploy.site_training import SiteTraining
+from fedkg.deploy.transport import SiteHandler
+from fedkg.errors import FederationError
+from fedkg.federated import Clients
+from fedkg.federated.temporal.shared_samples import Inferred
+from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.parameter_set_distances import set_distance_row
+from fedkg.jobs.predicted_output import choose_output
+from fedkg.jobs.samples.experiment import Experiment
+from fedkg.jobs.samples.job_tables import (
+    TablePart,
+    read_table_parts,
+    summarise_table,
+    table_samples,
+)
+from fedkg.jobs.samples.knowledge_inputs import count_excluded_labels
+from fedkg.jobs.samples.sample_preparation import (
+    SamplePart,
+    Samples,
+    files_of_sites,
+    join_samples,
+    read_sample_parts,
+    summarise_samples,
+)
+from fedkg.jobs.samples.site_summary import SERVER, UNUSED, SiteSummary, summary_of_size
+from fedkg.jobs.samples.trial import Trial
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.table_rule_evaluation import count_data_set, count_frames
+from fedkg.jobs.training import deployed_models
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
+from fedkg.limits import parse_json
+from fedkg.models import Model, Params
+
+SITE_FILE, INVITATION, STATE = "site.json", "invitation", "state"
+PREPARATION = "preparation.safetensors"
+"""The server's last preparation, in the state of the site: a site process that starts again
+continues without another one."""
+
+TABLES = "tables.json"
+"""Path and SHA-256 of the files that the site reads in an unfinished run."""
+
+
+def open_site(folder: Path) -> SiteHandler:
+    """The site of a folder that `fedkg site join` wrote; it answers one request at a time.
+
+    Raises:
+        FederationError: the folder is not that of a site.
+        JobError, PackError: its invitation cannot be read.
+    """
+    return SiteAnswers(folder)
+
+
+class SiteAnswers:
+    """Answers requests from the tables of a site and its private state.
+
+    Args:
+        folder: the folder of the site.
+
+    Attributes:
+        name: the name of the site.
+        sites_file: describes its tables.
+        shares_rows: whether its operator agrees that the server gets rows.
+        files: the job and the pack.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        settings = read_site_settings(folder)
+        self.name = str(settings["name"])
+        self.sites_file = folder / str(settings["sites_file"])
+        self.shares_rows = settings.get("share_rows") is True
+        self.files = JobFiles.read(folder / INVITATION)
+        self._joined: JoinedSite | None = None
+
+    def __call__(self, request: bytes) -> bytes:
+        """The answer to a request.
+
+        Raises:
+            FederationError: the request cannot be read, or does not fit this site.
+            JobError, TableError: the site's tables do not fit the job.
+        """
+        message = Message.from_bytes(request, sender="the server")
+        answers = {
+            "describe": self._prepare(message),
+            "train": self.train,
+            "evaluate": self.evaluate,
+            "finish": self.finish,
+        }
+        if message.kind not in answers:
+            raise FederationError(
+                f"site {self.name} received a request of an unknown kind",
+                expected=", ".join(answers),
+                received=message.kind,
+            )
+        answer = answers[message.kind](message)
+        told = {**answer.fields, REQUEST: request_digest(request)}
+        return replace(answer, fields=told).to_bytes()
+
+    def _prepare(self, request: Message) -> Callable[[Message], Message]:
+        """What answers a step of the preparation."""
+        steps = {"summary": self.describe, "join": self.join, "trial": self.share}
+        return steps.get(str(request.fields.get("step")), self.describe)
+
+    @cached_property
+    def job(self) -> Job:
+        """The job with this site alone."""
+        return self.files.site_job(self.name, self.sites_file)
+
+    @cached_property
+    def part(self) -> TablePart | SamplePart:
+        """The site's samples and their uses."""
+        if self.job.data.set is None:
+            return read_table_parts(self.job, self.files.pack)[0][self.name]
+        return read_sample_parts(self.job, self.files.pack)[self.name]
+
+    def require_same_tables(self) -> None:
+        """Raise FederationError if a table has changed since a run that is not finished began."""
+        path = self.folder / STATE / TABLES
+        if not path.exists():
+            return
+        begun, now = parse_json(path.read_bytes(), str(path)), dict(files_of_sites(self.job))
+        changed = next((file for file in begun if now.get(file) != begun[file]), None)
+        if changed is not None:
+            raise FederationError(
+                f"site {self.name}: {changed} has changed since the run started",
+                help=f"restore it; or give up the run: delete {path.parent}, and start a new run "
+                "at the server",
+            )
+
+    @cached_property
+    def summary(self) -> SiteSummary:
+        """Counts and sums of the site's samples."""
+        if isinstance(self.part, TablePart):
+            return summarise_table(self.job, self.files.pack, self.part)
+        return summarise_samples(self.job, self.part)
+
+    def describe(self, request: Message) -> Message:
+        """The site's summary, its training settings, and the rows for the server.
+
+        Raises:
+            FederationError: the server has another job, or wants rows that the site does not share.
+        """
+        _require_equal(self.name, self.files.identity, request.fields["identity"])
+        self.require_same_tables()
+        if self.summary.rows[SERVER] and not self.shares_rows:
+            raise FederationError(
+                f"site {self.name} does not share rows, and the job gives "
+                f"{self.summary.rows[SERVER]} of its rows to the server (`data.server`)",
+                help="the operator of the site can agree with `share_rows: true` in site.json; or "
+                "set `data.server: 0` in the job",
+            )
+        return self.summary_answer()
+
+    def summary_answer(self) -> Message:
+        """The answer of `describe`."""
+        fields, tensors = summary_parts(self.summary)
+        if isinstance(self.part, TablePart):
+            rows, values = server_rows_of_table(self.part)
+        else:
+            rows, values = server_samples(self.part)
+        return Message(
+            kind="describe",
+            fields={
+                "summary": fields,
+                "server": rows,
+                "settings": own_settings(self.job, self.name),
+            },
+            tensors=tensors | values,
+        )
+
+    def join(self, request: Message) -> Message:
+        """Prepare the training with the summary of all sites; what the rules say about the data."""
+        found = JoinedSite(self, request)
+        tables = json.dumps(dict(files_of_sites(self.job)))
+        self._write(TABLES, tables.encode())
+        self._write(PREPARATION, request.to_bytes())
+        self._joined = found
+        return Message(kind=request.kind, fields={"checks": check_fields(found.check_counts())})
+
+    def share(self, request: Message) -> Message:
+        """Build a trial; what its algorithm lets the server know before it trains."""
+        return self.joined.share(str(request.fields["trial"]), consent=self.shares_rows)
+
+    def train(self, request: Message) -> Message:
+        """The site's update of a round."""
+        return self.joined.trial(str(request.fields.get("trial")))[1].train(request)
+
+    def evaluate(self, request: Message) -> Message:
+        """Sums of figures and verdicts of a model on the site's test samples."""
+        return self.joined.evaluate(request)
+
+    def finish(self, request: Message) -> Message:
+        """Note the end of the run; from now on, tables may change."""
+        (self.folder / STATE / TABLES).unlink(missing_ok=True)
+        return Message(kind=request.kind, round=request.round)
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Replace a file of the site's state as a whole."""
+        path = self.folder / STATE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{name}.new")
+        partial.write_bytes(content)
+        partial.replace(path)
+
+    @property
+    def joined(self) -> JoinedSite:
+        """The prepared training, read from the state of the site if its process is new."""
+        if self._joined is None:
+            path = self.folder / STATE / PREPARATION
+            if not path.exists():
+                raise FederationError(
+                    f"site {self.name} has not joined the training",
+                    help="the server describes and joins all sites before it trains",
+                )
+            sender = f"{path} of site {self.name}"
+            self._joined = JoinedSite(self, Message.from_bytes(path.read_bytes(), sender=sender))
+        return self._joined
+
+
+class JoinedSite:
+    """The trials of a site, prepared with the summary of all sites.
+
+    Args:
+        site: the site.
+        request: the server's request of kind ``describe`` with the summary of all sites.
+    """
+
+    def __init__(self, site: SiteAnswers, request: Message) -> None:
+        self._site = site
+        settings: Mapping[str, Mapping[str, Any]] = request.fields["sites"]
+        self._place = list(settings).index(site.name)
+        self.job = site.files.joint_job(settings)
+        summary = summary_of(request.fields["summary"], request.tensors)
+        self._samples = self._prepare(summary, request.fields["training"])
+        pack = site.files.pack
+        self._experiment = SiteExperiment(
+            job=self.job,
+            pack=pack,
+            samples=self._samples,
+            output=choose_output(self.job, pack),
+            _graphs=GraphCache(pack),
+        )
+        self._configs = {config.id: config for config in plan_trials(self.job)}
+        self._experiment.prepare(list(self._configs.values()))
+        self._trials: dict[str, tuple[Trial, SiteTraining]] = {}
+
+    def _prepare(self, summary: SiteSummary, training: Mapping[str, int]) -> Samples:
+        """The site's own samples; of other sites only their numbers."""
+        site, pack = self._site, self._site.files.pack
+        use = np.where(site.part.use == SERVER, UNUSED, site.part.use).astype(np.int8)
+        if isinstance(site.part, TablePart):
+            tables = {site.name: replace(site.part, use=use)}
+            samples = table_samples(self.job, pack, tables, summary)
+        else:
+            parts = {site.name: replace(site.part, use=use)}
+            samples = join_samples(self.job, pack, parts, summary)
+        sites = {name: summary_of_size(summary, rows) for name, rows in training.items()}
+        return replace(samples, sites=sites, complete=False)
+
+    def check_counts(self) -> Any:
+        """Counts of the rules over inputs alone on all rows of the site's tables."""
+        pack, frame = self._site.files.pack, self._samples.frame
+        if frame is not None:
+            return count_frames(pack, [frame])
+        return count_data_set(pack, self._samples.uncut_rows, self._site.job)
+
+    def trial(self, name: str) -> tuple[Trial, SiteTraining]:
+        """The trial of this name, built once. Raises FederationError if the job has none."""
+        if name not in self._trials:
+            trial = self.build_trial(name)
+            folder = self._site.folder / STATE / name
+            self._trials[name] = trial, SiteTraining(deployed_models(trial).work, folder=folder)
+        return self._trials[name]
+
+    def build_trial(self, name: str) -> Trial:
+        """Build the trial of this name. Raises FederationError if the job has none."""
+        return self._experiment.build_trial(self._config(name))
+
+    def _config(self, name: str) -> TrialConfig:
+        if name not in self._configs:
+            raise FederationError(
+                f"site {self._site.name} received a request for an unknown trial",
+                expected=", ".join(self._configs),
+                received=name,
+            )
+        return self._configs[name]
+
+    def share(self, name: str, *, consent: bool) -> Message:
+        """See `SiteAnswers.share`. Raises FederationError without the consent to share samples."""
+        return self.share_answer(self.trial(name)[0], consent=consent)
+
+    def share_answer(self, trial: Trial, *, consent: bool) -> Message:
+        """The answer of `share`."""
+        clients = trial.problem.clients
+        own = Clients(
+            names=clients.names[self._place : self._place + 1],
+            x=clients.x[self._place : self._place + 1],
+            y=clients.y[self._place : self._place + 1],
+        )
+        fields: dict[str, Any] = {
+            "excluded": count_excluded_labels(self.job, trial.problem.model, own)
+        }
+        tensors: dict[str, Tensor] = {}
+        if algorithm_section(trial.config.job).grouping.fedstl is not None:
+            found = trial.inferred
+            assert found is not None, "FedSTL mines properties"
+            if not consent:
+                raise FederationError(
+                    f"site {self._site.name} does not share rows, and FedSTL shares "
+                    f"{found.shared.samples[self._place]} of its samples with the server",
+                    help="the operator of the site can agree with `share_rows: true` in site.json",
+                )
+            fields["left_out"] = found.own.count_left_out([self._place])
+            shared = found.shared
+            tensors = {SAMPLES + "x": shared.x[self._place], SAMPLES + "y": shared.y[self._place]}
+        return Message(kind="describe", fields=fields, tensors=tensors)
+
+    def evaluate(self, request: Message) -> Message:
+        """See `SiteAnswers.evaluate`."""
+        what, fields = request.fields["what"], {}
+        if what == "control":
+            config = self._config(str(request.fields["trial"]))
+            [found] = self._experiment.control_sums(config)[self._place : self._place + 1]
+            fields, tensors = control_parts(found)
+            return Message(kind=request.kind, fields=fields, tensors=tensors)
+        trial, training = self.trial(str(request.fields["trial"]))
+        stacked = training.deployed_model(request)
+        params: Params = {name: value[0].clone() for name, value in stacked.items()}
+        threshold = float(request.fields["threshold"])
+        if what == "figures":
+            sums = trial.evaluate(params, [self._place], threshold).sums
+            return Message(kind=request.kind, round=request.round, tensors={"figures": sums})
+        whole = None
+        if trial.inferred is not None:
+            received = training.received_model(request)
+            received |= {
+                name.removeprefix("whole/"): value
+                for name, value in request.tensors.items()
+                if name.startswith("whole/")
+            }
+            whole = {name: received[name] for name in params}
+        return replace(self.evaluation_answer(trial, params, whole, threshold), round=request.round)
+
+    def evaluation_answer(
+        self, trial: Trial, params: Params, received: Params | None, threshold: float
+    ) -> Message:
+        """The answer of `evaluate` after the last round.
+
+        Args:
+            params: the model that the site uses.
+            received: the server's model for the site; None without properties of forecasts.
+        """
+        fields, tensors = evaluation_parts(trial.evaluate(params, [self._place], threshold))
+        fields["sets"] = set_distance_row(
+            trial.config.id, self._site.name, self._place, params, trial.sets
+        )
+        if received is not None:
+            scores = trial.judge_forecasts(self._place, params, received)
+            if scores is not None:
+                tensors["forecasts"] = torch.tensor(list(scores.values()), dtype=torch.float64)
+        return Message(kind="evaluate", fields=fields, tensors=tensors)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class SiteExperiment(Experiment):
+    """An experiment with the samples of one site."""
+
+    @override
+    def note_properties(self, config: TrialConfig, found: Inferred | None) -> tuple[str, ...]:
+        """See `Experiment.note_properties`; the server writes the notes."""
+        return ()
+
+    @override
+    def count_excluded_labels(
+        self, config: TrialConfig, model: Model, clients: Clients
+    ) -> list[int]:
+        """See `Experiment.count_excluded_labels`; the server asks for the counts."""
+        return []
+
+
+def read_site_settings(folder: Path) -> Mapping[str, Any]:
+    """The content of `site.json`. `Any`: JSON.
+
+    Raises:
+        FederationError: the file is missing, or lacks a field.
+    """
+    path = folder / SITE_FILE
+    try:
+        found = parse_json(path.read_bytes(), str(path))
+    except OSError as error:
+        raise FederationError(
+            f"{folder} is not the folder of a site",
+            received=f"{path}: {error.strerror}",
+            help="fedkg site join INVITATION.zip --sites SITES.yaml",
+        ) from error
+    if not isinstance(found, dict) or not {"name", "sites_file"} <= found.keys():
+        raise FederationError(
+            f"{path} does not describe a site",
+            expected='{"name": ..., "sites_file": ...}',
+            received=json.dumps(found)[:80],
+        )
+    return found
+
+
+def _require_equal(site: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+    """Raise FederationError if the server has another version, pack or job."""
+    for what, value in own.items():
+        if theirs.get(what) != value:
+            raise FederationError(
+                f"site {site} and the server differ in their {what}",
+                expected=str(theirs.get(what)),
+                received=value,
+                help="install the same version of fedkg"
+                if what == "fedkg"
+                else "join again with a new invitation of the server",
+            )

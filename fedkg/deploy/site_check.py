@@ -1,0 +1,199 @@
+"""Check a site before it joins a federation: its tables, rules, disk and speed.
+
+Letters: S local steps of a round.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from fedkg._internal.threads import library_threads
+from fedkg.deploy.disclosures import Disclosure, list_disclosures
+from fedkg.deploy.job_files import own_settings
+from fedkg.deploy.message import Message
+from fedkg.deploy.preparation import check_fields, list_sent, summary_parts
+from fedkg.deploy.site import JoinedSite, SiteAnswers
+from fedkg.errors import FedkgError
+from fedkg.federated import initial_state
+from fedkg.federated.client.per_client_settings import steps_for
+from fedkg.federated.executors.sequential import Sequential
+from fedkg.federated.train import AT_SITES
+from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
+from fedkg.jobs.table_rule_evaluation import count_on_tables
+from fedkg.jobs.training import deployed_models
+from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
+from fedkg.kernels.compiled_loops import loops_in_round
+from fedkg.sites import load_sites, read_site
+
+MEASURED_STEPS = 5
+"""Local steps that are timed to estimate a round; the first ones are slower."""
+
+ROOM = 10
+"""Copies of a model and its private state that a site keeps at most: two of each of its rows, and a
+file that is being replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was checked.
+
+    Attributes:
+        what: what was checked.
+        text: what was found.
+        ok: whether the site can take part as it is; None if it was not checked.
+        help: what to do.
+    """
+
+    what: str
+    text: str
+    ok: bool | None = True
+    help: str = ""
+
+
+def list_site_disclosures(folder: Path) -> tuple[Disclosure, ...]:
+    """Everything that leaves a site in a run, and what comes to it, for each training of the job.
+
+    Sizes are those of this site's data and of the first round. Nothing is sent.
+
+    Raises:
+        FederationError, JobError, TableError: the site cannot take part.
+    """
+    site = SiteAnswers(folder)
+    joined = join_alone(site)
+    found = [*list_sent(site.summary_answer())]
+    checks = Message(kind="describe", fields={"checks": check_fields(joined.check_counts())})
+    found += list_sent(checks)
+    for config in plan_trials(joined.job):
+        trial = joined.build_trial(config.id)
+        params = trial.problem.model.init(0)
+        found += list_sent(joined.share_answer(trial, consent=True))
+        found += list_disclosures(deployed_models(trial).work, site.name)
+        found += list_sent(joined.evaluation_answer(trial, params, params, 0.5))
+    return tuple(dict.fromkeys(found))
+
+
+def check_site(folder: Path) -> list[Finding]:
+    """Check the folder of a site that has joined: nothing is sent, and its state stays as it is.
+
+    The estimated time of a round is that of `MEASURED_STEPS` local steps of the job's first
+    training with the site's own rows and settings; other sites and the network do not count.
+    """
+    found: list[Finding] = []
+    checks = _check(folder)
+    while True:
+        try:
+            found.append(next(checks))
+        except StopIteration:
+            return found
+        except FedkgError as error:
+            left = "the checks after this one were not made"
+            place = found[-1].what if found else "folder"
+            found.append(
+                Finding(
+                    what=f"after {place}" if found else "folder",
+                    text=f"{error.message}; {left}" if not error.received else str(error),
+                    ok=False,
+                    help=error.help,
+                )
+            )
+            return found
+
+
+def _check(folder: Path) -> Iterator[Finding]:
+    """The findings in order; an error ends them."""
+    site = SiteAnswers(folder)
+    pack = site.files.pack
+    rules = len(pack.manifest.rules)
+    text = f"site {site.name}: job {site.job.name}, {rules} rules, readable by this version"
+    yield Finding(what="invitation", text=text)
+    rows = site.summary.rows
+    enough = rows[TRAIN] >= site.job.data.min_samples
+    yield Finding(
+        what="table",
+        text=f"columns and units convert; {rows[TRAIN]:,} rows for training, {rows[TEST]:,} for "
+        f"the test, {rows[SERVER]:,} for the server",
+        ok=enough,
+        help="" if enough else f"the job needs {site.job.data.min_samples} rows for training",
+    )
+    if rows[SERVER]:
+        yield Finding(
+            what="consent",
+            text=f"the server asks for {rows[SERVER]:,} rows with all columns that the job reads",
+            ok=site.shares_rows,
+            help="" if site.shares_rows else "agree with `share_rows: true` in site.json",
+        )
+    yield from _check_rules(site)
+    [config, *_] = plan_trials(site.job)
+    yield from _check_round(site, folder, config)
+
+
+def join_alone(site: SiteAnswers) -> JoinedSite:
+    """The site as the only one of a federation."""
+    fields, tensors = summary_parts(site.summary)
+    alone = Message(
+        kind="describe",
+        fields={
+            "sites": {site.name: own_settings(site.job, site.name)},
+            "summary": fields,
+            "training": {site.name: site.summary.rows[TRAIN]},
+        },
+        tensors=tensors,
+    )
+    return JoinedSite(site, alone)
+
+
+def _check_rules(site: SiteAnswers) -> Iterator[Finding]:
+    """How often the recorded rows of the site violate each rule."""
+    pack, sites = site.files.pack, load_sites(site.sites_file)
+    table = read_site(sites, site.name, pack.manifest.contract).table
+    names = [rule.name for rule in pack.manifest.rules]
+    tables = [(table, lambda at: table.where(at))]
+    for name, counts in count_on_tables(pack, tables, names).items():
+        verdict = f"violated in {counts.violated:,} of {counts.evaluations:,} cases"
+        text = verdict if counts.evaluations else "not evaluated: no row has what it reads"
+        worst = f"; worst: {counts.example}" if counts.example else ""
+        yield Finding(
+            what=f"rule {name}",
+            text=text + worst,
+            ok=not counts.violated if counts.evaluations else None,
+        )
+
+
+def _check_round(site: SiteAnswers, folder: Path, config: TrialConfig) -> Iterator[Finding]:
+    """Disk space, and the estimated time of one local round against the deadline."""
+    work = deployed_models(join_alone(site).build_trial(config.id)).work
+    state, client = initial_state(work.problem, work.algorithm, work.settings), torch.tensor([0])
+    kept = sum(value[0].numel() * value.element_size() for value in state.models.values())
+    needed, free = ROOM * kept * (1 + len(state.clients)), shutil.disk_usage(folder).free
+    yield Finding(
+        what="disk",
+        text=f"{free / 1e9:.1f} GB free, at most {needed / 1e9:.3f} GB needed",
+        ok=free > needed,
+        help="" if free > needed else f"free space in {folder}",
+    )
+    steps = int(steps_for(work, client)[0])
+    timed = min(MEASURED_STEPS, steps)
+    with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
+        list(Sequential().train(work, state, client, limit=1))
+        begun = time.perf_counter()
+        list(Sequential().train(work, state, client, limit=timed))
+    seconds = (time.perf_counter() - begun) / timed * steps
+    section = site.files.document.get("federation") or {}
+    deadline = section.get("deadline") if isinstance(section, dict) else None
+    text = f"about {seconds:.1f} s for {steps:,} local steps (measured on {timed})"
+    if isinstance(deadline, int | float):
+        fits = seconds <= deadline
+        yield Finding(
+            what="round",
+            text=f"{text}; the deadline is {deadline:g} s",
+            ok=fits,
+            help="" if fits else "use a faster machine, or ask for a later `federation.deadline`",
+        )
+    else:
+        yield Finding(what="round", text=f"{text}; the job sets no deadline", ok=None)

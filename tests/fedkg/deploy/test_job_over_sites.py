@@ -1,0 +1,728 @@
+"""A job over sites that keep their tables has the run folder of a run that reads all tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from safetensors.torch import load_file
+
+import fedkg.jobs.samples.sample_preparation
+import fedkg.jobs.source_tables
+import fedkg.jobs.table_rule_evaluation
+from fedkg.data.ai4i import generate
+from fedkg.deploy.job_files import JobFiles
+from fedkg.deploy.message import Message
+from fedkg.deploy.preparation import MEANINGS
+from fedkg.deploy.server import run_server
+from fedkg.deploy.site import open_site
+from fedkg.deploy.site_check import check_site, list_site_disclosures
+from fedkg.deploy.transport import LoopbackTransport, Reply, SiteHandler
+from fedkg.errors import FederationError, JobError, Stopped
+from fedkg.jobs import run_job
+from fedkg.jobs.events import Event
+from fedkg.jobs.folder import NOTE_SEPARATOR, RunFolder
+from fedkg.pack import pack_bytes
+
+RULES = """\
+signal torque in N.m span 0 .. 100 column "Torque [Nm]"
+signal wear in min span 0 .. 260 column "Tool wear [min]"
+output failure in probability span 0 .. 1 column "Machine failure"
+rule careful require torque <= 65 N.m
+rule worn require if wear > 200 min and torque > 50 N.m then failure >= 0.5
+rule fresh hard require if wear < 100 min and torque < 45 N.m then failure <= 0.6
+"""
+
+SITES = {
+    "graz": """\
+    url: graz.csv
+    dialect: {delimiter: ";"}
+    datatype: {decimalChar: ","}
+    tableSchema:
+      columns:
+        - {name: torque, titles: Drehmoment, unit: N.mm}
+        - {name: wear, titles: Standzeit, unit: s}
+        - {name: failure, titles: Ausfall, datatype: {base: boolean, format: "JA|NEIN"}}
+""",
+    "linz": """\
+    url: linz.csv
+    settings: {learning_rate: 0.05}
+""",
+    "wien": """\
+    url: wien.txt
+    tableSchema:
+      columns:
+        - {name: torque, titles: M}
+        - {name: wear, titles: t, unit: h}
+        - {name: failure, titles: F}
+""",
+}
+SIZES = {"graz": 320, "linz": 170, "wien": 90}
+
+TABLES = (
+    "rounds.csv",
+    "clients.csv",
+    "rules.csv",
+    "checks.csv",
+    "sites.csv",
+    "sets.csv",
+    "forecasts.csv",
+)
+
+JOB = {
+    "name": "three-sites",
+    "pack": "rules.fkgpack",
+    "data": {"features": ["Torque [Nm]", "Tool wear [min]"], "min_samples": 20, "test": 0.25},
+    "model": {"hidden": [5]},
+    "training": {
+        "rounds": 3,
+        "participation": 1.0,
+        "local_epochs": 1,
+        "batch": 16,
+        "learning_rate": 0.1,
+        "executor": "sequential",
+        "threads": 1,
+        "chunk": 1,
+    },
+    "evaluation": {"local_baseline": False},
+    "algorithm": "fedavg",
+}
+
+
+@pytest.fixture(autouse=True)
+def plain_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sites train without compiled loops; a run in one process must do the same."""
+    monkeypatch.setenv("FEDKG_KERNELS", "off")
+
+
+def compiled(rules: str | None = None, paths: Sequence[Path] = ()) -> bytes:
+    pytest.importorskip("lark")
+    from fedkg import authoring
+
+    return pack_bytes(authoring.compile(paths, text=rules))
+
+
+@pytest.fixture(scope="module")
+def milling_pack() -> bytes:
+    return compiled(RULES)
+
+
+def write_tables(folder: Path) -> None:
+    """A table of each site in its own format, and one sites file of all."""
+    folder.mkdir(parents=True)
+    frame, start = generate(sum(SIZES.values()), 11), 0
+    for site, size in SIZES.items():
+        rows = range(start, start + size)
+        start += size
+        torque, wear, failure = (
+            frame.numbers(header)[list(rows)]
+            for header in ("Torque [Nm]", "Tool wear [min]", "Machine failure")
+        )
+        if site == "wien":  # no failures at all: its test has no positives
+            failure = np.zeros(size)
+        lines: list[str] = []
+        if site == "graz":
+            lines += ["Drehmoment;Standzeit;Ausfall"]
+            lines += [
+                f"{m * 1000:.0f};{t * 60:.0f};{('NEIN', 'JA')[int(f)]}".replace(".", ",")
+                for m, t, f in zip(torque, wear, failure, strict=True)
+            ]
+        elif site == "linz":
+            lines += ["Torque [Nm],Tool wear [min],Machine failure"]
+            lines += [f"{m},{t},{f:.0f}" for m, t, f in zip(torque, wear, failure, strict=True)]
+        else:
+            lines += ["M|t|F"]
+            lines += [
+                f"{m}|{t / 60}|{f:.0f}" for m, t, f in zip(torque, wear, failure, strict=True)
+            ]
+        name = "wien.txt" if site == "wien" else f"{site}.csv"
+        (folder / name).write_text("\n".join([*lines, ""]))
+    text = "".join(f"  {name}:\n{section}" for name, section in SITES.items())
+    (folder / "sites.yaml").write_text(f"sites:\n{text}")
+
+
+def write_federation(
+    base: Path,
+    job: Mapping[str, Any],
+    pack: bytes,
+    sections: Mapping[str, str] = SITES,
+    *,
+    share_rows: bool = True,
+) -> LoopbackTransport:
+    """The folder of the server and of each site; each site has its table alone."""
+    whole, server = base / "whole", base / "federation"
+    server.mkdir(parents=True)
+    document = {**job, "sites": list(SIZES)}
+    sites = dict.fromkeys(SIZES, "key")
+    for folder in (server, *(base / site / "invitation" for site in SIZES)):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "job.yaml").write_text(yaml.safe_dump(document))
+        (folder / "rules.fkgpack").write_bytes(pack)
+        (folder / "federation.json").write_text(json.dumps({"name": "f", "sites": sites}))
+    for site, section in sections.items():
+        [table] = whole.glob(f"{site}.*")
+        (base / site / table.name).write_text(table.read_text())
+        (base / site / "own.yaml").write_text(f"sites:\n  {site}:\n{section}")
+        fields = {"name": site, "sites_file": "own.yaml", "share_rows": share_rows}
+        (base / site / "site.json").write_text(json.dumps(fields))
+    return LoopbackTransport(sites={site: open_site(base / site) for site in SIZES})
+
+
+def run_together(base: Path, job: Mapping[str, Any], pack: bytes) -> Path:
+    """The same job in one process that reads all tables."""
+    (base / "rules.fkgpack").write_bytes(pack)
+    data = {**job["data"], "sites_file": str(base / "whole" / "sites.yaml")}
+    fields = {**job, "data": data, "pack": str(base / "rules.fkgpack")}
+    return run_job(fields, out=base / "together", report=False).folder
+
+
+def measured(folder: Path) -> dict[str, Any]:
+    """What a run measured: tables without times and descriptions of executors, and the models."""
+    found: dict[str, Any] = {}
+    for name in TABLES:
+        rows = RunFolder(folder).rows(name)
+        for row in rows:
+            row.pop("seconds", None)
+            notes = row.get("notes", "").split(NOTE_SEPARATOR)
+            if "notes" in row:
+                row["notes"] = [note for note in notes if not note.startswith("executor:")]
+        found[name] = rows
+    found["results.json"] = without_times(json.loads((folder / "results.json").read_text()))
+    for path in sorted((folder / "checkpoints").glob("*.safetensors")):
+        for name, value in load_file(path).items():
+            if name.startswith(("models/", "joints/")):
+                found[f"{path.stem}:{name}"] = value.numpy().tobytes()
+    return found
+
+
+def without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_times(one) for key, one in value.items() if "second" not in key}
+    return [without_times(one) for one in value] if isinstance(value, list) else value
+
+
+def changed(**sections: Any) -> dict[str, Any]:
+    """The job with other fields in some sections."""
+    return {
+        **JOB,
+        **{
+            name: {**JOB.get(name, {}), **value} if isinstance(value, dict) else value
+            for name, value in sections.items()
+        },
+    }
+
+
+def check_equal(folder: Path, other: Path) -> None:
+    """All that was measured is equal, and something was."""
+    one, two = measured(folder), measured(other)
+    assert one.keys() == two.keys()
+    assert one["rules.csv"]
+    assert any(float(row["evaluations"]) for row in one["rules.csv"])
+    assert [row["client"] for row in one["sites.csv"]][:3] == list(SIZES)
+    assert any(":models/" in name for name in one)
+    for name in one:
+        assert one[name] == two[name], name
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        JOB,
+        changed(algorithm="scfa", training={"participation": 0.7}),
+        changed(
+            algorithm="scfa", scoring={"probe": "covering"}, evaluation={"threshold": "server"}
+        ),
+        changed(algorithm="scaffold", data={"server": 0.0}),
+        changed(algorithm="ditto", data={"server": 0.0}),
+        changed(algorithm="ifca", training={"penalty": 0.2}),
+    ],
+    ids=["fedavg", "scfa", "covering", "without-server-rows", "ditto", "ifca"],
+)
+def test_detection_over_sites_equals_a_run_that_reads_all_tables(tmp_path, milling_pack, job):
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, job, milling_pack)
+    together = run_together(tmp_path, job, milling_pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    check_equal(apart, together)
+
+
+PLANT = """\
+@prefix plant: <https://example.org/plant#> .
+@prefix fkg: <https://w3id.org/fedkg/ns#> .
+plant:Centre fkg:keyColumn "machine" .
+plant:M1 a plant:Centre ; plant:maxTorque 42.0 .
+plant:M2 a plant:Centre ; plant:maxTorque 48.0 .
+plant:M3 a plant:Centre ; plant:maxTorque 55.0 .
+plant:M4 a plant:Centre ; plant:maxTorque 50.0 .
+"""
+
+KEYED = """\
+prefix plant: <https://example.org/plant#>
+signal torque in N.m span 0 .. 100 column "Torque [Nm]"
+signal wear in min span 0 .. 260 column "Tool wear [min]"
+output failure in probability span 0 .. 1 column "Machine failure"
+rule limit
+  for ?m, ?limit where { ?m a plant:Centre ; plant:maxTorque ?limit }
+  require if torque > ?limit then failure >= 0.5
+rule in_range require wear <= 250 min
+"""
+
+STEPS = """\
+timeline time column "Time" step 1 min ends clip
+signal torque in N.m span 0 .. 100 column "Torque [Nm]"
+signal wear in min span 0 .. 260 column "Tool wear [min]"
+output failure in probability span 0 .. 1 column "Machine failure"
+rule overload require if torque > 45 N.m and past torque > 45 N.m then failure >= 0.5
+rule wears require wear >= 0
+"""
+
+
+def add_column(folder: Path, header: str, cells: Mapping[str, list[str]]) -> None:
+    """Add a column to the tables of these sites."""
+    for site, own in cells.items():
+        [table] = folder.glob(f"{site}.*")
+        mark = {"graz": ";", "linz": ",", "wien": "|"}[site]
+        first, *lines = table.read_text().splitlines()
+        rows = [f"{line}{mark}{cell}" for line, cell in zip(lines, own, strict=True)]
+        table.write_text("\n".join([f"{first}{mark}{header}", *rows, ""]))
+
+
+def test_rules_about_machines_over_sites(tmp_path):
+    """A site names the machine of each row, the others deal theirs to rows."""
+    (tmp_path / "plant.ttl").write_text(PLANT)
+    (tmp_path / "rules.fkg").write_text(KEYED)
+    pack = compiled(paths=[tmp_path / "rules.fkg", tmp_path / "plant.ttl"])
+    sections = {
+        "graz": SITES["graz"] + "    settings: {machines: [M1, M2]}\n",
+        "linz": SITES["linz"],
+        "wien": SITES["wien"] + "    settings: {machines: [M4]}\n",
+    }
+    whole = tmp_path / "whole"
+    write_tables(whole)
+    add_column(whole, "machine", {"linz": ["M3", "M1"] * (SIZES["linz"] // 2)})
+    write_sites_file(whole, sections)
+    job = changed(algorithm="scfa", training={"penalty": 0.3})
+    transport = write_federation(tmp_path, job, pack, sections)
+    together = run_together(tmp_path, job, pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    check_equal(apart, together)
+
+
+def test_rules_over_time_over_sites(tmp_path):
+    """The last rows of each site are its test, and the server scores traces of its rows."""
+    pack, whole = compiled(STEPS), tmp_path / "whole"
+    write_tables(whole)
+    start = np.datetime64("2024-03-01T06:00")
+    times = {
+        site: [str(start + np.timedelta64(minute, "m")) for minute in range(size)]
+        for site, size in SIZES.items()
+    }
+    add_column(whole, "Time", times)
+    job = changed(algorithm="scfa", evaluation={"threshold": "server"})
+    transport = write_federation(tmp_path, job, pack)
+    together = run_together(tmp_path, job, pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    check_equal(apart, together)
+    assert all(row["reason"] == "" for row in RunFolder(apart).rows("rules.csv"))
+
+
+GRADES = """\
+signal torque in N.m span 0 .. 100 column "Torque [Nm]"
+signal wear in min span 0 .. 260 column "Tool wear [min]"
+label grade classes A, B, C column "Grade"
+rule worn_is_c require if wear > 200 min then grade is C
+range knowledge by_wear of grade
+  when wear > 200 min allow B, C
+  otherwise allow any
+set small keep parameters in l2_ball(radius = job)
+predict knowledge usual of grade
+  when wear > 200 min predict C
+  otherwise predict A
+"""
+
+POWER = """\
+signal torque in N.m span 0 .. 100 column "Torque [Nm]"
+signal wear in min span 0 .. 260 column "Tool wear [min]"
+output power in W span 0 .. 20000 column "Power"
+rule low require if torque < 20 N.m then power <= 4000 W
+range knowledge plausible of power
+  when torque <= 30 N.m allow 0 .. 6000
+  otherwise allow 100 .. 20000
+"""
+
+LEVEL = """\
+timeline time column "Time" step 1 h ends clip
+signal inflow in m3/h span 0 .. 100 column "Inflow"
+output level in m span -100 .. 100 column "Level"
+use rules templates.operational_range
+rule never_dry require level >= 0
+rule calm require level <= past level + 3
+rule flowing require inflow >= 1
+infer early per client find ?low, ?high in operational_range(level, ?low, ?high, 0, 1)
+infer late per client find ?low, ?high in operational_range(level, ?low, ?high, 2, 3)
+"""
+
+
+def sections_of(columns: Mapping[str, Mapping[str, tuple[str, str]]]) -> dict[str, str]:
+    """The sites file's section of each site: header and unit of columns that differ."""
+    found = {}
+    for site, named in columns.items():
+        lines = [f"    url: {site}.csv", "    tableSchema:", "      columns:"]
+        lines += [
+            f"        - {{name: {signal}, titles: {header}{f', unit: {unit}' * bool(unit)}}}"
+            for signal, (header, unit) in named.items()
+        ]
+        found[site] = "\n".join([*lines, ""])
+    return found
+
+
+def write_csv(path: Path, columns: Mapping[str, Any]) -> None:
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join([*lines, ""]))
+
+
+def write_rows(folder: Path, target: str) -> dict[str, str]:
+    """Tables of rows with a grade or a power."""
+    folder.mkdir(parents=True)
+    dice, scale = np.random.default_rng(4), {"graz": 1000.0, "linz": 1.0, "wien": 1.0}
+    for site, size in SIZES.items():
+        torque, wear = dice.uniform(5, 80, size).round(2), dice.uniform(0, 250, size).round(1)
+        grade = np.array(["A", "B", "C"])[(wear > 120).astype(int) + (wear > 190)]
+        power = np.round(150 * torque + 4 * wear + dice.normal(0, 300, size), 1)
+        other = {"graz": ("Drehmoment", "Standzeit"), "linz": ("Torque [Nm]", "Tool wear [min]")}
+        headers = other.get(site, ("M", "t"))
+        write_csv(
+            folder / f"{site}.csv",
+            {
+                headers[0]: torque * scale[site],
+                headers[1]: wear,
+                "Grade" if target == "grade" else "Power": grade if target == "grade" else power,
+            },
+        )
+    columns = {
+        "graz": {"torque": ("Drehmoment", "N.mm"), "wear": ("Standzeit", "min")},
+        "linz": {"torque": ('"Torque [Nm]"', "")},
+        "wien": {"torque": ("M", "N.m"), "wear": ("t", "min")},
+    }
+    return write_sites_file(folder, sections_of(columns))
+
+
+def write_series(folder: Path) -> dict[str, str]:
+    """Hourly levels of a tank at each site."""
+    folder.mkdir(parents=True)
+    dice = np.random.default_rng(5)
+    for site, size in SIZES.items():
+        hours = np.arange(size)
+        level = 5 + len(site) / 4 + np.sin(hours / 4) + dice.normal(0, 0.2, size)
+        inflow = 20 + 5 * np.cos(hours / 4) + dice.normal(0, 1, size)
+        times = np.datetime64("2024-01-01T00:00") + hours.astype("timedelta64[h]")
+        unit = 100.0 if site == "graz" else 1.0
+        write_csv(
+            folder / f"{site}.csv",
+            {
+                "Time": times,
+                "Inflow": inflow.round(3),
+                "Pegel" if site == "graz" else "Level": (level * unit).round(3),
+            },
+        )
+    columns = {
+        "graz": {"level": ("Pegel", "cm")},
+        "linz": {"level": ("Level", "m")},
+        "wien": {"level": ("Level", "m")},
+    }
+    return write_sites_file(folder, sections_of(columns))
+
+
+def write_sites_file(folder: Path, sections: dict[str, str]) -> dict[str, str]:
+    text = "".join(f"  {name}:\n{section}" for name, section in sections.items())
+    (folder / "sites.yaml").write_text(f"sites:\n{text}")
+    return sections
+
+
+def job_of_table(**sections: Any) -> dict[str, Any]:
+    """The job with one data set of all sites."""
+    job = changed(**sections)
+    data = {"set": "table", "min_samples": 5, "test": 0.25, **sections.get("data", {})}
+    return {**job, "data": data}
+
+
+@pytest.mark.parametrize(
+    ("rules", "target", "job"),
+    [
+        (GRADES, "grade", job_of_table(algorithm="scfa", model={"hidden": [5]})),
+        (
+            GRADES,
+            "grade",
+            job_of_table(
+                algorithm="own",
+                algorithms={
+                    "own": {
+                        "preset": "pcfedavg",
+                        "agents": {"penalty": 2.0, "given": {"radius": 1.5}},
+                    }
+                },
+                data={"server": 0.0},
+            ),
+        ),
+        (
+            GRADES,
+            "grade",
+            job_of_table(
+                model={"hidden": [5], "inject": {"range": True, "predict": True, "trust": 0.3}},
+                data={"server": 0.0},
+            ),
+        ),
+        (POWER, "power", job_of_table(algorithm="scfa", model={"hidden": [5], "inject": {}})),
+    ],
+    ids=["classes", "pcfedavg", "injected-classes", "injected-numbers"],
+)
+def test_classes_and_numbers_over_sites(tmp_path, rules, target, job):
+    sections, pack = write_rows(tmp_path / "whole", target), compiled(rules)
+    transport = write_federation(tmp_path, job, pack, sections)
+    together = run_together(tmp_path, job, pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    check_equal(apart, together)
+
+
+WINDOW = {"history": 8, "horizon": 4, "stride": 2}
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        job_of_table(
+            algorithm="own",
+            algorithms={
+                "own": {
+                    "weighting": "scfa",
+                    "grouping": {"fedstl": {"clusters": 2, "share": 0.2, "weight": 0.5}},
+                    "private": {},
+                }
+            },
+            model={"kind": "gru", "hidden": 4, "layers": 1},
+            data={"window": WINDOW},
+        ),
+        job_of_table(
+            algorithm="fedavg",
+            model={"kind": "gru", "hidden": 4, "layers": 1},
+            data={"window": WINDOW, "server": 0.0},
+            training={"penalty": 0.1},
+        ),
+    ],
+    ids=["fedstl", "fedavg"],
+)
+def test_forecasts_over_sites(tmp_path, job):
+    sections, pack = write_series(tmp_path / "whole"), compiled(LEVEL)
+    transport = write_federation(tmp_path, job, pack, sections)
+    together = run_together(tmp_path, job, pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    check_equal(apart, together)
+
+
+def test_a_server_does_not_score_models_that_stay_at_their_sites(tmp_path, milling_pack):
+    """In one process, models that sites train alone are scored; their sites do not send them."""
+    job = changed(evaluation={"local_baseline": True})
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, job, milling_pack)
+    together = run_together(tmp_path, job, milling_pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    one, two = measured(apart), measured(together)
+    for name in ("rules.csv", "sites.csv"):
+        assert one[name] == two[name]
+    own = [row for row in one["clients.csv"] if row["trial"].startswith("local_only")]
+    assert len(own) == 9
+    assert all(row["validity"] == "" for row in own)
+
+
+def test_a_run_goes_on_where_its_server_died(tmp_path, milling_pack, monkeypatch):
+    """The server dies after a round, and a site process starts again."""
+    job = changed(algorithm="scaffold", training={"rounds": 4})
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, job, milling_pack)
+    together = run_together(tmp_path, job, milling_pack)
+
+    def die(event: Event) -> None:
+        if event.kind == "round" and event.round == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Stopped, match="finished rounds are in"):
+        run_server(tmp_path / "federation", transport, report=False, on_event=die)
+    table = tmp_path / "wien" / "wien.txt"
+    text = table.read_text()
+    table.write_text(f"{text}40|1|0\n")
+    changed_table = LoopbackTransport(
+        sites={**transport.sites, "wien": open_site(tmp_path / "wien")}
+    )
+    with pytest.raises(FederationError, match=r"wien\.txt has changed since the run started"):
+        run_server(tmp_path / "federation", changed_table, report=False)
+    table.write_text(text)
+    again = LoopbackTransport(sites={**transport.sites, "linz": open_site(tmp_path / "linz")})
+    apart = run_server(tmp_path / "federation", again, report=False).folder
+    check_equal(apart, together)
+
+
+def test_the_server_opens_no_table(tmp_path, milling_pack, monkeypatch):
+    """Sites answer in other processes, and reading a table fails in the server's."""
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, JOB, milling_pack)
+    shutil.rmtree(tmp_path / "whole")
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as sites:
+        readers = [
+            (fedkg.jobs.source_tables, "read_tables"),
+            (fedkg.jobs.source_tables, "read_table"),
+            (fedkg.jobs.source_tables, "read_site"),
+            (fedkg.jobs.samples.sample_preparation, "read_all_sites"),
+            (fedkg.jobs.samples.sample_preparation, "load_sites"),
+            (fedkg.jobs.table_rule_evaluation, "read_site"),
+        ]
+
+        def reject(*_: object, **__: object) -> None:
+            raise AssertionError("the server reads a table")
+
+        for module, name in readers:
+            monkeypatch.setattr(module, name, reject)
+        handlers = {
+            site: partial(answer_elsewhere, sites, tmp_path / site) for site in transport.sites
+        }
+        run = run_server(tmp_path / "federation", LoopbackTransport(sites=handlers), report=False)
+    assert [row["client"] for row in RunFolder(run.folder).rows("sites.csv")] == list(SIZES)
+
+
+def answer_elsewhere(sites: ProcessPoolExecutor, folder: Path, request: bytes) -> bytes:
+    return sites.submit(answer_in_process, folder, request).result()
+
+
+def answer_in_process(folder: Path, request: bytes) -> bytes:
+    if folder not in OPENED:
+        OPENED[folder] = open_site(folder)
+    return OPENED[folder](request)
+
+
+OPENED: dict[Path, SiteHandler] = {}
+
+
+def test_wrong_columns_name_the_site_the_file_and_the_column(tmp_path, milling_pack):
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, JOB, milling_pack)
+    table = tmp_path / "linz" / "linz.csv"
+    table.write_text(table.read_text().replace("Tool wear [min]", "Tool wear"))
+    with pytest.raises(FederationError) as caught:
+        run_server(tmp_path / "federation", transport, report=False)
+    assert str(caught.value).startswith("site linz: ")
+    assert "linz.csv" in str(caught.value)
+    assert "Tool wear [min]" in str(caught.value)
+    assert not (tmp_path / "federation" / "run").exists()
+
+
+def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, JOB, milling_pack, share_rows=False)
+    with pytest.raises(FederationError, match=r"^site graz does not share rows"):
+        run_server(tmp_path / "federation", transport, report=False)
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (changed(algorithm="centralised"), "pools the rows of all sites"),
+        (changed(data={"set": "skab"}), "`data.set: skab` is one data set"),
+        (changed(theory={}), "`theory` evaluates gradients"),
+        (
+            changed(privacy={"unit": "example", "epsilon": 5.0, "delta": 1e-5}),
+            "`privacy` derives the seed",
+        ),
+    ],
+    ids=["pooled", "data-set", "theory", "privacy"],
+)
+def test_jobs_that_need_all_rows_are_rejected(tmp_path, milling_pack, job, said):
+    job = {**job, "data": {**job["data"]}}
+    files = tmp_path / "federation"
+    files.mkdir()
+    if "set" in job["data"]:
+        job["data"] = {"set": job["data"]["set"]}
+    (files / "job.yaml").write_text(yaml.safe_dump(job))
+    (files / "rules.fkgpack").write_bytes(milling_pack)
+    with pytest.raises(JobError, match=said):
+        JobFiles.read(files).joint_job({name: {} for name in SIZES})
+
+
+def test_a_check_of_a_site_finds_what_it_violates(tmp_path, milling_pack):
+    write_tables(tmp_path / "whole")
+    write_federation(tmp_path, JOB, milling_pack)
+    found = {one.what: one for one in check_site(tmp_path / "graz")}
+    frame = generate(sum(SIZES.values()), 11)
+    torque = frame.numbers("Torque [Nm]")[: SIZES["graz"]]
+    assert (
+        f"violated in {(torque > 65).sum()} of {SIZES['graz']} cases" in found["rule careful"].text
+    )
+    assert found["table"].ok
+    assert found["disk"].ok
+    assert found["round"].ok is None
+    trained = round(SIZES["graz"] * (1 - 0.25 - 0.15))
+    assert f"for {-(-trained // 16)} local steps" in found["round"].text
+    assert not (tmp_path / "graz" / "state").exists()
+    (tmp_path / "graz" / "graz.csv").unlink()
+    [*_, last] = check_site(tmp_path / "graz")
+    assert not last.ok
+    assert "graz.csv" in last.text
+
+
+@dataclass
+class Capture:
+    """A transport that keeps what sites answer."""
+
+    transport: LoopbackTransport
+    answers: list[tuple[str, Message]] = field(default_factory=list)
+
+    def present(self) -> tuple[str, ...]:
+        return self.transport.present()
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        for reply in self.transport.exchange(requests, seconds=seconds):
+            assert reply.message is not None, reply.error
+            self.answers.append((reply.site, reply.message))
+            yield reply
+
+
+def test_a_site_sends_exactly_what_its_list_of_disclosures_says(tmp_path, milling_pack):
+    job = changed(data={"server": 0.0})
+    write_tables(tmp_path / "whole")
+    capture = Capture(write_federation(tmp_path, job, milling_pack))
+    listed = {
+        site: {
+            (one.name, one.shape, one.dtype)
+            for one in list_site_disclosures(tmp_path / site)
+            if one.direction == "to the server" and one.name != "count"
+        }
+        for site in SIZES
+    }
+    run_server(tmp_path / "federation", capture, report=False)
+    for site in SIZES:
+        sent = {
+            (name, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+            for name_of_site, message in capture.answers
+            if name_of_site == site
+            for name, value in message.tensors.items()
+        }
+        assert sent == {one for one in listed[site] if one[2] != "JSON"}
+    fields = {
+        name for _, message in capture.answers if message.kind != "train" for name in message.fields
+    }
+    assert fields <= MEANINGS.keys()
+    frame = generate(sum(SIZES.values()), 11)
+    torque = set(frame.numbers("Torque [Nm]").tolist())
+    for _, message in capture.answers:  # no torque of a row leaves its site as a number
+        for value in message.tensors.values():
+            if value.is_floating_point() and value.numel() > 1:
+                assert len(torque & set(value.double().flatten().tolist())) < 3
