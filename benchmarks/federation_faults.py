@@ -36,7 +36,6 @@ from flower_rounds import (
     CLIENT,
     LONGEST_S,
     PROJECT,
-    RULES,
     SERVER,
     SITES,
     find_program,
@@ -51,6 +50,11 @@ from fedkg.deploy.site_process import is_served, serve
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import LoopbackTransport, SocketTransport, Transport
 from fedkg.errors import TooFewClients
+
+RULES = (
+    'output failure in probability span 0 .. 1 column "F"\n'
+    "rule r kind causal require failure <= 1\n"
+)
 
 PATIENCE_S = 180.0
 """Seconds after a kill after which a run counts as one that does not continue."""
@@ -188,10 +192,14 @@ def measure_stock_kill(word: str) -> float | str:
         config = "rounds=6 size=7000"
         start("run", "flwr", "run", app, "here", "--stream", "--run-config", config)
         rounds, killed, end = 0, 0.0, time.monotonic() + LONGEST_S
-        os.set_blocking(programs["run"].stdout.fileno(), False)
+        stream = programs["run"].stdout
+        assert stream is not None
+        output = stream.fileno()
+        os.set_blocking(output, False)
         text = ""
         while time.monotonic() < end:
-            text += programs["run"].stdout.read() or ""
+            with suppress(BlockingIOError):
+                text += os.read(output, 1 << 16).decode(errors="replace")
             now = len(re.findall(r"BEGIN", text))
             if now == 2 and not killed:  # the second round has begun
                 time.sleep(1)

@@ -239,23 +239,25 @@ def run_site(folder: SiteFolder) -> None:
 
 @site_app.command("doctor")
 def doctor(folder: SiteFolder) -> None:
-    """Check keys, invitation, connection, data and rules of a site.
+    """Check keys, invitation, connection, data and rules of a site, and time a round.
 
-    Exit code 0: nothing was found; 1: something was.
+    Exit code 0: nothing keeps the site from taking part; 1: something does.
 
     \b
     Example:
       fedkg site doctor graz
     """
     _require_extra()
-    from fedkg.deploy.site_checks import find_problems
+    from fedkg.deploy.site_doctor import examine_site
 
-    findings = find_problems(folder)
+    findings = examine_site(folder)
     for finding in findings:
-        print_line(finding)
-    if findings:
+        state = {True: "ok", False: "problem", None: "not checked"}[finding.ok]
+        print_line(f"{state:11}  {finding.what}: {finding.text}")
+        if finding.help and not finding.ok:
+            print_line(f"{'':11}  help: {finding.help}")
+    if any(finding.ok is False for finding in findings):
         raise typer.Exit(1)
-    print_line("no problems found")
 
 
 @site_app.command("pause")

@@ -69,7 +69,7 @@ def list_packages(name: str, extras: tuple[str, ...]) -> list[str]:
         try:
             installed = distribution(wanted[0])
         except PackageNotFoundError as error:
-            raise MissingExtra("a bundle", extras[0]) from error
+            raise MissingExtra("a bundle", "flower") from error
         unknown = wanted[1] - set(installed.metadata.get_all("Provides-Extra") or ())
         if unknown:
             raise FedkgError(

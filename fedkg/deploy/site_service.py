@@ -48,8 +48,9 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
             told.add(cause)
             on_note(f"site {site.name} is not connected: {cause}; trying again")
 
+    departed = Event()
     with stop_on_sigterm(), supervise(create_node(folder), report):
-        serve(_guard(folder, site.name, handle), folder / SOCKET, until=(folder / LEFT).exists)
+        serve(_guard(folder, site.name, handle, departed), folder / SOCKET, until=departed.is_set)
         time.sleep(LAST_ANSWER_S)
 
 

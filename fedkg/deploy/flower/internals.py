@@ -5,7 +5,7 @@
 - `RuntimeHttpClient`, `run_clientapp`: Flower starts a process for each message, which takes 3 s
   and runs code that the server sends. One thread answers all messages with the app that is
   installed at the site.
-- `superlink.main.extensions`: the port for sites also serves Flower's administration, without a
+- `superlink.extensions`: the port for sites also serves Flower's administration, without a
   login. It is reserved for this machine.
 - `ControlHttpClient`: `flwr run` needs a configuration file in the home
   folder and several seconds for each call.
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from flwr.app import Context, Message
@@ -40,6 +40,9 @@ from flwr.supercore.interceptors import (
     SuperExecAuthHttpInterceptor,
 )
 from flwr.supercore.runtime import RuntimeHttpClient
+
+if TYPE_CHECKING:
+    from flwr.superlink.grid.http_grid import HttpGrid
 
 POLL_S = 0.25
 """Seconds between two questions of a SuperNode for a message, and of an app for a task."""
@@ -56,11 +59,11 @@ _APP = Path(__file__).parent / "app"
 
 def run_superlink(arguments: Sequence[str]) -> None:
     """Run `flower-superlink` until it is stopped, with administration from this machine only."""
-    from flwr.superlink import main
+    from flwr.superlink import extensions
     from flwr.superlink.cli.flower_superlink import flower_superlink
     from starlette.middleware import Middleware
 
-    main.extensions.get_middleware = lambda: (Middleware(_ReserveAdministration),)
+    vars(extensions)["get_middleware"] = lambda: (Middleware(_ReserveAdministration),)
     sys.argv = ["flower-superlink", *arguments]
     flower_superlink()
 
@@ -98,8 +101,9 @@ def run_supernode(arguments: Sequence[str], runtime: str, secret: Path) -> None:
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
     for module in (fleet_http_connection, heartbeat):
-        module.HEARTBEAT_DEFAULT_INTERVAL = NODE_HEARTBEAT_S
-    start_client_internal.time = SimpleNamespace(sleep=lambda seconds: time.sleep(POLL_S))
+        vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = NODE_HEARTBEAT_S
+    short = SimpleNamespace(sleep=lambda seconds: time.sleep(min(seconds, POLL_S)))
+    vars(start_client_internal)["time"] = short
     threading.Thread(target=_answer_tasks, args=(runtime, secret.read_bytes()), daemon=True).start()
     host, _, port = runtime.rpartition(":")
     sys.argv = ["flower-supernode", *arguments, "--isolation", "process"]
@@ -165,7 +169,7 @@ class Heartbeats:
 class ServerTask:
     """A run of a SuperLink that this process has taken over, and its grid."""
 
-    grid: Any
+    grid: HttpGrid
     heartbeats: Heartbeats
 
     def close(self, *, completed: bool) -> None:
@@ -236,7 +240,7 @@ def start_run(address: str, root: bytes, secret: bytes) -> ServerTask:
     found = tasks.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
     tasks.close()
     grid = HttpGrid(address, False, root, token=found.token)
-    grid._retry_invoker = None  # it waits for a lost SuperLink without end
+    vars(grid)["_retry_invoker"] = None  # it waits for a lost SuperLink without end
     heartbeats = Heartbeats(grid._runtime_client)
     pulled = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
     run = run_from_proto(pulled.run)

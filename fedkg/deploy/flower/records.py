@@ -27,7 +27,10 @@ def unwrap_bytes(content: RecordDict) -> bytes:
     Raises KeyError if the record is of another form.
     """
     if _MESSAGE in content.config_records:
-        return content.config_records[_MESSAGE][_BYTES]
+        found = content.config_records[_MESSAGE][_BYTES]
+        if not isinstance(found, bytes):
+            raise KeyError(_BYTES)
+        return found
     return content.array_records[_MESSAGE][_BYTES].data
 
 
@@ -38,4 +41,6 @@ def wrap_text(text: str, *, name: str = _ERROR) -> RecordDict:
 
 def unwrap_text(content: RecordDict, *, name: str = _ERROR) -> str:
     """The text that `wrap_text` wrapped under a name; "" if there is none."""
-    return str(content.config_records.get(_MESSAGE, {}).get(name, ""))
+    if _MESSAGE not in content.config_records:
+        return ""
+    return str(content.config_records[_MESSAGE].get(name, ""))

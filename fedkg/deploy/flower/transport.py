@@ -79,7 +79,7 @@ class FlowerTransport:
         end, checked, exchange = begun + seconds, -PRESENCE_S, object()
         open_ = {site: request.to_bytes() for site, request in requests.items()}
         sent: set[str] = set()
-        while open_ and time.monotonic() < end:
+        while (open_ if requests else self._waiting) and time.monotonic() < end:
             found: list[Parcel] = []
             try:
                 if open_.keys() - sent and time.monotonic() - checked >= PRESENCE_S:
@@ -112,7 +112,7 @@ class FlowerTransport:
                     if answered.exchange is exchange:
                         del open_[answered.site]
                     yield _read_reply(parcel, answered)
-            if open_ and not found:
+            if not found:
                 time.sleep(max(0.0, min(POLL_S, end - time.monotonic())))
         oldest = time.monotonic() - LATE_S - seconds
         self._waiting = {name: s for name, s in self._waiting.items() if s.time > oldest}

@@ -196,13 +196,14 @@ def test_what_fedkg_uses_beyond_flowers_interface_exists():
     """If this fails, Flower has changed: see the list in `fedkg.deploy.flower.internals`."""
     from flwr.supercore import heartbeat
     from flwr.supercore.control import ControlHttpClient
-    from flwr.superlink import main
+    from flwr.superlink import extensions, main
     from flwr.superlink.grid.http_grid import HttpGrid
     from flwr.supernode import fleet_http_connection, start_client_internal
     from flwr.supernode.runtime import run_clientapp
 
     assert hasattr(start_client_internal, "time")
-    assert callable(main.extensions.get_middleware)
+    assert main.extensions is extensions
+    assert callable(extensions.get_middleware)
     assert {"StartRun", "RegisterNode"} <= set(dir(ControlHttpClient))
     assert {"_runtime_client", "set_run"} <= set(dir(HttpGrid))
     for module in (fleet_http_connection, heartbeat):

@@ -32,6 +32,7 @@ from fedkg.errors import FederationError, JobError, Stopped
 from fedkg.jobs import run_job
 from fedkg.jobs.events import Event
 from fedkg.jobs.folder import NOTE_SEPARATOR, RunFolder
+from fedkg.jobs.sweep.run_status import read_status
 from fedkg.pack import pack_bytes
 
 RULES = """\
@@ -570,6 +571,69 @@ def test_a_run_goes_on_where_its_server_died(tmp_path, milling_pack, monkeypatch
     again = LoopbackTransport(sites={**transport.sites, "linz": open_site(tmp_path / "linz")})
     apart = run_server(tmp_path / "federation", again, report=False).folder
     check_equal(apart, together)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Absence:
+    """Sites in this process; one of them has no process in some rounds.
+
+    Attributes:
+        inner: reaches the sites.
+        site: the absent one.
+        rounds: of its absence.
+        seen: the number of the last round that trained.
+    """
+
+    inner: LoopbackTransport
+    site: str
+    rounds: Sequence[int]
+    seen: list[int] = field(default_factory=lambda: [0])
+
+    def present(self) -> tuple[str, ...]:
+        away = self.seen[0] in self.rounds
+        return tuple(site for site in self.inner.present() if not (away and site == self.site))
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        for one in requests.values():
+            self.seen[0] = one.round if one.kind == "train" else self.seen[0]
+        reached = {site: one for site, one in requests.items() if site in self.present()}
+        for site in requests.keys() - reached.keys():
+            yield Reply(site=site, message=None, error=f"no site process answers on {site}")
+        yield from self.inner.exchange(reached, seconds=seconds)
+
+
+def test_rounds_go_on_without_a_site_and_say_so(tmp_path, milling_pack):
+    """Two of three sites are enough; figures of all sites are not evaluated without one."""
+    contract = {"quorum": 2, "retries": 0, "grace": 60, "lost_after": 2}
+    job = {**changed(training={"rounds": 5}), "federation": contract}
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, job, milling_pack)
+    transport = Absence(inner=inner, site="wien", rounds=(2, 3))
+
+    def die(event: Event) -> None:
+        if event.kind == "round" and event.round == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Stopped):
+        run_server(tmp_path / "federation", transport, report=False, on_event=die)
+    folder = tmp_path / "federation" / "run"
+    [row] = read_status(folder).runs[0].exclusions
+    assert (row["client"], row["state"], row["since"], row["rounds"]) == ("wien", "lost", "2", "2")
+    assert row["decided_by"] == "contract"
+    assert "fedkg site run" in row["help"]
+    transport.seen[0] = 0
+    run_server(tmp_path / "federation", transport, report=False)
+
+    rounds = RunFolder(folder).rows("rounds.csv")
+    assert [int(one["round"]) for one in rounds] == [1, 2, 3, 4, 5]
+    assert [bool(one["loss"]) for one in rounds] == [True, False, False, True, True]
+    rows = RunFolder(folder).rows("exclusions.csv")
+    assert [(one["round"], one["client"], one["state"]) for one in rows] == [
+        ("2", "wien", "missing"),
+        ("3", "wien", "lost"),
+    ]
+    weights = [one for one in RunFolder(folder).rows("clients.csv") if one["client"] == "wien"]
+    assert [float(one["alpha"]) > 0 for one in weights] == [True, False, False, True, True]
 
 
 def test_the_server_opens_no_table(tmp_path, milling_pack, monkeypatch):

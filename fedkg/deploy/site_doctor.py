@@ -1,0 +1,58 @@
+"""What `fedkg site doctor` checks before a site takes part."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+from fedkg.deploy.federation import (
+    CA,
+    INVITATION,
+    load_federation,
+    load_site,
+    private_key_problems,
+    split_address,
+    verify_invitation,
+)
+from fedkg.deploy.site_check import Finding, check_site
+from fedkg.errors import FedkgError
+
+CONNECT_S = 5.0
+"""How long the server may take to accept a connection, in seconds."""
+
+
+def examine_site(folder: Path) -> list[Finding]:
+    """Check keys, invitation, connection, data and rules of a site, in this order.
+
+    Raises UsageError, FederationError: the folder is not that of a site.
+    """
+    load_site(folder)
+    found = [Finding(what="keys", text=text, ok=False) for text in private_key_problems(folder)]
+    try:
+        verify_invitation(folder / INVITATION)
+    except FedkgError as error:
+        return [*found, Finding(what="invitation", text=str(error), ok=False)]
+    return [*found, _check_connection(folder), *check_site(folder)]
+
+
+def _check_connection(folder: Path) -> Finding:
+    """Whether the server answers with the certificate of the invitation."""
+    address = load_federation(folder / INVITATION).address
+    host, port = split_address(address)
+    context = ssl.create_default_context(cafile=folder / INVITATION / CA)
+    try:
+        with (
+            socket.create_connection((host, port), CONNECT_S) as plain,
+            context.wrap_socket(plain, server_hostname=host),
+        ):
+            return Finding(what="connection", text=f"the server answers at {address}")
+    except ssl.SSLCertVerificationError as error:
+        text = f"the server at {address} does not have the certificate of the invitation"
+        help = "ask its operator for a new invitation"
+        text = f"{text}: {error.verify_message}"
+        return Finding(what="connection", text=text, ok=False, help=help)
+    except OSError as error:
+        text = f"no connection to the server at {address}: {error.strerror or error}"
+        help = "ask its operator whether it runs; a site may start before the server"
+        return Finding(what="connection", text=text, ok=False, help=help)
