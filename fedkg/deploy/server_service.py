@@ -33,7 +33,7 @@ class SiteStatus:
 
     Attributes:
         last_seen: when it was present or answered last, in seconds since 1970; 0: never.
-        round: the round of its last answer.
+        round: the last round for which it answered.
         answers: number of answers with a result.
         failures: number of answers with an error.
         error: its last error; "" after an answer with a result.
@@ -109,7 +109,8 @@ class RecordingTransport:
         if reply.message is None:
             site.failures += 1
         else:
-            site.answers, site.round = site.answers + 1, reply.message.round
+            site.answers += 1
+            site.round = max(site.round, reply.message.round)
         departure = describe_departure(reply.site)
         if reply.error.startswith(departure) and not site.left:
             site.left = True
