@@ -37,9 +37,10 @@ TARGET = 5.0
 LONGEST_S = 300.0
 """Most seconds that one start or one round may take."""
 
-RULES = (
-    "output failure in probability span 0 .. 1 column F\nrule r kind causal require failure <= 1"
-)
+RULES = """
+output failure in probability span 0 .. 1 column "F"
+rule r require failure <= 0.99
+"""
 
 SERVER = """
 import time
