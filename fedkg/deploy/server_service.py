@@ -20,6 +20,7 @@ from fedkg.limits import parse_json, read_file
 
 if TYPE_CHECKING:
     from fedkg.jobs import Run
+    from fedkg.jobs.events import Event
 
 STATUS = "status.json"
 
@@ -122,7 +123,13 @@ class RecordingTransport:
         return self.status.sites.setdefault(name, SiteStatus())
 
 
-def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float) -> Run:
+def run_federation(
+    folder: Path,
+    on_note: Callable[[str], None],
+    *,
+    wait: float,
+    on_event: Callable[[Event], None] | None = None,
+) -> Run:
     """Start the SuperLink, wait for the sites, and train until the job is done.
 
     Args:
@@ -130,6 +137,7 @@ def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float)
         on_note: receives progress that the operator should know.
         wait: how long to wait for all admitted sites, in seconds; those that are there then take
             part from the start.
+        on_event: receives the events of the training.
 
     Raises:
         UsageError, FederationError: the folder is wrong, no site is admitted or present, or the
@@ -152,6 +160,7 @@ def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float)
     from fedkg.deploy.flower.superlink import START_S, SuperLink
     from fedkg.deploy.flower.transport import FlowerTransport
     from fedkg.deploy.server import run_server
+    from fedkg.jobs.events import ignore_event
 
     status = ServerStatus(sites=read_status(folder).sites)
     _change_state(folder, status, "waiting")
@@ -171,7 +180,7 @@ def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float)
             )
             _wait_for_sites(transport, set(federation.node_keys()), wait, on_note)
             _change_state(folder, status, "running")
-            run = run_server(folder, transport)
+            run = run_server(folder, transport, on_event=on_event or ignore_event)
     except KeyboardInterrupt:
         _change_state(folder, status, "stopped")
         raise

@@ -52,7 +52,7 @@ class Run:
     sentences: tuple[str, ...] = ("all rounds are done",)
 
 
-def run_server(folder: Path, transport: Transport) -> Run:
+def run_server(folder: Path, transport: Transport, *, on_event: object) -> Run:
     with (folder / "answers.jsonl").open("w", encoding="utf-8") as file:
         for number in range(1, int(os.environ["ROUNDS"]) + 1):
             request = Message(kind="train", round=number, tensors={"w": torch.arange(5.0)})
