@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,9 +37,10 @@ TARGET = 5.0
 LONGEST_S = 300.0
 """Most seconds that one start or one round may take."""
 
-RULES = (
-    "output failure in probability span 0 .. 1 column F\nrule r kind causal require failure <= 1"
-)
+RULES = """
+output failure in probability span 0 .. 1 column "F"
+rule r require failure <= 0.99
+"""
 
 SERVER = """
 import time
@@ -110,20 +111,21 @@ def measure_ours(folder: Path, rounds: int, size: int) -> list[float]:
     from fedkg.deploy.flower.supernode import create_node, find_free_port
     from fedkg.deploy.flower.transport import FlowerTransport
     from fedkg.deploy.message import Message
-    from fedkg.deploy.site_process import serve
+    from fedkg.deploy.site_process import ask, serve
 
     (folder / "rules.fkg").write_text(RULES)
     (folder / "sites.yaml").write_text(json.dumps({"sites": {n: {"url": "t.csv"} for n in SITES}}))
     (folder / "job.yaml").write_text("rules: [rules.fkg]\n")
-    server = folder / "server"
+    server, ended = folder / "server", threading.Event()
     address = f"127.0.0.1:{find_free_port()}"
     create_federation(folder / "job.yaml", server, address=address, sites=SITES)
     for name in SITES:
         invitation, site = server / "invitations" / f"{name}.zip", folder / name
         join_federation(invitation, folder / "sites.yaml", site)
         federation = admit_site(server, name, site / KEYS / f"{name}.pub")
-        socket = site / SOCKET
-        threading.Thread(target=serve, args=(lambda data: data, socket), daemon=True).start()
+        threading.Thread(
+            target=serve, args=(lambda data: data, site / SOCKET), kwargs={"until": ended.is_set}
+        ).start()
     found = []
     with ExitStack() as stack:
         link = stack.enter_context(SuperLink(server, federation))
@@ -140,6 +142,9 @@ def measure_ours(folder: Path, rounds: int, size: int) -> list[float]:
                 replies = list(transport.exchange(requests, seconds=LONGEST_S))
                 assert sorted(reply.site for reply in replies) == sorted(SITES)
             found.append(time.monotonic() - begun)
+    ended.set()
+    for name in SITES:
+        ask(folder / name / SOCKET, b"", seconds=5)
     return found[1:]
 
 
@@ -204,12 +209,13 @@ def program(folder: Path, name: str, *arguments: object) -> Iterator[None]:
     try:
         yield
     finally:
-        os.killpg(process.pid, 15)
-        try:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, 15)
+        with suppress(subprocess.TimeoutExpired):
             process.wait(20)
-        finally:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, 9)
-            process.wait()
+        process.wait()
 
 
 @contextmanager

@@ -141,9 +141,11 @@ def run_server(
       fedkg server run plants
     """
     _require_extra()
+    from fedkg.cli.progress import ProgressDisplay
     from fedkg.deploy.server_service import run_federation
 
-    run = run_federation(folder, print_note, wait=wait)
+    with ProgressDisplay() as display:
+        run = run_federation(folder, print_note, wait=wait, on_event=display)
     for sentence in run.sentences:
         print_line(sentence)
     print_line(f"run folder: {run.folder}")

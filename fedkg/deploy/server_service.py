@@ -20,6 +20,7 @@ from fedkg.limits import parse_json, read_file
 
 if TYPE_CHECKING:
     from fedkg.jobs import Run
+    from fedkg.jobs.events import Event
 
 STATUS = "status.json"
 
@@ -33,7 +34,7 @@ class SiteStatus:
 
     Attributes:
         last_seen: when it was present or answered last, in seconds since 1970; 0: never.
-        round: the round of its last answer.
+        round: the last round for which it answered.
         answers: number of answers with a result.
         failures: number of answers with an error.
         error: its last error; "" after an answer with a result.
@@ -109,7 +110,8 @@ class RecordingTransport:
         if reply.message is None:
             site.failures += 1
         else:
-            site.answers, site.round = site.answers + 1, reply.message.round
+            site.answers += 1
+            site.round = max(site.round, reply.message.round)
         departure = describe_departure(reply.site)
         if reply.error.startswith(departure) and not site.left:
             site.left = True
@@ -121,7 +123,13 @@ class RecordingTransport:
         return self.status.sites.setdefault(name, SiteStatus())
 
 
-def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float) -> Run:
+def run_federation(
+    folder: Path,
+    on_note: Callable[[str], None],
+    *,
+    wait: float,
+    on_event: Callable[[Event], None] | None = None,
+) -> Run:
     """Start the SuperLink, wait for the sites, and train until the job is done.
 
     Args:
@@ -129,6 +137,7 @@ def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float)
         on_note: receives progress that the operator should know.
         wait: how long to wait for all admitted sites, in seconds; those that are there then take
             part from the start.
+        on_event: receives the events of the training.
 
     Raises:
         UsageError, FederationError: the folder is wrong, no site is admitted or present, or the
@@ -151,6 +160,7 @@ def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float)
     from fedkg.deploy.flower.superlink import START_S, SuperLink
     from fedkg.deploy.flower.transport import FlowerTransport
     from fedkg.deploy.server import run_server
+    from fedkg.jobs.events import ignore_event
 
     status = ServerStatus(sites=read_status(folder).sites)
     _change_state(folder, status, "waiting")
@@ -170,7 +180,7 @@ def run_federation(folder: Path, on_note: Callable[[str], None], *, wait: float)
             )
             _wait_for_sites(transport, set(federation.node_keys()), wait, on_note)
             _change_state(folder, status, "running")
-            run = run_server(folder, transport)
+            run = run_server(folder, transport, on_event=on_event or ignore_event)
     except KeyboardInterrupt:
         _change_state(folder, status, "stopped")
         raise

@@ -49,10 +49,10 @@ def _check_connection(folder: Path) -> Finding:
             return Finding(what="connection", text=f"the server answers at {address}")
     except ssl.SSLCertVerificationError as error:
         text = f"the server at {address} does not have the certificate of the invitation"
-        help = "ask its operator for a new invitation"
+        advice = "ask its operator for a new invitation"
         text = f"{text}: {error.verify_message}"
-        return Finding(what="connection", text=text, ok=False, help=help)
+        return Finding(what="connection", text=text, ok=False, help=advice)
     except OSError as error:
         text = f"no connection to the server at {address}: {error.strerror or error}"
-        help = "ask its operator whether it runs; a site may start before the server"
-        return Finding(what="connection", text=text, ok=False, help=help)
+        advice = "ask its operator whether it runs; a site may start before the server"
+        return Finding(what="connection", text=text, ok=False, help=advice)

@@ -49,6 +49,7 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
             on_note(f"site {site.name} is not connected: {cause}; trying again")
 
     departed = Event()
+    on_note(f"site {site.name} is ready; Ctrl-C stops it")
     with stop_on_sigterm(), supervise(create_node(folder), report):
         serve(_guard(folder, site.name, handle, departed), folder / SOCKET, until=departed.is_set)
         time.sleep(LAST_ANSWER_S)

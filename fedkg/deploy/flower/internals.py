@@ -239,6 +239,8 @@ def start_run(address: str, root: bytes, secret: bytes) -> ServerTask:
     tasks = _connect_runtime(address, root, secret=secret)
     found = tasks.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
     tasks.close()
+    if not found.token:
+        raise httpx.HTTPError("the SuperLink has no task for the run that was started")
     grid = HttpGrid(address, False, root, token=found.token)
     vars(grid)["_retry_invoker"] = None  # it waits for a lost SuperLink without end
     heartbeats = Heartbeats(grid._runtime_client)

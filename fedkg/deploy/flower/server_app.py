@@ -14,10 +14,14 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Train the federation in the folder that the run configuration names."""
+    """Train the federation in the folder that the run configuration names.
+
+    `sites` in the run configuration is a folder with the sites of a simulation, whose nodes have no
+    keys; without it, the nodes of admitted sites take part.
+    """
     from fedkg.deploy.federation import load_federation
     from fedkg.deploy.server import run_server
 
     folder = Path(str(context.run_config["federation"]))
-    federation = load_federation(folder)
-    run_server(folder, FlowerTransport(grid=grid, sites=federation.node_keys()))
+    keys = {} if context.run_config["sites"] else load_federation(folder).node_keys()
+    run_server(folder, FlowerTransport(grid=grid, sites=keys))

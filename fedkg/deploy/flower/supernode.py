@@ -12,22 +12,25 @@ from fedkg.deploy.federation import CA, INVITATION, KEYS, NODE, SOCKET, load_fed
 from fedkg.deploy.flower.settings import LOGS, flower_environment
 
 CAUSES = {
-    "certificate verify failed": (
+    ("certificate verify failed",): (
         "the certificate of the server is not signed by the authority of the invitation: another "
         "program answers at this address, or the federation has been created anew; ask its "
         "operator for a new invitation"
     ),
-    "failed to activate": (
+    ("failed to activate",): (
         "the server does not know the key of this site: send SITE/keys/NAME.pub to its operator, "
         "who runs `fedkg federation admit FEDERATION NAME NAME.pub` and starts the server again; "
         "after a crash of this computer, wait 20 s"
     ),
-    "connect": (
+    ("[errno", "timed out"): (
         "nothing answers at the address of the server: it is not running, or a firewall is in "
         "between"
     ),
 }
-"""What the end of a SuperNode's log means, in words for the operator of a site."""
+"""What words at the end of a SuperNode's log mean, for the operator of a site."""
+
+RETRY_S = 30
+"""Seconds that a SuperNode tries to connect before it ends, so that the operator learns why."""
 
 UNKNOWN = "see SITE/logs/supernode.log"
 
@@ -44,7 +47,7 @@ def create_node(folder: Path) -> ChildProcess:
         configuration = {"site": site.name, "socket": str(folder / SOCKET)}
         return [
             "supernode", f"127.0.0.1:{find_free_port()}", str(folder / KEYS / "app.secret"),
-            "--superlink", federation.address,
+            "--superlink", federation.address, "--max-wait-time", str(RETRY_S),
             "--root-certificates", str(folder / INVITATION / CA),
             "--auth-supernode-private-key", str(folder / KEYS / f"{NODE}.key"),
             "--node-config",
@@ -62,7 +65,9 @@ def create_node(folder: Path) -> ChildProcess:
 def explain_end(log: str) -> str:
     """Why a SuperNode ended, from the end of its log."""
     text = log.lower()
-    return next((cause for sign, cause in CAUSES.items() if sign in text), UNKNOWN)
+    return next(
+        (cause for signs, cause in CAUSES.items() if any(sign in text for sign in signs)), UNKNOWN
+    )
 
 
 def find_free_port() -> int:

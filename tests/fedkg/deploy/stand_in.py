@@ -3,6 +3,8 @@
     python stand_in.py site run SITE
     python stand_in.py server run FEDERATION
 
+With REAL in the environment, it is the command itself.
+
 A site answers with its tensors times the length of its name; a server of ROUNDS rounds (an
 environment variable) writes what it got into `FEDERATION/answers.jsonl`.
 """
@@ -50,7 +52,7 @@ class Run:
     sentences: tuple[str, ...] = ("all rounds are done",)
 
 
-def run_server(folder: Path, transport: Transport) -> Run:
+def run_server(folder: Path, transport: Transport, *, on_event: object) -> Run:
     with (folder / "answers.jsonl").open("w", encoding="utf-8") as file:
         for number in range(1, int(os.environ["ROUNDS"]) + 1):
             request = Message(kind="train", round=number, tensors={"w": torch.arange(5.0)})
@@ -76,5 +78,6 @@ def install() -> None:
 if __name__ == "__main__":
     from fedkg.cli.main import run
 
-    install()
+    if "REAL" not in os.environ:
+        install()
     run(sys.argv[1:])

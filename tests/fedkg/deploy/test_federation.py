@@ -14,6 +14,7 @@ import yaml
 from command import call
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from federation_folders import SITES, create_folders, write_inputs
 
 from fedkg.deploy import bundle
 from fedkg.deploy.bundle import list_packages
@@ -29,7 +30,6 @@ from fedkg.deploy.federation import (
 )
 from fedkg.errors import FederationError, FedkgError, MissingExtra, UsageError
 from fedkg.pack import load
-from tests.fedkg.deploy.federation_folders import SITES, create_folders, write_inputs
 
 
 @pytest.fixture(scope="module")

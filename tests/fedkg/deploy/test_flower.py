@@ -14,6 +14,7 @@ from flwr.app import Message as Parcel
 from flwr.app.error import Error
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
+from stand_in import site_handler
 
 from fedkg.deploy.flower import client_app, internals
 from fedkg.deploy.flower.records import LARGE, unwrap_bytes, unwrap_text, wrap_bytes, wrap_text
@@ -21,7 +22,6 @@ from fedkg.deploy.flower.settings import flower_environment
 from fedkg.deploy.flower.transport import FlowerTransport
 from fedkg.deploy.message import Message
 from fedkg.errors import FederationError
-from tests.fedkg.deploy.stand_in import site_handler
 
 KEYS = {"graz": b"key of graz", "linz": b"key of linz", "wien": b"key of wien"}
 

@@ -16,17 +16,28 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
+from federation_folders import SITES, create_folders
+from stand_in import site_handler
+from test_job_over_sites import JOB, RULES, check_equal, compiled, write_tables
 
 from fedkg.deploy.child_process import ChildProcess
-from fedkg.deploy.federation import CA, INVITATION, KEYS, load_federation
+from fedkg.deploy.federation import (
+    CA,
+    INVITATION,
+    KEYS,
+    admit_site,
+    create_federation,
+    join_federation,
+    load_federation,
+)
 from fedkg.deploy.flower.superlink import SuperLink
-from fedkg.deploy.flower.supernode import create_node, explain_end
+from fedkg.deploy.flower.supernode import create_node, explain_end, find_free_port
 from fedkg.deploy.flower.transport import FlowerTransport
 from fedkg.deploy.message import Message
 from fedkg.deploy.transport import LoopbackTransport
 from fedkg.errors import FederationError
-from tests.fedkg.deploy.federation_folders import SITES, create_folders
-from tests.fedkg.deploy.stand_in import site_handler
+from fedkg.jobs import run_job
 
 pytestmark = pytest.mark.slow
 
@@ -192,6 +203,32 @@ def test_commands_run_a_federation_and_a_site_leaves(tmp_path, processes):
     processes.all.pop("linz").wait()
     assert processes.stop("wien") == 130
     wait_until(lambda: running(tmp_path) == [])
+
+
+def test_job_over_flower_has_the_run_folder_of_a_run_that_reads_all_tables(
+    tmp_path, processes, monkeypatch
+):
+    write_tables(tmp_path / "data")
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(dict(JOB)))
+    (tmp_path / "rules.fkgpack").write_bytes(compiled(RULES))
+    server, address = tmp_path / "plants", f"127.0.0.1:{find_free_port()}"
+    create_federation(tmp_path / "job.yaml", server, address=address, sites=SITES)
+    for name in SITES:
+        invitation, site = server / "invitations" / f"{name}.zip", tmp_path / name
+        join_federation(invitation, tmp_path / "data" / "sites.yaml", site, share_rows=True)
+        admit_site(server, name, site / KEYS / f"{name}.pub")
+        processes.start(
+            name, "site", "run", site, log=tmp_path / f"{name}.out", FEDKG_KERNELS="off", REAL="1"
+        )
+
+    log = tmp_path / "server.out"
+    processes.start("server", "server", "run", server, log=log, FEDKG_KERNELS="off", REAL="1")
+    assert processes.all.pop("server").wait(LONGEST_S) == 0, log.read_text()
+
+    monkeypatch.setenv("FEDKG_KERNELS", "off")
+    data = {**JOB["data"], "sites_file": str(tmp_path / "data" / "sites.yaml")}
+    (tmp_path / "local.yaml").write_text(yaml.safe_dump({**JOB, "data": data}))
+    check_equal(server / "run", run_job(tmp_path / "local.yaml", out=tmp_path / "local").folder)
 
 
 def test_nodes_without_a_registered_key_and_servers_without_the_certificate(tmp_path):
