@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from fedkg.jobs.predicted_output import choose_output
 from fedkg.jobs.rules_only_baseline import ControlSums
 from fedkg.jobs.runner import Run, resume, start_run
 from fedkg.jobs.samples.experiment import Experiment
-from fedkg.jobs.samples.job_tables import table_samples
+from fedkg.jobs.samples.job_tables import SERVER_NAME, merge_tables, read_server_part, table_samples
 from fedkg.jobs.samples.sample_preparation import Samples, join_samples
 from fedkg.jobs.samples.site_summary import TRAIN, SiteSummary, merge_summaries
 from fedkg.jobs.samples.task_metrics import figures_of
@@ -220,8 +221,8 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
     summaries = {
         name: summary_of(reply.fields["summary"], reply.tensors) for name, reply in replies.items()
     }
-    machines = job.data.machine if job.data.set is None else ""
-    summary = merge_summaries(list(summaries.values()), machines=machines)
+    merge = partial(merge_tables, job) if job.data.set is None else merge_summaries
+    summary = merge(list(summaries.values()))
     samples = _server_samples(job, files.pack, replies, summary)
     known, tensors = summary_parts(summary)
     training = {name: one.rows[TRAIN] for name, one in summaries.items()}
@@ -243,12 +244,14 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
 def _server_samples(
     job: Job, pack: Pack, replies: Mapping[str, Message], summary: SiteSummary
 ) -> Samples:
-    """The samples of the server: the rows that the job gives to it."""
+    """The samples of the server: its own table, or the rows that the job gives to it."""
     if job.data.set is None:
         tables = {
             name: table_of_server_rows(reply.fields["server"], reply.tensors)
             for name, reply in replies.items()
         }
+        if (own := read_server_part(job, pack)) is not None:
+            tables = {SERVER_NAME: own}
         return table_samples(job, pack, tables, summary)
     parts = {
         name: samples_of_server(reply.fields["server"], reply.tensors)

@@ -180,7 +180,7 @@ class SiteAnswers:
                 f"site {self.name} does not share rows, and the job gives "
                 f"{self.summary.rows[SERVER]} of its rows to the server (`data.server`)",
                 help="the operator of the site can agree with `share_rows: true` in site.json; or "
-                "set `data.server: 0` in the job",
+                "set `data.server: 0` in the job, with a `data.server_table` if it needs rows",
             )
         return self.summary_answer()
 
