@@ -125,7 +125,14 @@ class SiteAnswers:
                 expected=", ".join(answers),
                 received=message.kind,
             )
-        answer = answers[message.kind](message)
+        try:
+            answer = answers[message.kind](message)
+        except (KeyError, TypeError) as error:
+            raise FederationError(
+                f"site {self.name} cannot read the server's request of kind {message.kind}",
+                received=f"{type(error).__name__}: {error}",
+                help="install the same version of fedkg at the server and at all sites",
+            ) from error
         told = {**answer.fields, REQUEST: request_digest(request)}
         return replace(answer, fields=told).to_bytes()
 
@@ -350,7 +357,7 @@ class JoinedSite:
 
     def evaluate(self, request: Message) -> Message:
         """See `SiteAnswers.evaluate`."""
-        what, fields = request.fields["what"], {}
+        what = request.fields["what"]
         if what == "control":
             config = self._config(str(request.fields["trial"]))
             [found] = self._experiment.control_sums(config)[self._place : self._place + 1]
