@@ -367,25 +367,35 @@ def test_the_same_request_has_the_same_answer(tmp_path: Path) -> None:
     assert sites.sites[name].train(request).to_bytes() == answer.to_bytes()
 
 
-@pytest.mark.parametrize("silent", [True, False])
-def test_a_site_that_fails_is_left_out_with_its_reason(silent: bool, tmp_path: Path) -> None:
-    """The round then is the round in which its update is rejected for another reason."""
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("silent", "no answer within 60 s"),
+        ("failing", "the disk of the site is full"),
+        ("lost", "the connection was lost"),
+    ],
+)
+def test_a_site_that_fails_is_left_out_with_its_reason(
+    how: str, reason: str, tmp_path: Path
+) -> None:
+    """The round then is the round in which its update is rejected for another reason. If only the
+    answer is lost, the site has trained, and must not continue from there.
+    """
     other = federation(
         plain(scaffold().with_terms(Sick(3, 2)), participation=1.0), tmp_path / "here"
     ).train_here()
     sites = federation(plain(scaffold(), participation=1.0), tmp_path)
     training = sites.train()
     there = [next(training)]
-    if silent:
-        sites.silent = {"site_3"}
-    else:
+    sites.silent = {"site_3"} if how == "silent" else set()
+    sites.lost = {"site_3"} if how == "lost" else set()
+    if how == "failing":
         sites.before_answer = fail_in({2: "site_3"})
     there.append(next(training))
-    sites.silent, sites.before_answer = set(), lambda site, request: None
+    sites.silent, sites.lost = set(), set()
     there += training
     for (state, _), (remote, _) in zip(other, there, strict=True):
         same_state(state, remote)
-    reason = "no answer within 60 s" if silent else "the disk of the site is full"
     assert there[1][1].excluded == {"site_3": reason}
     assert there[1][1].alpha[3] == 0.0
     same(dict(other[-1][0].clients), sites.rows(there[-1][0]))
