@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from fedkg.data.sets import DataSet
 from fedkg.data.standardise import Moments
 from fedkg.deploy.disclosures import Disclosure, When
 from fedkg.deploy.message import Message
+from fedkg.errors import FederationError
 from fedkg.jobs.result_rows import RuleTally
 from fedkg.jobs.rules_only_baseline import ControlSums
 from fedkg.jobs.samples.job_tables import TablePart
@@ -109,6 +110,25 @@ def list_sent(message: Message) -> tuple[Disclosure, ...]:
     )
 
 
+Found = TypeVar("Found")
+
+
+def read_answer(site: str, answer: Message, read: Callable[[Message], Found]) -> Found:
+    """What `read` makes of a site's answer.
+
+    Raises:
+        FederationError: the answer lacks a field or a tensor, or has another form.
+    """
+    try:
+        return read(answer)
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError) as error:
+        raise FederationError(
+            f"site {site} sent an answer of kind {answer.kind} that the server cannot read",
+            received=f"{type(error).__name__}: {error}",
+            help="install the same version of fedkg at the server and at all sites",
+        ) from error
+
+
 def summary_parts(summary: SiteSummary) -> tuple[dict[str, Any], Tensors]:
     """The fields and tensors of a summary. `Any`: JSON."""
     fields = {name: getattr(summary, name) for name in SUMMARY_FIELDS}
@@ -195,7 +215,7 @@ def server_samples(part: SamplePart) -> tuple[dict[str, Any], Tensors]:
 
 def samples_of_server(fields: Fields, tensors: Mapping[str, Tensor]) -> SamplePart:
     """The part that `server_samples` wrote."""
-    known = {
+    known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in fields.items()
         if name in DATA_FIELDS

@@ -17,11 +17,11 @@ from fedkg.deploy.disclosures import (
     GROUP,
     LOSS,
     SHARED,
-    START,
     UNUSABLE,
     UPDATE,
     check_beside,
     derive_reply,
+    offer_tensors,
     request_tensors,
 )
 from fedkg.deploy.message import Message
@@ -101,10 +101,11 @@ class RemoteSites:
                 continue
             answer = expected.read(reply, client, offers[client])
             if isinstance(answer, str):
+                # It may be the error of an earlier request: an answer can still follow.
                 rejected[client] = answer
-                del waiting[client]
             else:
                 found[client] = answer
+                rejected.pop(client, None)
             while waiting and (first := next(iter(waiting))) in found:
                 del waiting[first]
                 yield found.pop(first)
@@ -112,7 +113,7 @@ class RemoteSites:
             if client in found:
                 yield found[client]
             else:
-                rejected[client] = f"no answer within {self.seconds:g} s"
+                rejected.setdefault(client, f"no answer within {self.seconds:g} s")
         if self.staleness is not None:
             on_time = {names[client] for client in offers if client not in rejected}
             for reply in late_replies:
@@ -145,8 +146,7 @@ class RemoteSites:
         see `SiteTraining.deployed_model`.
         """
         offer = work.algorithm.offer_models(work, state, torch.tensor([client]))
-        tensors = {START + name: value[0] for name, value in offer.models.items()}
-        return _request("evaluate", state.round, state, client, offer, tensors)
+        return _request("evaluate", state.round, state, client, offer, offer_tensors(offer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -5,8 +5,9 @@ Letters: K sites.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from fedkg.deploy.disclosures import SAMPLES, START
 from fedkg.deploy.job_files import FEDERATION_FILE, JobFiles
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import (
+    Found,
     control_of,
     counts_of,
     evaluation_of,
+    read_answer,
     samples_of_server,
     summary_of,
     summary_parts,
@@ -46,7 +49,7 @@ from fedkg.jobs.predicted_output import choose_output
 from fedkg.jobs.rules_only_baseline import ControlSums
 from fedkg.jobs.runner import Run, resume, start_run
 from fedkg.jobs.samples.experiment import Experiment
-from fedkg.jobs.samples.job_tables import table_samples
+from fedkg.jobs.samples.job_tables import SERVER_NAME, merge_tables, read_server_part, table_samples
 from fedkg.jobs.samples.sample_preparation import Samples, join_samples
 from fedkg.jobs.samples.site_summary import TRAIN, SiteSummary, merge_summaries
 from fedkg.jobs.samples.task_metrics import figures_of
@@ -142,6 +145,20 @@ class AskedSites:
     names: tuple[str, ...]
     contract: RoundContract
 
+    def read_all(
+        self, requests: Mapping[str, Message], read: Callable[[Message], Found]
+    ) -> list[Found]:
+        """What `read` makes of the answers of all sites, in the order of the sites.
+
+        Raises:
+            FederationError: as `ask_all`; or an answer does not have the expected form.
+        """
+        answers = self.ask_all(requests)
+        return [
+            read_answer(name, answer, read)
+            for name, answer in zip(self.names, answers, strict=True)
+        ]
+
     def ask_all(self, requests: Mapping[str, Message]) -> list[Message]:
         """The answers of all sites, in the order of the sites.
 
@@ -158,15 +175,15 @@ class AskedSites:
         found = {reply.site: reply for reply in transport.exchange(requests, seconds=seconds)}
         answers = []
         for name in self.names:
-            reply = found[name]
-            if reply.message is None:
-                error = reply.error
+            answer = found[name]
+            if answer.message is None:
+                error = answer.error
                 raise FederationError(
                     error if error.startswith(f"site {name} ") else f"site {name}: {error}",
                     help="start the server again when the site is back: the run continues from its "
                     "last round",
                 )
-            answers.append(reply.message)
+            answers.append(answer.message)
         return answers
 
 
@@ -210,13 +227,17 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
     """
     first = Message(kind="describe", fields={"identity": files.identity, "step": "summary"})
     replies = dict(zip(sites.names, sites.ask_all(dict.fromkeys(sites.names, first)), strict=True))
-    settings = {name: reply.fields["settings"] for name, reply in replies.items()}
+    settings = {
+        name: read_answer(name, reply, lambda one: dict(one.fields["settings"]))
+        for name, reply in replies.items()
+    }
     job = files.joint_job(settings)
     summaries = {
-        name: summary_of(reply.fields["summary"], reply.tensors) for name, reply in replies.items()
+        name: read_answer(name, reply, lambda one: summary_of(one.fields["summary"], one.tensors))
+        for name, reply in replies.items()
     }
-    machines = job.data.machine if job.data.set is None else ""
-    summary = merge_summaries(list(summaries.values()), machines=machines)
+    merge = partial(merge_tables, job) if job.data.set is None else merge_summaries
+    summary = merge(list(summaries.values()))
     samples = _server_samples(job, files.pack, replies, summary)
     known, tensors = summary_parts(summary)
     training = {name: one.rows[TRAIN] for name, one in summaries.items()}
@@ -225,28 +246,36 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
         fields={"step": "join", "sites": settings, "summary": known, "training": training},
         tensors=tensors,
     )
-    joined = sites.ask_all(dict.fromkeys(sites.names, request))
+    checks = sites.read_all(
+        dict.fromkeys(sites.names, request), lambda one: counts_of(one.fields["checks"])
+    )
     return PreparedSites(
         files=files,
         sites=sites,
         job=job,
         samples=replace(samples, sites=summaries, complete=False),
-        checks=_merge_counts([counts_of(one.fields["checks"]) for one in joined]),
+        checks=_merge_counts(checks),
     )
 
 
 def _server_samples(
     job: Job, pack: Pack, replies: Mapping[str, Message], summary: SiteSummary
 ) -> Samples:
-    """The samples of the server: the rows that the job gives to it."""
+    """The samples of the server: its own table, or the rows that the job gives to it."""
     if job.data.set is None:
         tables = {
-            name: table_of_server_rows(reply.fields["server"], reply.tensors)
+            name: read_answer(
+                name, reply, lambda one: table_of_server_rows(one.fields["server"], one.tensors)
+            )
             for name, reply in replies.items()
         }
+        if (own := read_server_part(job, pack)) is not None:
+            tables = {SERVER_NAME: own}
         return table_samples(job, pack, tables, summary)
     parts = {
-        name: samples_of_server(reply.fields["server"], reply.tensors)
+        name: read_answer(
+            name, reply, lambda one: samples_of_server(one.fields["server"], one.tensors)
+        )
         for name, reply in replies.items()
     }
     return join_samples(job, pack, parts, summary)
@@ -328,8 +357,10 @@ class RemoteExperiment(Experiment):
     def control_sums(self, config: TrialConfig) -> list[ControlSums]:
         """See `Experiment.control_sums`."""
         request = Message(kind="evaluate", fields={"what": "control", "trial": config.id})
-        replies = self.asked.ask_all(dict.fromkeys(self.asked.names, request))
-        return [control_of(reply.fields, reply.tensors) for reply in replies]
+        return self.asked.read_all(
+            dict.fromkeys(self.asked.names, request),
+            lambda one: control_of(one.fields, one.tensors),
+        )
 
     @override
     def build_trial(self, config: TrialConfig) -> Trial:
@@ -370,22 +401,27 @@ class RemoteTrial(Trial):
         if may_miss and not set(self.asked.names) <= set(self.asked.transport.present()):
             return {}
         threshold = self.deployed_threshold(state)
-        sums = [
-            reply.tensors["figures"][0] for reply in self._evaluate(state, "figures", threshold)
-        ]
+        replies = self._evaluate(state, "figures", threshold)
+        sums = self._read(replies, lambda one: one.tensors["figures"][0])
         return figures_of(self.samples.summary.task, torch.stack(sums).sum(0), threshold)
 
     @override
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """See `Trial.final_rows`. `Any`: the last server state."""
         replies = self._evaluate(state, "final", self.deployed_threshold(state))
-        found = [evaluation_of(reply.fields, reply.tensors) for reply in replies]
+        found = self._read(replies, lambda one: evaluation_of(one.fields, one.tensors))
         return {
             **self.evaluation_rows(found),
             "forecasts.csv": self._merged_forecasts(replies),
             "sets.csv": [row for reply in replies if (row := reply.fields["sets"]) is not None],
             "properties.csv": [],
         }
+
+    def _read(self, replies: Sequence[Message], read: Callable[[Message], Found]) -> list[Found]:
+        return [
+            read_answer(name, reply, read)
+            for name, reply in zip(self.asked.names, replies, strict=True)
+        ]
 
     def _merged_forecasts(self, replies: Sequence[Message]) -> list[Row]:
         """Rows of `forecasts.csv`; none unless every site has test samples and properties."""

@@ -123,7 +123,14 @@ class SiteAnswers:
                 expected=", ".join(answers),
                 received=message.kind,
             )
-        answer = answers[message.kind](message)
+        try:
+            answer = answers[message.kind](message)
+        except (KeyError, TypeError) as error:
+            raise FederationError(
+                f"site {self.name} cannot read the server's request of kind {message.kind}",
+                received=f"{type(error).__name__}: {error}",
+                help="install the same version of fedkg at the server and at all sites",
+            ) from error
         told = {**answer.fields, REQUEST: request_digest(request)}
         return replace(answer, fields=told).to_bytes()
 
@@ -178,7 +185,7 @@ class SiteAnswers:
                 f"site {self.name} does not share rows, and the job gives "
                 f"{self.summary.rows[SERVER]} of its rows to the server (`data.server`)",
                 help="the operator of the site can agree with `share_rows: true` in site.json; or "
-                "set `data.server: 0` in the job",
+                "set `data.server: 0` in the job, with a `data.server_table` if it needs rows",
             )
         return self.summary_answer()
 
@@ -348,7 +355,7 @@ class JoinedSite:
 
     def evaluate(self, request: Message) -> Message:
         """See `SiteAnswers.evaluate`."""
-        what, fields = request.fields["what"], {}
+        what = request.fields["what"]
         if what == "control":
             config = self._config(str(request.fields["trial"]))
             [found] = self._experiment.control_sums(config)[self._place : self._place + 1]

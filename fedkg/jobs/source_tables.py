@@ -103,6 +103,18 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
     )
 
 
+def read_server_table(job: Job, contract: DataContract) -> Frame:
+    """The table of the server, `data.server_table`, with the headers that the rules expect.
+
+    Raises:
+        JobError: the file does not exist.
+        TableError: the file cannot be read, or lacks a column.
+    """
+    path = _require_file(str(job.data.server_table), "data.server_table")
+    table = read_table(path).with_headers((c.source, c.alternatives) for c in contract.columns)
+    return _site_frame(job, contract, "server", Site(), table)
+
+
 def _require_named_columns(job: Job, table: Table) -> None:
     """Raise TableError with the field of the job if a column that it names is missing."""
     named = {

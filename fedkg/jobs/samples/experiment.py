@@ -8,7 +8,7 @@ Letters: N samples, K sites.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -242,7 +242,7 @@ class Experiment:
         frame = self.site_splits[config.split_key].frame
         if frame is None:
             return count_data_set(self.pack, self.samples.uncut_rows, self.job)
-        return count_frames(self.pack, frames_by_site(frame))
+        return count_frames(self.pack, frames_by_site(frame, self.samples.sites))
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
         """The control without learning on the test samples; None without rules about outputs."""
@@ -818,12 +818,14 @@ def timing_by_key(rules: SampleRules, frame: Frame, index: Index) -> Timing:
     return Timing(trace=trace, step=timing.step, gaps=timing.gaps, end=timing.end)
 
 
-def frames_by_site(frame: Frame) -> list[Frame]:
-    """The tables as read, one per file, so that rules over several rows see them in order."""
-    if SITE_COLUMN not in frame.columns:
+def frames_by_site(frame: Frame, sites: Collection[str]) -> list[Frame]:
+    """The tables of sites as read, so that rules over several rows see them in order; the whole
+    table if sites share it.
+    """
+    if not sites:
         return [frame]
-    sites = frame.columns[SITE_COLUMN]
-    return [frame.take(sites == site) for site in dict.fromkeys(sites.tolist())]
+    names = frame.columns[SITE_COLUMN]
+    return [frame.take(names == site) for site in sites]
 
 
 def create_experiment(job: Job, pack: Pack) -> Experiment:

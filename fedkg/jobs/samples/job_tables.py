@@ -40,9 +40,12 @@ from fedkg.jobs.samples.site_summary import (
 )
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.site_split import hold_out_stream
-from fedkg.jobs.source_tables import feature_headers, read_tables
+from fedkg.jobs.source_tables import feature_headers, read_server_table, read_tables, sha256_of
 from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import Pack
+
+SERVER_NAME = "(server)"
+"""The site of the rows in the server's own table; no site can have this name."""
 
 MOST_TEXTS = 64
 """Most different texts of a category that the model reads, each of which becomes a feature."""
@@ -109,9 +112,31 @@ def read_job_tables(job: Job, pack: Pack) -> Samples:
     """
     parts, files = read_table_parts(job, pack)
     summaries = {name: summarise_table(job, pack, part) for name, part in parts.items()}
-    summary = merge_summaries(list(summaries.values()), machines=job.data.machine)
+    summary = merge_tables(job, list(summaries.values()))
+    if (own := read_server_part(job, pack)) is not None:
+        parts[SERVER_NAME] = own
+        files = (*files, (str(job.data.server_table), sha256_of(str(job.data.server_table))))
     samples = table_samples(job, pack, parts, summary)
     return replace(samples, files=files, sites=summaries if "" not in parts else {})
+
+
+def merge_tables(job: Job, summaries: Sequence[SiteSummary]) -> SiteSummary:
+    """The summary of all tables."""
+    return merge_summaries(summaries, machines=job.data.machine)
+
+
+def read_server_part(job: Job, pack: Pack) -> TablePart | None:
+    """The rows of the server's own table; None if the job names none.
+
+    Raises:
+        JobError, TableError: the file is missing or wrong; the message names it.
+    """
+    if job.data.server_table is None:
+        return None
+    frame = read_server_table(job, pack.manifest.contract)
+    frame = frame.with_numbers(ROW_COLUMN, np.arange(1.0, frame.rows + 1.0))
+    frame = frame.with_texts(SITE_COLUMN, [SERVER_NAME] * frame.rows)
+    return TablePart(frame=frame, use=np.full(frame.rows, SERVER, dtype=np.int8))
 
 
 def read_table_parts(

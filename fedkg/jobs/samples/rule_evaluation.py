@@ -148,8 +148,8 @@ def evaluate_rows(
         for rule, applies in zip(bank.rule.tolist(), applied.tolist(), strict=True):
             by_rule.setdefault(rule, []).append(applies)
     for rule, applies in by_rule.items():
-        counts = counted_rules.get(rule, _Counts())
-        found.rules[rule] = counts.tally(pack, np.array(applies, dtype=np.bool_))
+        own = counted_rules.get(rule, _Counts())
+        found.rules[rule] = own.tally(pack, np.array(applies, dtype=np.bool_))
     return found
 
 

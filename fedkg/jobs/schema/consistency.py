@@ -120,7 +120,7 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
                     f"{what} requires rules, and the job has none",
                     "set `rules`, or a compiled `pack`",
                 )
-    if not job.data.server:
+    if not job.data.server and job.data.server_table is None:
         if job.evaluation.threshold == "server":
             yield (
                 "`threshold: server` requires labelled rows at the server, and `data.server` is 0",

@@ -196,6 +196,12 @@ class Data(Section):
         "threshold (with labels). A table that is not of a sites file needs more than 0.",
     )
 
+    server_table: str | None = Field(
+        default=None,
+        description="A table with the columns of the rules that the server holds, instead of a "
+        "share of the rows of the sites; only with a `sites_file` and without `set`.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _by_their_own_sites(cls, value: object) -> object:
@@ -238,6 +244,10 @@ class Data(Section):
     def _one_source(self) -> Data:
         if self.path is not None and self.sites_file is not None:
             raise ValueError("`path` and `sites_file` exclude each other")
+        if self.server_table is not None and (self.sites_file is None or self.set is not None):
+            raise ValueError("`server_table` requires a `sites_file`, and no `set`")
+        if self.server_table is not None and self.server:
+            raise ValueError("`server_table` requires `server: 0`: sites then give no rows")
         return self
 
     @model_validator(mode="after")

@@ -167,6 +167,7 @@ def with_absolute_paths(job: Job, base: Path) -> Job:
                 update={
                     "path": absolute(job.data.path),
                     "sites_file": absolute(job.data.sites_file),
+                    "server_table": absolute(job.data.server_table),
                 }
             ),
             "sites": {

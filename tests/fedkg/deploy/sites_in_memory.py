@@ -33,6 +33,7 @@ class Sites:
         sent: the answers as bytes.
         before_answer: called with the site and the request; may raise an error.
         silent: sites that do not answer.
+        lost: sites with answers that do not arrive.
     """
 
     problem: Problem
@@ -43,6 +44,7 @@ class Sites:
     sent: list[bytes] = field(default_factory=list)
     before_answer: Callable[[str, Message], None] = lambda site, request: None
     silent: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.start()
@@ -84,6 +86,8 @@ class Sites:
             request = Message.from_bytes(data, sender="the server")
             self.before_answer(name, request)
             answer = self.sites[name].train(request)
+            if name in self.lost:
+                raise FederationError("the connection was lost")
             self.messages.append((name, request, answer))
             self.sent.append(answer.to_bytes())
             return self.sent[-1]

@@ -531,6 +531,21 @@ def test_forecasts_over_sites(tmp_path, job):
     check_equal(apart, together)
 
 
+def test_a_server_with_a_table_needs_no_rows_of_sites(tmp_path, milling_pack):
+    """SCFA scores updates on the server's table; no site agrees to share rows."""
+    frame = generate(120, 3)
+    headers = ("Torque [Nm]", "Tool wear [min]", "Machine failure")
+    write_csv(tmp_path / "own.csv", {header: frame.numbers(header) for header in headers})
+    own = {"server": 0.0, "server_table": str(tmp_path / "own.csv")}
+    job = changed(algorithm="scfa", data=own, evaluation={"threshold": "server"})
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, job, milling_pack, share_rows=False)
+    together = run_together(tmp_path, job, milling_pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    check_equal(apart, together)
+    assert all(row["validity"] for row in RunFolder(apart).rows("clients.csv"))
+
+
 def test_a_server_does_not_score_models_that_stay_at_their_sites(tmp_path, milling_pack):
     """In one process, models that sites train alone are scored; their sites do not send them."""
     job = changed(evaluation={"local_baseline": True})

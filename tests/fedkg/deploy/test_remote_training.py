@@ -13,6 +13,7 @@ from pathlib import Path
 import forecasts
 import pytest
 import test_pack_rules
+import test_private_properties
 import torch
 from algorithm_contracts import CONTRACTS, made, settings_for, task
 from federations import FunctionScorer, classes, rows
@@ -27,6 +28,7 @@ from fedkg.deploy.site_training import SiteTraining
 from fedkg.errors import FederationError, JobError, TooFewClients
 from fedkg.federated import (
     Algorithm,
+    Clients,
     Own,
     Problem,
     Settings,
@@ -48,7 +50,12 @@ from fedkg.federated.pcfedavg.agent_sets import sets_of
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
 from fedkg.federated.problem import pool
 from fedkg.federated.round_steps import Step
-from fedkg.federated.temporal.shared_samples import inferred, of_shared
+from fedkg.federated.temporal.shared_samples import (
+    Inferred,
+    inferred,
+    inferred_privately,
+    of_shared,
+)
 from fedkg.models import MLP
 from fedkg.projection import L1Ball
 
@@ -367,25 +374,35 @@ def test_the_same_request_has_the_same_answer(tmp_path: Path) -> None:
     assert sites.sites[name].train(request).to_bytes() == answer.to_bytes()
 
 
-@pytest.mark.parametrize("silent", [True, False])
-def test_a_site_that_fails_is_left_out_with_its_reason(silent: bool, tmp_path: Path) -> None:
-    """The round then is the round in which its update is rejected for another reason."""
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("silent", "no answer within 60 s"),
+        ("failing", "the disk of the site is full"),
+        ("lost", "the connection was lost"),
+    ],
+)
+def test_a_site_that_fails_is_left_out_with_its_reason(
+    how: str, reason: str, tmp_path: Path
+) -> None:
+    """The round then is the round in which its update is rejected for another reason. If only the
+    answer is lost, the site has trained, and must not continue from there.
+    """
     other = federation(
         plain(scaffold().with_terms(Sick(3, 2)), participation=1.0), tmp_path / "here"
     ).train_here()
     sites = federation(plain(scaffold(), participation=1.0), tmp_path)
     training = sites.train()
     there = [next(training)]
-    if silent:
-        sites.silent = {"site_3"}
-    else:
+    sites.silent = {"site_3"} if how == "silent" else set()
+    sites.lost = {"site_3"} if how == "lost" else set()
+    if how == "failing":
         sites.before_answer = fail_in({2: "site_3"})
     there.append(next(training))
-    sites.silent, sites.before_answer = set(), lambda site, request: None
+    sites.silent, sites.lost = set(), set()
     there += training
     for (state, _), (remote, _) in zip(other, there, strict=True):
         same_state(state, remote)
-    reason = "no answer within 60 s" if silent else "the disk of the site is full"
     assert there[1][1].excluded == {"site_3": reason}
     assert there[1][1].alpha[3] == 0.0
     same(dict(other[-1][0].clients), sites.rows(there[-1][0]))
@@ -410,7 +427,8 @@ def test_answers_of_earlier_rounds_and_of_others_do_not_count(tmp_path: Path) ->
             for reply in replies
         ]
         strange = [replace(reply, site="nobody") for reply in replies]
-        yield from (*late, *strange, *reversed(replies), *replies)
+        failed = [replace(reply, message=None, error="of an earlier request") for reply in replies]
+        yield from (*late, *strange, *failed[:3], *reversed(replies), *replies, *failed)
 
     sites.exchange = with_late_answers  # type: ignore[method-assign]
     for (state, record), (other, remote) in zip(here, sites.train(), strict=True):
@@ -497,6 +515,21 @@ def _updates(answer: Message) -> dict[str, Tensor]:
     return {name: value for name, value in answer.tensors.items() if name.startswith("update/")}
 
 
+def test_noise_of_a_site_with_its_own_seed_is_unknown_to_the_server(tmp_path: Path) -> None:
+    """The server knows the seed of the job, hence the noise of sites that have no seed."""
+    sites = federation(CASES["private examples"](), tmp_path)
+    list(sites.train())
+    name, request, answer = sites.messages[0]
+    work = sites.work(name)
+    with_seed = [
+        SiteTraining(work, folder=tmp_path / name, seed=seed).train(request).to_bytes()
+        for seed in (None, 2**62 + 1, 2**62 + 1, 2**62 + 2)
+    ]
+    assert with_seed[0] == answer.to_bytes()
+    assert with_seed[1] == with_seed[2]
+    assert len(set(with_seed)) == 3
+
+
 def test_rules_are_not_measured_on_models_of_which_layers_stay_at_sites(tmp_path: Path) -> None:
     """One process may judge the whole model of each site; a server without these layers cannot."""
     sites = federation(plain(fedrep(private=HEAD), judged()), tmp_path)
@@ -529,6 +562,37 @@ def test_what_a_site_shares_once_is_listed(tmp_path: Path) -> None:
     )
 
 
+def test_of_a_property_mined_privately_its_noisy_numbers_are_listed(tmp_path: Path) -> None:
+    """The site mines them alone, with the noise that it has in a local run."""
+    problem = test_private_properties.PROBLEM
+    x, y = problem.clients.x[0][:5], problem.clients.y[0][:5]
+
+    def mine(clients: Clients) -> Inferred:
+        return inferred_privately(
+            test_private_properties.spanned(),
+            clients,
+            forecasts.LAYOUT,
+            steps=forecasts.STEPS,
+            x=x,
+            y=y,
+            epsilon=30.0,
+        )
+
+    whole = mine(problem.clients)
+    for place, name in enumerate(problem.clients.names):
+        alone = mine(problem.clients.only(name))
+        for here, there in zip(whole.own.values, alone.own.values, strict=True):
+            assert torch.equal(here[place].nan_to_num(-1), there[place].nan_to_num(-1))
+    algorithm = fedstl(inferred=whole, clusters=2, cluster_epochs=0)
+    work = federation(plain(algorithm, problem), tmp_path).work(None)
+    once = [
+        (one.name, one.shape)
+        for one in list_disclosures(work, problem.clients.names[0])
+        if one.when == "before the first round"
+    ]
+    assert once == [("count", ()), *((f"property/range_{i}", (2,)) for i in range(3))]
+
+
 def test_a_property_of_all_samples_needs_them_in_one_place() -> None:
     problem, _ = forecasts.task(LEVELS, samples=20, dtype=F32)
     with pytest.raises(JobError, match="needs the samples of all clients in one place"):
@@ -550,6 +614,7 @@ def test_requests_that_do_not_fit_are_rejected(tmp_path: Path) -> None:
         (replace(request, fields={**request.fields, "receipt": "../x"}), "from which rows"),
         (replace(request, fields={**request.fields, "receipt": "a" * 64}), "does not have the"),
         (replace(request, fields={**request.fields, "group": "0"}), "group '0'"),
+        (replace(request, fields={**request.fields, "group": None}), "group None"),
     ):
         with pytest.raises(FederationError, match=reason):
             site.train(wrong)
