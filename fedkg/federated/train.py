@@ -110,6 +110,11 @@ def train(
     problem = gathered(problem) if algorithm.pooled else problem
     fresh = initial_state(problem, algorithm, settings)
     if ranks is not None:
+        if algorithm.budget is not None and algorithm.budget.randomness == "system":
+            raise JobError(
+                "noise from the operating system would differ between the ranks",
+                help="train in one process, or simulate the privacy (`seeded`)",
+            )
         state = _of_first(state, ranks)
     state = fresh if state is None else _checked(state, fresh)
     last = settings.rounds
