@@ -80,12 +80,13 @@ class LoopbackTransport:
             down, begun = request.to_bytes(), time.monotonic()
             try:
                 up = self.sites[site](down)
+                message = Message.from_bytes(up, sender=f"site {site}")
             except FedkgError as error:
                 yield Reply(site=site, message=None, error=str(error), bytes_down=len(down))
                 continue
             yield Reply(
                 site=site,
-                message=Message.from_bytes(up, sender=f"site {site}"),
+                message=message,
                 bytes_down=len(down),
                 bytes_up=len(up),
                 seconds=time.monotonic() - begun,

@@ -21,6 +21,7 @@ from fedkg.federated.round_steps import (
     LocalUpdate,
     NothingAfter,
     NothingBefore,
+    Offer,
     PrivacyRule,
     SamplingRule,
     ServerStep,
@@ -91,6 +92,10 @@ class Algorithm:
     def one_model(self) -> bool:
         """Whether all clients use the server's one model."""
         return self.beside is None and isinstance(self.start, GlobalStart)
+
+    def offer_models(self, work: Work, state: ServerState, clients: Tensor) -> Offer:
+        """What the server gives the clients (int64 [C]) for `site_models`."""
+        return (self.beside or self).start.offer_models(work, state, clients)
 
     def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
         """The models [C, ...] that the clients (int64 [C]) use: those they train beside, where they

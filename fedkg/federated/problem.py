@@ -18,6 +18,9 @@ from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.server.scoring import Scorer
 from fedkg.models.model_protocols import Model
 
+NOWHERE = torch.iinfo(torch.int64).min // 2
+"""The position of rows that are not here: no index reaches it."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Clients:
@@ -29,6 +32,9 @@ class Clients:
         y: per client [n_k] or [n_k, H].
         keys: codes of categories (machine, product type) that rules select rows by and the model
             does not read: by column, per client int64 [n_k].
+        counts: n_k of each client where some clients keep their data elsewhere. These have no rows
+            in `x`, `y` and `keys`: their tensors state type and shape alone. None: all data are
+            here.
 
     Raises:
         JobError: if the data of a client is empty or does not fit the others; names the client.
@@ -38,6 +44,7 @@ class Clients:
     x: tuple[Tensor, ...]
     y: tuple[Tensor, ...]
     keys: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    counts: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -48,23 +55,75 @@ class Clients:
         if len(set(self.names)) < len(self.names):
             twice = next(name for i, name in enumerate(self.names) if name in self.names[:i])
             raise JobError(f"two clients are called {twice}")
-        for name, x, y in zip(self.names, self.x, self.y, strict=True):
-            _check(name, x, y, self.names[0], self.x[0], self.y[0])
+        if self.counts is not None and (
+            len(self.counts) != len(self.names) or min(self.counts) < 1
+        ):
+            raise JobError(
+                "each client needs its number of samples, at least 1",
+                expected=f"{len(self.names)} numbers",
+                received=str(self.counts),
+            )
+        rows = tuple(int(x.shape[0]) for x in self.x)
+        for place, (name, x, y) in enumerate(zip(self.names, self.x, self.y, strict=True)):
+            elsewhere = self.counts is not None and rows[place] == 0
+            _check(name, x, y, self.names[0], self.x[0], self.y[0], elsewhere=elsewhere)
+            if self.counts is not None and rows[place] not in (0, self.counts[place]):
+                raise JobError(
+                    f"client {name} must have all of its samples here, or none",
+                    expected=f"{self.counts[place]} or 0",
+                    received=str(rows[place]),
+                )
         for column, codes in self.keys.items():
-            if tuple(len(code) for code in codes) != self.samples:
+            if tuple(len(code) for code in codes) != rows:
                 raise JobError(
                     f"key {column} must have one code for each sample of each client",
-                    expected=str(self.samples),
+                    expected=str(rows),
                 )
 
     @cached_property
     def samples(self) -> tuple[int, ...]:
         """n_k of every client; counted once, since a federation may have 100,000 of them."""
-        return tuple(int(x.shape[0]) for x in self.x)
+        return self.counts or tuple(int(x.shape[0]) for x in self.x)
+
+    @cached_property
+    def elsewhere(self) -> Mapping[int, str]:
+        """Position and name of each client that keeps its data elsewhere."""
+        if self.counts is None:
+            return {}
+        return {
+            place: name
+            for place, (name, x) in enumerate(zip(self.names, self.x, strict=True))
+            if not len(x)
+        }
+
+    def only(self, here: str | None) -> Clients:
+        """The same clients with the data of one of them, or of none: what a site, or the server,
+        has of them.
+        """
+        kept = [len(self.x[place]) if name == here else 0 for place, name in enumerate(self.names)]
+        return Clients(
+            names=self.names,
+            x=tuple(x[:count] for x, count in zip(self.x, kept, strict=True)),
+            y=tuple(y[:count] for y, count in zip(self.y, kept, strict=True)),
+            keys={
+                column: tuple(code[:count] for code, count in zip(codes, kept, strict=True))
+                for column, codes in self.keys.items()
+            },
+            counts=self.samples,
+        )
 
 
-def _check(name: str, x: Tensor, y: Tensor, first: str, first_x: Tensor, first_y: Tensor) -> None:
-    if x.dim() < 2 or x.shape[0] == 0:
+def _check(
+    name: str,
+    x: Tensor,
+    y: Tensor,
+    first: str,
+    first_x: Tensor,
+    first_y: Tensor,
+    *,
+    elsewhere: bool,
+) -> None:
+    if x.dim() < 2 or (x.shape[0] == 0 and not elsewhere):
         raise JobError(
             f"client {name} has no samples",
             expected="inputs [samples, features]",
@@ -115,7 +174,9 @@ class Pool:
         y: [S + 1] or [S + 1, H] for H targets of a sample; 0 in the last row.
         keys: int64 [S + 1] by column, the category codes; -1 in the last row.
         sizes: int64 [N], n_k.
-        offsets: int64 [N], the position of each client's first row.
+        offsets: int64 [N], the position of each client's first row; for clients that keep their
+            data elsewhere one that no row has, so that reading there fails.
+        elsewhere: position and name of these clients.
     """
 
     x: Tensor
@@ -123,6 +184,23 @@ class Pool:
     keys: Mapping[str, Tensor]
     sizes: Tensor
     offsets: Tensor
+    elsewhere: Mapping[int, str] = field(default_factory=dict)
+
+    def first_rows(self, clients: Tensor) -> Tensor:
+        """The position of the first row of clients, int64 of any shape; shaped as they are.
+
+        Raises:
+            JobError: a client keeps its data elsewhere.
+        """
+        if self.elsewhere:
+            absent = [one for one in clients.flatten().tolist() if one in self.elsewhere]
+            if absent:
+                raise JobError(
+                    f"the samples of {self.elsewhere[absent[0]]} are not here: they stay at its"
+                    " site",
+                    help="train it at its site, see fedkg.deploy.remote_sites",
+                )
+        return self.offsets[clients]
 
     def share(self, clients: Tensor) -> Tensor:
         """The samples of clients (int64 [C]) as shares of all samples, float64 [C]."""
@@ -135,15 +213,22 @@ def pool(clients: Clients) -> Pool:
     """
     x, y = clients.x, clients.y
     sizes = torch.tensor(clients.samples, dtype=torch.int64, device=x[0].device)
+    rows = torch.tensor([len(one) for one in x], dtype=torch.int64, device=x[0].device)
+    offsets = torch.cumsum(rows, 0) - rows
+    if clients.elsewhere:
+        offsets[list(clients.elsewhere)] = NOWHERE
+        x = tuple(one for one in x if len(one)) or x[:1]
+        y = tuple(one for one in y if len(one)) or y[:1]
     return Pool(
         x=_with_zeros(x),
-        y=torch.cat([*y, torch.zeros_like(y[0][:1])]),
+        y=torch.cat([*y, y[0].new_zeros((1, *y[0].shape[1:]))]),
         keys={
             column: torch.cat([*codes, codes[0].new_full((1,), -1)])
             for column, codes in clients.keys.items()
         },
         sizes=sizes,
-        offsets=torch.cumsum(sizes, 0) - sizes,
+        offsets=offsets,
+        elsewhere=clients.elsewhere,
     )
 
 
@@ -167,7 +252,7 @@ def _with_zeros(parts: Sequence[Tensor]) -> Tensor:
     """The same with a row of zeros behind them."""
     found = _seen(parts, 1)
     if found is None or bool(found[-1].any()):
-        return torch.cat([*parts, torch.zeros_like(parts[0][:1])])
+        return torch.cat([*parts, parts[0].new_zeros((1, *parts[0].shape[1:]))])
     return found
 
 
@@ -176,7 +261,9 @@ def _seen(parts: Sequence[Tensor], more: int) -> Tensor | None:
     contiguous.
     """
     first = parts[0]
-    if first.device.type != "cpu":  # each part was moved separately, into separate memory
+    if (
+        not len(first) or first.device.type != "cpu"
+    ):  # each part was moved separately, into separate memory
         return None
     memory, row, rows = first.untyped_storage(), first[0].numel(), 0
     for part in parts:

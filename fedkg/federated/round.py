@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,14 +18,14 @@ from fedkg.errors import JobError, TooFewClients
 from fedkg.federated.client import wire_precision
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
+from fedkg.federated.client.outgoing_updates import make_outgoing
 from fedkg.federated.client.start_points import GlobalStart
 from fedkg.federated.client_state_store import ClientRows, changed
 from fedkg.federated.executors.join_update_stacks import by_client, join_small_stacks
 from fedkg.federated.executors.protocol import Executor, Updates, Work
 from fedkg.federated.per_client_broadcast import per_client
-from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.problem import pool
-from fedkg.federated.randomness import PRIVACY, client_keys, server_seed
+from fedkg.federated.randomness import PRIVACY, server_seed
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.round_steps import OfClients
 from fedkg.federated.server import guard
@@ -108,11 +108,13 @@ def run_round(
         dict(state.joints.get("local", {})),
     )
     samples = work.pool.sizes[clients].to(torch.float64)
-    stacks = (
-        join_small_stacks(executor.train(work, state, clients), len(clients))
-        if len(clients)
-        else iter(())
-    )
+    stacks: Iterator[Updates] = iter(())
+    if len(clients):
+        sent = (
+            updates if updates.outgoing else make_outgoing(work, state, updates)
+            for updates in executor.train(work, state, clients)
+        )
+        stacks = join_small_stacks(sent, len(clients))
     if isinstance(algorithm.aggregate, Krum):  # the first of equal clients counts
         stacks = by_client(stacks)
     for updates in stacks:
@@ -176,22 +178,13 @@ def _root(work: Work, executor: Executor, state: ServerState) -> Params:
 def _receive(
     work: Work, state: ServerState, received: _Received, updates: Updates, total: float
 ) -> None:
-    """Guard, privacy, validity score, weight, group, and into the fold."""
+    """Guard, validity score, weight, group, and into the fold."""
     algorithm, settings, scorer = work.algorithm, work.settings, work.problem.scorer
     if updates.update and not algorithm.pooled:
-        sent = wire_precision.size(updates.update, settings.wire) + wire_precision.size(
-            updates.shared, settings.wire
-        )
+        wire = wire_precision.wire_of(work)
+        sent = wire_precision.size(updates.update, wire) + wire_precision.size(updates.shared, wire)
         received.bytes_up += sent + 8 * len(updates.clients)
         received.bytes_down += _down(state, updates)
-    updates = wire_precision.sent(updates, settings.wire)
-    if not isinstance(algorithm.privacy, NoPrivacy):
-        keys = client_keys(settings.seed, state.round + 1, PRIVACY, updates.clients)
-        updates = replace(updates, update=algorithm.privacy.client(updates.update, keys))
-    if algorithm.privacy.noisy:
-        updates = replace(updates, loss=torch.full_like(updates.loss, torch.nan))
-    if algorithm.budget is not None:
-        updates = guard.untold(updates, state.clients)
     started = dict(zip(updates.clients.tolist(), updates.groups.tolist(), strict=True))
     updates = guard.usable(updates)
     received.rejected |= updates.rejected
@@ -209,7 +202,8 @@ def _receive(
         and scorer.rows.count
         and (settings.measure or algorithm.weighting.needs_scores)
     ):
-        scores = scorer.score(_seen(work, state, updates))
+        seen = _seen(work, state, updates)
+        scores = None if seen is None else scorer.score(seen)
     rows = None if scorer is None else scorer.rows
     weights, validity = algorithm.weighting.weigh(samples, scores, rows)
     groups = algorithm.grouping.assign(state, updates.clients, updates.groups, updates.update)
@@ -239,11 +233,12 @@ def _receive(
         )
 
 
-def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
+def _seen(work: Work, state: ServerState, updates: Updates) -> Params | None:
     """The clients' models [C, ...]: where they began plus what they sent, and for layers that stay
     at home what is at home.
 
-    If weights depend on it, the server uses its own: it sees no others.
+    If weights depend on it, the server uses its own: it sees no others. Otherwise None if layers
+    stay at sites elsewhere: models that no client uses are not measured.
     """
     sent = {name: updates.start[name] + value for name, value in updates.update.items()}
     params = work.algorithm.local.point(sent)
@@ -255,6 +250,8 @@ def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
     whole: Params = {}
     for name, value in state.models.items():
         own = home.get(name)
+        if name not in params and own is None and not work.algorithm.weighting.needs_scores:
+            return None
         whole[name] = (
             params[name] if name in params else value[updates.groups] if own is None else own
         )

@@ -18,6 +18,7 @@ M constraints.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -31,12 +32,36 @@ from fedkg.privacy import Randomness
 
 if TYPE_CHECKING:
     from fedkg.federated.client.task_losses import Loss
+    from fedkg.federated.client_state_store import ClientRows
     from fedkg.federated.executors.protocol import Work
     from fedkg.federated.round_record import RoundRecord
     from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
     from fedkg.federated.state import ServerState
 
 OnAllInvalid = Literal["skip", "fedavg", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Offer:
+    """What the server gives clients to start from, or to use: all that they receive of its models.
+
+    Attributes:
+        models: each [C, ...], usually under the names of the model's parameters; [C, G, ...] if
+            each client chooses one of the G models.
+        groups: int64 [C], the server's model on which each client works; None if clients choose.
+        names: the parameters of the model, in their order.
+    """
+
+    models: Params
+    groups: Tensor | None
+    names: tuple[str, ...]
+
+    def of_groups(self, groups: Tensor) -> Params:
+        """What clients received of the models, int64 [C], on which they work, each [C, ...]."""
+        if self.groups is not None:
+            return self.models
+        rows = torch.arange(len(groups), device=groups.device)
+        return {name: value[rows, groups] for name, value in self.models.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -163,6 +188,12 @@ class BeforeRound(Protocol):
     put them into clusters, set a step.
     """
 
+    def begin(self) -> Params:
+        """What all clients of a round receive of it, before the first round; see
+        ``ServerState.joints["before"]``.
+        """
+        ...
+
     def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
         """The state that the round of these clients (int64 [K]) works with; its number and models'
         shapes stay as they are.
@@ -176,37 +207,66 @@ class BeforeRound(Protocol):
 class NothingBefore:
     """The default of `BeforeRound`: the round begins with the state as it is."""
 
+    def begin(self) -> Params:
+        """See `BeforeRound.begin`."""
+        return {}
+
     def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
         """See `BeforeRound.apply`."""
         return state
 
 
-class StartRule(Protocol):
+class StartRule(ABC):
     """Where the clients begin: the global model, a cluster's, shared layers with private ones, an
     own block.
+
+    The server makes an `Offer` from what it holds; a client begins from the offer, its rows and its
+    samples. `place_clients` does both where all data are in one process.
     """
+
+    __slots__ = ()
 
     def model_count(self, population: int) -> int:
         """G, how many models the server holds for `population` clients."""
-        ...
+        return 1
 
     def initial_memory(self, models: Params, population: int) -> Params:
         """What is remembered of each client before the first round, each [N, ...]; its names begin
         with ``start/``.
         """
-        ...
+        return {}
+
+    @abstractmethod
+    def offer(self, state: ServerState, clients: Tensor) -> Offer:
+        """What the server gives the clients (int64 [C]) to start from. It reads no rows of them."""
+
+    def offer_models(self, work: Work, state: ServerState, clients: Tensor) -> Offer:
+        """What the server gives clients to use between rounds and after the last one."""
+        return self.offer(state, clients)
+
+    def begin(
+        self, work: Work, offer: Offer, rows: Mapping[str, ClientRows], clients: Tensor
+    ) -> StartPoint:
+        """The start of the clients (int64 [C]) at what they were offered; by default as it is.
+
+        Args:
+            rows: what is remembered of each client, as in `ServerState.clients`.
+        """
+        assert offer.groups is not None
+        return StartPoint(variables=offer.models, groups=offer.groups)
 
     def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
         """The start of the clients (int64 [C])."""
-        ...
+        return self.begin(work, self.offer(state, clients), state.clients, clients)
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
         """The outcome with the private layers moved from `update` to `client_memory`."""
-        ...
+        return outcome
 
     def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
         """The models [C, ...] that the clients use between rounds and after the last one."""
-        ...
+        offer = self.offer_models(work, state, clients)
+        return self.begin(work, offer, state.clients, clients).variables
 
 
 class Term(Protocol):

@@ -87,12 +87,13 @@ def with_aligned_memory(state: ServerState) -> ServerState:
     """
     return replace(
         state,
-        models=_aligned(state.models),
-        joints={joint: _aligned(memory) for joint, memory in state.joints.items()},
+        models=align(state.models),
+        joints={joint: align(memory) for joint, memory in state.joints.items()},
     )
 
 
-def _aligned(tensors: Params) -> Params:
+def align(tensors: Params) -> Params:
+    """The same tensors, contiguous and at aligned addresses, see `ALIGNMENT`."""
     return {
         name: value if _is_aligned(value) else value.clone(memory_format=torch.contiguous_format)
         for name, value in tensors.items()

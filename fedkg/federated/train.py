@@ -18,7 +18,7 @@ from fedkg.federated.client.per_client_settings import check_paces
 from fedkg.federated.client_state_store import ClientRows, placed, whole
 from fedkg.federated.executors import EXECUTORS, Ranks, WorkerPool, executor_of
 from fedkg.federated.executors.auto import choose
-from fedkg.federated.executors.protocol import Work
+from fedkg.federated.executors.protocol import SiteExecutor, Work
 from fedkg.federated.privacy.budget import affordable, check_same
 from fedkg.federated.problem import Problem, gathered, pool
 from fedkg.federated.randomness import model_seed
@@ -28,6 +28,11 @@ from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
 from fedkg.kernels.compiled_loops import loops_in_round
 from fedkg.models.model_protocols import Params
+
+AT_SITES = Choice(
+    executor="sequential", chunk=1, threads=1, reason="each site trains with its own data"
+)
+"""How clients train at their sites: in the most obvious form, the same on all machines."""
 
 
 def initial_state(
@@ -60,6 +65,7 @@ def initial_state(
     }
     joints = {"server": algorithm.server.begin(models), "local": algorithm.local.shared(models)}
     joints["privacy"] = {} if algorithm.budget is None else algorithm.budget.begin()
+    joints["before"] = algorithm.before.begin()
     rows = algorithm.start.initial_memory(models, population) | algorithm.local.initial_memory(
         models, population
     )
@@ -84,6 +90,7 @@ def train(
     crew: WorkerPool | None = None,
     folder: Path | None = None,
     ranks: Ranks | None = None,
+    sites: SiteExecutor | None = None,
 ) -> Iterator[tuple[ServerState, RoundRecord]]:
     """Yield the state and the record after each round until ``settings.rounds`` rounds are done, or
     a budget of privacy is spent.
@@ -100,6 +107,9 @@ def train(
             which are deleted with the states.
         ranks: the processes that train together. Each calls this function with the same problem,
             starts from the state of rank 0 and yields the same. None: this process alone.
+        sites: asks the clients to train where their data are; the problem then has the numbers of
+            their samples alone, `Clients.counts`. The result is that of the sequential executor, to
+            the bit; rows of clients are not part of the states. None: all data are here.
 
     Raises:
         JobError: the algorithm contradicts itself, or the state does not fit the problem.
@@ -107,8 +117,16 @@ def train(
     """
     check(algorithm, settings, len(problem.clients.names))
     check_paces(problem.clients.names, algorithm, settings)
+    if sites is not None and algorithm.pooled:
+        raise JobError(
+            f"{algorithm.name} gathers the samples of all clients in one place",
+            help="choose another algorithm: sites keep their samples",
+        )
     problem = gathered(problem) if algorithm.pooled else problem
     fresh = initial_state(problem, algorithm, settings)
+    if sites is not None:
+        memory = sites.initial_memory(fresh.clients, len(problem.clients.names))
+        fresh = replace(fresh, clients=memory)
     if ranks is not None:
         if algorithm.budget is not None and algorithm.budget.randomness == "system":
             raise JobError(
@@ -117,6 +135,8 @@ def train(
             )
         state = _of_first(state, ranks)
     state = fresh if state is None else _checked(state, fresh)
+    if sites is not None:
+        state = replace(state, choice=AT_SITES)
     last = settings.rounds
     if algorithm.budget is not None:
         check_same(
@@ -135,10 +155,10 @@ def train(
                 state = replace(state, choice=_chosen(work, state, workers, ranks))
         choice = state.choice
         assert choice is not None
-        if state.round == 0:
+        if state.round == 0 and sites is None:
             choice = replace(choice, loops=is_worth_loops(work))
             state = replace(state, choice=choice)
-        executor = executor_of(choice, workers, ranks)
+        executor = sites or executor_of(choice, workers, ranks)
         if choice.loops:
             compile_for(work)
         while state.round < last:

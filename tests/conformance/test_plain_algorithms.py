@@ -19,7 +19,6 @@ import fedkg
 from fedkg.federated import WorkerPool, train
 from fedkg.federated import algorithms as product
 from fedkg.federated.client.optimisers import SGD, Adam
-from fedkg.federated.temporal.clusters import CLUSTER
 from fedkg.federated.temporal.shared_samples import inferred
 
 FEW = settings(
@@ -337,7 +336,7 @@ def test_fedstl(
     for state, wanted, cluster in zip(states, expected, history, strict=True):
         if clusters > 1:
             assert {
-                k: int(j) for k, j in enumerate(state.clients[CLUSTER]) if int(j) >= 0
+                k: int(j) for k, j in enumerate(state.joints["start"]["cluster"]) if int(j) >= 0
             } == cluster
         for k, own in wanted.own.items() if private else ():
             home = [

@@ -5,15 +5,17 @@ Letters: N clients in all, C clients of a stack, G models the server holds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import JobError
-from fedkg.federated.client_state_store import equal_rows
-from fedkg.federated.round_steps import Outcome, Setting, StartPoint, StartRule
+from fedkg.federated.client_state_store import ClientRows, equal_rows
+from fedkg.federated.round_steps import Offer, Outcome, Setting, StartPoint, StartRule
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params, match_parameters
 
@@ -22,38 +24,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalStart:
+class GlobalStart(StartRule):
     """Everybody begins at the server's one model."""
 
-    def model_count(self, population: int) -> int:
-        """See `StartRule.model_count`."""
-        return 1
-
-    def initial_memory(self, models: Params, population: int) -> Params:
-        """See `StartRule.initial_memory`."""
-        return {}
-
-    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `StartRule.place_clients`."""
+    @override
+    def offer(self, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer`."""
         count = clients.shape[0]
-        variables = {
+        models = {
             name: value[:1].expand(count, *value.shape[1:]) for name, value in state.models.items()
         }
-        return StartPoint(
-            variables=variables, groups=torch.zeros(count, dtype=torch.int64, device=clients.device)
-        )
-
-    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """See `StartRule.part`."""
-        return outcome
-
-    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `StartRule.site_models`."""
-        return self.place_clients(work, state, clients).variables
+        groups = torch.zeros(count, dtype=torch.int64, device=clients.device)
+        return Offer(models=models, groups=groups, names=tuple(state.models))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateLayers:
+class PrivateLayers(StartRule):
     """Some layers are each client's own: they begin as the server's do, never leave the client, and
     it goes on from them.
 
@@ -68,10 +54,12 @@ class PrivateLayers:
     private: tuple[str, ...]
     common: StartRule = field(default_factory=GlobalStart)
 
+    @override
     def model_count(self, population: int) -> int:
         """See `StartRule.model_count`."""
         return self.common.model_count(population)
 
+    @override
     def initial_memory(self, models: Params, population: int) -> Params:
         """See `StartRule.initial_memory`.
 
@@ -88,33 +76,50 @@ class PrivateLayers:
             {name: models[name] for name in own}, population, "start"
         )
 
-    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `StartRule.place_clients`."""
-        point = self.common.place_clients(work, state, clients)
+    @override
+    def offer(self, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer`."""
+        return self._without_own(self.common.offer(state, clients))
+
+    @override
+    def offer_models(self, work: Work, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer_models`."""
+        return self._without_own(self.common.offer_models(work, state, clients))
+
+    def _without_own(self, offer: Offer) -> Offer:
+        """The offer without private layers, unless clients compare whole models of the server."""
+        if offer.groups is None:
+            return offer
+        own = match_parameters(self.private, offer.names)
+        shared = {name: value for name, value in offer.models.items() if name not in own}
+        return replace(offer, models=shared)
+
+    @override
+    def begin(
+        self, work: Work, offer: Offer, rows: Mapping[str, ClientRows], clients: Tensor
+    ) -> StartPoint:
+        """See `StartRule.begin`."""
+        point = self.common.begin(work, offer, rows, clients)
         own = {
-            name: state.clients[f"start/{name}"][clients]
-            for name in match_parameters(self.private, state.models)
+            name: rows[f"start/{name}"][clients]
+            for name in match_parameters(self.private, offer.names)
         }
         received = {name: value for name, value in point.pull.items() if name not in own}
-        return replace(point, variables=point.variables | own, anchor=received)
+        whole = point.variables | own
+        return replace(
+            point, variables={name: whole[name] for name in offer.names}, anchor=received
+        )
 
+    @override
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
         """See `StartRule.part`."""
         return _at_home(
             setting, outcome, match_parameters(self.private, setting.state.models), "start"
         )
 
-    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `StartRule.site_models`."""
-        own = {
-            name: state.clients[f"start/{name}"][clients]
-            for name in match_parameters(self.private, state.models)
-        }
-        return self.common.site_models(work, state, clients) | own
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnModel:
+class OwnModel(StartRule):
     """Every client continues from its personal model, which starts as the server's model; nothing
     is sent.
 
@@ -127,33 +132,33 @@ class OwnModel:
     room: str = "start"
     common: StartRule = field(default_factory=GlobalStart)
 
-    def model_count(self, population: int) -> int:
-        """See `StartRule.model_count`."""
-        return 1
-
+    @override
     def initial_memory(self, models: Params, population: int) -> Params:
         """See `StartRule.initial_memory`."""
         return _copies(models, population, self.room)
 
-    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `StartRule.place_clients`; the anchor is what the client received of the common
-        start.
-        """
-        point = self.common.place_clients(work, state, clients)
-        own = {name: state.clients[f"{self.room}/{name}"][clients] for name in state.models}
+    @override
+    def offer(self, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer`."""
+        return self.common.offer(state, clients)
+
+    @override
+    def begin(
+        self, work: Work, offer: Offer, rows: Mapping[str, ClientRows], clients: Tensor
+    ) -> StartPoint:
+        """See `StartRule.begin`; the anchor is what the client received of the common start."""
+        point = self.common.begin(work, offer, rows, clients)
+        own = {name: rows[f"{self.room}/{name}"][clients] for name in offer.names}
         return replace(point, variables=own, anchor=point.pull)
 
+    @override
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
         """See `StartRule.part`."""
         return _at_home(setting, outcome, tuple(outcome.update), self.room)
 
-    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `StartRule.site_models`."""
-        return self.place_clients(work, state, clients).variables
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BestModel:
+class BestModel(StartRule):
     """Each client starts from the server's model with the least loss on its own samples (IFCA).
 
     Ghosh et al., "An efficient framework for clustered federated learning", 2020, algorithm 1, with
@@ -174,30 +179,35 @@ class BestModel:
                 received=str(self.models),
             )
 
+    @override
     def model_count(self, population: int) -> int:
         """See `StartRule.model_count`."""
         return self.models
 
-    def initial_memory(self, models: Params, population: int) -> Params:
-        """See `StartRule.initial_memory`."""
-        return {}
-
-    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `StartRule.place_clients`."""
+    @override
+    def offer(self, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer`: all models."""
         if self.models == 1:
-            return GlobalStart().place_clients(work, state, clients)
-        groups = torch.stack([_best(work, state, client) for client in clients.tolist()])
-        return StartPoint(
-            variables={name: value[groups] for name, value in state.models.items()}, groups=groups
-        )
+            return GlobalStart().offer(state, clients)
+        models = {
+            name: value.expand(len(clients), *value.shape) for name, value in state.models.items()
+        }
+        return Offer(models=models, groups=None, names=tuple(state.models))
 
-    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """See `StartRule.part`."""
-        return outcome
-
-    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `StartRule.site_models`."""
-        return self.place_clients(work, state, clients).variables
+    @override
+    def begin(
+        self, work: Work, offer: Offer, rows: Mapping[str, ClientRows], clients: Tensor
+    ) -> StartPoint:
+        """See `StartRule.begin`."""
+        groups = offer.groups
+        if groups is None:
+            groups = torch.stack(
+                [
+                    _best(work, {name: value[row] for name, value in offer.models.items()}, client)
+                    for row, client in enumerate(clients.unbind())
+                ]
+            )
+        return StartPoint(variables=offer.of_groups(groups), groups=groups)
 
 
 def _copies(models: Params, population: int, room: str) -> Params:
@@ -212,10 +222,14 @@ def _at_home(setting: Setting, outcome: Outcome, own: tuple[str, ...], room: str
     return replace(outcome, update=sent, client_memory=outcome.client_memory | kept)
 
 
-def _best(work: Work, state: ServerState, client: int) -> Tensor:
-    """int64, no dimensions: which of the G models has the least mean loss on a client's samples."""
-    first, count = int(work.pool.offsets[client]), int(work.pool.sizes[client])
-    x, y = work.pool.x[first : first + count], work.pool.y[first : first + count]
-    output = work.problem.model.apply(state.models, x)
+def _best(work: Work, models: Params, client: Tensor) -> Tensor:
+    """int64, no dimensions: which of the models [G, ...] has the least mean loss on the samples of
+    a client, int64 without dimensions.
+    """
+    first, count = int(work.pool.first_rows(client)), int(work.pool.sizes[client])
+    # A copy: the last bits of a product depend on the address, here on the samples of others.
+    x = work.pool.x[first : first + count].clone()
+    y = work.pool.y[first : first + count]
+    output = work.problem.model.apply(models, x)
     losses = work.problem.loss.value(output, y.expand(output.shape[0], *y.shape)).mean(1)
     return torch.where(losses.isnan(), torch.inf, losses).argmin()

@@ -10,7 +10,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedkg.federated.executors.protocol import Updates
+from fedkg.federated.executors.protocol import Updates, Work
+from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.settings import Wire
 from fedkg.models.model_protocols import Params
 
@@ -29,6 +30,13 @@ def sent(updates: Updates, wire: Wire | None) -> Updates:
     return replace(
         updates, update=_rounded(updates.update, wire), shared=_rounded(updates.shared, wire)
     )
+
+
+def wire_of(work: Work) -> Wire | None:
+    """The precision in which updates travel; None if that of the models: where privacy clips
+    updates after their rounding, too.
+    """
+    return work.settings.wire if isinstance(work.algorithm.privacy, NoPrivacy) else None
 
 
 def size(tensors: Params, wire: Wire | None) -> int:

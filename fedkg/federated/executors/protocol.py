@@ -5,13 +5,14 @@ Letters: K sampled clients, C of them in a stack.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
 from torch import Tensor
 
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.client_state_store import ClientRows
 from fedkg.federated.problem import Pool, Problem
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
@@ -49,6 +50,8 @@ class Updates:
         shared: what each client also sends, see `Outcome.shared`, each [C, ...].
         rejected: by position, the clients that sent something unusable, with the reason. They are
             in none of the above.
+        outgoing: whether these are the updates as they leave the clients, see
+            `client.outgoing_updates`.
     """
 
     clients: Tensor
@@ -59,6 +62,7 @@ class Updates:
     client_memory: Params = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
     rejected: dict[int, str] = field(default_factory=dict)
+    outgoing: bool = False
 
 
 class Executor(Protocol):
@@ -72,5 +76,17 @@ class Executor(Protocol):
 
         The tensors of a stack hold until the next one is asked for. `limit` stops every client
         after this number of steps; for measurements.
+        """
+        ...
+
+
+class SiteExecutor(Executor, Protocol):
+    """Asks clients to train where their data and their rows are."""
+
+    def initial_memory(self, rows: Mapping[str, ClientRows], population: int) -> Params:
+        """What the server remembers of each of the N clients in place of its rows, each [N, ...].
+
+        Args:
+            rows: the rows before the first round, as `ServerState.clients` would have them.
         """
         ...

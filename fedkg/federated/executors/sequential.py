@@ -54,7 +54,7 @@ def _train_one(
     work: Work, state: ServerState, client: Tensor, order: Tensor, noise: Tensor, limit: int | None
 ) -> Updates:
     algorithm, settings, problem = work.algorithm, work.settings, work.problem
-    sizes, offsets = work.pool.sizes[client], work.pool.offsets[client]
+    sizes, offsets = work.pool.sizes[client], work.pool.first_rows(client)
     steps = steps_for(work, client, limit)
     start = algorithm.start.place_clients(work, state, client)
     setting = Setting(

@@ -132,7 +132,7 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
         batches = by_chance(
             keys,
             sizes,
-            pool.offsets[clients],
+            pool.first_rows(clients),
             steps,
             batch,
             padding=padding,
@@ -140,7 +140,7 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
         )
     else:
         batches = plan(
-            keys, sizes, pool.offsets[clients], steps, batch, passes=passes, padding=padding
+            keys, sizes, pool.first_rows(clients), steps, batch, passes=passes, padding=padding
         )
     noise_keys = client_keys(settings.seed, number, DROPOUT, clients)
     if parts is not None and stack is not None:

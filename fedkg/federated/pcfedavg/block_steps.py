@@ -27,7 +27,7 @@ from typing_extensions import override
 from fedkg.federated.client.optimisers import change
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.per_client_broadcast import per_client
-from fedkg.federated.round_steps import Outcome, Setting, StartPoint
+from fedkg.federated.round_steps import Offer, Outcome, Setting, StartRule
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params
 
@@ -41,31 +41,27 @@ estimate of the mean of all blocks.
 
 
 @dataclass(frozen=True, slots=True)
-class AllBlocks:
+class AllBlocks(StartRule):
     """Every agent begins with the server's blocks of all agents, each [C, m, ...]."""
 
+    @override
     def model_count(self, population: int) -> int:
         """See `StartRule.model_count`: a block for each agent."""
         return population
 
-    def initial_memory(self, models: Params, population: int) -> Params:
-        """See `StartRule.initial_memory`."""
-        return {}
-
-    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `StartRule.place_clients`."""
-        variables = {
+    @override
+    def offer(self, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer`."""
+        models = {
             name: value.expand(len(clients), *value.shape) for name, value in state.models.items()
         }
-        return StartPoint(variables=variables, groups=clients)
+        return Offer(models=models, groups=clients, names=tuple(state.models))
 
-    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """See `StartRule.part`."""
-        return outcome
-
-    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `StartRule.site_models`: the server's block of each agent."""
-        return {name: value[clients] for name, value in state.models.items()}
+    @override
+    def offer_models(self, work: Work, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer_models`: the server's block of each agent."""
+        models = {name: value[clients] for name, value in state.models.items()}
+        return Offer(models=models, groups=clients, names=tuple(state.models))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +69,14 @@ class OwnAndMean(AllBlocks):
     """Every agent begins with its own block and the mean of all, each [C, ...]."""
 
     @override
-    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `StartRule.place_clients`."""
+    def offer(self, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer`."""
         own = {OWN + name: value[clients] for name, value in state.models.items()}
         mean = {
             MEAN + name: value.mean(0).expand(len(clients), *value.shape[1:])
             for name, value in state.models.items()
         }
-        return StartPoint(variables=own | mean, groups=clients)
+        return Offer(models=own | mean, groups=clients, names=tuple(state.models))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from fedkg.federated.pcfedavg.penalty import PenaltySchedule
 from fedkg.federated.server.weighting import BySamples
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
+from fedkg.models.model_protocols import Params
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.protocol import Work
@@ -48,6 +49,10 @@ class RoundNumbers:
     smooth: float | None = None
     by_rule: bool = False
 
+    def begin(self) -> Params:
+        """See `BeforeRound.begin`."""
+        return _numbers(0.0, 0.0)
+
     def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
         """See `BeforeRound.apply`.
 
@@ -71,11 +76,7 @@ class RoundNumbers:
                 )
             elif number == 1:
                 self._warn(settings, self.smooth, agents, local_steps)
-        numbers = {
-            "penalty": torch.tensor(penalty, dtype=torch.float64),
-            "step": torch.tensor(step, dtype=torch.float64),
-        }
-        return replace(state, joints={**state.joints, "before": numbers})
+        return replace(state, joints={**state.joints, "before": _numbers(penalty, step)})
 
     def _warn(self, settings: Settings, smooth: float, agents: int, local_steps: int) -> None:
         """Issue a StepWarning for the first round with too long a step, if there is one."""
@@ -90,6 +91,14 @@ class RoundNumbers:
                     stacklevel=3,
                 )
                 return
+
+
+def _numbers(penalty: float, step: float) -> Params:
+    """The memory of `RoundNumbers`."""
+    return {
+        "penalty": torch.tensor(penalty, dtype=torch.float64),
+        "step": torch.tensor(step, dtype=torch.float64),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from fedkg.federated.problem import Clients, Problem, pool
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.server.guard import usable
 from fedkg.federated.state import Choice, ServerState
-from fedkg.federated.temporal.clusters import CLUSTER, ClusterStart
+from fedkg.federated.temporal.clusters import ClusterStart, known_clusters, with_clusters
 from fedkg.federated.temporal.properties import mined
 from fedkg.federated.temporal.shared_samples import Inferred, traces_of
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
@@ -73,7 +73,11 @@ class ClusterTraining:
         members = [place[name] for name in record.clients if name not in record.excluded]
         if not self.epochs or not members:
             return state
-        groups = state.clients[CLUSTER][torch.tensor(members)].clamp(min=0).tolist()
+        groups = (
+            known_clusters(state, torch.tensor(members, device=work.pool.x.device))
+            .clamp(min=0)
+            .tolist()
+        )
         active = sorted(set(groups))
         together = [
             [member for member, group in zip(members, groups, strict=True) if group == cluster]
@@ -81,15 +85,16 @@ class ClusterTraining:
         ]
         inner = self._work(work, state, active, together)
         choice = state.choice or Choice(executor="stacked", chunk=len(active), threads=1)
-        begun = replace(
-            state,
-            clients={CLUSTER: torch.tensor(active, dtype=torch.int64, device=work.pool.x.device)},
+        everybody = torch.arange(len(active), device=work.pool.x.device)
+        begun = with_clusters(
+            replace(state, joints={}, clients={}),
+            everybody,
+            torch.tensor(active, device=everybody.device),
+            len(active),
         )
         models = dict(state.models)
         lost: dict[int, str] = {}
-        for sent in executor_of(choice).train(
-            inner, begun, torch.arange(len(active), device=work.pool.x.device)
-        ):
+        for sent in executor_of(choice).train(inner, begun, everybody):
             updates = usable(sent)
             lost |= updates.rejected
             models = {

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import JobError
-from fedkg.federated.client_state_store import changed
-from fedkg.federated.round_steps import Outcome, Setting, StartPoint
+from fedkg.federated.round_steps import Offer, StartRule
 from fedkg.federated.state import ServerState
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.federated.temporal.shared_samples import Inferred
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from fedkg.federated.executors.protocol import Work
 
 Assignment = Literal["capacity", "argmin"]
-CLUSTER = "start/cluster"
-"""Which cluster each client was put into last, in `ServerState.clients`; -1 for one that was never
-sampled.
+START, CLUSTER = "start", "cluster"
+"""Step and name in `ServerState.joints` of the cluster into which the server last put each client;
+-1 for a client that was never sampled.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClusterStart:
+class ClusterStart(StartRule):
     """Each client begins at the model of its cluster.
 
     Args:
@@ -49,32 +49,43 @@ class ClusterStart:
         if self.clusters < 1:
             raise JobError("there must be at least one cluster", received=str(self.clusters))
 
+    @override
     def model_count(self, population: int) -> int:
         """See `StartRule.model_count`."""
         return self.clusters
 
-    def initial_memory(self, models: Params, population: int) -> Params:
-        """See `StartRule.initial_memory`."""
-        first = next(iter(models.values()))
-        return {CLUSTER: torch.full((population,), -1, dtype=torch.int64, device=first.device)}
+    @override
+    def offer(self, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer`."""
+        return _offer(state, known_clusters(state, clients).clamp(min=0))
 
-    def place_clients(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `StartRule.place_clients`."""
-        groups = state.clients[CLUSTER][clients].clamp(min=0)
-        return StartPoint(
-            variables={name: value[groups] for name, value in state.models.items()}, groups=groups
-        )
-
-    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
-        """See `StartRule.part`."""
-        return outcome
-
-    def site_models(self, work: Work, state: ServerState, clients: Tensor) -> Params:
-        """See `StartRule.site_models`: a client that was never sampled uses the cluster that keeps
+    @override
+    def offer_models(self, work: Work, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer_models`: a client that was never sampled uses the cluster that keeps
         its property best.
         """
-        groups = cluster_of(work, state, clients, self.inferred)
-        return {name: value[groups] for name, value in state.models.items()}
+        return _offer(state, cluster_of(work, state, clients, self.inferred))
+
+
+def _offer(state: ServerState, groups: Tensor) -> Offer:
+    """The models of these clusters, int64 [C]."""
+    models = {name: value[groups] for name, value in state.models.items()}
+    return Offer(models=models, groups=groups, names=tuple(state.models))
+
+
+def known_clusters(state: ServerState, clients: Tensor) -> Tensor:
+    """The cluster into which the server last put clients (int64 [C]), int64 [C]; -1 for none."""
+    known = state.joints.get(START, {}).get(CLUSTER)
+    return torch.full_like(clients, -1) if known is None else known[clients]
+
+
+def with_clusters(
+    state: ServerState, clients: Tensor, groups: Tensor, population: int
+) -> ServerState:
+    """The state in which these of the N clients (int64 [C]) are in clusters, int64 [C]."""
+    everybody = torch.arange(population, device=clients.device)
+    clusters = known_clusters(state, everybody).index_copy(0, clients, groups)
+    return replace(state, joints={**state.joints, START: {CLUSTER: clusters}})
 
 
 def cluster_of(
@@ -83,7 +94,7 @@ def cluster_of(
     """The cluster int64 [C] of clients: the one they are in, or else the one that keeps their
     property best.
     """
-    groups = state.clients[CLUSTER][clients].clone()
+    groups = known_clusters(state, clients)
     new = torch.nonzero(groups < 0).squeeze(1)
     if len(new):
         single = inferred is None or len(next(iter(state.models.values()))) == 1
@@ -120,6 +131,10 @@ class ByProperty:
                 received=str(self.every),
             )
 
+    def begin(self) -> Params:
+        """See `BeforeRound.begin`."""
+        return {}
+
     def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
         """See `BeforeRound.apply`."""
         _check(self.inferred, work)
@@ -127,9 +142,7 @@ class ByProperty:
             groups = assigned(losses(work, state, clients, self.inferred), self.assignment)
         else:
             groups = cluster_of(work, state, clients, self.inferred)
-        before = state.clients[CLUSTER]
-        kept = changed(before, clients, groups, before=before)
-        return replace(state, clients={**state.clients, CLUSTER: kept})
+        return with_clusters(state, clients, groups, len(work.problem.clients.names))
 
 
 def losses(work: Work, state: ServerState, clients: Tensor, inferred: Inferred) -> Tensor:

@@ -15,7 +15,6 @@ from torch import Tensor
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.problem import Clients
 from fedkg.federated.state import ServerState
-from fedkg.federated.temporal.clusters import CLUSTER, cluster_of
 from fedkg.federated.temporal.properties import Properties, as_traces
 from fedkg.federated.temporal.shared_samples import Inferred, traces_of
 from fedkg.models.model_protocols import Params, predict
@@ -86,10 +85,7 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
     """
     properties = inferred.own
     everybody = torch.arange(len(test.names), device=work.pool.x.device)
-    if CLUSTER in state.clients:
-        groups = cluster_of(work, state, everybody, inferred)
-    else:  # another algorithm: its clients choose a model, or there is one
-        groups = work.algorithm.start.place_clients(work, state, everybody).groups
+    start = work.algorithm.start
     found: dict[str, list[tuple[float, float, float]]] = {
         "client": [],
         "cluster": [],
@@ -100,15 +96,13 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
         zip(test.x, traces_of(test, properties.steps, len(properties.layout.names)), strict=True)
     ):
         client = torch.full((len(x),), place, dtype=torch.int64, device=x.device)
-        own = work.algorithm.site_models(
-            work, state, everybody[place : place + 1]
-        )  # one by one: of many clients not all at once
+        one = everybody[place : place + 1]  # one by one: of many clients not all at once
+        own = work.algorithm.site_models(work, state, one)
+        offer = start.offer_models(work, state, one)
+        group = start.begin(work, offer, state.clients, one).groups[0]
         mine = _forecast(work, {name: value[0] for name, value in own.items()}, x, properties)
         theirs = _forecast(
-            work,
-            {name: value[groups[place]] for name, value in state.models.items()},
-            x,
-            properties,
+            work, {name: value[group] for name, value in state.models.items()}, x, properties
         )
         source = properties.source(mine)
         corrected = properties.nearest(source, client)

@@ -6,8 +6,7 @@ Letters: C clients, S samples, T steps of a forecast, V channels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -78,13 +77,26 @@ def inferred(
         raise JobError(
             "`share` must be a share of the samples", expected="0 < share <= 1", received=str(share)
         )
+    pooled = [one.name for one in pack.manifest.inferences if one.per == "run"]
+    if clients.elsewhere and pooled:
+        raise JobError(
+            f"`infer {pooled[0]}` is `per run`: it needs the samples of all clients in one place",
+            help="use `per client` or `per cluster` where clients keep their samples",
+        )
     shared = sampled(clients, share, seed)
-    return Inferred(
-        own=mined(pack, traces_of(clients, steps, len(layout.names)), layout, pick=pick),
-        shared=shared,
-        sample=mined(pack, traces_of(shared, steps, len(layout.names)), layout, pick=pick),
-        pick=pick,
-    )
+    sample = of_shared(pack, shared, layout, steps=steps, pick=pick)
+    own = mined(pack, traces_of(clients, steps, len(layout.names)), layout, pick=pick)
+    return replace(sample, own=own)
+
+
+def of_shared(
+    pack: Pack, shared: Clients, layout: InputLayout, *, steps: int, pick: Pick = least
+) -> Inferred:
+    """What a server has of `inferred` that received the shared samples alone: as `own` it has the
+    properties of these samples, which it uses for nothing.
+    """
+    sample = mined(pack, traces_of(shared, steps, len(layout.names)), layout, pick=pick)
+    return Inferred(own=sample, shared=shared, sample=sample, pick=pick)
 
 
 def inferred_privately(
@@ -146,19 +158,15 @@ def inferred_privately(
 def sampled(clients: Clients, share: float, seed: int) -> Clients:
     """The clients with so much of their samples, drawn at random, at least one of each."""
     keys = client_keys(seed, 0, ORDER, torch.arange(len(clients.names)))
-    kept: list[list[int]] = []
+    counts = tuple(max(1, round(share * count)) for count in clients.samples)
+    x, y = list(clients.x), list(clients.y)
     for place, count in enumerate(clients.samples):
-        order = permutations(keys[place : place + 1], torch.tensor([count]), 1)[0, 0]
-        kept.append(order[: max(1, round(share * count))].sort().values.tolist())
-    return rows(clients, kept)
-
-
-def rows(clients: Clients, kept: Sequence[Sequence[int]]) -> Clients:
-    """The clients with these of their samples alone."""
+        if place not in clients.elsewhere:
+            order = permutations(keys[place : place + 1], torch.tensor([count]), 1)[0, 0]
+            chosen = order[: counts[place]].sort().values.tolist()
+            x[place], y[place] = x[place][chosen], y[place][chosen]
     return Clients(
-        names=clients.names,
-        x=tuple(x[list(index)] for x, index in zip(clients.x, kept, strict=True)),
-        y=tuple(y[list(index)] for y, index in zip(clients.y, kept, strict=True)),
+        names=clients.names, x=tuple(x), y=tuple(y), counts=counts if clients.elsewhere else None
     )
 
 
@@ -168,7 +176,7 @@ def traces_of(clients: Clients, steps: int, channels: int) -> list[torch.Tensor]
     Raises:
         JobError: if the targets are not traces with these steps and channels.
     """
-    if clients.y[0][0].numel() != steps * channels:
+    if clients.y[0].shape[1:].numel() != steps * channels:
         raise JobError(
             "the targets are not traces with these steps and channels",
             expected=f"{steps} steps of {channels} channels",

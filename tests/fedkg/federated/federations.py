@@ -93,7 +93,7 @@ def classes(
 
 
 def largest_difference(a: Params, b: Params) -> float:
-    return max(float((a[name] - b[name]).abs().max()) for name in a)
+    return max((float((a[name] - b[name]).abs().max()) for name in a), default=0.0)
 
 
 def identical(a: Params, b: Params) -> bool:

@@ -36,7 +36,7 @@ from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.federated.server.robust import Krum, TrustedMean
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.temporal.cluster_training import ClusterWarning
-from fedkg.federated.temporal.clusters import CLUSTER, Assignment, ByProperty, assigned, losses
+from fedkg.federated.temporal.clusters import Assignment, ByProperty, assigned, losses
 from fedkg.federated.temporal.forecast_scores import judged
 from fedkg.federated.temporal.shared_samples import inferred
 from fedkg.models import Params
@@ -103,7 +103,9 @@ def test_executors_agree(changes: dict[str, object]) -> None:
     one = end(whole(**changes), replace(SETTINGS, executor="sequential"))
     for chunk in (None, 2):
         other = end(whole(**changes), replace(SETTINGS, chunk=chunk))
-        assert torch.equal(one.clients[CLUSTER], other.clients[CLUSTER])
+        assert ("start" in one.joints) == (changes.get("clusters") != 1)
+        if "start" in one.joints:
+            assert torch.equal(one.joints["start"]["cluster"], other.joints["start"]["cluster"])
         assert largest_difference(one.models, other.models) < 1e-12
         assert largest_difference(dict(one.clients), dict(other.clients)) < 1e-11
 
@@ -203,7 +205,9 @@ def test_without_teacher_and_cluster_training_it_is_clustered_training_with_priv
     settings = replace(SETTINGS, participation=1.0)
     algorithm = fedstl(inferred=FOUND, clusters=2, private=("head.",), weight=0.0, cluster_epochs=0)
     states = [state for state, _ in train(TASK, algorithm, settings)]
-    bodies, heads = plain_loop(settings, [state.clients[CLUSTER].tolist() for state in states])
+    bodies, heads = plain_loop(
+        settings, [state.joints["start"]["cluster"].tolist() for state in states]
+    )
     assert (
         largest_difference({"b": states[-1].models["body.weight"]}, {"b": bodies["body.weight"]})
         < 1e-12
@@ -257,7 +261,7 @@ def test_the_loss_of_a_cluster_on_a_clients_property() -> None:
 def test_between_clusterings_clients_stay_where_they_are_and_new_ones_are_put_somewhere() -> None:
     algorithm = whole(every=3)
     clusterings: list[Tensor] = [
-        state.clients[CLUSTER] for state, _ in train(TASK, algorithm, SETTINGS)
+        state.joints["start"]["cluster"] for state, _ in train(TASK, algorithm, SETTINGS)
     ]
     seen = clusterings[0] >= 0
     assert 0 < int(seen.sum()) < len(LEVELS)
@@ -274,7 +278,7 @@ def test_two_populations_are_distinguished() -> None:
     states = [state for state, _ in train(TASK, whole(momentum=0.0), settings)]
     level = torch.tensor(LEVELS) > 2.5
     for state in states[2:]:
-        cluster = state.clients[CLUSTER]
+        cluster = state.joints["start"]["cluster"]
         assert len(set(cluster[level].tolist())) == len(set(cluster[~level].tolist())) == 1
         assert cluster[level][0] != cluster[~level][0]
     ours = judged(work(whole(momentum=0.0), settings), states[-1], FOUND, TEST)
@@ -307,7 +311,7 @@ def test_a_client_that_was_never_sampled_uses_the_cluster_that_suits_it() -> Non
     settings = replace(SETTINGS, rounds=1, participation=0.5)
     algorithm = whole()
     state = end(algorithm, settings)
-    new = torch.nonzero(state.clients[CLUSTER] < 0).squeeze(1)
+    new = torch.nonzero(state.joints["start"]["cluster"] < 0).squeeze(1)
     assert len(new) == 3
     best = losses(work(algorithm), state, new, FOUND).argmin(0)
     used = algorithm.site_models(work(algorithm), state, new)
@@ -346,8 +350,10 @@ def test_the_first_clustering_is_made_with_the_whole_cohort_under_either_executo
     state = before.apply(
         work(whole()), initial_state(TASK, whole(), SETTINGS), torch.tensor([1, 2, 3])
     )
-    assert sorted(torch.bincount(state.clients[CLUSTER][[1, 2, 3]], minlength=2).tolist()) == [1, 2]
-    assert state.clients[CLUSTER][[0, 4, 5]].tolist() == [-1, -1, -1]
+    assert sorted(
+        torch.bincount(state.joints["start"]["cluster"][[1, 2, 3]], minlength=2).tolist()
+    ) == [1, 2]
+    assert state.joints["start"]["cluster"][[0, 4, 5]].tolist() == [-1, -1, -1]
 
 
 def test_it_goes_together_with_sets_weights_by_the_rules_and_a_servers_momentum() -> None:
@@ -419,4 +425,4 @@ def test_the_executor_may_be_measured() -> None:
     state, record = next(train(TASK, whole(), replace(SETTINGS, executor="auto")))
     assert state.choice is not None
     assert record.notes[0].startswith("executor: ")
-    assert int((state.clients[CLUSTER] >= 0).sum()) == len(record.clients)
+    assert int((state.joints["start"]["cluster"] >= 0).sum()) == len(record.clients)

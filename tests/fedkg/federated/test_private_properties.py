@@ -96,7 +96,7 @@ def test_clusters_by_private_properties_and_rows_of_the_server_cost_the_mining_a
     )
     *_, (state, _) = train(PROBLEM, algorithm, SETTINGS)
     assert algorithm.budget is not None
-    assert state.clients["start/cluster"].tolist() in ([0, 1], [1, 0])
+    assert state.joints["start"]["cluster"].tolist() in ([0, 1], [1, 0])
     for ledger in ledgers(algorithm.budget, state, PROBLEM.clients.names):
         assert ledger.entries[0] == Spent(what="mined properties", epsilon=5.0, releases=6)
         alone = replace(ledger, entries=ledger.entries[1:]).epsilon(1e-3)

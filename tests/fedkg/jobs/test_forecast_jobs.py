@@ -12,7 +12,6 @@ import torch
 
 from fedkg.errors import JobError
 from fedkg.federated.server.weighting import ByValidity
-from fedkg.federated.temporal.clusters import CLUSTER
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.folder import RunFolder
@@ -124,7 +123,7 @@ def test_everything_at_once_in_one_job(rules, tmp_path):
     assert all(float(row["distance"]) >= 0 for row in sets)
     state = load_state(folder, folder.rows("rounds.csv")[0]["trial"])
     assert state is not None
-    assert sorted(state.clients[CLUSTER].bincount().tolist()) == [2, 2]
+    assert sorted(state.joints["start"]["cluster"].bincount().tolist()) == [2, 2]
     assert any("All at once: forecasts that satisfy" in sentence for sentence in run.sentences)
     weights = [float(row["alpha"]) - float(row["share"]) for row in folder.rows("clients.csv")]
     assert all(row["validity"] for row in folder.rows("clients.csv"))

@@ -9,7 +9,6 @@ import pytest
 from test_forecast_jobs import DATA, RULES, fields
 
 from fedkg.errors import FedkgError, JobError
-from fedkg.federated.temporal.clusters import CLUSTER
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.folder import RunFolder
@@ -55,7 +54,7 @@ def test_all_of_it_under_the_privacy_of_rows(rules, tmp_path):
     assert all(float(row["epsilon"]) > 6.0 for row in spent)
     state = load_state(folder, folder.rows("rounds.csv")[0]["trial"])
     assert state is not None
-    assert sorted(state.clients[CLUSTER].bincount().tolist()) == [2, 2]
+    assert sorted(state.joints["start"]["cluster"].bincount().tolist()) == [2, 2]
     assert all(row["validity"] and not row["status"] for row in folder.rows("clients.csv"))
     assert {row["by"] for row in folder.rows("forecasts.csv")} == {
         "client",

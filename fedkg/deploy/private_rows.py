@@ -1,0 +1,92 @@
+"""What a site remembers between rounds, in files of its own.
+
+Each version of the rows has a receipt: the server returns the receipt of the reply that it used
+last, and the site continues from the rows of that reply. So the rows of a reply that the server
+never received, or could not use, have no effect.
+"""
+
+from __future__ import annotations
+
+import os
+import string
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from fedkg.errors import FederationError
+from fedkg.models.model_protocols import Params
+
+NO_RECEIPT = "0" * 64
+"""The receipt before the server has used any reply of a site."""
+
+KEPT = 4
+"""Versions that a site keeps: those of the last reply and of the one before it, and as many again
+for a server that resumes from an older state.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrivateRows:
+    """The versions of the rows of one site.
+
+    Args:
+        folder: of the files, one for each version; created if needed.
+        first: the rows before the first round, by name.
+    """
+
+    folder: Path
+    first: Params
+
+    def read(self, receipt: str) -> Params:
+        """The rows of a version.
+
+        Raises:
+            FederationError: there is no such version, or its file is damaged.
+        """
+        if receipt == NO_RECEIPT:
+            return self.first
+        path = self._path(receipt)
+        try:
+            rows = load(path.read_bytes())
+            os.utime(path)  # a version in use is kept
+        except (OSError, SafetensorError) as error:
+            raise FederationError(
+                "this site does not have the private rows that the server's state refers to",
+                expected=str(path),
+                received=f"{type(error).__name__}: {error}",
+                help=f"continue from one of the server's last {KEPT} rounds with this site, restore"
+                " the site's state folder from a copy, or start a new run",
+            ) from error
+        if rows.keys() != self.first.keys() or any(
+            rows[name].shape != value.shape or rows[name].dtype != value.dtype
+            for name, value in self.first.items()
+        ):
+            raise FederationError(f"the private rows in {path} belong to another algorithm")
+        return {name: rows[name] for name in self.first}
+
+    def write(self, receipt: str, rows: Params) -> None:
+        """Save a version, and delete the versions that were not used for longest."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(receipt)
+        part = path.with_suffix(".part")
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(save({name: value.contiguous() for name, value in rows.items()}))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        files = sorted(self.folder.glob("*.safetensors"), key=lambda one: one.stat().st_mtime_ns)
+        for old in files[:-KEPT]:
+            old.unlink()
+
+    def _path(self, receipt: str) -> Path:
+        return self.folder / f"{receipt}.safetensors"
+
+
+def is_receipt(value: object) -> bool:
+    """Whether a value from a message is a receipt: 64 hexadecimal digits."""
+    return isinstance(value, str) and len(value) == len(NO_RECEIPT) and set(value) <= _DIGITS
+
+
+_DIGITS = set(string.digits + "abcdef")

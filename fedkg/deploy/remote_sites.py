@@ -1,0 +1,237 @@
+"""The server's side of training at sites: an executor that asks sites over a transport.
+
+Letters: N clients in all, K sampled in a round, C clients of a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedkg._internal.safe_text import escape_hidden
+from fedkg.deploy.disclosures import (
+    GROUP,
+    LOSS,
+    SHARED,
+    START,
+    UNUSABLE,
+    UPDATE,
+    check_beside,
+    derive_reply,
+    request_tensors,
+)
+from fedkg.deploy.message import Message
+from fedkg.deploy.private_rows import NO_RECEIPT, is_receipt
+from fedkg.deploy.transport import Reply, Transport
+from fedkg.federated.client_state_store import ClientRows
+from fedkg.federated.executors.protocol import Updates, Work
+from fedkg.federated.executors.sequential import Sequential
+from fedkg.federated.round_steps import Offer
+from fedkg.federated.server import guard
+from fedkg.federated.state import ServerState
+from fedkg.models.model_protocols import Params
+
+RECEIPT = "receipt"
+"""In `ServerState.clients` at the server: which reply of each client it used last, uint8 [N, 32].
+It stands for the rows that the client itself remembers, see `private_rows`.
+"""
+
+LONGEST_REASON = 1000
+"""Characters of a site's error that the server's records keep."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RemoteSites:
+    """Trains clients at their sites; see `fedkg.federated.train` with ``sites=``.
+
+    A client is the site of its name. A client whose site does not answer in time, fails, or answers
+    with something else is in `Updates.rejected`, with the reason. Updates come in the order of the
+    clients, so that sums have the order of the sequential executor.
+
+    Args:
+        transport: reaches the sites.
+        seconds: how long a round waits for its sites.
+    """
+
+    transport: Transport
+    seconds: float
+
+    def initial_memory(self, rows: Mapping[str, ClientRows], population: int) -> Params:
+        """See `SiteExecutor.initial_memory`."""
+        if not rows:
+            return {}
+        return {RECEIPT: torch.zeros((population, len(NO_RECEIPT) // 2), dtype=torch.uint8)}
+
+    def train(
+        self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
+    ) -> Iterator[Updates]:
+        """See `Executor.train`. Clients with data here, such as the server's own, train here."""
+        if not work.pool.elsewhere:
+            yield from Sequential().train(work, state, clients, limit=limit)
+            return
+        check_beside(work)
+        names, number = work.problem.clients.names, state.round + 1
+        offer = work.algorithm.start.offer(state, clients)
+        expected = _Expected.of(work, state)
+        order = clients.tolist()
+        rows = {names[client]: row for row, client in enumerate(order)}
+        requests: dict[str, Message] = {}
+        for name, row in rows.items():
+            own = _row(offer, row)
+            tensors = request_tensors(own, state)
+            requests[name] = _request("train", number, state, order[row], own, tensors)
+        waiting = dict.fromkeys(order)
+        found: dict[int, Updates] = {}
+        rejected: dict[int, str] = {}
+        for reply in self.transport.exchange(requests, seconds=self.seconds):
+            row = rows.get(reply.site)
+            late = reply.message is not None and reply.message.round != number
+            if row is None or late or order[row] not in waiting or order[row] in found:
+                continue
+            client = order[row]
+            answer = expected.read(reply, client, _row(offer, row))
+            if isinstance(answer, str):
+                rejected[client] = answer
+                del waiting[client]
+            else:
+                found[client] = answer
+            while waiting and (first := next(iter(waiting))) in found:
+                del waiting[first]
+                yield found.pop(first)
+        for client in waiting:
+            if client in found:
+                yield found[client]
+            else:
+                rejected[client] = f"no answer within {self.seconds:g} s"
+        if rejected:
+            yield expected.without_clients(rejected)
+
+    def evaluation(self, work: Work, state: ServerState, client: int) -> Message:
+        """The request with which a site finds the model that it uses after the round of a state,
+        see `SiteTraining.deployed_model`.
+        """
+        offer = work.algorithm.offer_models(work, state, torch.tensor([client]))
+        tensors = {START + name: value[0] for name, value in offer.models.items()}
+        return _request("evaluate", state.round, state, client, offer, tensors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Expected:
+    """What replies must consist of: tensors without the dimension of clients.
+
+    Attributes:
+        tensors: by name; their numbers mean nothing. Updates may come rounded to fewer bits.
+        held: G, the models that the server holds.
+        receipts: whether clients remember rows.
+    """
+
+    tensors: Params
+    held: int
+    receipts: bool
+
+    @classmethod
+    def of(cls, work: Work, state: ServerState) -> _Expected:
+        """What clients send in the next round."""
+        unrounded = replace(work, settings=replace(work.settings, wire=None))
+        tensors = derive_reply(unrounded, state)
+        tensors.pop(GROUP, None)
+        return cls(
+            tensors=tensors,
+            held=len(next(iter(state.models.values()))),
+            receipts=RECEIPT in state.clients,
+        )
+
+    def read(self, reply: Reply, client: int, offer: Offer) -> Updates | str:
+        """The update of a client, or why there is none."""
+        if reply.message is None:
+            return _shortened(reply.error)
+        fields, tensors = reply.message.fields, dict(reply.message.tensors)
+        if UNUSABLE in fields:
+            return _shortened(str(fields[UNUSABLE]))
+        groups = offer.groups
+        if groups is None:
+            group = tensors.pop(GROUP, None)
+            known = group is not None and group.shape == () and group.dtype == torch.int64
+            if group is None or not known or not 0 <= int(group) < self.held:
+                return f"it chose none of the {self.held} models"
+            groups = group.view(1)
+        _, stacked, misfit = guard.stack(self.tensors, [(client, tensors)])
+        if misfit:
+            return misfit[client]
+        memory: Params = {}
+        if self.receipts:
+            if not is_receipt(fields.get(RECEIPT)):
+                return "its answer has no receipt of its private rows"
+            memory = {RECEIPT: _bytes_of(fields[RECEIPT]).unsqueeze(0)}
+        start, update = offer.of_groups(groups), _part(stacked, UPDATE)
+        return Updates(
+            clients=torch.tensor([client]),
+            groups=groups,
+            start={name: start[name] for name in update},
+            update=update,
+            loss=stacked[LOSS],
+            client_memory=memory,
+            shared=_part(stacked, SHARED),
+            outgoing=True,
+        )
+
+    def without_clients(self, rejected: dict[int, str]) -> Updates:
+        """No updates, and why."""
+        none = {name: value.new_zeros((0, *value.shape)) for name, value in self.tensors.items()}
+        update, nobody = _part(none, UPDATE), torch.zeros(0, dtype=torch.int64)
+        memory = {RECEIPT: torch.zeros((0, len(NO_RECEIPT) // 2), dtype=torch.uint8)}
+        return Updates(
+            clients=nobody,
+            groups=nobody,
+            start=update,
+            update=update,
+            loss=none[LOSS],
+            client_memory=memory if self.receipts else {},
+            shared=_part(none, SHARED),
+            rejected=rejected,
+            outgoing=True,
+        )
+
+
+def _request(
+    kind: str, number: int, state: ServerState, client: int, offer: Offer, tensors: Params
+) -> Message:
+    """A request with an offer, whose tensors these are, and the receipt of the client's rows."""
+    fields: dict[str, Any] = {"group": None if offer.groups is None else int(offer.groups[0])}
+    if RECEIPT in state.clients:
+        receipt = state.clients[RECEIPT][torch.tensor([client])]
+        fields[RECEIPT] = bytes(receipt.flatten().tolist()).hex()
+    return Message(kind=kind, round=number, fields=fields, tensors=tensors)
+
+
+def _shortened(text: str) -> str:
+    """Text from a site, safe to show and of bounded length."""
+    return escape_hidden(text[:LONGEST_REASON])
+
+
+def _row(offer: Offer, row: int) -> Offer:
+    """The offer for one of the clients."""
+    here = slice(row, row + 1)
+    return Offer(
+        models={name: value[here] for name, value in offer.models.items()},
+        groups=None if offer.groups is None else offer.groups[here],
+        names=offer.names,
+    )
+
+
+def _part(tensors: Params, prefix: str) -> Params:
+    """The tensors with this prefix, without it."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def _bytes_of(receipt: str) -> Tensor:
+    """The bytes of a receipt, uint8 [32]."""
+    return torch.tensor(list(bytes.fromhex(receipt)), dtype=torch.uint8)

@@ -1,0 +1,229 @@
+"""Training at a site: the site answers the server's requests with its samples and its rows.
+
+Letters: G models the server holds, C clients of a stack (here 1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from fedkg._internal.threads import library_threads
+from fedkg.deploy.disclosures import (
+    JOINTS,
+    START,
+    UNUSABLE,
+    check_beside,
+    reply_tensors,
+    request_tensors,
+)
+from fedkg.deploy.message import Message
+from fedkg.deploy.private_rows import PrivateRows, is_receipt
+from fedkg.errors import FederationError, JobError
+from fedkg.federated.client.outgoing_updates import make_outgoing
+from fedkg.federated.client_state_store import ClientRows, FewRows
+from fedkg.federated.executors.protocol import Work
+from fedkg.federated.executors.sequential import Sequential
+from fedkg.federated.round_steps import Offer, Outcome, Setting, StartPoint, StartRule
+from fedkg.federated.server import guard
+from fedkg.federated.state import ServerState, align
+from fedkg.federated.train import AT_SITES, initial_state
+from fedkg.kernels.compiled_loops import loops_in_round
+from fedkg.models.model_protocols import Params
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReceivedStart(StartRule):
+    """Starts a client at an offer that has come from the server.
+
+    Args:
+        rule: what a client makes of offers.
+        received: the offer.
+    """
+
+    rule: StartRule
+    received: Offer
+
+    @override
+    def offer(self, state: ServerState, clients: Tensor) -> Offer:
+        """See `StartRule.offer`."""
+        return self.received
+
+    @override
+    def begin(
+        self, work: Work, offer: Offer, rows: Mapping[str, ClientRows], clients: Tensor
+    ) -> StartPoint:
+        """See `StartRule.begin`."""
+        return self.rule.begin(work, offer, rows, clients)
+
+    @override
+    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
+        """See `StartRule.part`."""
+        return self.rule.part(setting, outcome)
+
+
+class SiteTraining:
+    """The training of one client with its own data.
+
+    The answer to a request follows from the request, the site's samples and the rows that the
+    request refers to. The same request again has the same answer.
+
+    Args:
+        work: the training, with the data of this client alone (`Clients.counts`).
+        folder: where the site's rows are kept.
+        first: the state before the first round, where the server does not start from the seed.
+
+    Attributes:
+        name: the client's name.
+
+    Raises:
+        JobError: the data of several clients or of none are here.
+    """
+
+    def __init__(self, work: Work, *, folder: Path, first: ServerState | None = None) -> None:
+        check_beside(work)
+        names = work.problem.clients.names
+        here = [place for place in range(len(names)) if place not in work.pool.elsewhere]
+        if len(here) != 1 and len(names) > 1:
+            raise JobError(
+                "a site has the data of one client",
+                received=", ".join(names[place] for place in here) or "none",
+            )
+        self.name = names[here[0]]
+        self._work, self._client = work, torch.tensor(here)
+        first = first or initial_state(work.problem, work.algorithm, work.settings)
+        offered = work.algorithm.start.offer(first, self._client)
+        self._expected = {
+            name: value.to("meta") for name, value in request_tensors(offered, first).items()
+        }
+        # Names and shapes without numbers: what the server holds is not here.
+        self._models = {name: value.to("meta") for name, value in first.models.items()}
+        self._rows = PrivateRows(
+            folder=folder, first={name: rows[self._client] for name, rows in first.clients.items()}
+        )
+
+    def train(self, request: Message) -> Message:
+        """The answer to a request of kind ``train``.
+
+        Raises:
+            FederationError: the request does not fit this site's algorithm or rows.
+        """
+        work, state = self._received(request, self._expected)
+        with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
+            [updates] = Sequential().train(work, state, self._client)
+            updates = make_outgoing(work, state, updates)
+        offer = work.algorithm.start.offer(state, self._client)
+        tensors = reply_tensors(work, updates, offer)
+        fields: dict[str, str] = {}
+        private = guard.usable(replace(updates, update={}, shared={})).rejected
+        if private:
+            [fields[UNUSABLE]] = private.values()
+        elif updates.client_memory:
+            fields["receipt"] = _receipt_of(request, tensors)
+            self._rows.write(fields["receipt"], updates.client_memory)
+        return Message(kind=request.kind, round=request.round, fields=fields, tensors=tensors)
+
+    def deployed_model(self, request: Message) -> Params:
+        """The model [1, ...] that this site uses, from a request that
+        `remote_sites.RemoteSites.evaluation` made.
+
+        Raises:
+            FederationError: the request does not fit this site's algorithm or rows.
+        """
+        work, state = self._received(request, None)
+        with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
+            return work.algorithm.site_models(work, state, self._client)
+
+    def _received(self, request: Message, expected: Params | None) -> tuple[Work, ServerState]:
+        """The work and the state of a round: what the request and this site have of them."""
+        models, group = _tensors(request, START), request.fields.get("group")
+        reason = _find_misfit(expected, request.tensors)
+        if not (group is None or type(group) is int):
+            reason = f"group {group!r}"
+        if reason:
+            raise FederationError(
+                f"the server's request for round {request.round} does not fit the algorithm of"
+                f" site {self.name}",
+                received=reason,
+                help="the server and all sites need the same job, rules and version of fedkg",
+            )
+        offer = Offer(
+            models={name: value.unsqueeze(0) for name, value in models.items()},
+            groups=None if group is None else torch.tensor([group]),
+            names=tuple(self._models),
+        )
+        joints: dict[str, Params] = {}
+        for name, value in _tensors(request, JOINTS).items():
+            joint, _, key = name.partition("/")
+            joints.setdefault(joint, {})[key] = value
+        state = ServerState(
+            round=request.round - 1,
+            models=self._models,
+            joints=joints,
+            clients=self._rows_of(request),
+            choice=AT_SITES,
+        )
+        algorithm, beside = self._work.algorithm, self._work.algorithm.beside
+        if beside is not None:
+            beside = replace(beside, start=ReceivedStart(rule=beside.start, received=offer))
+        algorithm = replace(
+            algorithm, start=ReceivedStart(rule=algorithm.start, received=offer), beside=beside
+        )
+        return replace(self._work, algorithm=algorithm), state
+
+    def _rows_of(self, request: Message) -> Mapping[str, ClientRows]:
+        """The rows that the server's request refers to."""
+        if not self._rows.first:
+            return {}
+        receipt = request.fields.get("receipt")
+        if not is_receipt(receipt):
+            raise FederationError(
+                f"the server's request does not say from which rows site {self.name} continues",
+                received=repr(receipt),
+            )
+        return {
+            name: FewRows(clients=self._client, rows=value)
+            for name, value in align(self._rows.read(receipt)).items()
+        }
+
+
+def _tensors(message: Message, prefix: str) -> Params:
+    """The tensors of a message with this prefix, without it, in aligned memory."""
+    return align(
+        {
+            name.removeprefix(prefix): value
+            for name, value in message.tensors.items()
+            if name.startswith(prefix)
+        }
+    )
+
+
+def _find_misfit(expected: Params | None, received: Mapping[str, Tensor]) -> str:
+    """How tensors differ from the expected names, shapes and types; "" if they do not."""
+    if expected is None:
+        return ""
+    if expected.keys() != received.keys():
+        return f"tensors {', '.join(received)} instead of {', '.join(expected)}"
+    for name, value in expected.items():
+        got = received[name]
+        if got.shape != value.shape or got.dtype != value.dtype:
+            return (
+                f"{name}: {list(got.shape)} of {got.dtype} instead of {list(value.shape)} of"
+                f" {value.dtype}"
+            )
+    return ""
+
+
+def _receipt_of(request: Message, answer: Params) -> str:
+    """A receipt of the rows of an answer: of all that they follow from and the server knows."""
+    before = {"receipt": request.fields.get("receipt")}
+    whole = Message(
+        kind="receipt", round=request.round, fields=before, tensors={**request.tensors, **answer}
+    )
+    return hashlib.sha256(whole.to_bytes()).hexdigest()
