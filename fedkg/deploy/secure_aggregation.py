@@ -6,10 +6,10 @@ of masks to its update: one for every other site, which that site subtracts, and
 seeds of all masks are secret-shared among the sites, so that any `threshold` of them can remove the
 masks of sites that dropped out. Four exchanges make a round:
 
-    secure_keys    every site makes two key pairs                  -> public keys
-    secure_shares  the sites share their seeds                     -> encrypted shares
-    secure_update  the sites train                                 -> masked updates
-    secure_reveal  the server says whose masked updates it has     -> shares that remove the masks
+    keys    every site makes two key pairs                  -> public keys
+    shares  the sites share their seeds                     -> encrypted shares
+    update  the sites train                                 -> masked updates
+    reveal  the server says whose masked updates it has     -> shares that remove the masks
 
 A site never reveals both seeds of another one, and answers each exchange of a round once: from
 different questions, a server could put both together. With a threshold above half of the sites, it
@@ -28,7 +28,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,19 +40,21 @@ from fedkg.deploy.transport import Transport
 from fedkg.errors import FederationError, JobError, MissingExtra
 from fedkg.models.model_protocols import Params
 
-KEYS, SHARES, UPDATE, REVEAL = STAGES = (
-    "secure_keys",
-    "secure_shares",
-    "secure_update",
-    "secure_reveal",
-)
-"""The kinds of messages, in their order."""
+SECURE = "secure"
+"""The field of a message that says to which exchange it belongs; its kind is that of the round."""
+
+KEYS, SHARES, UPDATE, REVEAL = STAGES = ("keys", "shares", "update", "reveal")
+"""The exchanges, in their order."""
 
 MASKED = "masked"
 """The tensor of a masked update, int32 [P + 1]; its last number counts clipped numbers."""
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 """What parts of messages of another form raise."""
+
+LARGEST_NUMBER = 8.0
+"""The limit of the numbers of updates in trainings: far above usual ones, and fine enough for them:
+with 100 sites an update is rounded to multiples of 4e-7."""
 
 Answer = TypeVar("Answer")
 
@@ -92,6 +94,11 @@ def quantisation_bound(limit: float, cohort: int, sites: int) -> float:
     return 0.5 * sites * limit / _levels(cohort)
 
 
+def default_threshold(cohort: int) -> int:
+    """Two thirds of the sites, rounded up: as many must remain to the end of a round."""
+    return max(2, -(-2 * cohort // 3))
+
+
 def check_threshold(threshold: int, cohort: int) -> None:
     """Raises JobError if a threshold of so many sites protects nothing or cannot be reached."""
     if not (2 <= threshold <= cohort and 2 * threshold > cohort):
@@ -116,7 +123,7 @@ def aggregate_securely(
     """Ask sites for their updates, and learn only their weighted sum.
 
     Args:
-        requests: what each site gets to compute its update.
+        requests: what each site gets to compute its update; all of one kind and round.
         weights: the factor of each update, above 0 and at most 1; the sites see it.
         like: tensors with the names and shapes of an update.
         limit: the largest size of a number in an update; larger ones are clipped.
@@ -128,9 +135,8 @@ def aggregate_securely(
         MissingExtra: Flower is not installed.
     """
     check_threshold(threshold, len(requests))
-    server = _Server(
-        transport=transport, number=next(iter(requests.values())).round, seconds=seconds
-    )
+    first = next(iter(requests.values()))
+    server = _Server(transport=transport, kind=first.kind, number=first.round, seconds=seconds)
     size = sum(value.numel() for value in like.values()) + 1
 
     keys = server.ask(KEYS, {site: {} for site in requests}, _read_keys)
@@ -151,7 +157,7 @@ def aggregate_securely(
                 "shares": {other: own[site] for other, own in shares.items()},
                 "weight": weights[site],
                 "limit": limit,
-                "request": {"kind": requests[site].kind, "fields": dict(requests[site].fields)},
+                "request": dict(requests[site].fields),
             }
             for site in shares
         },
@@ -214,13 +220,13 @@ class SecureSite:
             FederationError: the request does not follow the protocol.
         """
         try:
-            session = str(request.fields["session"])
-            if request.kind == KEYS and session != self._session.id:
+            session, stage = str(request.fields["session"]), str(request.fields[SECURE])
+            if stage == KEYS and session != self._session.id:
                 self._session = _Session(id=session)
             if session != self._session.id:
                 raise self._refuse("it belongs to another round")
             digest = hashlib.sha256(request.to_bytes()).hexdigest()
-            asked, answer = self._session.answers.get(request.kind, (digest, None))
+            asked, answer = self._session.answers.get(stage, (digest, None))
             if asked != digest:
                 raise self._refuse("it differs from an earlier one of the same round")
             if answer is None:
@@ -229,15 +235,15 @@ class SecureSite:
                     SHARES: self._share_seeds,
                     UPDATE: self._mask_update,
                     REVEAL: self._reveal_shares,
-                }[request.kind]
+                }[stage]
                 fields, tensors = step(request)
                 answer = Message(
                     kind=request.kind,
                     round=request.round,
-                    fields={**fields, "session": session},
+                    fields={**fields, SECURE: stage, "session": session},
                     tensors=tensors,
                 )
-                self._session.answers[request.kind] = digest, answer
+                self._session.answers[stage] = digest, answer
             return answer
         except UNREADABLE as error:
             raise self._refuse(f"{type(error).__name__}: {error}") from error
@@ -281,15 +287,7 @@ class SecureSite:
         weight, limit = float(request.fields["weight"]), float(request.fields["limit"])
         if not (0 < weight <= 1 and 0 < limit < float("inf")):
             raise self._refuse(f"weight {weight}, limit {limit}")
-        inner = request.fields["request"]
-        update = self._compute_update(
-            Message(
-                kind=str(inner["kind"]),
-                round=request.round,
-                fields=inner["fields"],
-                tensors=request.tensors,
-            )
-        )
+        update = self._compute_update(replace(request, fields=dict(request.fields["request"])))
         flat = torch.cat([update[name].detach().double().flatten() for name in sorted(update)])
         numbers = flat.numpy()
         if not np.isfinite(numbers).all():
@@ -347,6 +345,7 @@ class _Server:
     """Asks sites, and remembers why some did not answer."""
 
     transport: Transport
+    kind: str
     number: int
     seconds: float
     session: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -354,7 +353,7 @@ class _Server:
 
     def ask(
         self,
-        kind: str,
+        stage: str,
         fields: Mapping[str, Mapping[str, Any]],
         read: Callable[[Message], Answer],
         tensors: Mapping[str, Params] | None = None,
@@ -362,9 +361,9 @@ class _Server:
         """The answers of sites, sorted by name; `failed` gets the reasons of the others."""
         requests = {
             site: Message(
-                kind=kind,
+                kind=self.kind,
                 round=self.number,
-                fields={**own, "session": self.session},
+                fields={**own, SECURE: stage, "session": self.session},
                 tensors={} if tensors is None else tensors[site],
             )
             for site, own in fields.items()
@@ -375,7 +374,9 @@ class _Server:
                 continue
             if reply.message is None:
                 self.failed[reply.site] = reply.error
-            elif reply.message.kind == kind and reply.message.fields["session"] == self.session:
+            elif (stage, self.session) == tuple(
+                reply.message.fields.get(name) for name in (SECURE, "session")
+            ):
                 try:
                     found[reply.site] = read(reply.message)
                 except UNREADABLE as error:
@@ -384,9 +385,9 @@ class _Server:
             self.failed.setdefault(site, f"no answer within {self.seconds:g} s")
         return dict(sorted(found.items()))
 
-    def give_up(self, kind: str, found: Collection[str], threshold: int) -> SecureSum:
+    def give_up(self, stage: str, found: Collection[str], threshold: int) -> SecureSum:
         """No sum, because too few sites answered."""
-        why = f"no sum: {len(found)} sites answered {kind}, and {threshold} are needed"
+        why = f"no sum: {len(found)} sites sent {stage}, and {threshold} are needed"
         reasons = {site: f"{why}; {own}" for site, own in self.failed.items()}
         return SecureSum(total=None, sites=(), failed={**dict.fromkeys(found, why), **reasons})
 

@@ -122,6 +122,12 @@ def train(
             f"{algorithm.name} gathers the samples of all clients in one place",
             help="choose another algorithm: sites keep their samples",
         )
+    if sites is None and settings.secure_aggregation:
+        raise JobError(
+            "secure aggregation hides the updates of sites from a server, and here all data are in"
+            " one process",
+            help="train at sites (`fedkg federation`), or leave out `secure_aggregation`",
+        )
     problem = gathered(problem) if algorithm.pooled else problem
     fresh = initial_state(problem, algorithm, settings)
     if sites is not None:

@@ -194,6 +194,7 @@ def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
         protected_updates=unit == "client",
         mixed_precision=training.precision != "float32",
         compressed_updates=training.wire is not None,
+        secure_aggregation=training.secure_aggregation and algorithm.exchange != "none",
         clients_per_round=max(1, min(sites, math.floor(training.participation * sites + 0.5)))
         if sites
         else None,

@@ -15,6 +15,7 @@ from fedkg.deploy.secure_aggregation import (
     KEYS,
     MASKED,
     REVEAL,
+    SECURE,
     SHARES,
     STAGES,
     UPDATE,
@@ -61,7 +62,7 @@ class Federation:
         def handle(data: bytes) -> bytes:
             request = Message.from_bytes(data, sender="server")
             last = self.lost.get(name)
-            if last is not None and STAGES.index(request.kind) > STAGES.index(last):
+            if last is not None and STAGES.index(request.fields[SECURE]) > STAGES.index(last):
                 raise FederationError("connection lost")
             answer = self.sites[name].answer(request)
             self.seen.append((name, request, answer))
@@ -135,9 +136,7 @@ def test_below_the_threshold_there_is_no_sum_and_the_reason(stage):
     assert found.sites == ()
     assert set(found.failed) == set(NAMES)
     after = STAGES[STAGES.index(stage) + 1]
-    assert all(
-        f"2 sites answered {after}, and 3 are needed" in why for why in found.failed.values()
-    )
+    assert all(f"2 sites sent {after}, and 3 are needed" in why for why in found.failed.values())
     assert "connection lost" in found.failed["linz"]
 
 
@@ -210,15 +209,15 @@ def test_a_site_answers_the_same_request_alike_and_no_second_one():
     """Both seeds of a site would reveal its update: no site gives both away, in any order."""
     federation = Federation()
     federation.run()
-    name, request, answer = next(one for one in federation.seen if one[1].kind == REVEAL)
+    name, request, answer = next(one for one in federation.seen if one[1].fields[SECURE] == REVEAL)
     site = federation.sites[name]
 
     assert site.answer(request).to_bytes() == answer.to_bytes()
     fewer = {**request.fields, "sites": request.fields["sites"][:3]}
     with pytest.raises(FederationError, match="differs from an earlier one"):
-        site.answer(Message(kind=REVEAL, round=1, fields=fewer))
+        site.answer(Message(kind="train", round=1, fields=fewer))
     for _, _, reply in federation.seen:
-        if reply.kind == REVEAL:
+        if reply.fields[SECURE] == REVEAL:
             assert not reply.fields["own"].keys() & reply.fields["pair"].keys()
 
 
@@ -231,15 +230,18 @@ def test_a_site_answers_the_same_request_alike_and_no_second_one():
         {"session": "x", "keys": {"graz": ["00", "00"]}, "threshold": 2},
     ],
 )
-@pytest.mark.parametrize("kind", STAGES)
-def test_requests_that_do_not_follow_the_protocol_are_refused(kind, fields):
+@pytest.mark.parametrize("stage", STAGES)
+def test_requests_that_do_not_follow_the_protocol_are_refused(stage, fields):
     site = SecureSite("graz", lambda request: update_of("graz"))
-    if kind == KEYS and "session" in fields:
-        assert len(site.answer(Message(kind=kind, fields=fields)).fields["keys"]) == 2
+    if stage == KEYS and "session" in fields:
+        assert (
+            len(site.answer(Message(kind="train", fields={**fields, SECURE: stage})).fields["keys"])
+            == 2
+        )
         return
 
     with pytest.raises(FederationError, match="does not answer the server's request"):
-        site.answer(Message(kind=kind, fields=fields))
+        site.answer(Message(kind="train", fields={**fields, SECURE: stage}))
 
 
 @pytest.mark.parametrize("threshold", [1, 2, 6])
@@ -254,7 +256,7 @@ def test_shares_are_encrypted_for_the_site_that_gets_them():
     texts = [
         text
         for _, _, answer in federation.seen
-        if answer.kind == SHARES
+        if answer.fields[SECURE] == SHARES
         for text in answer.fields["shares"].values()
     ]
 
