@@ -194,7 +194,7 @@ def _library() -> tuple[Any, Any, Any]:
     """The classes of envelopes, signers and public keys. `Any`: classes."""
     try:
         from securesystemslib.dsse import Envelope
-        from securesystemslib.signer import CryptoSigner, SSlibKey
+        from securesystemslib.signer import CryptoSigner, SSlibKey  # type: ignore[attr-defined]
     except ModuleNotFoundError as error:
         raise MissingExtra("attestations", "flower") from error
     return Envelope, CryptoSigner, SSlibKey

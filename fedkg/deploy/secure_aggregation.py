@@ -34,6 +34,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fedkg.deploy.message import Message
 from fedkg.deploy.transport import Transport
@@ -356,7 +357,7 @@ class _Server:
         stage: str,
         fields: Mapping[str, Mapping[str, Any]],
         read: Callable[[Message], Answer],
-        tensors: Mapping[str, Params] | None = None,
+        tensors: Mapping[str, Mapping[str, Tensor]] | None = None,
     ) -> dict[str, Answer]:
         """The answers of sites, sorted by name; `failed` gets the reasons of the others."""
         requests = {

@@ -97,7 +97,7 @@ def list_materials(folder: str | Path) -> dict[str, Any]:
 
 
 def _component(ref: str, name: str, type: str, *, sha256: str = "", **more: Any) -> Component:
-    found = {"type": type, "bom-ref": f"{ref}:{name}", "name": name}
+    found: Component = {"type": type, "bom-ref": f"{ref}:{name}", "name": name}
     if sha256:
         found["hashes"] = [{"alg": "SHA-256", "content": sha256}]
     return found | more
