@@ -114,11 +114,16 @@ def describe_disclosures(disclosures: Iterable[Disclosure]) -> list[str]:
     ]
 
 
+def offer_tensors(offer: Offer) -> Params:
+    """The tensors of an offer for one client, without the dimension of clients."""
+    return {START + name: value[0] for name, value in offer.models.items()}
+
+
 def request_tensors(offer: Offer, state: ServerState) -> Params:
-    """The tensors of a request to train: the offer for one client, without the dimension of
-    clients, and what the server remembers of the steps that clients take part in.
+    """The tensors of a request to train: the offer for one client, and what the server remembers of
+    the steps that clients take part in.
     """
-    tensors = {START + name: value[0] for name, value in offer.models.items()}
+    tensors = offer_tensors(offer)
     for joint in SENT_JOINTS:
         for name, value in state.joints.get(joint, {}).items():
             tensors[f"{JOINTS}{joint}/{name}"] = value

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from typing_extensions import TypeIs
 
 from fedkg.errors import FederationError
 from fedkg.models.model_protocols import Params
@@ -84,7 +85,7 @@ class PrivateRows:
         return self.folder / f"{receipt}.safetensors"
 
 
-def is_receipt(value: object) -> bool:
+def is_receipt(value: object) -> TypeIs[str]:
     """Whether a value from a message is a receipt: 64 hexadecimal digits."""
     return isinstance(value, str) and len(value) == len(NO_RECEIPT) and set(value) <= _DIGITS
 

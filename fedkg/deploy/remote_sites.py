@@ -17,11 +17,11 @@ from fedkg.deploy.disclosures import (
     GROUP,
     LOSS,
     SHARED,
-    START,
     UNUSABLE,
     UPDATE,
     check_beside,
     derive_reply,
+    offer_tensors,
     request_tensors,
 )
 from fedkg.deploy.message import Message
@@ -78,31 +78,32 @@ class RemoteSites:
         names, number = work.problem.clients.names, state.round + 1
         offer = work.algorithm.start.offer(state, clients)
         expected = _Expected.of(work, state)
-        order = clients.tolist()
-        rows = {names[client]: row for row, client in enumerate(order)}
-        requests: dict[str, Message] = {}
-        for name, row in rows.items():
-            own = _row(offer, row)
-            tensors = request_tensors(own, state)
-            requests[name] = _request("train", number, state, order[row], own, tensors)
+        offers = {client: _row(offer, row) for row, client in enumerate(clients.tolist())}
+        places = {names[client]: client for client in offers}
+        requests = {
+            names[client]: _request(
+                "train", number, state, client, own, request_tensors(own, state)
+            )
+            for client, own in offers.items()
+        }
         if work.settings.secure_aggregation:
             yield self._train_securely(work, clients, offer, requests, expected)
             return
-        waiting = dict.fromkeys(order)
+        waiting = dict.fromkeys(offers)
         found: dict[int, Updates] = {}
         rejected: dict[int, str] = {}
         for reply in self.transport.exchange(requests, seconds=self.seconds):
-            row = rows.get(reply.site)
+            client = places.get(reply.site, -1)
             late = reply.message is not None and reply.message.round != number
-            if row is None or late or order[row] not in waiting or order[row] in found:
+            if late or client not in waiting or client in found:
                 continue
-            client = order[row]
-            answer = expected.read(reply, client, _row(offer, row))
+            answer = expected.read(reply, client, offers[client])
             if isinstance(answer, str):
+                # It may be the error of an earlier request: an answer can still follow.
                 rejected[client] = answer
-                del waiting[client]
             else:
                 found[client] = answer
+                rejected.pop(client, None)
             while waiting and (first := next(iter(waiting))) in found:
                 del waiting[first]
                 yield found.pop(first)
@@ -110,7 +111,7 @@ class RemoteSites:
             if client in found:
                 yield found[client]
             else:
-                rejected[client] = f"no answer within {self.seconds:g} s"
+                rejected.setdefault(client, f"no answer within {self.seconds:g} s")
         if rejected:
             yield expected.without_clients(rejected)
 
@@ -166,8 +167,7 @@ class RemoteSites:
         see `SiteTraining.deployed_model`.
         """
         offer = work.algorithm.offer_models(work, state, torch.tensor([client]))
-        tensors = {START + name: value[0] for name, value in offer.models.items()}
-        return _request("evaluate", state.round, state, client, offer, tensors)
+        return _request("evaluate", state.round, state, client, offer, offer_tensors(offer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -21,6 +21,7 @@ from fedkg.deploy.disclosures import (
     UNUSABLE,
     UPDATE,
     check_beside,
+    offer_tensors,
     reply_tensors,
     request_tensors,
 )
@@ -75,13 +76,16 @@ class ReceivedStart(StartRule):
 class SiteTraining:
     """The training of one client with its own data.
 
-    The answer to a request follows from the request, the site's samples and the rows that the
-    request refers to. The same request again has the same answer.
+    The answer to a request follows from the request, the site's samples, its seed and the rows that
+    the request refers to. The same request again has the same answer.
 
     Args:
         work: the training, with the data of this client alone (`Clients.counts`).
         folder: where the site's rows are kept.
         first: the state before the first round, where the server does not start from the seed.
+        seed: the seed of minibatches, dropout and noise at this site, which must stay the same and
+            unknown to the server where noise protects samples from it. None: that of the settings,
+            with which the result is that of a local run.
 
     Attributes:
         name: the client's name.
@@ -90,11 +94,13 @@ class SiteTraining:
         JobError: the data of several clients or of none are here.
     """
 
-    def __init__(self, work: Work, *, folder: Path, first: ServerState | None = None) -> None:
+    def __init__(
+        self, work: Work, *, folder: Path, first: ServerState | None = None, seed: int | None = None
+    ) -> None:
         check_beside(work)
         names = work.problem.clients.names
         here = [place for place in range(len(names)) if place not in work.pool.elsewhere]
-        if len(here) != 1 and len(names) > 1:
+        if len(here) != 1:
             raise JobError(
                 "a site has the data of one client",
                 received=", ".join(names[place] for place in here) or "none",
@@ -103,11 +109,16 @@ class SiteTraining:
         self._work, self._client = work, torch.tensor(here)
         first = first or initial_state(work.problem, work.algorithm, work.settings)
         offered = work.algorithm.start.offer(first, self._client)
+        deployed = work.algorithm.offer_models(work, first, self._client)
+        self._chooses = offered.groups is None
         self._expected = {
-            name: value.to("meta") for name, value in request_tensors(offered, first).items()
+            "train": _shapes(request_tensors(offered, first)),
+            "evaluate": _shapes(offer_tensors(deployed)),
         }
+        settings = work.settings
+        self._settings = settings if seed is None else replace(settings, seed=seed)
         # Names and shapes without numbers: what the server holds is not here.
-        self._models = {name: value.to("meta") for name, value in first.models.items()}
+        self._models = _shapes(first.models)
         self._secure = SecureSite(self.name, self._update)
         self._releases = NoisyReleases(folder=folder, rounds=_affordable_rounds(work))
         self._rows = PrivateRows(
@@ -144,19 +155,21 @@ class SiteTraining:
         return self._releases.once(request, self._trained)
 
     def _trained(self, request: Message) -> Message:
-        work, state = self._received(request, self._expected)
+        work, state = self._received(request, self._expected["train"])
         with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
             [updates] = Sequential().train(work, state, self._client)
             updates = make_outgoing(work, state, updates)
         offer = work.algorithm.start.offer(state, self._client)
         tensors = reply_tensors(work, updates, offer)
         fields: dict[str, str] = {}
-        private = guard.usable(replace(updates, update={}, shared={})).rejected
-        if private:
-            [fields[UNUSABLE]] = private.values()
+        unusable = guard.usable(updates).rejected
+        if unusable and not guard.usable(replace(updates, client_memory={})).rejected:
+            [fields[UNUSABLE]] = unusable.values()  # the server cannot see it
         elif updates.client_memory:
-            fields["receipt"] = _receipt_of(request, tensors)
-            self._rows.write(fields["receipt"], updates.client_memory)
+            receipt = request.fields["receipt"] if unusable else _receipt_of(request, tensors)
+            if not unusable:
+                self._rows.write(receipt, updates.client_memory)
+            fields["receipt"] = receipt
         return Message(kind=request.kind, round=request.round, fields=fields, tensors=tensors)
 
     def deployed_model(self, request: Message) -> Params:
@@ -166,15 +179,27 @@ class SiteTraining:
         Raises:
             FederationError: the request does not fit this site's algorithm or rows.
         """
-        work, state = self._received(request, None)
+        work, state = self._received(request, self._expected["evaluate"])
         with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
             return work.algorithm.site_models(work, state, self._client)
 
-    def _received(self, request: Message, expected: Params | None) -> tuple[Work, ServerState]:
-        """The work and the state of a round: what the request and this site have of them."""
+    def rows(self, receipt: str) -> Params:
+        """The rows [1, ...] of a version, see `private_rows`.
+
+        Raises:
+            FederationError: this site does not have this version.
+        """
+        return self._rows.read(receipt)
+
+    def _received(self, request: Message, expected: Params) -> tuple[Work, ServerState]:
+        """The work and the state of a round: what the request and this site have of them.
+
+        Args:
+            expected: the tensors that the request must have with its prefixes, as `_shapes`.
+        """
         models, group = _tensors(request, START), request.fields.get("group")
         reason = _find_misfit(expected, request.tensors)
-        if not (group is None or type(group) is int):
+        if (type(group) is not int) if not self._chooses else group is not None:
             reason = f"group {group!r}"
         if reason:
             raise FederationError(
@@ -205,7 +230,7 @@ class SiteTraining:
         algorithm = replace(
             algorithm, start=ReceivedStart(rule=algorithm.start, received=offer), beside=beside
         )
-        return replace(self._work, algorithm=algorithm), state
+        return replace(self._work, algorithm=algorithm, settings=self._settings), state
 
     def _rows_of(self, request: Message) -> Mapping[str, ClientRows]:
         """The rows that the server's request refers to."""
@@ -243,10 +268,16 @@ def _tensors(message: Message, prefix: str) -> Params:
     )
 
 
-def _find_misfit(expected: Params | None, received: Mapping[str, Tensor]) -> str:
-    """How tensors differ from the expected names, shapes and types; "" if they do not."""
-    if expected is None:
-        return ""
+def _shapes(tensors: Params) -> Params:
+    """Tensors without numbers: any use of what they hold fails."""
+    return {name: value.to("meta") for name, value in tensors.items()}
+
+
+def _find_misfit(expected: Params, tensors: Mapping[str, Tensor]) -> str:
+    """How tensors with the prefixes of a training differ from the expected names, shapes and types;
+    "" if they do not.
+    """
+    received = {name: value for name, value in tensors.items() if name.startswith((START, JOINTS))}
     if expected.keys() != received.keys():
         return f"tensors {', '.join(received)} instead of {', '.join(expected)}"
     for name, value in expected.items():

@@ -87,9 +87,7 @@ class PrivateLayers(StartRule):
         return self._without_own(self.common.offer_models(work, state, clients))
 
     def _without_own(self, offer: Offer) -> Offer:
-        """The offer without private layers, unless clients compare whole models of the server."""
-        if offer.groups is None:
-            return offer
+        """The offer without private layers: the server's are not used."""
         own = match_parameters(self.private, offer.names)
         shared = {name: value for name, value in offer.models.items() if name not in own}
         return replace(offer, models=shared)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -50,16 +49,15 @@ def by_client(stacks: Iterator[Updates]) -> Iterator[Updates]:
         return
     whole = _joined(parts)
     order = whole.clients.argsort()
-    parts_in_order: dict[str, Any] = {
-        part: {name: value[order] for name, value in getattr(whole, part).items()}
-        for part in ("start", "update", "client_memory", "shared")
-    }
     yield replace(
         whole,
         clients=whole.clients[order],
         groups=whole.groups[order],
         loss=whole.loss[order],
-        **parts_in_order,
+        start={name: value[order] for name, value in whole.start.items()},
+        update={name: value[order] for name, value in whole.update.items()},
+        client_memory={name: value[order] for name, value in whole.client_memory.items()},
+        shared={name: value[order] for name, value in whole.shared.items()},
     )
 
 

@@ -117,16 +117,19 @@ class AgentSets:
         return total
 
 
-def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> AgentSets:
+def sets_of(
+    each: Sequence[ProjectionSet] | Mapping[int, ProjectionSet], names: tuple[str, ...] = ()
+) -> AgentSets:
     """Sets for all agents: one set for each agent, in their order, over the parameters with these
-    names (without names: over all parameters).
+    names (without names: over all parameters). A site needs its own set only, by its position.
 
     Examples:
         >>> ball = sets_of([L1Ball(1.0), L1Ball(2.0)])
         >>> ball.distance2({"w": torch.tensor([[3.0], [3.0]])}, torch.tensor([0, 1])).tolist()
         [4.0, 1.0]
     """
-    return AgentSets(parts=(SetPart(partial(_of_these, tuple(each)), names),))
+    known = dict(each) if isinstance(each, Mapping) else dict(enumerate(each))
+    return AgentSets(parts=(SetPart(partial(_of_these, known), names),))
 
 
 def kept_sets(
@@ -182,7 +185,10 @@ def _all_of(several: Sequence[Chosen]) -> Chosen:
     return partial(_in_all, tuple(several))
 
 
-def _of_these(sets: tuple[ProjectionSet, ...], places: tuple[int, ...]) -> ProjectionSet:
+def _of_these(sets: Mapping[int, ProjectionSet], places: tuple[int, ...]) -> ProjectionSet:
+    unknown = next((place for place in places if place not in sets), None)
+    if unknown is not None:
+        raise JobError(f"the set of agent {unknown} is not known here")
     return _stacked([sets[place] for place in places])
 
 

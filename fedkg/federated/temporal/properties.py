@@ -296,6 +296,7 @@ def mined(
     *,
     inferences: Sequence[Inference] | None = None,
     pick: Pick = least,
+    longest: int | None = None,
 ) -> Properties:
     """Mine the properties of clients from their traces [S, T, V]; inferences ``per run`` are mined
     from the traces of all clients.
@@ -308,6 +309,8 @@ def mined(
         pick: how the levels of traces become the value of a client: the least, a quantile, or a
             private value. With few traces, private values are mostly noise: an inference with
             values that no trace satisfies is then left out of the client's formula.
+        longest: the most traces of any client, where some clients keep theirs elsewhere: the noise
+            of private values is drawn for so many. None: the most of these.
 
     Raises:
         KnowledgeError: the pack infers nothing for clients, or an inference has a number over time.
@@ -345,7 +348,7 @@ def mined(
                 expected=f"[traces, steps, channels], like {list(traces[0].shape)} of client 0",
                 received=f"{list(own.shape)} of client {place}",
             )
-    most = max(len(one) for one in traces)
+    most = longest or max(len(one) for one in traces)
     together = torch.stack(
         [torch.cat([one, one.new_zeros((most - len(one), *one.shape[1:]))]) for one in traces]
     )

@@ -85,7 +85,7 @@ def inferred(
         )
     shared = sampled(clients, share, seed)
     sample = of_shared(pack, shared, layout, steps=steps, pick=pick)
-    own = mined(pack, traces_of(clients, steps, len(layout.names)), layout, pick=pick)
+    own = _mined(pack, clients, layout, steps, pick)
     return replace(sample, own=own)
 
 
@@ -95,7 +95,7 @@ def of_shared(
     """What a server has of `inferred` that received the shared samples alone: as `own` it has the
     properties of these samples, which it uses for nothing.
     """
-    sample = mined(pack, traces_of(shared, steps, len(layout.names)), layout, pick=pick)
+    sample = _mined(pack, shared, layout, steps, pick)
     return Inferred(own=sample, shared=shared, sample=sample, pick=pick)
 
 
@@ -144,7 +144,7 @@ def inferred_privately(
         else None
     )
     pick = private(share, epsilon / max(counted, 1), None, stream)
-    own = mined(pack, traces_of(clients, steps, len(layout.names)), layout, pick=pick)
+    own = _mined(pack, clients, layout, steps, pick)
     count = len(clients.names)
     return Inferred(
         own=own,
@@ -168,6 +168,11 @@ def sampled(clients: Clients, share: float, seed: int) -> Clients:
     return Clients(
         names=clients.names, x=tuple(x), y=tuple(y), counts=counts if clients.elsewhere else None
     )
+
+
+def _mined(pack: Pack, clients: Clients, layout: InputLayout, steps: int, pick: Pick) -> Properties:
+    traces = traces_of(clients, steps, len(layout.names))
+    return mined(pack, traces, layout, pick=pick, longest=max(clients.samples))
 
 
 def traces_of(clients: Clients, steps: int, channels: int) -> list[torch.Tensor]:
