@@ -70,6 +70,7 @@ class AlgorithmChoices:
             together.
         mixed_precision: whether local steps use mixed precision.
         compressed_updates: whether updates are sent with fewer bits.
+        secure_aggregation: whether the server learns the sum of the updates alone.
         full_participation: whether all clients take part in each round.
         equal_steps: whether all clients make the same number of steps.
         clients_per_round: number of participants, if known.
@@ -108,6 +109,7 @@ class AlgorithmChoices:
     pooled_property: bool = False
     mixed_precision: bool = False
     compressed_updates: bool = False
+    secure_aggregation: bool = False
     full_participation: bool = True
     equal_steps: bool = True
     clients_per_round: int | None = None
@@ -588,6 +590,62 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
         lambda c: c.spare_clients and c.full_participation,
         "all sites already take part in each round, so there are no spares to ask",
         "`federation.oversampling: 1`, or a smaller `training.participation`",
+    ),
+    (
+        lambda c: c.secure_aggregation and c.exchange == "data",
+        "secure aggregation hides updates in their sum, and here all rows are sent",
+        "exchange models, or leave out `secure_aggregation`",
+    ),
+    (
+        lambda c: c.secure_aggregation and c.rule_weighting,
+        (
+            "SCFA's rules judge each site's update, and secure aggregation shows the server their "
+            "sum alone"
+        ),
+        (
+            "`weighting: samples` with the rules as a penalty (`training.penalty`), or "
+            "`privacy` with `unit: example`, which protects each update"
+        ),
+    ),
+    (
+        lambda c: c.secure_aggregation and c.aggregate in ("trimmed_mean", "krum", "fltrust"),
+        "robust aggregates compare single updates, which secure aggregation hides",
+        "`aggregate: mean`, or `privacy` with `unit: example`, which protects each update",
+    ),
+    (
+        lambda c: c.secure_aggregation and c.agent_blocks,
+        "PC-FedAvg's server stores a model for each site, from that site's update alone",
+        "an algorithm with one common model, such as FedAvg or FedProx",
+    ),
+    (
+        lambda c: c.secure_aggregation and c.model_count > 1,
+        "the server would have to know the cluster of each site, and the sum of each cluster",
+        "one model, or `privacy` with `unit: example`",
+    ),
+    (
+        lambda c: c.secure_aggregation and c.aggregate == "other",
+        "an aggregate of another kind may need more than the weighted sum of the updates",
+        "`WeightedMean`",
+    ),
+    (
+        lambda c: c.secure_aggregation and (c.private_layers or c.personal_models or c.variates),
+        (
+            "sites that keep layers, models or control variates send a receipt of each update, by "
+            "which a guess of it could be checked"
+        ),
+        "plain gradient descent on one common model",
+    ),
+    (
+        lambda c: c.secure_aggregation and c.compressed_updates,
+        "masked updates are whole numbers of 32 bits, which cannot be sent with fewer",
+        "leave out `wire`",
+    ),
+    (
+        lambda c: (
+            c.secure_aggregation and c.clients_per_round is not None and c.clients_per_round < 3
+        ),
+        "in a sum of two updates, each of the two sites can subtract its own",
+        "at least three sites in each round",
     ),
 )
 

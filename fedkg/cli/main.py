@@ -18,6 +18,8 @@ from fedkg._internal.safe_text import escape_hidden
 from fedkg._internal.warning_display import show_warnings_as_notes
 from fedkg.authoring import CompileError
 from fedkg.cli import (
+    attest,
+    bom,
     check,
     compile_rules,
     data,
@@ -56,7 +58,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "status": status.status,
     "watch": watch.watch,
     "reproduce": reproduce.reproduce,
+    "bom": bom.bom,
     "sign": sign.sign,
+    "attest": attest.attest,
     "verify": verify_checksums.verify,
     "suggest": suggest.suggest,
     "explain": explain.explain,

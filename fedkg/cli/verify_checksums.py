@@ -15,7 +15,7 @@ from fedkg.errors import FederationError, MissingExtra
 def verify(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="PATH", help="A run or sweep; with --key, a signed pack or folder."),
+        typer.Argument(metavar="PATH", help="A run or sweep; with --key, a pack, folder or run."),
     ],
     checksum: Annotated[
         str | None,
@@ -37,8 +37,9 @@ def verify(
 ) -> None:
     """Compare every file of a run folder with its checksum in the log, without changing anything.
 
-    With --key, compare a pack or a folder with its signature (see `fedkg sign`). Exit code 0: all
-    files are as they were written or signed; 1: something was changed, added or removed.
+    With --key, compare a pack or a folder with its signature (`fedkg sign`), and a run with its
+    attestation (`fedkg attest`). Exit code 0: all files are as they were written or signed; 1:
+    something was changed, added or removed.
 
     \b
     Example:
@@ -76,24 +77,24 @@ def verify(
 
 
 def _verify_signature(folder: Path, keys: list[Path], as_json: bool) -> None:
+    """Compare a run with its attestation, or anything else with its signature."""
     from fedkg.deploy.signing import verify_folder
 
+    problems, subject = [], ""
     try:
-        found = verify_folder(folder, keys)
+        if (folder / "environment.json").exists():
+            from fedkg.deploy.attestation import verify_attestation
+
+            subject = count(len(verify_attestation(folder, keys)["subject"]), "model")
+        else:
+            subject = count(len(verify_folder(folder, keys).files), "file")
     except FederationError as error:
         if not as_json:
             raise
-        print_json({"folder": str(folder), "intact": False, "problems": [str(error)]})
-        raise typer.Exit(1) from error
+        problems = [str(error)]
     if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "intact": True,
-                "files": len(found.files),
-                "key": str(found.key),
-                "problems": [],
-            }
-        )
+        print_json({"folder": str(folder), "intact": not problems, "problems": problems})
     else:
-        print_line(f"intact: {count(len(found.files), 'file')}, signed with {found.key}")
+        print_line(f"intact: {subject}, signed with a trusted key")
+    if problems:
+        raise typer.Exit(1)

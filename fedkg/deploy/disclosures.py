@@ -16,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from fedkg.deploy.secure_aggregation import MASKED
 from fedkg.errors import JobError
 from fedkg.federated.client.per_client_settings import rate_for, steps_for
 from fedkg.federated.client.wire_precision import TYPES, wire_of
@@ -99,7 +100,7 @@ def list_disclosures(work: Work, client: str) -> tuple[Disclosure, ...]:
             _disclosure(
                 name, _meaning_up(work, name), value, "to the server", "in each of its rounds"
             )
-            for name, value in derive_reply(work, state).items()
+            for name, value in _sent(work, state).items()
         ),
     )
 
@@ -181,6 +182,15 @@ def derive_reply(work: Work, state: ServerState) -> Params:
     return reply_tensors(work, updates, offer)
 
 
+def _sent(work: Work, state: ServerState) -> Params:
+    """The tensors of an answer, or of the one that masks it."""
+    reply = derive_reply(work, state)
+    if not work.settings.secure_aggregation:
+        return reply
+    numbers = sum(value.numel() for name, value in reply.items() if name.startswith(UPDATE))
+    return {MASKED: torch.zeros(numbers + 1, dtype=torch.int32)}
+
+
 def check_beside(work: Work) -> None:
     """Raise JobError if sites would have to receive more than the offer for the common model."""
     beside = work.algorithm.beside
@@ -228,6 +238,11 @@ def _meaning_down(name: str) -> str:
 
 def _meaning_up(work: Work, name: str) -> str:
     privacy, budget = work.algorithm.privacy, work.algorithm.budget
+    if name == MASKED:
+        return (
+            "the update and a count of clipped numbers under masks: the server learns the sum over"
+            " all sites of the round"
+        )
     if name == LOSS:
         return (
             "the mean objective of the local steps"

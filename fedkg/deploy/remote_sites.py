@@ -26,6 +26,7 @@ from fedkg.deploy.disclosures import (
 )
 from fedkg.deploy.message import Message
 from fedkg.deploy.private_rows import NO_RECEIPT, is_receipt
+from fedkg.deploy.secure_aggregation import LARGEST_NUMBER, aggregate_securely, default_threshold
 from fedkg.deploy.transport import Reply, Transport
 from fedkg.federated.client_state_store import ClientRows
 from fedkg.federated.executors.protocol import Updates, Work
@@ -88,6 +89,9 @@ class RemoteSites:
             )
             for client, own in offers.items()
         }
+        if work.settings.secure_aggregation:
+            yield self._train_securely(work, clients, offer, requests, expected)
+            return
         waiting = dict.fromkeys(offers)
         found: dict[int, Updates] = {}
         rejected: dict[int, str] = {}
@@ -140,6 +144,53 @@ class RemoteSites:
             return ()
         rounds = state.round + 1 - reply.message.round
         return (replace(answer, late={client: (rounds, self.staleness(rounds))}),)
+
+    def _train_securely(
+        self,
+        work: Work,
+        clients: Tensor,
+        offer: Offer,
+        requests: Mapping[str, Message],
+        expected: _Expected,
+    ) -> Updates:
+        """The mean of the updates as the update of every client in it: what the server makes of
+        these is what it would make of theirs, up to the rounding of `quantisation_bound`.
+        """
+        places = dict(zip(requests, clients.tolist(), strict=True))
+        samples = work.pool.sizes[clients].to(torch.float64)
+        weighed = work.algorithm.weighting.weigh(samples / samples.sum(), None, None).weights
+        weights = dict(zip(requests, (weighed / weighed.max()).tolist(), strict=True))
+        like = _part(expected.tensors, UPDATE)
+        found = aggregate_securely(
+            self.transport,
+            requests,
+            weights,
+            like,
+            limit=LARGEST_NUMBER,
+            threshold=default_threshold(len(requests)),
+            seconds=self.seconds,
+        )
+        rejected = {places[site]: _shortened(why) for site, why in found.failed.items()}
+        if found.total is None:
+            return expected.without_clients(rejected)
+        count, whole = len(found.sites), sum(weights[site] for site in found.sites)
+        rows = torch.tensor([list(requests).index(site) for site in found.sites])
+        clipped = (
+            f"{found.clipped} numbers of the updates were beyond {LARGEST_NUMBER:g} and clipped"
+        )
+        return Updates(
+            clients=clients[rows],
+            groups=torch.zeros(count, dtype=torch.int64),
+            start={name: value[rows] for name, value in offer.models.items() if name in like},
+            update={
+                name: (value / whole).to(like[name].dtype).expand(count, *value.shape)
+                for name, value in found.total.items()
+            },
+            loss=torch.full((count,), torch.nan, dtype=work.pool.x.dtype),
+            rejected=rejected,
+            notes=(clipped,) if found.clipped else (),
+            outgoing=True,
+        )
 
     def evaluation(self, work: Work, state: ServerState, client: int) -> Message:
         """The request with which a site finds the model that it uses after the round of a state,

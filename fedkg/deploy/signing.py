@@ -183,7 +183,8 @@ def load_private_key(path: Path) -> EllipticCurvePrivateKey:
         raise _not_a_key(path, "private") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise _not_a_key(path, "private")
-    return key
+    found: EllipticCurvePrivateKey = key
+    return found
 
 
 def load_public_key(path: Path) -> EllipticCurvePublicKey:
@@ -195,7 +196,8 @@ def load_public_key(path: Path) -> EllipticCurvePublicKey:
         raise _not_a_key(path, "public") from error
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise _not_a_key(path, "public")
-    return key
+    found: EllipticCurvePublicKey = key
+    return found
 
 
 def _read_key(path: Path, kind: str) -> bytes:

@@ -19,18 +19,22 @@ from fedkg.deploy.disclosures import (
     JOINTS,
     START,
     UNUSABLE,
+    UPDATE,
     check_beside,
     offer_tensors,
     reply_tensors,
     request_tensors,
 )
 from fedkg.deploy.message import Message
+from fedkg.deploy.noisy_releases import NoisyReleases
 from fedkg.deploy.private_rows import PrivateRows, is_receipt
+from fedkg.deploy.secure_aggregation import SECURE, SecureSite
 from fedkg.errors import FederationError, JobError
 from fedkg.federated.client.outgoing_updates import make_outgoing
 from fedkg.federated.client_state_store import ClientRows, FewRows
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.executors.sequential import Sequential
+from fedkg.federated.privacy.budget import affordable
 from fedkg.federated.round_steps import Offer, Outcome, Setting, StartPoint, StartRule
 from fedkg.federated.server import guard
 from fedkg.federated.state import ServerState, align
@@ -115,6 +119,8 @@ class SiteTraining:
         self._settings = settings if seed is None else replace(settings, seed=seed)
         # Names and shapes without numbers: what the server holds is not here.
         self._models = _shapes(first.models)
+        self._secure = SecureSite(self.name, self._update)
+        self._releases = NoisyReleases(folder=folder, rounds=_affordable_rounds(work))
         self._rows = PrivateRows(
             folder=folder, first={name: rows[self._client] for name, rows in first.clients.items()}
         )
@@ -125,6 +131,30 @@ class SiteTraining:
         Raises:
             FederationError: the request does not fit this site's algorithm or rows.
         """
+        if not self._work.settings.secure_aggregation:
+            return self._answer(request)
+        if SECURE not in request.fields:
+            raise FederationError(
+                f"the job of site {self.name} sends updates under masks alone",
+                received="a request for the update itself",
+                help="the server needs the same job",
+            )
+        return self._secure.answer(request)
+
+    def _update(self, request: Message) -> Params:
+        """The update of a request, to be masked."""
+        answer = self._answer(request)
+        if UNUSABLE in answer.fields:
+            raise FederationError(str(answer.fields[UNUSABLE]))
+        return _tensors(answer, UPDATE)
+
+    def _answer(self, request: Message) -> Message:
+        """The answer to a request; what was drawn from the operating system is drawn once."""
+        if self._work.algorithm.differentiation.randomness == "seeded":
+            return self._trained(request)
+        return self._releases.once(request, self._trained)
+
+    def _trained(self, request: Message) -> Message:
         work, state = self._received(request, self._expected["train"])
         with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
             [updates] = Sequential().train(work, state, self._client)
@@ -232,6 +262,15 @@ class SiteTraining:
             name: FewRows(clients=self._client, rows=value)
             for name, value in align(self._rows.read(receipt)).items()
         }
+
+
+def _affordable_rounds(work: Work) -> int:
+    """The rounds that the budget of privacy allows; without a budget, all."""
+    algorithm, settings = work.algorithm, work.settings
+    if algorithm.budget is None or algorithm.budget.randomness == "seeded":
+        return settings.rounds
+    names = work.problem.clients.names
+    return affordable(algorithm.budget, algorithm.sampling, settings, len(names))
 
 
 def _tensors(message: Message, prefix: str) -> Params:

@@ -72,6 +72,7 @@ def check(
             ),
             mixed_precision=settings.precision != "float32",
             compressed_updates=settings.wire is not None,
+            secure_aggregation=settings.secure_aggregation,
             private_layers=isinstance(start, PrivateLayers),
             server_trains=not isinstance(algorithm.after, NothingAfter),
             personal_models=algorithm.beside is not None,

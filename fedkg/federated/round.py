@@ -69,6 +69,7 @@ class _Received:
     client_memory: dict[str, ClientRows] = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
     weighty: Tensor
     peopled: Tensor
     bytes_up: int = 0
@@ -132,7 +133,8 @@ def run_round(
     if len(sampled):
         _enough(work, received, number)
     update, notes = _aggregate(work, received, number)
-    after, notes = _next_state(work, state, received, update), (*notes, *_still(work, received))
+    after = _next_state(work, state, received, update)
+    notes = (*received.notes, *notes, *_still(work, received))
     if not guard.finite(after.models):
         after, notes = (
             _unchanged_state(state, received),
@@ -239,6 +241,7 @@ def _receive(
     started = dict(zip(updates.clients.tolist(), updates.groups.tolist(), strict=True))
     updates = guard.usable(updates)
     received.rejected |= updates.rejected
+    received.notes += updates.notes
     received.started |= {
         client: started[client] for client in updates.rejected if client in started
     }
@@ -256,6 +259,7 @@ def _receive(
         scorer is not None
         and scorer.rows.count
         and (settings.measure or algorithm.weighting.needs_scores)
+        and not settings.secure_aggregation  # no single update is here
     ):
         seen = _seen(work, state, updates)
         scores = None if seen is None else scorer.score(seen)

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from fedkg.models.model_protocols import DifferentiatedModel, Gradient, Model, Params
 from fedkg.models.random_streams import Noise
+from fedkg.privacy import Randomness
 
 if TYPE_CHECKING:
     from fedkg.federated.client.task_losses import Loss
@@ -350,6 +351,11 @@ class Differentiation(Protocol):
         """Whether each sample belongs to a minibatch by chance, independently of all others (see
         `batches.by_chance`).
         """
+        ...
+
+    @property
+    def randomness(self) -> Randomness:
+        """Where this chance comes from."""
         ...
 
     def __call__(

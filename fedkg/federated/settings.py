@@ -79,6 +79,8 @@ class Settings:
             keep their precision. For accelerators; most CPUs are slower with it.
         wire: the number format of updates on their way to the server, see
             `fedkg.federated.client.wire_precision`; None: unchanged.
+        secure_aggregation: the server learns the sum of the updates alone, see
+            `fedkg.deploy.secure_aggregation`; needs real sites (``sites=`` of `train`).
         measure: evaluate the rules for the updates even if the algorithm does not use the result,
             so that the violation rate is known.
 
@@ -105,6 +107,7 @@ class Settings:
     skipped_rounds: int = 0
     precision: Precision = "float32"
     wire: Wire | None = None
+    secure_aggregation: bool = False
     measure: bool = True
 
     def __post_init__(self) -> None:

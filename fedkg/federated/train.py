@@ -127,6 +127,12 @@ def train(
             f"{algorithm.name} gathers the samples of all clients in one place",
             help="choose another algorithm: sites keep their samples",
         )
+    if sites is None and settings.secure_aggregation:
+        raise JobError(
+            "secure aggregation hides the updates of sites from a server, and here all data are in"
+            " one process",
+            help="train at sites (`fedkg federation`), or leave out `secure_aggregation`",
+        )
     attack, attackers = problem.attack, attackers_of(problem, settings.seed)
     attacked = None
     if attack is not None and attack.changes == "labels":
@@ -139,6 +145,11 @@ def train(
         memory = sites.initial_memory(fresh.clients, len(problem.clients.names))
         fresh = replace(fresh, clients=memory)
     if ranks is not None:
+        if algorithm.budget is not None and algorithm.budget.randomness == "system":
+            raise JobError(
+                "noise from the operating system would differ between the ranks",
+                help="train in one process, or simulate the privacy (`seeded`)",
+            )
         state = _of_first(state, ranks)
     state = fresh if state is None else _checked(state, fresh)
     if sites is not None:

@@ -114,6 +114,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "clip",
         "accountant",
         "budget",
+        "randomness",
     ),
     "sets.csv": ("trial", "client", "distance", "sparsity"),
     "properties.csv": (

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Clients, Problem, ServerState, Settings
 from fedkg.federated.privacy.budget import Budget, ledgers
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
@@ -43,7 +44,7 @@ def trial_seed(config: TrialConfig, pack: Pack, clients: Clients) -> int:
     differ in one row would reveal that row. Accountants also assume independent sampling and noise.
     """
     section = algorithm_section(config.job)
-    if config.job.privacy is None or section.exchange == "none":
+    if config.job.privacy is None or section.exchange == "none" or has_system_noise(config.job):
         return config.seed
     fields = {"rules", "pack", "output", "sites", "data", "model", "training", "scoring", "privacy"}
     told = config.job.model_dump_json(include=fields, exclude={"training": set(EXECUTION_FIELDS)})
@@ -108,8 +109,31 @@ def protect_algorithm(
         noise=privacy.noise,
         epsilon=privacy.epsilon,
         accountant=privacy.accountant,
+        randomness=privacy.randomness,
     )
     return protected(algorithm, promise, problem.clients.samples, settings)
+
+
+def has_system_noise(job: Job) -> bool:
+    """Whether the noise of a job comes from the operating system, and thus never again."""
+    return job.privacy is not None and job.privacy.randomness == "system"
+
+
+def require_system_noise(job: Job) -> None:
+    """Reject simulated noise where sites are real.
+
+    Raises:
+        JobError: the job promises privacy by noise that follows from its seed, and does not say
+            that it is a rehearsal.
+    """
+    privacy = job.privacy
+    if privacy is not None and privacy.randomness == "seeded" and not privacy.rehearsal:
+        raise JobError(
+            "`privacy` of the job would protect no real site: its noise follows from the seed",
+            expected="privacy.randomness: system",
+            received="seeded",
+            help="set it, or `privacy.rehearsal: true` if the data need no protection",
+        )
 
 
 def privacy_rows(
@@ -136,6 +160,7 @@ def privacy_rows(
             "clip": budget.clip,
             "accountant": budget.accountant,
             "budget": budget.epsilon,
+            "randomness": budget.randomness,
         }
         for ledger, spent in _rank_by_epsilon(every, budget)
         for entry in ledger.entries

@@ -14,7 +14,9 @@ from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.events import Listener, ignore_event
 from fedkg.jobs.folder import CSV_FIELDS, TRIALS, RunFolder, next_free_folder
 from fedkg.jobs.initial_files import describe_environment
+from fedkg.jobs.job_privacy import has_system_noise
 from fedkg.jobs.runner import repeat_run
+from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.sweep.stored_plan import is_sweep
 
 MACHINE_COLUMNS = frozenset({"seconds", "notes"})
@@ -76,6 +78,13 @@ def reproduce(
         raise JobError(
             f"the run in {folder} is not finished",
             help=f"finish it first: fedkg run --resume {folder}",
+        )
+    if first.exists() and has_system_noise(
+        parse_job(first.environment()["job"], name=str(first.path), base=first.path)
+    ):
+        raise UsageError(
+            f"the run in {folder} cannot be reproduced: its noise came from the operating system",
+            help="`fedkg verify` checks its files; set `privacy.randomness: seeded` to simulate it",
         )
     place = (
         Path(out)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkg._internal.threads import library_threads
-from fedkg.errors import MissingExtra, Stopped, UsageError
+from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice, ServerState, initial_state
 from fedkg.federated.algorithm_check import check
 from fedkg.federated.executors import Ranks, WorkerPool
@@ -48,7 +48,7 @@ from fedkg.jobs.folder import (
 from fedkg.jobs.folder_repair import Recovery, recover
 from fedkg.jobs.forecast_satisfaction_text import describe_forecasts
 from fedkg.jobs.initial_files import reject_changed_job, reopen_run, write_initial_files
-from fedkg.jobs.job_privacy import privacy_rows
+from fedkg.jobs.job_privacy import has_system_noise, privacy_rows
 from fedkg.jobs.rank_protocol import broadcast_job, broadcast_trial
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.rules_only_baseline import as_json, describe_rules_alone
@@ -277,7 +277,13 @@ def resume(
     with run_folder.locked():
         recovery = recover(run_folder)
         announce_preparation(run_folder.environment()["job"], on_event)
-        _, experiment, configs = reopen_run(run_folder, trust_code, recovery, create)
+        job, experiment, configs = reopen_run(run_folder, trust_code, recovery, create)
+        if has_system_noise(job) and job.privacy is not None and job.privacy.mined is not None:
+            raise JobError(
+                f"the run in {folder} cannot be resumed: its properties would be mined again, with "
+                "other noise",
+                help="start a new run; its privacy budget is separate",
+            )
         for (
             config
         ) in configs:  # also of trainings that are done: rows in files have no entry in the log
@@ -439,6 +445,10 @@ class _Runner:
         figures: dict[str, float] = {}
         kept = rows_folder(self.folder, config.id)
         choice, crew = self._choice(config), self._crew_of(config)
+        # a round that is repeated with other noise releases its sums again: at most the last one
+        checkpoint_every = (
+            1 if has_system_noise(config.job) else config.job.training.checkpoint_every
+        )
         broadcast_trial(self.ranks, config)
         exclusions = ExclusionTable(trial=config.id, lost_after=config.job.federation.lost_after)
         exclusions.replay(self.folder.rows("clients.csv"))
@@ -456,7 +466,7 @@ class _Runner:
             self.folder.append("rounds.csv", [line])
             if seen is not None:
                 self.folder.append("theory.csv", seen.observe_round(state, record))
-            if last or record.round % config.job.training.checkpoint_every == 0:
+            if last or record.round % checkpoint_every == 0:
                 save_state(self.folder, config.id, state)
             values = {
                 key: value

@@ -87,6 +87,8 @@ def trial_settings(config: TrialConfig, pack: Pack, clients: Clients) -> Setting
         threads=training.threads or 1,
         precision=training.precision,
         wire=training.wire,
+        secure_aggregation=training.secure_aggregation
+        and algorithm_section(config.job).exchange != "none",
     )
 
 

@@ -204,6 +204,7 @@ def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
         mixed_precision=training.precision != "float32",
         compressed_updates=training.wire is not None,
         attack=job.simulation.attacks.changes,
+        secure_aggregation=training.secure_aggregation and algorithm.exchange != "none",
         clients_per_round=max(1, min(sites, math.floor(training.participation * sites + 0.5)))
         if sites
         else None,

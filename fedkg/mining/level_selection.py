@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import KnowledgeError
+from fedkg.privacy.system_noise import uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,10 @@ def _without_span(levels: Tensor, usable: Tensor) -> Tensor:
 
 
 def private(
-    share: float, epsilon: float, span: tuple[float, float] | None, generator: torch.Generator
+    share: float,
+    epsilon: float,
+    span: tuple[float, float] | None,
+    generator: torch.Generator | None,
 ) -> Pick:
     """A quantile under differential privacy: the exponential mechanism over the gaps between levels
     (Smith 2011, algorithm 2).
@@ -93,7 +97,9 @@ def private(
         span: range of levels to search, in the parameter's unit; for a parameter that is loosest
             upwards, its negative. None: the declared span of each parameter, which the rules must
             then give.
-        generator: of the noise; seed it for reproducible runs.
+        generator: of the noise; seed it for reproducible runs, which are simulations: PyTorch's
+            generators protect nothing. None: the operating system's generator. The value is then
+            rounded to 2^-20 of the span, so that its last bits do not tell of the levels.
 
     Raises:
         KnowledgeError: an epsilon that is not above 0, an empty span, a share outside 0 .. 1.
@@ -129,18 +135,23 @@ def private(
         score = torch.where(
             there, torch.log(torch.where(there, gaps, 1)) + epsilon / 2 * utility, -math.inf
         )
-        gumbel = -torch.log(
-            -torch.log(
-                torch.rand(score.shape, generator=generator, dtype=score.dtype).clamp(
-                    1e-300, 1 - 1e-16
-                )
-            )
-        )
+        draws = _uniform(score, generator)
+        gumbel = -torch.log(-torch.log(draws.clamp(1e-300, 1 - 1e-16)))
         gap = (score + gumbel.to(score.device)).argmax(-1, keepdim=True)
-        inside = torch.rand(gap.shape, generator=generator, dtype=score.dtype).to(score.device)
+        inside = _uniform(gap.to(score.dtype), generator).to(score.device)
         found = ends.gather(-1, gap) + inside * gaps.gather(-1, gap)
+        if generator is None:
+            grid = (high - low) * 2.0**-20
+            found = (low + ((found - low) / grid).round() * grid).clamp(low, high)
         return found.squeeze(
             -1
         )  # also without traces: NaN would reveal whether the client has a trace
 
     return Pick(pick, noisy=True, epsilon=epsilon)
+
+
+def _uniform(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Uniform numbers in 0 .. 1 of this shape and type, on the CPU."""
+    if generator is not None:
+        return torch.rand(like.shape, generator=generator, dtype=like.dtype)
+    return torch.from_numpy(uniform(like.numel())).to(like.dtype).view(like.shape)

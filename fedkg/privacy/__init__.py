@@ -9,7 +9,7 @@ from fedkg.privacy.accountants import (
     epsilon_of,
     noise_for,
 )
-from fedkg.privacy.ledger import Entry, Gaussian, Ledger, Spent
+from fedkg.privacy.ledger import Entry, Gaussian, Ledger, Randomness, Spent
 
 __all__ = [
     "ACCOUNTANTS",
@@ -17,6 +17,7 @@ __all__ = [
     "Entry",
     "Gaussian",
     "Ledger",
+    "Randomness",
     "Spent",
     "epsilon_at_most",
     "epsilon_of",

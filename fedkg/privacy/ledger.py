@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from fedkg.errors import JobError
+
+Randomness = Literal["seeded", "system"]
+"""Where random numbers come from: a seed, so that a simulation can be repeated and protects
+nothing, or the operating system's generator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedkg.jobs.comparison.privacy_spending import describe_total_privacy
+from fedkg.jobs.comparison.privacy_spending import SIMULATED, describe_total_privacy
 
 COVERS = {
     "example": (
@@ -30,7 +30,11 @@ def privacy_table(rows: Sequence[Mapping[str, str]]) -> dict[str, Any] | None:
         return None
     units = dict.fromkeys("client" if row["unit"] == "a client" else "example" for row in rows)
     return {
-        "notes": [*describe_total_privacy(rows), *(COVERS[unit] for unit in units)],
+        "notes": [
+            *([SIMULATED] if any(row["randomness"] != "system" for row in rows) else []),
+            *describe_total_privacy(rows),
+            *(COVERS[unit] for unit in units),
+        ],
         "rows": [
             {
                 "trial": row["trial"],

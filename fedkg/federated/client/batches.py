@@ -17,6 +17,7 @@ from torch import Tensor
 from fedkg.federated.randomness import permutations
 from fedkg.federated.settings import Settings
 from fedkg.models.random_streams import above_zero, fold
+from fedkg.privacy import Randomness, system_noise
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,6 +147,7 @@ def by_chance(
     batch: int | Tensor,
     *,
     padding: int,
+    randomness: Randomness = "seeded",
 ) -> Batches:
     """The plan of a stack in which each sample belongs to each minibatch with chance ``batch /
     n_k`` (1 for fewer samples than that).
@@ -154,7 +156,8 @@ def by_chance(
     samples on average, and may have none.
     The samples of one are found by the gaps between them, which are geometric: gap = 1 + floor(log
     u / log(1 - chance)).
-    Arguments as of `plan`, and what a client sees depends on its own as there.
+    Arguments as of `plan`, and what a client sees depends on its own as there; with the `system`
+    randomness, `keys` are not read.
     """
     most, expected = (
         int(steps.max()),
@@ -164,12 +167,20 @@ def by_chance(
     streams = fold(keys.unsqueeze(1), torch.arange(most, device=keys.device)).flatten()
     width = int((expected + 5.0 * (expected * (1.0 - rate)).sqrt()).max()) + 8
     scale = torch.log1p(-rate).view(-1, 1, 1)
+    draws = streams.new_empty((len(streams), 0), dtype=torch.float64)
     while True:
-        draws = above_zero(streams, width).view(len(keys), most, width)
-        place = (draws.log_() / scale).floor_().add_(1.0).cumsum_(2).sub_(1.0)
+        # with a wider plan, the numbers so far stay the first ones: to draw all of them anew would
+        # favour minibatches of few samples
+        if randomness == "seeded":
+            draws = above_zero(streams, width)
+        else:
+            more = system_noise.uniform(len(streams) * (width - draws.shape[1]))
+            draws = torch.cat([draws, torch.from_numpy(more).to(draws).view(len(streams), -1)], 1)
+        place = draws.view(len(keys), most, width)
+        place = (place.log() / scale).floor_().add_(1.0).cumsum_(2).sub_(1.0)
         if bool((place[..., -1] >= sizes.view(-1, 1)).all()):
             break
-        width *= 2  # the numbers so far are the first of the longer streams
+        width *= 2
     at = torch.arange(most, device=keys.device)
     valid = (place < sizes.view(-1, 1, 1)) & (at.view(1, -1, 1) < steps.view(-1, 1, 1))
     widest = max(1, int(valid.sum(2).max()))

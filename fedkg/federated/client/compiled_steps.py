@@ -90,6 +90,7 @@ def compiled_steps_for(work: Work) -> Known | None:
         not isinstance(model, MLP | ConvNet)
         or type(model) not in (MLP, ConvNet)  # what is derived from such a part may do otherwise
         or type(differentiation) not in (MeanGradient, ClippedGradient)
+        or differentiation.randomness != "seeded"  # the loop computes its noise from keys
         or type(local) not in (SGD, ControlVariates, ProxSkip)
         or type(loss) not in LOSSES
     ):

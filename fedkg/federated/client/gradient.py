@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedkg.federated.round_steps import OutputTerm, SlopedTerm, Step, Term
 from fedkg.models.model_protocols import DifferentiatedModel, Gradient, OuterProduct, Params
+from fedkg.privacy import Randomness
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class MeanGradient:
     def by_chance(self) -> bool:
         """See `Differentiation.by_chance`."""
         return False
+
+    @property
+    def randomness(self) -> Randomness:
+        """See `Differentiation.randomness`."""
+        return "seeded"
 
     def __call__(
         self, step: Step, terms: tuple[Term, ...]

@@ -89,6 +89,7 @@ def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
         client_memory=_concatenate([one.client_memory for one in stacks]),
         shared=_concatenate([one.shared for one in stacks]),
         rejected=rejected,
+        notes=tuple(note for one in stacks for note in one.notes),
         outgoing=all(one.outgoing for one in stacks),
         late=late,
     )

@@ -58,6 +58,7 @@ class Updates:
         shared: what each client also sends, see `Outcome.shared`, each [C, ...].
         rejected: by position, the clients that sent something unusable, with the reason. They are
             in none of the above.
+        notes: what else the server's record should say.
         outgoing: whether these are the updates as they leave the clients, see
             `client.outgoing_updates`.
         late: by position, the clients whose update was made for an earlier round: by how many
@@ -72,6 +73,7 @@ class Updates:
     client_memory: Params = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
     rejected: dict[int, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     outgoing: bool = False
     late: dict[int, tuple[int, float]] = field(default_factory=dict)
 

@@ -69,8 +69,11 @@ def _train_one(
     variables = {name: value.clone() for name, value in start.variables.items()}
     carry = algorithm.local.begin(setting, variables)
     batch = batch_for(work, client)
-    if algorithm.differentiation.by_chance:
-        batches = by_chance(order, sizes, offsets, steps, batch, padding=-1)
+    rule = algorithm.differentiation
+    if rule.by_chance:
+        batches = by_chance(
+            order, sizes, offsets, steps, batch, padding=-1, randomness=rule.randomness
+        )
     else:
         batches = plan(
             order, sizes, offsets, steps, batch, passes=settings.local_steps is None, padding=-1

@@ -127,8 +127,17 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
     keys = client_keys(settings.seed, number, ORDER, clients)
     passes, padding = settings.local_steps is None, pool.x.shape[0] - 1
     batch = batch_for(work, clients)
-    if algorithm.differentiation.by_chance:
-        batches = by_chance(keys, sizes, pool.first_rows(clients), steps, batch, padding=padding)
+    rule = algorithm.differentiation
+    if rule.by_chance:
+        batches = by_chance(
+            keys,
+            sizes,
+            pool.first_rows(clients),
+            steps,
+            batch,
+            padding=padding,
+            randomness=rule.randomness,
+        )
     else:
         batches = plan(
             keys, sizes, pool.first_rows(clients), steps, batch, passes=passes, padding=padding

@@ -18,7 +18,16 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated.server.sampling import PoissonSampling
 from fedkg.models.model_protocols import Params
-from fedkg.privacy import AccountantName, Entry, Gaussian, Ledger, Spent, epsilon_of, noise_for
+from fedkg.privacy import (
+    AccountantName,
+    Entry,
+    Gaussian,
+    Ledger,
+    Randomness,
+    Spent,
+    epsilon_of,
+    noise_for,
+)
 
 if TYPE_CHECKING:
     from fedkg.federated.round_steps import SamplingRule
@@ -49,6 +58,7 @@ class Budget:
         releases: the number of sums in a round: for each client that takes part, [N]; for clients
             one sum in every round, [1].
         spent: what was released about each unit before the training.
+        randomness: where the noise comes from; ``seeded`` noise is a simulation.
     """
 
     unit: Unit
@@ -60,6 +70,7 @@ class Budget:
     rates: tuple[float, ...]
     releases: tuple[int, ...]
     spent: tuple[Spent, ...] = ()
+    randomness: Randomness = "seeded"
 
     def begin(self) -> Params:
         """What the server's state remembers: the sums released of each client's samples (or of

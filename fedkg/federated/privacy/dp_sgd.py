@@ -18,10 +18,12 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import JobError
+from fedkg.federated.privacy.update_noise import add_system_noise
 from fedkg.federated.round_steps import KnownTerm, OutputTerm, SlopedTerm, Step, Term
 from fedkg.kernels.training.random_normal_kernels import SITE
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, SampleDifferentiatedModel
 from fedkg.models.random_streams import Noise, fold, normal
+from fedkg.privacy import Randomness
 
 WRITTEN_OUT = 1 << 22
 """Numbers of samples' gradients that are written out at once, for models without a closed form."""
@@ -45,10 +47,12 @@ class ClippedGradient:
     Args:
         clip: the largest norm of a sample's gradient after clipping.
         noise: the standard deviation of the noise, as a multiple of `clip`; 0 clips only.
+        randomness: where noise and minibatches come from.
     """
 
     clip: float
     noise: float
+    randomness: Randomness = "seeded"
 
     def __post_init__(self) -> None:
         if not self.clip > 0 or not self.noise >= 0:
@@ -156,11 +160,16 @@ class ClippedGradient:
     def _noised(self, step: Step, gradient: dict[str, Gradient]) -> dict[str, Tensor]:
         if step.noise is None:
             _refuse_plan()
-        if not self.noise:
-            return {
+        if not self.noise or self.randomness == "system":
+            sums = {
                 name: value.dense() if isinstance(value, OuterProduct) else value
                 for name, value in gradient.items()
             }
+            if not self.noise:
+                return sums
+            return add_system_noise(
+                sums, self.noise, self.clip / self.expected(step.expected).double()
+            )
         sizes = [value[0].numel() for value in step.params.values()]
         like = next(iter(step.params.values()))
         scale = self.scale(self.expected(step.expected)).to(like.dtype)

@@ -27,7 +27,7 @@ from fedkg.federated.server.weighted_mean import Sums, WeightedMean
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.used_properties import used_properties
 from fedkg.models.model_protocols import Params
-from fedkg.privacy import AccountantName, Spent
+from fedkg.privacy import AccountantName, Randomness, Spent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,8 @@ class Protection:
             limit.
         accountant: the method that composes releases, see `fedkg.privacy`.
         spent: earlier releases about each unit, such as mined parameters.
+        randomness: where the noise, and the chance to take part, come from: ``seeded``, a
+            simulation that can be repeated and protects nothing, or ``system``.
 
     Raises:
         JobError: a number is out of its range, or neither noise nor epsilon is given.
@@ -57,6 +59,7 @@ class Protection:
     epsilon: float | None = None
     accountant: AccountantName = "rdp"
     spent: tuple[Spent, ...] = ()
+    randomness: Randomness = "seeded"
 
     def __post_init__(self) -> None:
         if self.unit not in ("example", "client"):
@@ -123,13 +126,16 @@ def protected(
         rates=rates,
         releases=releases,
         spent=spent,
+        randomness=protection.randomness,
     )
     if protection.noise is None:
         budget = budget.calibrated(planned(budget, algorithm.sampling, settings, len(samples))[-1])
     if protection.unit == "example":
         return replace(
             algorithm,
-            differentiation=ClippedGradient(clip=budget.clip, noise=budget.noise),
+            differentiation=ClippedGradient(
+                clip=budget.clip, noise=budget.noise, randomness=budget.randomness
+            ),
             budget=budget,
         )
     return _of_clients(algorithm, budget, settings.participation, len(samples))
@@ -157,8 +163,12 @@ def _of_clients(
     expected = participation * population
     return replace(
         algorithm,
-        sampling=PoissonSampling(rate=participation) if participation < 1.0 else algorithm.sampling,
-        privacy=ClippedClients(clip=budget.clip, noise=budget.noise, expected=expected),
+        sampling=PoissonSampling(rate=participation, randomness=budget.randomness)
+        if participation < 1.0
+        else algorithm.sampling,
+        privacy=ClippedClients(
+            clip=budget.clip, noise=budget.noise, expected=expected, randomness=budget.randomness
+        ),
         weighting=AtMostOne(inner=algorithm.weighting),
         aggregate=FixedMean(expected=expected),
         budget=budget,

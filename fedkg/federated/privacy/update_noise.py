@@ -7,12 +7,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedkg.federated.per_client_broadcast import per_client
 from fedkg.models.model_protocols import Params
 from fedkg.models.random_streams import normal
+from fedkg.privacy import Randomness, system_noise
+
+
+def add_system_noise(sums: Params, noise: float, sensitivity: Tensor) -> Params:
+    """Sums [C, ...] with noise from the operating system's generator, see
+    `fedkg.privacy.system_noise`.
+
+    Args:
+        noise: the standard deviation of the noise, as a multiple of the sensitivity.
+        sensitivity: [C], how far one unit can move all numbers of a row together; 0 adds no noise.
+    """
+    sizes = [value[0].numel() for value in sums.values()]
+    flat = torch.cat([value.flatten(1).double().cpu() for value in sums.values()], 1).numpy()
+    steps = [system_noise.grid_of(noise, one, sum(sizes)) for one in sensitivity.tolist()]
+    noised = torch.from_numpy(system_noise.add_noise(flat, np.asarray(steps)))
+    parts = torch.split(noised, sizes, 1)
+    return {
+        name: part.reshape(value.shape).to(value)
+        for part, (name, value) in zip(parts, sums.items(), strict=True)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +67,13 @@ class ClippedClients:
         clip: the largest norm of an update after clipping, over all its parameters together.
         noise: the standard deviation of the noise, as a multiple of `clip`.
         expected: m, the number by which sums are divided.
+        randomness: where the noise comes from.
     """
 
     clip: float
     noise: float
     expected: float
+    randomness: Randomness = "seeded"
 
     @property
     def noisy(self) -> bool:
@@ -68,6 +91,10 @@ class ClippedClients:
 
     def server(self, update: Params, key: Tensor) -> Params:
         """See `PrivacyRule.server`."""
+        if self.randomness == "system":
+            models = len(next(iter(update.values())))
+            sensitivity = torch.full((models,), self.clip / self.expected, dtype=torch.float64)
+            return add_system_noise(update, self.noise, sensitivity)
         noised = {}
         for place, (name, value) in enumerate(update.items()):
             scale = value.new_full((1,), self.noise * self.clip / self.expected)

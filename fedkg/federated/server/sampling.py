@@ -11,6 +11,7 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated.randomness import COHORT, cohort
 from fedkg.models.random_streams import fold, root, uniform
+from fedkg.privacy import Randomness, system_noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,11 @@ class PoissonSampling:
 
     Args:
         rate: the chance, above 0 up to 1.
+        randomness: where it comes from; with ``system`` every call draws other clients.
     """
 
     rate: float
+    randomness: Randomness = "seeded"
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
@@ -58,5 +61,8 @@ class PoissonSampling:
 
     def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
         """See `SamplingRule.sample`; `size` is what is expected, and not kept to."""
+        if self.randomness == "system":
+            draws = torch.from_numpy(system_noise.uniform(population))
+            return torch.nonzero(draws <= self.rate).flatten()
         draws = uniform(fold(root(seed, COHORT, round), population), (population,))
         return torch.nonzero(draws < self.rate).flatten()

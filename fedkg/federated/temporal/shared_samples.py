@@ -19,6 +19,7 @@ from fedkg.federated.temporal.properties import Properties, as_traces, mined
 from fedkg.mining import Pick, least, private
 from fedkg.models.random_streams import root
 from fedkg.pack import Pack
+from fedkg.privacy import Randomness
 
 MINED = 0x6D696E6564
 """In the key of the noise on mined values."""
@@ -109,6 +110,7 @@ def inferred_privately(
     epsilon: float,
     share: float = 0.9,
     seed: int = 0,
+    randomness: Randomness = "seeded",
 ) -> Inferred:
     """`inferred` under differential privacy of samples: no client shares a sample, and private
     quantiles determine its property.
@@ -128,14 +130,19 @@ def inferred_privately(
         epsilon: the privacy loss of a client's sample for all values together, in equal parts for
             all parameters.
         share: the share of traces that should satisfy each end of a property.
-        seed: the seed of the noise.
+        seed: the seed of the noise; not read with the ``system`` randomness.
+        randomness: where the noise comes from.
 
     Raises:
         KnowledgeError: a parameter that cannot be found privately (no span, a bound of a window, a
             trigger); numbers out of range.
     """
     counted = sum(len(one.parameters) for one in pack.manifest.inferences if one.per != "cluster")
-    stream = torch.Generator().manual_seed(int(root(seed, MINED)) & 0x7FFF_FFFF_FFFF_FFFF)
+    stream = (
+        torch.Generator().manual_seed(int(root(seed, MINED)) & 0x7FFF_FFFF_FFFF_FFFF)
+        if randomness == "seeded"
+        else None
+    )
     pick = private(share, epsilon / max(counted, 1), None, stream)
     own = _mined(pack, clients, layout, steps, pick)
     count = len(clients.names)

@@ -8,6 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fedkg.errors import MissingExtra
 from fedkg.privacy import Entry, Gaussian, Spent, epsilon_at_most
 
+SIMULATED = (
+    "The privacy is simulated: the noise follows from the seed (`privacy.randomness: system` "
+    "protects real data)."
+)
+
 
 def describe_privacy(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """The spending of all trials in sentences, from the rows of `privacy.csv`."""
@@ -18,14 +23,18 @@ def describe_privacy(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
             row["delta"],
             row["accountant"],
             row["budget"],
+            row["randomness"],
         )
         worst[key] = max(worst.get(key, 0.0), float(row["epsilon"]))
-    for (unit, delta, accountant, budget), spent in worst.items():
+    for (unit, delta, accountant, budget, randomness), spent in worst.items():
         limit = f", of a budget of {float(budget):g}" if budget else ""
+        protected = "is protected" if randomness == "system" else "would be protected"
         yield (
-            f"The presence of {unit} is protected: epsilon {spent:.3g} at delta "
+            f"The presence of {unit} {protected}: epsilon {spent:.3g} at delta "
             f"{float(delta):g} is spent ({accountant}){limit}."
         )
+    if any(row["randomness"] != "system" for row in rows):
+        yield SIMULATED
     yield from describe_total_privacy(rows)
 
 

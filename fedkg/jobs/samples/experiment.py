@@ -34,7 +34,7 @@ from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, consecutive_traces, horizon_of, row_timing
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
 from fedkg.jobs.folder import Row
-from fedkg.jobs.job_privacy import client_data_digest, derive_seed
+from fedkg.jobs.job_privacy import client_data_digest, derive_seed, has_system_noise
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import trial_sets
@@ -768,6 +768,7 @@ class Experiment:
                     epsilon=mining.epsilon,
                     share=mining.share,
                     seed=seed,
+                    randomness="system" if has_system_noise(self.job) else "seeded",
                 )
         return self._mined[key]
 

@@ -113,6 +113,11 @@ class Training(Section):
         default=None,
         description="Data type of transmitted updates, for half the bytes; empty: float32.",
     )
+    secure_aggregation: bool = Field(
+        default=False,
+        description="In a federation of real sites, the server learns the sum of the sites' "
+        "updates alone.",
+    )
     checkpoint_every: Count = Field(default=1, description="Rounds between checkpoints.")
 
 

@@ -64,6 +64,18 @@ class Privacy(Section):
         ),
     )
 
+    randomness: Literal["seeded", "system"] = Field(
+        default="seeded",
+        description="Where noise and random samples come from. `seeded`: a simulation, which can "
+        "be reproduced and protects nothing; `system`: the operating system's generator, which "
+        "real data need.",
+    )
+    rehearsal: bool = Field(
+        default=False,
+        description="Accept `seeded` noise in a federation of real sites, to rehearse it with data "
+        "that need no protection.",
+    )
+
     mined: PrivateMining | None = Field(
         default=None,
         description="Private mining of FedSTL's properties under `unit: example`; `unit: client` "
@@ -84,6 +96,8 @@ class Privacy(Section):
             and self.mined.epsilon >= self.epsilon
         ):
             raise ValueError("`mined.epsilon` must be below `epsilon`, which training shares")
+        if self.rehearsal and self.randomness == "system":
+            raise ValueError("`rehearsal` accepts seeded noise, but `randomness` is `system`")
         if self.epsilon is None and self.noise is None:
             raise ValueError("give `epsilon`, `noise` or both: privacy requires one of them")
         return self

@@ -11,11 +11,13 @@ import torch
 import yaml
 
 from fedkg.data.ai4i import generate
-from fedkg.errors import JobError
+from fedkg.errors import JobError, Stopped, UsageError
 from fedkg.federated import Clients
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.jobs import Event, resume, run_job
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.job_privacy import require_system_noise
+from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import empty_pack, load_rules
 from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.samples.job_tables import read_job_tables
@@ -58,7 +60,7 @@ def test_a_run_tells_what_it_spent(fields, tmp_path, privacy):
         for row in spent
     )
     assert {row["train_loss"] for row in rows(run.folder, "rounds.csv")} == {""}
-    said = [sentence for sentence in run.sentences if "is protected" in sentence]
+    said = [sentence for sentence in run.sentences if "would be protected" in sentence]
     assert len(said) == 1
     assert f"epsilon {max(float(row['epsilon']) for row in spent):.3g}" in said[0]
 
@@ -107,6 +109,42 @@ def test_a_protected_run_resumes_to_the_bit(fields, tmp_path):
     assert [row["f1"] for row in rows(again.folder, "rounds.csv")] == [
         row["f1"] for row in rows(whole.folder, "rounds.csv")
     ]
+
+
+@pytest.mark.usefixtures("no_report")
+def test_system_noise_resumes_but_cannot_be_reproduced(fields, tmp_path):
+    """The figures of two runs differ, a stopped run ends with its ledger, and `reproduce` explains
+    itself."""
+    job = {**fields, "privacy": {**EXAMPLE, "randomness": "system"}}
+
+    def stop(event: Event) -> None:
+        if event.kind == "round" and event.round == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Stopped):
+        run_job(job, out=tmp_path / "one", on_event=stop)
+    one = resume(tmp_path / "one")
+    other = run_job(job, out=tmp_path / "other")
+
+    assert rows(one.folder) == rows(other.folder)  # the ledgers agree
+    assert {row["randomness"] for row in rows(one.folder)} == {"system"}
+    assert rows(one.folder, "rounds.csv") != rows(other.folder, "rounds.csv")
+    assert any("is protected" in sentence for sentence in one.sentences)
+    assert not any("simulated" in sentence for sentence in one.sentences)
+    with pytest.raises(UsageError, match="noise came from the operating system"):
+        reproduce(one.folder)
+
+
+def test_seeded_noise_is_labelled_and_rejected_where_sites_are_real(fields):
+    def read(**privacy: Any) -> Any:
+        return parse_job({**fields, "privacy": {**EXAMPLE, **privacy}}, name="j", base=Path())
+
+    with pytest.raises(JobError, match="would protect no real site"):
+        require_system_noise(read())
+    for accepted in (read(randomness="system"), read(rehearsal=True)):
+        require_system_noise(accepted)
+    with pytest.raises(JobError, match="`rehearsal` accepts seeded noise"):
+        read(randomness="system", rehearsal=True)
 
 
 def test_a_budget_below_one_round_is_rejected_before_there_is_a_folder(fields, tmp_path):
@@ -321,6 +359,7 @@ def test_the_report_has_a_section(fields, tmp_path):
     assert table is not None
     assert table["rows"][0]["budget"] == "40"
     assert "noised sums" in table["rows"][0]["mechanism"]
+    assert "simulated" in table["notes"][0]
     assert privacy_table(()) is None
 
 

@@ -1,0 +1,79 @@
+"""What a site has released with noise that is never drawn again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedkg.deploy.message import Message
+from fedkg.errors import FederationError
+from fedkg.limits import parse_json, read_file
+
+LEDGER, ANSWER = "releases.json", "release.message"
+"""The digest of the request of each round, and the last answer, in the state of a site."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyReleases:
+    """Answers one request in each round, and no round beyond the budget, whatever a server asks.
+
+    A request that comes again gets the same answer: a new one would have other noise, and the
+    average of both would tell more than the ledger of the training states.
+
+    Args:
+        folder: where the site keeps what it has released.
+        rounds: the rounds that its budget of privacy allows.
+    """
+
+    folder: Path
+    rounds: int
+
+    def once(self, request: Message, answer: Callable[[Message], Message]) -> Message:
+        """The answer to a request, computed at most once.
+
+        Raises:
+            FederationError: the round was answered for another request, or is beyond the budget.
+        """
+        if not 1 <= request.round <= self.rounds:
+            raise FederationError(
+                "this site's budget of privacy is spent",
+                expected=f"rounds 1 to {self.rounds}",
+                received=f"round {request.round}",
+            )
+        path = self.folder / LEDGER
+        released: dict[str, str] = parse_json(read_file(path), str(path)) if path.exists() else {}
+        digest = hashlib.sha256(request.to_bytes()).hexdigest()
+        before = released.get(str(request.round))
+        if before is not None:
+            known = self._known_answer(request) if before == digest else None
+            if known is None:
+                raise FederationError(
+                    f"this site has already released its update of round {request.round}",
+                    help="a second one would exceed its budget of privacy: go on with the others",
+                )
+            return known
+        self._write(LEDGER, json.dumps({**released, str(request.round): digest}).encode())
+        found = answer(request)
+        self._write(ANSWER, found.to_bytes())
+        return found
+
+    def _known_answer(self, request: Message) -> Message | None:
+        """The last answer, if it is of the request's round."""
+        try:
+            found = Message.from_bytes((self.folder / ANSWER).read_bytes(), sender="this site")
+        except OSError:
+            return None
+        return found if found.round == request.round else None
+
+    def _write(self, name: str, body: bytes) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f"{name}.part"
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.folder / name)
