@@ -23,6 +23,7 @@ import platform
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -179,6 +180,7 @@ def measure_stock_kill(word: str) -> float | str:
         def start(key: str, *command: object) -> None:
             programs[key] = start_program(folder, *command)
 
+        stack.callback(end_processes, f"127.0.0.1:{port}")  # what a SuperLink started survives it
         stack.callback(lambda: [end_program(one) for one in programs.values()])
         start("superlink", *link)
         stack.enter_context(waiting_for(port))
@@ -239,6 +241,15 @@ def end_program(process: subprocess.Popen[str]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def end_processes(address: str) -> None:
+    """Kill the processes that name the address of a SuperLink of this benchmark."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if address in (entry / "cmdline").read_bytes().decode():
+                    os.kill(int(entry.name), signal.SIGKILL)
 
 
 def measure_kills() -> list[Row]:
@@ -393,6 +404,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # end all children then, too
     print(f"{platform.platform()}, Python {platform.python_version()}")
     print(f"load {os.getloadavg()[0]:.1f}", flush=True)
     rows: list[Row] = []

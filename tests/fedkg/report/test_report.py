@@ -407,3 +407,29 @@ def test_every_cell_of_a_narrow_screen_has_its_name(run_folder: RunFolder) -> No
     assert all("data-label=" in cell or 'class="said"' in cell for cell in cells)
     heads = re.findall(r"<th\b[^>]*>", "".join(re.findall(r"<thead>.*?</thead>", body, re.DOTALL)))
     assert all('scope="col"' in head for head in heads)
+
+
+def test_missing_updates_are_listed_with_their_reason_and_a_remedy(run_folder: RunFolder) -> None:
+    rows = tuple(
+        {
+            "trial": "fedavg",
+            "round": str(number),
+            "client": "graz",
+            "state": state,
+            "decided_by": "contract",
+            "reason": "no site process answers on <site.sock>",
+            "since": "2",
+            "rounds": str(number - 1),
+            "help": "`fedkg site run SITE` at the site",
+        }
+        for number, state in ((2, "missing"), (3, "missing"), (4, "lost"))
+    )
+    records = read_run(run_folder())
+
+    text = page(replace(records, exclusions=rows))
+
+    assert "graz (lost)" in text
+    assert "3 (2 to 4)" in text
+    assert "no site process answers on &lt;site.sock&gt;" in text
+    assert "<code>fedkg site run SITE</code> at the site" in text
+    assert "Missing updates" not in page(records)
