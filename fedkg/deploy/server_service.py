@@ -15,7 +15,7 @@ from fedkg.deploy.federation import RUN, dismiss_site, load_federation
 from fedkg.deploy.message import Message
 from fedkg.deploy.site_service import describe_departure
 from fedkg.deploy.transport import Reply, Transport
-from fedkg.errors import FederationError
+from fedkg.errors import FederationError, Stopped
 from fedkg.limits import parse_json, read_file
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def run_federation(
         UsageError, FederationError: the folder is wrong, no site is admitted or present, or the
             SuperLink does not run.
         JobError, FedkgError: the job cannot run.
-        KeyboardInterrupt: the process was stopped; no child is left.
+        KeyboardInterrupt, Stopped: the process was stopped; no child is left.
     """
     federation = load_federation(folder)
     missing = [name for name, key in federation.sites.items() if not key]
@@ -181,7 +181,7 @@ def run_federation(
             _wait_for_sites(transport, set(federation.node_keys()), wait, on_note)
             _change_state(folder, status, "running")
             run = run_server(folder, transport, on_event=on_event or ignore_event)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped):
         _change_state(folder, status, "stopped")
         raise
     except Exception as error:
