@@ -1,5 +1,5 @@
-"""Finds out what a file is: the encoding of its bytes; and from its first characters and its name an
-RDF syntax, another source, or none of them.
+"""Finds out what a file is: the encoding of its bytes; and from its first characters and its name
+an RDF syntax, another source, or none of them.
 """
 
 from __future__ import annotations
