@@ -19,7 +19,7 @@ import torch
 
 from fedkg.deploy.message import Message
 from fedkg.deploy.round_contract import RoundContract, apply_contract
-from fedkg.deploy.site_process import ask, serve
+from fedkg.deploy.site_process import ask, is_served, serve
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import SocketTransport
 from fedkg.errors import TooFewClients
@@ -125,6 +125,8 @@ class Federation:
         """Start parts: ``site 0``, ``relay 0``, ``server``."""
         for part in parts:
             kind, _, number = part.partition(" ")
+            if kind == "server":
+                self.wait_for_sockets()
             common = (self.folder, self.algorithm, self.rounds)
             process = {
                 "site": lambda n=number, c=common: CONTEXT.Process(
@@ -139,6 +141,17 @@ class Federation:
             }[kind]()
             process.start()
             self.processes[part] = process
+
+    def wait_for_sockets(self) -> None:
+        """Return when all sites and relays that live can be asked: a slow start is no absence."""
+        end = time.monotonic() + 60
+        for part, process in self.processes.items():
+            kind, _, number = part.partition(" ")
+            while kind in ("site", "relay") and process.is_alive():
+                if is_served(self.folder / NAMES[int(number)] / f"{kind}.sock"):
+                    break
+                assert time.monotonic() < end, f"{part} does not start"
+                time.sleep(0.01)
 
     def start_all(self) -> None:
         self.start(*(f"{kind} {place}" for kind in ("site", "relay") for place in range(3)))
