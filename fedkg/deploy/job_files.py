@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FederationError, JobError
+from fedkg.jobs.job_privacy import has_system_noise
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.federation_section import RoundContract
 from fedkg.jobs.schema.job import Job
@@ -163,11 +164,13 @@ def _find_pooled_rows(
             f"`data.split: {job.data.split}` deals the rows of all sites",
             "leave out `data.split`: each site has its own table",
         )
-    if job.privacy is not None:
+    if job.privacy is not None and not has_system_noise(job):
         yield (
-            "`privacy` derives the seed of its noise from the rows of all sites",
-            "run the job in one process, or leave out `privacy`",
+            "the noise of `privacy` follows from the seed of the job, which all sites know",
+            "`privacy.randomness: system`: noise of the operating system",
         )
+    if job.privacy is not None and job.privacy.mined is not None:
+        yield "`privacy.mined` mines in rows of the server", "leave out `privacy.mined`"
     if job.corrupt is not None:
         yield "`corrupt` changes labels of a site", "leave out `corrupt`"
     if job.theory is not None:

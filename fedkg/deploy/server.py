@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,13 @@ from fedkg.jobs.predicted_output import choose_output
 from fedkg.jobs.rules_only_baseline import ControlSums
 from fedkg.jobs.runner import Run, resume, start_run
 from fedkg.jobs.samples.experiment import Experiment
-from fedkg.jobs.samples.job_tables import SERVER_NAME, merge_tables, read_server_part, table_samples
+from fedkg.jobs.samples.job_tables import (
+    SERVER_NAME,
+    TablePart,
+    merge_tables,
+    read_server_part,
+    table_samples,
+)
 from fedkg.jobs.samples.sample_preparation import Samples, join_samples
 from fedkg.jobs.samples.site_summary import TRAIN, SiteSummary, merge_summaries
 from fedkg.jobs.samples.task_metrics import figures_of
@@ -236,9 +241,13 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
         name: read_answer(name, reply, lambda one: summary_of(one.fields["summary"], one.tensors))
         for name, reply in replies.items()
     }
-    merge = partial(merge_tables, job) if job.data.set is None else merge_summaries
-    summary = merge(list(summaries.values()))
-    samples = _server_samples(job, files.pack, replies, summary)
+    own = read_server_part(job, files.pack) if job.data.set is None else None
+    summary = (
+        merge_tables(job, files.pack, list(summaries.values()), own)
+        if job.data.set is None
+        else merge_summaries(list(summaries.values()))
+    )
+    samples = _server_samples(job, files.pack, replies, summary, own)
     known, tensors = summary_parts(summary)
     training = {name: one.rows[TRAIN] for name, one in summaries.items()}
     request = Message(
@@ -259,7 +268,11 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
 
 
 def _server_samples(
-    job: Job, pack: Pack, replies: Mapping[str, Message], summary: SiteSummary
+    job: Job,
+    pack: Pack,
+    replies: Mapping[str, Message],
+    summary: SiteSummary,
+    own: TablePart | None,
 ) -> Samples:
     """The samples of the server: its own table, or the rows that the job gives to it."""
     if job.data.set is None:
@@ -269,7 +282,7 @@ def _server_samples(
             )
             for name, reply in replies.items()
         }
-        if (own := read_server_part(job, pack)) is not None:
+        if own is not None:
             tables = {SERVER_NAME: own}
         return table_samples(job, pack, tables, summary)
     parts = {

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Clients, Problem, ServerState, Settings
 from fedkg.federated.privacy.budget import Budget, ledgers
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
@@ -117,23 +116,6 @@ def protect_algorithm(
 def has_system_noise(job: Job) -> bool:
     """Whether the noise of a job comes from the operating system, and thus never again."""
     return job.privacy is not None and job.privacy.randomness == "system"
-
-
-def require_system_noise(job: Job) -> None:
-    """Reject simulated noise where sites are real.
-
-    Raises:
-        JobError: the job promises privacy by noise that follows from its seed, and does not say
-            that it is a rehearsal.
-    """
-    privacy = job.privacy
-    if privacy is not None and privacy.randomness == "seeded" and not privacy.rehearsal:
-        raise JobError(
-            "`privacy` of the job would protect no real site: its noise follows from the seed",
-            expected="privacy.randomness: system",
-            received="seeded",
-            help="set it, or `privacy.rehearsal: true` if the data need no protection",
-        )
 
 
 def privacy_rows(

@@ -112,17 +112,28 @@ def read_job_tables(job: Job, pack: Pack) -> Samples:
     """
     parts, files = read_table_parts(job, pack)
     summaries = {name: summarise_table(job, pack, part) for name, part in parts.items()}
-    summary = merge_tables(job, list(summaries.values()))
-    if (own := read_server_part(job, pack)) is not None:
+    own = read_server_part(job, pack)
+    summary = merge_tables(job, pack, list(summaries.values()), own)
+    if own is not None:
         parts[SERVER_NAME] = own
         files = (*files, (str(job.data.server_table), sha256_of(str(job.data.server_table))))
     samples = table_samples(job, pack, parts, summary)
     return replace(samples, files=files, sites=summaries if "" not in parts else {})
 
 
-def merge_tables(job: Job, summaries: Sequence[SiteSummary]) -> SiteSummary:
-    """The summary of all tables."""
-    return merge_summaries(summaries, machines=job.data.machine)
+def merge_tables(
+    job: Job, pack: Pack, summaries: Sequence[SiteSummary], own: TablePart | None
+) -> SiteSummary:
+    """The summary of all tables of sites; under privacy with the inputs of the server's own table.
+
+    Args:
+        own: the server's table, if it has one.
+    """
+    merged = merge_summaries(summaries, machines=job.data.machine)
+    if own is None or job.privacy is None:
+        return merged
+    shown = summarise_table(job, pack, own)
+    return replace(merged, inputs=shown.inputs, texts=shown.texts)
 
 
 def read_server_part(job: Job, pack: Pack) -> TablePart | None:

@@ -20,13 +20,13 @@ def find_unprotected(job: Job, section: Section) -> Iterator[tuple[str, str]]:
             ),
             "set a number that does not depend on the rows",
         )
-    if job.data.set is None and not job.data.server:
+    if job.data.set is None and not job.data.server and job.data.server_table is None:
         yield (
             (
                 "under privacy fedkg standardises inputs with rows of the server, and "
                 "`data.server` is 0"
             ),
-            "`data.server` above 0",
+            "`data.server` above 0, or `data.server_table`",
         )
     if job.augment.by == "granger":
         yield (

@@ -70,12 +70,6 @@ class Privacy(Section):
         "be reproduced and protects nothing; `system`: the operating system's generator, which "
         "real data need.",
     )
-    rehearsal: bool = Field(
-        default=False,
-        description="Accept `seeded` noise in a federation of real sites, to rehearse it with data "
-        "that need no protection.",
-    )
-
     mined: PrivateMining | None = Field(
         default=None,
         description="Private mining of FedSTL's properties under `unit: example`; `unit: client` "
@@ -96,8 +90,6 @@ class Privacy(Section):
             and self.mined.epsilon >= self.epsilon
         ):
             raise ValueError("`mined.epsilon` must be below `epsilon`, which training shares")
-        if self.rehearsal and self.randomness == "system":
-            raise ValueError("`rehearsal` accepts seeded noise, but `randomness` is `system`")
         if self.epsilon is None and self.noise is None:
             raise ValueError("give `epsilon`, `noise` or both: privacy requires one of them")
         return self

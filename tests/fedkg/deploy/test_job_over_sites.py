@@ -533,17 +533,58 @@ def test_forecasts_over_sites(tmp_path, job):
 
 def test_a_server_with_a_table_needs_no_rows_of_sites(tmp_path, milling_pack):
     """SCFA scores updates on the server's table; no site agrees to share rows."""
-    frame = generate(120, 3)
-    headers = ("Torque [Nm]", "Tool wear [min]", "Machine failure")
-    write_csv(tmp_path / "own.csv", {header: frame.numbers(header) for header in headers})
-    own = {"server": 0.0, "server_table": str(tmp_path / "own.csv")}
-    job = changed(algorithm="scfa", data=own, evaluation={"threshold": "server"})
+    job = changed(algorithm="scfa", data=own_table(tmp_path), evaluation={"threshold": "server"})
     write_tables(tmp_path / "whole")
     transport = write_federation(tmp_path, job, milling_pack, share_rows=False)
     together = run_together(tmp_path, job, milling_pack)
     apart = run_server(tmp_path / "federation", transport, report=False).folder
     check_equal(apart, together)
     assert all(row["validity"] for row in RunFolder(apart).rows("clients.csv"))
+
+
+def own_table(folder: Path) -> dict[str, object]:
+    """Fields of `data` by which the server has a table, and sites share no rows."""
+    frame = generate(120, 3)
+    headers = ("Torque [Nm]", "Tool wear [min]", "Machine failure")
+    write_csv(folder / "own.csv", {header: frame.numbers(header) for header in headers})
+    return {"server": 0.0, "server_table": str(folder / "own.csv")}
+
+
+@pytest.mark.parametrize("unit", ["example", "client"])
+def test_sites_draw_their_own_noise(tmp_path, milling_pack, unit):
+    """The ledger is that of a run in one process; the noise is never that of another run."""
+    privacy = {"unit": unit, "noise": 1.5, "clip": 1.0, "delta": 1e-4, "randomness": "system"}
+    training = {"rounds": 2, "participation": 0.9 if unit == "client" else 1.0}
+    job = changed(privacy=privacy, training=training, data=own_table(tmp_path))
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, job, milling_pack, share_rows=False)
+    together = run_together(tmp_path, job, milling_pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    spent = [RunFolder(folder).rows("privacy.csv") for folder in (together, apart)]
+    assert spent[0]
+    assert spent[0] == spent[1]
+    assert {row["round"] for row in RunFolder(apart).rows("rounds.csv")} == {"1", "2"}
+    models = [one for one in measured(apart) if ":models/" in one]
+    assert any(measured(apart)[one] != measured(together)[one] for one in models)
+
+
+def test_a_server_sees_sums_alone_and_learns_the_same(tmp_path, milling_pack):
+    """Secure aggregation of a job: the models of plain averaging up to quantisation."""
+    plain = changed(data=own_table(tmp_path))
+    secure = {**plain, "training": {**plain["training"], "secure_aggregation": True}}
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, secure, milling_pack, share_rows=False)
+    together = run_together(tmp_path, plain, milling_pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    [one, two] = [
+        next((folder / "checkpoints").glob("*.safetensors")) for folder in (together, apart)
+    ]
+    expected, found = load_file(one), load_file(two)
+    names = [name for name in expected if name.startswith("models/")]
+    assert names
+    for name in names:
+        assert np.allclose(expected[name], found[name], atol=1e-5)
+        assert not np.array_equal(expected[name], found[name])
 
 
 def test_a_server_does_not_score_models_that_stay_at_their_sites(tmp_path, milling_pack):
@@ -719,7 +760,7 @@ def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):
         (changed(theory={}), "`theory` evaluates gradients"),
         (
             changed(privacy={"unit": "example", "epsilon": 5.0, "delta": 1e-5}),
-            "`privacy` derives the seed",
+            "the noise of `privacy` follows from the seed",
         ),
     ],
     ids=["pooled", "data-set", "theory", "privacy"],

@@ -16,7 +16,6 @@ from fedkg.federated import Clients
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.jobs import Event, resume, run_job
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.job_privacy import require_system_noise
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import empty_pack, load_rules
 from fedkg.jobs.samples.experiment import create_experiment
@@ -133,18 +132,6 @@ def test_system_noise_resumes_but_cannot_be_reproduced(fields, tmp_path):
     assert not any("simulated" in sentence for sentence in one.sentences)
     with pytest.raises(UsageError, match="noise came from the operating system"):
         reproduce(one.folder)
-
-
-def test_seeded_noise_is_labelled_and_rejected_where_sites_are_real(fields):
-    def read(**privacy: Any) -> Any:
-        return parse_job({**fields, "privacy": {**EXAMPLE, **privacy}}, name="j", base=Path())
-
-    with pytest.raises(JobError, match="would protect no real site"):
-        require_system_noise(read())
-    for accepted in (read(randomness="system"), read(rehearsal=True)):
-        require_system_noise(accepted)
-    with pytest.raises(JobError, match="`rehearsal` accepts seeded noise"):
-        read(randomness="system", rehearsal=True)
 
 
 def test_a_budget_below_one_round_is_rejected_before_there_is_a_folder(fields, tmp_path):
