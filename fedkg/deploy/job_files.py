@@ -200,7 +200,17 @@ def _find_pooled_rows(
                 "`model.inject.trust: cross-validation` trains on the rows of all sites",
                 "a number from 0 to 1",
             )
-        personal = section.exchange == "none" or section.agents is not None
+        grouping = section.grouping
+        personal = section.exchange == "none" or any(
+            part is not None
+            for part in (
+                section.agents,
+                section.personal,
+                section.private,
+                grouping.ifca,
+                grouping.fedstl,
+            )
+        )
         if personal and isinstance(own.evaluation.threshold, str) and not config.baseline:
             yield (
                 "`evaluation.threshold: server` needs the models of single sites at the server",
