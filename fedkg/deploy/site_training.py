@@ -257,6 +257,7 @@ class SiteTraining:
             raise FederationError(
                 f"the server's request does not say from which rows site {self.name} continues",
                 received=repr(receipt),
+                help="the server and all sites need the same job, rules and version of fedkg",
             )
         return {
             name: FewRows(clients=self._client, rows=value)

@@ -9,6 +9,7 @@ from typing import assert_never
 import numpy as np
 
 from fedkg.pack import And, Formula, Implies, Not, Or, Term
+from fedkg.units.text import parse_unit
 from fedkg.units.unit import PRESSURE, Unit, same_dimension
 from fedkg_compiler.diagnostics.record import Related
 from fedkg_compiler.frontends.fkg.binding.aggregates import over_members
@@ -333,10 +334,18 @@ def _ask_about_gauges(values: Sequence[Value], unit: Unit | None, scope: Scope) 
             and not plain.difference
             and plain.text not in ABSOLUTE
         ):
-            absolute = "psia" if plain.text == "psi" else "bara"
+            relative = parse_unit(f"{plain.text}g")
+            as_gauge = (
+                f"write {plain.text}g"
+                if isinstance(relative, Unit)
+                else f"convert it to {gauge.text}"
+            )
+            absolute = {"psi": "write psia", "bar": "write bara"}.get(
+                plain.text, "convert it to bara"
+            )
             scope.problems.warning(
                 "FKG219",
                 value.span,
                 f"`{plain.text}` beside `{gauge.text}` is taken as an absolute pressure",
-                f"write {gauge.text} if it is a gauge pressure, or {absolute} if it is absolute",
+                f"if it is a gauge pressure, {as_gauge}; if it is absolute, {absolute}",
             )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
@@ -307,9 +307,12 @@ def _refuse_boolean(statement: Signal, problems: Problems) -> None:
         )
 
 
-def unit_of(word: Word | None, problems: Problems) -> Unit | None:
+def unit_of(word: Word | None, problems: Problems, signals: Container[str] = ()) -> Unit | None:
     """The unit that a word of the rule file names; None, with a problem, where it names none or
     several.
+
+    Args:
+        signals: declared names, which are a frequent mistake in place of a unit.
     """
     if word is None:
         return None
@@ -319,6 +322,9 @@ def unit_of(word: Word | None, problems: Problems) -> Unit | None:
     if unit.doubtful:
         advice = unit.advice or "write it out"
         problems.error("FKG212", word.span, f"the unit `{unit.text}` {unit.reason}", advice)
+    elif word.text in signals:
+        advice = f"write the unit of the number, or the missing operator: 80 * {word.text}"
+        problems.error("FKG211", word.span, f"`{unit.text}` is a signal, not a unit", advice)
     else:
         advice = (
             "a unit is one word: N.m, kg/h, m3/h, degC, 1/min, %; docs/reference/units.md lists all"

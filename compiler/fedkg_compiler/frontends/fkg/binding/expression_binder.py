@@ -65,7 +65,7 @@ def bind(node: Expression, scope: Scope) -> Value | None:
         case Quantity() if not math.isfinite(node.value):
             return None  # said by the parser
         case Quantity():
-            unit = unit_of(node.unit, scope.problems)
+            unit = unit_of(node.unit, scope.problems, scope.names.signals)
             if node.unit is not None and unit is None:
                 return None
             return Fixed(values=np.full(scope.rows.count, node.value), unit=unit, span=node.span)
