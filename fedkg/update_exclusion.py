@@ -10,8 +10,8 @@ NO_ANSWER = "gave no answer"
 UNANSWERED = "has not answered"
 NOT_NEEDED = "not needed: enough other sites answered"
 TOO_FEW = "its update is not used: too few other sites answered"
-PAUSED = "the site is paused"
-LEFT = "the site left the federation"
+PAUSED = "is paused by its operator"
+LEFT = "has left the federation"
 OTHER_VERSION = "another version"
 
 

@@ -24,6 +24,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 SHORT_LIFE_S = 60.0
 """A child that ran longer is started again after the first pause."""
 
+PARENT = "FEDKG_PARENT"
+"""Environment variable with the number of the process that a child belongs to."""
+
 SHOWN_LOG_BYTES = 4096
 """Size of the end of a log in which the cause of an error is searched."""
 
@@ -67,7 +70,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **self._environment},
+                env={**os.environ, **self._environment, PARENT: str(os.getpid())},
                 start_new_session=True,
             )
 
@@ -112,7 +115,8 @@ def supervise(child: ChildProcess, on_end: Callable[[str], None]) -> Iterator[No
             if done.wait(pause):
                 return
             pause, started = min(2 * pause, LONGEST_PAUSE_S), time.monotonic()
-            child.start()
+            with suppress(OSError):  # a full disk, for example: tried again
+                child.start()
 
     child.start()
     watcher = threading.Thread(target=watch, daemon=True)

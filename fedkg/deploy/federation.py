@@ -22,6 +22,7 @@ import shutil
 import stat
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -46,6 +47,9 @@ DEFAULT_ADDRESS = "localhost:9092"
 
 VALID_DAYS = 3 * 365
 """Days for which certificates are valid."""
+
+MOST_INVITATION_FILES = 20
+"""Files of an invitation."""
 
 MOST_INVITATION_BYTES = 1 << 30
 """Largest size of the files of an invitation; packs have a few megabytes."""
@@ -202,7 +206,8 @@ def join_federation(
         unpacked = Path(scratch) / INVITATION
         _unpack(invitation, unpacked)
         signer = verify_invitation(unpacked, fingerprint)
-        name = str(_read_json(unpacked / SITE, "`fedkg federation init`")["name"])
+        name = str(_read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
+        _check_name(name)
         site = Site(name=name, sites_file=str(sites_file.resolve()), share_rows=share_rows)
         find_site(load_sites(sites_file), site.name)
         folder = folder or Path(site.name)
@@ -380,15 +385,21 @@ def _unpack(invitation: Path, folder: Path) -> None:
     try:
         with zipfile.ZipFile(invitation) as archive:
             entries = archive.infolist()
-            if sum(entry.file_size for entry in entries) > MOST_INVITATION_BYTES or any(
-                "/" in entry.filename or "\\" in entry.filename or entry.filename.startswith(".")
-                for entry in entries
+            if (
+                len(entries) > MOST_INVITATION_FILES
+                or sum(entry.file_size for entry in entries) > MOST_INVITATION_BYTES
+                or any(
+                    "/" in entry.filename
+                    or "\\" in entry.filename
+                    or entry.filename.startswith(".")
+                    for entry in entries
+                )
             ):
                 raise FederationError(
                     f"{invitation} is not an invitation", expected="a few plain files"
                 )
             archive.extractall(folder)
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
         raise UsageError(
             f"cannot read the invitation {invitation}",
             received=str(error),

@@ -22,6 +22,9 @@ REQUEST = "request"
 """Field of an answer with the digest of its request: it tells a late answer to another request
 apart."""
 
+MOST_ROUNDS = (1 << 31) - 1
+"""Largest number of a round."""
+
 _HEADER = "message"
 _LENGTH_BYTES = 8
 """Bytes of the length of the header at the start of a safetensors file."""
@@ -68,7 +71,7 @@ class Message:
             FederationError: the bytes are not a message of this version.
         """
         try:
-            header = json.loads(_metadata(data)[_HEADER])
+            header = json.loads(_metadata(data)[_HEADER], parse_constant=_reject_constant)
             tensors = load(data)
             if header["version"] != VERSION:
                 raise FederationError(
@@ -79,11 +82,11 @@ class Message:
                 )
             return cls(
                 kind=str(header["kind"]),
-                round=int(header["round"]),
+                round=_read_round(header["round"]),
                 fields=dict(header["fields"]),
                 tensors={name: tensors[name] for name in header["names"]},
             )
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise FederationError(
                 f"{sender} sent something that is not a message of fedkg",
                 received=f"{len(data)} bytes, {type(error).__name__}: {error}",
@@ -93,6 +96,16 @@ class Message:
 def request_digest(request: bytes) -> str:
     """What an answer says of its request."""
     return hashlib.sha256(request).hexdigest()
+
+
+def _reject_constant(text: str) -> None:
+    raise ValueError(f"{text} is not a number of JSON")
+
+
+def _read_round(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_ROUNDS:
+        raise ValueError(f"{str(value)[:20]} is not the number of a round")
+    return value
 
 
 def _metadata(data: bytes) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,9 +23,9 @@ from fedkg.deploy.message import Message
 from fedkg.errors import FederationError
 from fedkg.jobs.result_rows import RuleTally
 from fedkg.jobs.rules_only_baseline import ControlSums
-from fedkg.jobs.samples.job_tables import TablePart
+from fedkg.jobs.samples.job_tables import MOST_TEXTS, TablePart
 from fedkg.jobs.samples.sample_preparation import SamplePart
-from fedkg.jobs.samples.site_summary import SERVER, SiteSummary
+from fedkg.jobs.samples.site_summary import SERVER, USES, SiteSummary
 from fedkg.jobs.samples.trial import Evaluation
 from fedkg.jobs.table_rule_evaluation import TableCounts
 
@@ -112,6 +112,9 @@ def list_sent(message: Message) -> tuple[Disclosure, ...]:
 
 Found = TypeVar("Found")
 
+MOST_ROWS = 1 << 40
+"""Largest number of rows that a site may claim."""
+
 
 def read_answer(site: str, answer: Message, read: Callable[[Message], Found]) -> Found:
     """What `read` makes of a site's answer.
@@ -146,14 +149,18 @@ def summary_parts(summary: SiteSummary) -> tuple[dict[str, Any], Tensors]:
 
 
 def summary_of(fields: Fields, tensors: Mapping[str, Tensor]) -> SiteSummary:
-    """The summary that `summary_parts` wrote."""
+    """The summary that `summary_parts` wrote.
+
+    Raises:
+        ValueError, KeyError, TypeError: it has another form, or impossible numbers.
+    """
     moments = {}
     for name in ("inputs", "outputs", "tested"):
         if f"moments/{name}" in tensors:
             count, mean, squares = tensors[f"moments/{name}"].numpy()
             moments[name] = Moments(count=count, mean=mean, squares=squares)
     known = fields["time_range"]
-    return SiteSummary(
+    found = SiteSummary(
         task=fields["task"],
         rows=tuple(fields["rows"]),
         columns=tuple(fields["columns"]),
@@ -167,6 +174,47 @@ def summary_of(fields: Fields, tensors: Mapping[str, Tensor]) -> SiteSummary:
         outputs=moments.get("outputs"),
         tested=moments.get("tested"),
     )
+    _check_summary(found)
+    return found
+
+
+def _check_summary(summary: SiteSummary) -> None:
+    """Raise ValueError if numbers of a site would spoil those of all sites."""
+    rows, labels, unknown = summary.rows, summary.labels, summary.unknown
+    if len(rows) != len(USES) or not all(type(n) is int and 0 <= n <= MOST_ROWS for n in rows):
+        raise ValueError(f"numbers of rows {list(rows)[:8]}")
+    if labels.ndim != 2 or len(labels) != len(USES) or (labels < 0).any():
+        raise ValueError(f"counts of labels of shape {list(labels.shape)}")
+    if unknown.shape != summary.inputs.mean.shape or (unknown < 0).any():
+        raise ValueError(f"counts of unknown cells of shape {list(unknown.shape)}")
+    for moments in (summary.inputs, summary.outputs, summary.tested):
+        if moments is not None:
+            every = np.stack([moments.count, moments.mean, moments.squares])
+            if not np.isfinite(every).all() or (moments.count < 0).any():
+                raise ValueError("means that are not finite")
+            if (moments.squares < 0).any():
+                raise ValueError("negative squares")
+    if any(len(texts) > MOST_TEXTS for texts in summary.texts.values()):
+        raise ValueError(f"a category with more than {MOST_TEXTS} texts")
+
+
+def require_equal_shapes(summaries: Mapping[str, SiteSummary]) -> None:
+    """Raise FederationError if the summary of a site does not fit that of the first one."""
+    (first, expected), *others = summaries.items()
+    for name, summary in others:
+        for what, own, theirs in (
+            ("task", summary.task, expected.task),
+            ("classes", summary.labels.shape, expected.labels.shape),
+            ("features", summary.inputs.mean.shape, expected.inputs.mean.shape),
+            ("categories", sorted(summary.texts), sorted(expected.texts)),
+        ):
+            if own != theirs:
+                raise FederationError(
+                    f"site {name} has other {what} than site {first}",
+                    expected=str(theirs),
+                    received=str(own),
+                    help="compare the sites files, and the job at both sites",
+                )
 
 
 def server_rows_of_table(part: TablePart) -> tuple[dict[str, Any], Tensors]:
@@ -237,13 +285,25 @@ def samples_of_server(fields: Fields, tensors: Mapping[str, Tensor]) -> SamplePa
     return SamplePart(data=data, use=use, uncut_rows=data)
 
 
-def check_fields(counts: Mapping[str, TableCounts] | None) -> list[dict[str, Any]] | None:
-    """The counts of rules over inputs alone. `Any`: JSON; an infinite margin is None."""
+ROW_OF_SITE = "a row of a site that does not share rows"
+"""What the server reads in place of the worst row of a rule."""
+
+
+def check_fields(
+    counts: Mapping[str, TableCounts] | None, *, with_rows: bool
+) -> list[dict[str, Any]] | None:
+    """The counts of rules over inputs alone. `Any`: JSON; an infinite margin is None.
+
+    Args:
+        with_rows: whether the worst row of each rule may leave the site, in words and as margin.
+    """
     if counts is None:
         return None
     found = []
     for name, one in counts.items():
         unmeasured, margin, text = one.worst
+        if text and not with_rows:
+            unmeasured, margin, text = True, math.inf, ROW_OF_SITE
         line = {key: value for key, value in asdict(one).items() if key != "worst"}
         known = margin if math.isfinite(margin) else None
         found.append({**line, "rule": name, "worst": [unmeasured, known, text]})
@@ -263,12 +323,22 @@ def counts_of(lines: list[dict[str, Any]] | None) -> dict[str, TableCounts] | No
     return found
 
 
-def evaluation_parts(found: Evaluation) -> tuple[dict[str, Any], Tensors]:
-    """The fields and tensors of an evaluation. `Any`: JSON."""
-    tallies = found.tallies.values()
+def evaluation_parts(found: Evaluation, *, with_rows: bool) -> tuple[dict[str, Any], Tensors]:
+    """The fields and tensors of an evaluation. `Any`: JSON.
+
+    Args:
+        with_rows: as in `check_fields`.
+    """
+    known = {
+        rule: one
+        if with_rows or not one.example
+        else replace(one, least=(True, 0.0), example=ROW_OF_SITE)
+        for rule, one in found.tallies.items()
+    }
+    tallies = known.values()
     counts = [
         (rule, one.bound, one.violated, one.evaluations, one.applied, one.least[0])
-        for rule, one in found.tallies.items()
+        for rule, one in known.items()
     ]
     met = [one.met for one in tallies]
     fields = {"sites": list(found.sites), "examples": [one.example for one in tallies]}
@@ -282,8 +352,8 @@ def evaluation_parts(found: Evaluation) -> tuple[dict[str, Any], Tensors]:
     return fields, tensors
 
 
-def evaluation_of(fields: Fields, tensors: Mapping[str, Tensor]) -> Evaluation:
-    """The evaluation that `evaluation_parts` wrote."""
+def evaluation_of(fields: Fields, tensors: Mapping[str, Tensor], place: int) -> Evaluation:
+    """The evaluation that `evaluation_parts` wrote at the site at this place."""
     lines = tensors["rules/counts"].tolist()
     ends = np.cumsum([line[1] for line in lines])
     met = np.split(tensors["rules/met"].numpy(), ends[:-1]) if lines else []
@@ -303,10 +373,7 @@ def evaluation_of(fields: Fields, tensors: Mapping[str, Tensor]) -> Evaluation:
         )
     }
     return Evaluation(
-        sites=tuple(fields["sites"]),
-        sums=tensors["figures"],
-        counts=tensors["counts"],
-        tallies=tallies,
+        sites=(place,), sums=tensors["figures"], counts=tensors["counts"], tallies=tallies
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fedkg.deploy.message import REQUEST, Message, request_digest
 from fedkg.deploy.remote_sites import RemoteSites
@@ -64,6 +64,7 @@ class ContractTransport:
     contract: RoundContract
     participants: int
     preference: Callable[[int], Sequence[str]]
+    _used: set[tuple[str, int]] = field(default_factory=set, init=False, repr=False)
 
     def present(self) -> tuple[str, ...]:
         """See `Transport.present`."""
@@ -97,10 +98,16 @@ class ContractTransport:
             for site in [site for site in order if site in answered][wanted:]:
                 replies[site] = replace(replies[site], message=None, error=NOT_NEEDED)
         for site in requests:
+            if (answered_round := replies[site].message) is not None:
+                self._used.add((site, answered_round.round))
             yield replies[site]
         if self.contract.late == "weight" and in_round:
-            for site in sorted(collection.late):
-                yield collection.late[site]
+            for site, reply in sorted(collection.late.items()):
+                assert reply.message is not None
+                answer = (site, reply.message.round)
+                if answer not in self._used:  # the answer to a request that was sent twice
+                    self._used.add(answer)
+                    yield reply
 
 
 @dataclass(slots=True, eq=False)
@@ -173,7 +180,9 @@ class _Collection:
     def _receive(self, reply: Reply) -> None:
         site, now = reply.site, time.monotonic()
         if reply.message is not None and not _answers(reply.message, self.requests.get(site)):
-            if reply.message.kind == "train" and reply.message.round < self.round:
+            earlier = self.late.get(site)
+            newest = -1 if earlier is None or earlier.message is None else earlier.message.round
+            if reply.message.kind == "train" and newest < reply.message.round < self.round:
                 self.late[site] = reply
         elif site not in self.waiting:
             return  # another reply to a request that was sent twice

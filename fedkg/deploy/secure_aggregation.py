@@ -179,14 +179,19 @@ def aggregate_securely(
     if len(revealed) < threshold:
         return server.give_up(REVEAL, revealed, threshold)
     total = np.zeros(size, dtype=np.uint32)
-    for site in sorted(masked):
-        seed = _combine([answer["own"][site] for answer in revealed.values()])
-        total += masked[site] - _mask(seed, size)
-    for site in left:
-        secret = _combine([answer["pair"][site] for answer in revealed.values()])
-        for other in masked:
-            sign = _sign(other, site)
-            total -= sign * _mask(_agree(secret, keys[other][1]), size)
+    try:
+        for site in sorted(masked):
+            seed = _combine([answer["own"][site] for answer in revealed.values()])
+            total += masked[site] - _mask(seed, size)
+        for site in left:
+            secret = _combine([answer["pair"][site] for answer in revealed.values()])
+            for other in masked:
+                sign = _sign(other, site)
+                total -= sign * _mask(_agree(secret, keys[other][1]), size)
+    except (ValueError, ArithmeticError, LookupError, TypeError) as error:
+        why = f"a site revealed shares that do not fit ({type(error).__name__})"
+        server.failed.update(dict.fromkeys(masked, why))
+        return server.give_up(REVEAL, [], threshold)
     levels = _levels(len(keys))
     numbers = torch.from_numpy(total.view(np.int32).astype(np.float64))
     names = sorted(like)

@@ -6,11 +6,14 @@ Letters: K sites.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from typing_extensions import override
 
 from fedkg.constraints.binding.layout import InputLayout
@@ -23,6 +26,7 @@ from fedkg.deploy.preparation import (
     counts_of,
     evaluation_of,
     read_answer,
+    require_equal_shapes,
     samples_of_server,
     summary_of,
     summary_parts,
@@ -58,7 +62,7 @@ from fedkg.jobs.samples.job_tables import (
 from fedkg.jobs.samples.sample_preparation import Samples, join_samples
 from fedkg.jobs.samples.site_summary import TRAIN, SiteSummary, merge_summaries
 from fedkg.jobs.samples.task_metrics import figures_of
-from fedkg.jobs.samples.trial import Trial
+from fedkg.jobs.samples.trial import Evaluation, Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.table_rule_evaluation import TableCounts
 from fedkg.jobs.training import deployed_models
@@ -103,7 +107,8 @@ def run_server(
         experiment = prepared.open(prepared.job, files.pack)
         experiment.prepare(configs)
         found = start_run(run, prepared.job, experiment, configs, on_event=on_event, report=report)
-    sites.ask_all({name: Message(kind="finish") for name in sites.names})
+    with suppress(FederationError):  # the run is complete; a site that is gone keeps its notes
+        sites.ask_all({name: Message(kind="finish") for name in sites.names})
     return found
 
 
@@ -241,6 +246,7 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
         name: read_answer(name, reply, lambda one: summary_of(one.fields["summary"], one.tensors))
         for name, reply in replies.items()
     }
+    require_equal_shapes(summaries)
     own = read_server_part(job, files.pack) if job.data.set is None else None
     summary = (
         merge_tables(job, files.pack, list(summaries.values()), own)
@@ -328,12 +334,18 @@ class RemoteExperiment(Experiment):
             self._shared[config.id] = replies
         return self._shared[config.id]
 
+    def _read_shared(self, config: TrialConfig, read: Callable[[Message], Found]) -> list[Found]:
+        return [
+            read_answer(name, reply, read)
+            for name, reply in zip(self.asked.names, self.shared(config), strict=True)
+        ]
+
     @override
     def count_excluded_labels(
         self, config: TrialConfig, model: Model, clients: Clients
     ) -> list[int]:
         """See `Experiment.count_excluded_labels`."""
-        counts = [reply.fields["excluded"] for reply in self.shared(config)]
+        counts = self._read_shared(config, lambda one: [int(n) for n in one.fields["excluded"]])
         return [own[0] for own in counts if own]
 
     @override
@@ -358,7 +370,7 @@ class RemoteExperiment(Experiment):
         """See `Experiment.note_properties`."""
         if found is None:
             return ()
-        counts = [reply.fields["left_out"] for reply in self.shared(config)]
+        counts = self._read_shared(config, lambda one: [int(n) for n in one.fields["left_out"]])
         return found.own.format_left_out([sum(own) for own in zip(*counts, strict=True)])
 
     @override
@@ -392,6 +404,20 @@ class RemoteExperiment(Experiment):
         return RemoteTrial(**known, asked=self.asked)
 
 
+def _read_evaluation(answer: Message, place: int) -> Evaluation:
+    """The evaluation of the site at a place."""
+    return evaluation_of(answer.fields, answer.tensors, place)
+
+
+def _forecast_numbers(tensors: Mapping[str, Tensor]) -> list[list[float]]:
+    """Figures [4, 3] of forecasts by kind of model."""
+    numbers = tensors["forecasts"]
+    if numbers.shape != (4, 3):
+        raise ValueError(f"forecasts of shape {list(numbers.shape)}")
+    found: list[list[float]] = numbers.tolist()
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RemoteTrial(Trial):
     """A training over sites that keep their data.
@@ -414,7 +440,12 @@ class RemoteTrial(Trial):
         if may_miss and not set(self.asked.names) <= set(self.asked.transport.present()):
             return {}
         threshold = self.deployed_threshold(state)
-        replies = self._evaluate(state, "figures", threshold)
+        try:
+            replies = self._evaluate(state, "figures", threshold)
+        except FederationError:
+            if may_miss:  # a site may be paused: it is there and does not answer
+                return {}
+            raise
         sums = self._read(replies, lambda one: one.tensors["figures"][0])
         return figures_of(self.samples.summary.task, torch.stack(sums).sum(0), threshold)
 
@@ -422,11 +453,18 @@ class RemoteTrial(Trial):
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """See `Trial.final_rows`. `Any`: the last server state."""
         replies = self._evaluate(state, "final", self.deployed_threshold(state))
-        found = self._read(replies, lambda one: evaluation_of(one.fields, one.tensors))
+        found = [
+            read_answer(name, reply, partial(_read_evaluation, place=place))
+            for place, (name, reply) in enumerate(zip(self.asked.names, replies, strict=True))
+        ]
         return {
             **self.evaluation_rows(found),
             "forecasts.csv": self._merged_forecasts(replies),
-            "sets.csv": [row for reply in replies if (row := reply.fields["sets"]) is not None],
+            "sets.csv": [
+                {**row, "trial": self.config.id, "client": name}
+                for name, reply in zip(self.asked.names, replies, strict=True)
+                if (row := read_answer(name, reply, lambda one: one.fields["sets"])) is not None
+            ],
             "properties.csv": [],
         }
 
@@ -441,15 +479,13 @@ class RemoteTrial(Trial):
         if not all("forecasts" in reply.tensors for reply in replies):
             return []
         kinds = ("client", "cluster", "teacher", "truth")
-        scores: list[Scores] = []
-        for reply in replies:
-            numbers = reply.tensors["forecasts"].tolist()
-            scores.append(
-                {
-                    kind: (mse, sequences, steps)
-                    for kind, (mse, sequences, steps) in zip(kinds, numbers, strict=True)
-                }
-            )
+        scores: list[Scores] = [
+            {
+                kind: (mse, sequences, steps)
+                for kind, (mse, sequences, steps) in zip(kinds, numbers, strict=True)
+            }
+            for numbers in self._read(replies, lambda one: _forecast_numbers(one.tensors))
+        ]
         return self.forecast_rows(merge_scores(scores))
 
     def deployed_threshold(self, state: ServerState) -> float:

@@ -135,8 +135,7 @@ def run_federation(
     Args:
         folder: the server's folder.
         on_note: receives progress that the operator should know.
-        wait: how long to wait for all admitted sites, in seconds; those that are there then take
-            part from the start.
+        wait: how long to wait for all sites before the first round, in seconds.
         on_event: receives the events of the training.
 
     Raises:
@@ -147,8 +146,13 @@ def run_federation(
     """
     federation = load_federation(folder)
     missing = [name for name, key in federation.sites.items() if not key]
-    if missing:
-        on_note(f"not admitted: {', '.join(missing)} (fedkg federation admit {folder} NAME KEY)")
+    if missing and federation.node_keys():
+        raise FederationError(
+            "not all sites of the job are admitted",
+            received=f"without a key: {', '.join(missing)}",
+            help=f"fedkg federation admit {folder} NAME NAME.pub; or remove the site from the job "
+            "and create the federation again",
+        )
     if not federation.node_keys():
         raise FederationError(
             "no site is admitted",
@@ -235,20 +239,18 @@ def _change_state(folder: Path, status: ServerStatus, state: str, error: str = "
 def _wait_for_sites(
     transport: Transport, sites: set[str], seconds: float, on_note: Callable[[str], None]
 ) -> None:
-    """Wait until all sites are present, or the time is up and one is."""
+    """Wait until all sites are present: the data of all is described before the first round."""
     end, told = time.monotonic() + seconds, None
     while missing := sites - set(transport.present()):
         if missing != told:
             told = missing
             on_note(f"waiting for {', '.join(sorted(missing))}")
         if time.monotonic() > end:
-            if missing == sites:
-                raise FederationError(
-                    f"no site came within {seconds:g} s",
-                    help="start the sites with `fedkg site run SITE`; their log says what is wrong",
-                )
-            on_note(f"going on without {', '.join(sorted(missing))}")
-            return
+            raise FederationError(
+                f"not all sites came within {seconds:g} s",
+                received=f"missing: {', '.join(sorted(missing))}",
+                help="start the sites with `fedkg site run SITE`; their log says what is wrong",
+            )
         time.sleep(PRESENCE_S)
 
 

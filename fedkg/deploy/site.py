@@ -125,14 +125,14 @@ class SiteAnswers:
             )
         try:
             answer = answers[message.kind](message)
-        except (KeyError, TypeError) as error:
+            told = {**answer.fields, REQUEST: request_digest(request)}
+            return replace(answer, fields=told).to_bytes()
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise FederationError(
                 f"site {self.name} cannot read the server's request of kind {message.kind}",
                 received=f"{type(error).__name__}: {error}",
                 help="install the same version of fedkg at the server and at all sites",
             ) from error
-        told = {**answer.fields, REQUEST: request_digest(request)}
-        return replace(answer, fields=told).to_bytes()
 
     def _prepare(self, request: Message) -> Callable[[Message], Message]:
         """What answers a step of the preparation."""
@@ -213,7 +213,8 @@ class SiteAnswers:
         self._write(TABLES, tables.encode())
         self._write(PREPARATION, request.to_bytes())
         self._joined = found
-        return Message(kind=request.kind, fields={"checks": check_fields(found.check_counts())})
+        checks = check_fields(found.check_counts(), with_rows=self.shares_rows)
+        return Message(kind=request.kind, fields={"checks": checks})
 
     def share(self, request: Message) -> Message:
         """Build a trial; what its algorithm lets the server know before it trains."""
@@ -250,6 +251,7 @@ class SiteAnswers:
                     f"site {self.name} has not joined the training",
                     help="the server describes and joins all sites before it trains",
                 )
+            self.require_same_tables()
             sender = f"{path} of site {self.name}"
             self._joined = JoinedSite(self, Message.from_bytes(path.read_bytes(), sender=sender))
         return self._joined
@@ -266,6 +268,15 @@ class JoinedSite:
     def __init__(self, site: SiteAnswers, request: Message) -> None:
         self._site = site
         settings: Mapping[str, Mapping[str, Any]] = request.fields["sites"]
+        own, told = own_settings(site.job, site.name), dict(settings.get(site.name, {}))
+        if site.name not in settings or told != own:
+            # With a batch of one row, for example, an update would reveal the row.
+            raise FederationError(
+                f"the server has other training settings of site {site.name} than the site",
+                expected=str(own),
+                received=str(told)[:200],
+                help="do not take part, and ask the operator of the server",
+            )
         self._place = list(settings).index(site.name)
         self.job = site.files.joint_job(settings)
         summary = summary_of(request.fields["summary"], request.tensors)
@@ -388,7 +399,9 @@ class JoinedSite:
             params: the model that the site uses.
             received: the server's model for the site; None without properties of forecasts.
         """
-        fields, tensors = evaluation_parts(trial.evaluate(params, [self._place], threshold))
+        fields, tensors = evaluation_parts(
+            trial.evaluate(params, [self._place], threshold), with_rows=self._site.shares_rows
+        )
         fields["sets"] = set_distance_row(
             trial.config.id, self._site.name, self._place, params, trial.sets
         )

@@ -67,7 +67,10 @@ def list_site_disclosures(folder: Path) -> tuple[Disclosure, ...]:
     site = SiteAnswers(folder)
     joined = join_alone(site)
     found = [*list_sent(site.summary_answer())]
-    checks = Message(kind="describe", fields={"checks": check_fields(joined.check_counts())})
+    checks = Message(
+        kind="describe",
+        fields={"checks": check_fields(joined.check_counts(), with_rows=site.shares_rows)},
+    )
     found += list_sent(checks)
     for config in plan_trials(joined.job):
         trial = joined.build_trial(config.id)

@@ -10,6 +10,7 @@ import hashlib
 import os
 import socket as sockets
 import struct
+import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
@@ -99,7 +100,7 @@ def ask(socket: Path, request: bytes, *, seconds: float) -> bytes:
             help="start it with `fedkg site run`",
         ) from error
     if found[:1] == _ERROR:
-        raise FederationError(found[1:].decode())
+        raise FederationError(found[1:].decode(errors="replace"))
     return found[1:]
 
 
@@ -153,7 +154,12 @@ def _answer(connection: Connection, handle: Callable[[bytes], bytes]) -> None:
     try:
         found = _ANSWER + handle(request)
     except FedkgError as error:
-        found = _ERROR + str(error).encode()
+        found = _ERROR + str(error).encode(errors="replace")
+    except Exception as error:  # noqa: BLE001  no request may end the process
+        traceback.print_exc()
+        # Its text may quote rows: only its kind leaves the site.
+        kind = type(error).__name__
+        found = _ERROR + f"internal error of the site process ({kind}), see its output".encode()
     try:
         connection.send_bytes(found)
     except (OSError, BrokenPipeError):

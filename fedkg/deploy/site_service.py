@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
+from fedkg import update_exclusion
 from fedkg.deploy.child_process import stop_on_sigterm, supervise
 from fedkg.deploy.federation import INVITATION, KEYS, SOCKET, STATE, load_site, verify_invitation
 from fedkg.deploy.site_process import ask, is_served, serve
@@ -91,6 +92,11 @@ def leave_federation(folder: Path, *, seconds: float) -> tuple[str, bool]:
     if running and not told:
         with suppress(FederationError):
             ask(folder / SOCKET, b"", seconds=LAST_ANSWER_S)  # any request ends it now
+        if is_served(folder / SOCKET):
+            raise FederationError(
+                f"site {site.name} still computes an answer, so nothing was deleted",
+                help="stop `fedkg site run`, then run `fedkg site leave` again",
+            )
     for name in (STATE, KEYS, INVITATION):
         shutil.rmtree(folder / name, ignore_errors=True)
     return site.name, told
@@ -98,7 +104,7 @@ def leave_federation(folder: Path, *, seconds: float) -> tuple[str, bool]:
 
 def describe_departure(site: str) -> str:
     """The error with which a site answers after it has left."""
-    return f"site {site} has left the federation"
+    return f"site {site} {update_exclusion.LEFT}"
 
 
 def _require_member(folder: Path, name: str) -> None:
@@ -118,7 +124,7 @@ def _guard(
             departed.set()
             raise FederationError(describe_departure(name))
         if (folder / PAUSED).exists():
-            raise FederationError(f"site {name} is paused by its operator")
+            raise FederationError(f"site {name} {update_exclusion.PAUSED}")
         return handle(request)
 
     return answer

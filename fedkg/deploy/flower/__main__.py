@@ -12,15 +12,19 @@ import threading
 import time
 from pathlib import Path
 
+from fedkg.deploy.child_process import PARENT
+
 CHECK_S = 0.5
 """Seconds between two checks whether the parent is alive."""
 
 
 def main(arguments: list[str]) -> None:
     """Run the part; see `internals.run_superlink` and `internals.run_supernode`."""
+    # Before the imports, which take seconds: the parent may die meanwhile.
+    parent = int(os.environ[PARENT])
+    threading.Thread(target=_follow_parent, args=(parent,), daemon=True).start()
     from fedkg.deploy.flower.internals import run_superlink, run_supernode
 
-    threading.Thread(target=_follow_parent, args=(os.getppid(),), daemon=True).start()
     part, *rest = arguments
     if part == "superlink":
         run_superlink(rest)

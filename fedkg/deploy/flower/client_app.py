@@ -39,6 +39,8 @@ def answer(request: Message, context: Context) -> Message:
         found = wrap_bytes(_find_site(context)[1](unwrap_bytes(request.content)))
     except FedkgError as error:
         found = wrap_text(str(error))
+    except KeyError:
+        found = wrap_text("the server sent a record of another form")
     return Message(found, reply_to=request)
 
 

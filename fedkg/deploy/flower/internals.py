@@ -9,6 +9,8 @@
   login. It is reserved for this machine.
 - `ControlHttpClient`: `flwr run` needs a configuration file in the home
   folder and several seconds for each call.
+- `http_grid.pull_objects`: a grid waits two hours for the rest of an answer if a node was lost
+  while it sent it.
 - `HttpGrid`, `TaskIdentity`: the round loop runs in the process of `fedkg server run`, so that it
   survives the SuperLink.
 
@@ -20,10 +22,12 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import traceback
 import zipfile
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +38,7 @@ from flwr.app import Context, Message
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
 from flwr.supercore.constant import TaskType
+from flwr.supercore.inflatable.inflatable_utils import pull_objects
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
@@ -46,6 +51,9 @@ if TYPE_CHECKING:
 
 POLL_S = 0.25
 """Seconds between two questions of a SuperNode for a message, and of an app for a task."""
+
+PULL_S = 20.0
+"""Seconds that the parts of one answer may take to arrive at the server."""
 
 HEARTBEAT_S = 10.0
 """Seconds between signs of life of a task; Flower gives it up after 60."""
@@ -126,6 +134,8 @@ def _answer_tasks(address: str, secret: bytes) -> None:
                 continue
         except httpx.HTTPError:  # the SuperNode starts or stops
             pass
+        except Exception:  # noqa: BLE001  the server asks again; this thread must go on
+            traceback.print_exc()
         time.sleep(POLL_S)
 
 
@@ -133,11 +143,13 @@ def _answer_task(client: RuntimeHttpClient, app: Callable[[Message, Context], Me
     """Pull a message, answer it and push the answer."""
     from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-    with Heartbeats(client):
-        request, context, _, _ = pull_task_input(client)
-        push_message(client, app(request, context), context)
-    push_task_output(client, context, "completed", "")
-    client.close()
+    try:
+        with Heartbeats(client):
+            request, context, _, _ = pull_task_input(client)
+            push_message(client, app(request, context), context)
+        push_task_output(client, context, "completed", "")
+    finally:
+        client.close()
 
 
 class Heartbeats:
@@ -226,8 +238,10 @@ def start_run(address: str, root: bytes, secret: bytes) -> ServerTask:
     from flwr.supercore.control import ControlHttpClient
     from flwr.supercore.fab import Fab
     from flwr.supercore.task_identity import TaskIdentity
+    from flwr.superlink.grid import http_grid
     from flwr.superlink.grid.http_grid import HttpGrid
 
+    vars(http_grid)["pull_objects"] = partial(pull_objects, max_time=PULL_S)
     archive = BytesIO()
     with zipfile.ZipFile(archive, "w") as file:  # neither side runs code of it
         file.writestr("pyproject.toml", (_APP / "pyproject.toml").read_bytes())

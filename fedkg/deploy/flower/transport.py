@@ -26,6 +26,9 @@ PRESENCE_S = 1.0
 LATE_S = 3600.0
 """How long after its deadline a reply may still arrive, in seconds."""
 
+LONGEST_ERROR = 1000
+"""Characters of the error of a site that the server keeps."""
+
 INTRODUCTION_S = 120.0
 """Seconds that nodes without a key have to tell the name of their site; a simulation starts its
 processes meanwhile."""
@@ -63,7 +66,9 @@ class FlowerTransport:
         """See `Transport.present`."""
         try:
             return tuple(sorted(self._find_nodes()))
-        except httpx.HTTPError:
+        except httpx.HTTPError as error:
+            if self.reconnect is not None:  # whoever waits for sites has nobody else to start it
+                self._reconnect(PRESENCE_S, error)
             return ()
 
     def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
@@ -101,21 +106,45 @@ class FlowerTransport:
                             now = time.monotonic()
                             self._waiting[name] = _Sent(site, len(open_[site]), now, exchange)
                             sent.add(site)
-                if self._waiting:
-                    found = list(self.grid.pull_messages(list(self._waiting)))
+                found, unreadable = self._pull()
+                for lost, error in unreadable:
+                    if lost.exchange is exchange:
+                        del open_[lost.site]
+                        yield _describe_unreadable(lost, error)
             except httpx.HTTPError as error:
                 self._reconnect(end - time.monotonic(), error)
                 sent, checked = set(), -PRESENCE_S
             for parcel in found:
                 answered = self._waiting.pop(parcel.metadata.reply_to_message_id, None)
                 if answered is not None:
+                    reply = _read_reply(parcel, answered)
                     if answered.exchange is exchange:
                         del open_[answered.site]
-                    yield _read_reply(parcel, answered)
+                    elif reply.message is None:
+                        continue  # an error of an earlier request says nothing about this one
+                    yield reply
             if not found:
                 time.sleep(max(0.0, min(POLL_S, end - time.monotonic())))
         oldest = time.monotonic() - LATE_S - seconds
         self._waiting = {name: s for name, s in self._waiting.items() if s.time > oldest}
+
+    def _pull(self) -> tuple[list[Parcel], list[tuple[_Sent, Exception]]]:
+        """The replies that are there, and the requests with an unreadable one."""
+        try:
+            return list(self.grid.pull_messages(list(self._waiting))), []
+        except httpx.HTTPError:
+            raise
+        except Exception:  # noqa: BLE001  a site can push any bytes; the error does not name it
+            found: list[Parcel] = []
+            unreadable: list[tuple[_Sent, Exception]] = []
+        for name in list(self._waiting):
+            try:
+                found += self.grid.pull_messages([name])
+            except httpx.HTTPError:
+                raise
+            except Exception as error:  # noqa: BLE001
+                unreadable.append((self._waiting.pop(name), error))
+        return found, unreadable
 
     def _reconnect(self, seconds: float, error: httpx.HTTPError) -> None:
         """Use a new run of the SuperLink, which knows nothing about earlier requests."""
@@ -157,6 +186,12 @@ class FlowerTransport:
             time.sleep(POLL_S)
 
 
+def _describe_unreadable(sent: _Sent, error: Exception) -> Reply:
+    """Why the answer of a site cannot be used."""
+    reason = f"site {sent.site} sent something unreadable: {type(error).__name__}"
+    return Reply(site=sent.site, message=None, error=reason, bytes_down=sent.size)
+
+
 def _read_reply(parcel: Parcel, sent: _Sent) -> Reply:
     """What a site answered, or why it did not."""
     data, message, error = b"", None, ""
@@ -175,7 +210,7 @@ def _read_reply(parcel: Parcel, sent: _Sent) -> Reply:
     return Reply(
         site=sent.site,
         message=message,
-        error=error,
+        error=error[:LONGEST_ERROR],
         bytes_down=sent.size,
         bytes_up=len(data),
         seconds=time.monotonic() - sent.time,
