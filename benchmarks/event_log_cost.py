@@ -1,19 +1,24 @@
-"""What the event log and its counts cost: their share of the processor time of a run.
+"""What the event log and its counts cost: their share of the processor time of a run, in percent.
 
-    python benchmarks/event_log_cost.py
+    python benchmarks/event_log_cost.py [--share 1]
 
-Two jobs: few small sites, whose rounds take milliseconds, and a thousand sites.
+Two jobs: few small sites, whose rounds take milliseconds, and a thousand sites. `--share` scales
+the number of rounds.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import json
 import tempfile
 import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+from reporting.rows import Row, limit
 
 from fedkg.jobs import run_job
 from fedkg.jobs.events import EVENTS, EventLog
@@ -58,27 +63,43 @@ def timed(spent: list[float], function: Callable[..., Any]) -> Callable[..., Any
     return call
 
 
-def main() -> None:
-    """Print a line for each job."""
+def measure(base: Path, title: str, fields: dict[str, Any], share: float) -> list[Row]:
+    """Run one job; rows for the log alone, and for the log with its counts."""
     log: list[float] = []
     counts: list[float] = []
-    EventLog.__call__ = timed(log, EventLog.__call__)  # type: ignore[method-assign]
-    VerdictCounts.count = timed(counts, VerdictCounts.count)  # type: ignore[method-assign]
-    with tempfile.TemporaryDirectory() as name:
-        base = Path(name)
-        (base / "rules.fkg").write_text(RULES)
-        common = {"rules": [str(base / "rules.fkg")], "evaluation": {"local_baseline": False}}
-        for number, (title, fields) in enumerate(JOBS.items()):
-            log.clear()
-            counts.clear()
-            begun = time.process_time()
-            run_job(common | fields, out=base / str(number), report=False)
-            total = time.process_time() - begun
-            size = (base / str(number) / EVENTS).stat().st_size
-            sys.stdout.write(
-                f"{title}: {total:.1f} s, log {sum(log) / total:.2%}, "
-                f"counts {sum(counts) / total:.2%}, {size:,} bytes\n"
-            )
+    (base / "rules.fkg").write_text(RULES)
+    training = {"rounds": max(1, round(fields["training"]["rounds"] * share))}
+    common = {"rules": [str(base / "rules.fkg")], "evaluation": {"local_baseline": False}}
+    with (
+        patch.object(EventLog, "__call__", timed(log, EventLog.__call__)),
+        patch.object(VerdictCounts, "count", timed(counts, VerdictCounts.count)),
+    ):
+        begun = time.process_time()
+        run_job(common | fields | {"training": training}, out=base / "run", report=False)
+        total = time.process_time() - begun
+    size = (base / "run" / EVENTS).stat().st_size
+    print(f"{title}: {total:.1f} s, log of {size:,} bytes")
+    return [
+        limit(f"event log of {title}, % of processor time", [100 * sum(log) / total], 1.0),
+        limit(
+            f"event log with counts of {title}, % of processor time",
+            [100 * (sum(log) + sum(counts)) / total],
+            1.0,
+        ),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--share", type=float, default=1.0, help="of the number of rounds")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for title, fields in JOBS.items():
+        with tempfile.TemporaryDirectory() as name:
+            rows += measure(Path(name), title, fields, options.share)
+    print(json.dumps(rows))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 QUICK: dict[str, str] = {
+    "event_log_cost": "",
     "attacks": "--quick",
     "rule_file_check_time": "--repeats 3",
     "constraint_module": "--repeats 5",
@@ -78,6 +79,7 @@ QUICK: dict[str, str] = {
 }
 """Arguments of each benchmark with few turns: about 20 minutes in all on two quiet cores."""
 SMOKE: dict[str, str] = {
+    "event_log_cost": "--share 0.05",
     "attacks": "--rounds 1 --seeds 1 --shares 0.2 --attacks nan_update --rules mean mkrum r-mkrum",
     "rule_file_check_time": "--lines 200 --repeats 1",
     "constraint_module": "--rows 120 --batch 64 --repeats 2",

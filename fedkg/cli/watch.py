@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedkg.cli.console import print_line, print_note, stdout_console
-from fedkg.cli.progress import figures_text
 from fedkg.cli.status import summarise, trial_table
 from fedkg.errors import MissingExtra, UsageError
 
@@ -169,6 +168,7 @@ def _event_line(event: dict[str, Any], run: str) -> str:
 
 def _figures(event: dict[str, Any]) -> str:
     """The figures of a round, with both counts of the violation rate. `Any`: JSON."""
+    from fedkg.cli.progress import figures_text  # imports the evaluation of rules
     from fedkg.violation_rate_zones import describe_rate
 
     values = event["values"]

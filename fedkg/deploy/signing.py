@@ -139,7 +139,7 @@ def verify_folder(
             f"{folder} is not signed by a trusted key",
             expected=", ".join(f"{name[:16]} ({path})" for name, path in names.items()),
             received=signer[:16],
-            help="ask the operator of the server for the public key, over another channel",
+            help="ask whoever signed it for the public key, over another channel",
         )
     try:
         if left_out - {SIGNATURE, *without}:
@@ -148,13 +148,14 @@ def verify_folder(
         config.set_hashing_config(hashing).verify(folder, signature)
     except InvalidSignature as error:
         raise FederationError(
-            f"{signature} was changed after it was signed", help="get the folder again"
+            f"{signature} was changed after it was signed",
+            help=f"get {folder} and its signature again from whoever signed it",
         ) from error
     except (ValueError, OSError) as error:
         raise FederationError(
             f"{folder} differs from what was signed",
             received="; ".join(_list_differences(folder, hashing, signed)) or str(error),
-            help="get it again from the operator of the server",
+            help="get it again from whoever signed it",
         ) from error
     return Signature(key=names[signer], files=tuple(sorted(signed)))
 

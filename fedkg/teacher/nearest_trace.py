@@ -100,7 +100,7 @@ class Teacher:
         everywhere: bool = True,
         open_end: bool = False,
     ) -> None:
-        check_bank(bank)
+        check_bank(bank, one_row=params is None)
         each = (
             torch.from_numpy(bank.params[:1])
             if params is None

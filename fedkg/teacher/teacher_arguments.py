@@ -17,8 +17,12 @@ from fedkg.pack.formulas import Temporal, Until
 
 
 # `Any`: these functions check values of any type.
-def check_bank(bank: Any) -> None:
-    """Raise SetError unless the argument is the bank of a formula."""
+def check_bank(bank: Any, *, one_row: bool) -> None:
+    """Raise SetError unless the argument is the bank of a formula.
+
+    Args:
+        one_row: whether the parameters are those of the bank, which must then have one row.
+    """
     if not isinstance(bank, Bank):
         raise SetError(
             "the first argument of a teacher must be the bank of one formula",
@@ -26,6 +30,14 @@ def check_bank(bank: Any) -> None:
             received=type(bank).__name__,
             help="Teacher(pack.banks[0], ...); for a mined inference: "
             "pack.conditions[inference.condition]",
+        )
+    if one_row and len(bank.params) != 1:
+        raise SetError(
+            "a teacher satisfies one bound row",
+            expected="a bank with 1 row",
+            received=f"{len(bank.params)} rows: rules of equal form share a bank",
+            help="compile the rule alone, or give `params=`; for several rules, use hard rules in "
+            "a job",
         )
 
 

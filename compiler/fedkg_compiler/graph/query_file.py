@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import PurePath
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.node_values import Values
@@ -30,6 +31,8 @@ _FORMS = (
     "DROP",
     "CREATE",
 )
+_TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
+
 _EXAMPLE = (
     "a query file holds one SPARQL SELECT: SELECT ?machine ?limit WHERE { ?machine "
     "plant:limit ?limit }"
@@ -76,11 +79,13 @@ def select_file(
     if form is None or form.text.upper() != "SELECT":
         place = whole if form is None else inside(whole, text, form.start, form.end)
         said = (
-            "this query selects nothing"
-            if form is None
-            else f"`{form.text}` gives no rows of values"
+            f"`{form.text}` gives no rows of values"
+            if form is not None
+            else f"{file} has no SELECT: it is not a query"
         )
-        return [], (report("FKG284", place, said, help=_EXAMPLE),)
+        is_table = form is None and PurePath(file).suffix.lower() in _TABLES
+        advice = f'for a table write: in table "{file}"' if is_table else _EXAMPLE
+        return [], (report("FKG284", place, said, help=advice),)
     prologue, start = read_prologue(words, vocabulary.prefixes)
     known, body = replace(vocabulary, prefixes=dict(prologue.prefixes)), words[start:]
     problems = [*names(body, known, text, whole), *refused(body, text, whole)]

@@ -91,12 +91,17 @@ def _wanted(contract: DataContract, output: str) -> list[int]:
             )
     if output in groups or (not output and len(groups) == 1):
         return groups[output] if output else next(iter(groups.values()))
+    if not groups:
+        raise JobError(
+            "the rules have no output to predict",
+            help="declare an `output` or a `label` in the rules",
+        )
     raise JobError(
-        "say which output of the contract is to be predicted"
-        if groups
-        else "the contract has no output to predict",
+        f"the rules have no output `{output}`"
+        if output
+        else "the rules have several outputs, and the job does not say which one to predict",
         expected=", ".join(groups),
-        received=output,
+        help=f"add to the job: output: {next(iter(groups))}",
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -856,3 +857,60 @@ def test_a_site_sends_exactly_what_its_list_of_disclosures_says(tmp_path, millin
         for value in message.tensors.values():
             if value.is_floating_point() and value.numel() > 1:
                 assert len(torque & set(value.double().flatten().tolist())) < 3
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """Changes what the server sends, or what a site answers."""
+
+    inner: LoopbackTransport
+    change_request: Any = None
+    change_answer: Any = None
+
+    def present(self) -> tuple[str, ...]:
+        return self.inner.present()
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        if self.change_request is not None:
+            requests = {site: self.change_request(one) for site, one in requests.items()}
+        for reply in self.inner.exchange(requests, seconds=seconds):
+            changes = self.change_answer is not None and reply.message is not None
+            yield replace(reply, message=self.change_answer(reply)) if changes else reply
+
+
+def test_a_site_refuses_training_settings_that_are_not_its_own(tmp_path, milling_pack):
+    """With a batch of one row, an update would reveal the row."""
+
+    def change(request: Message) -> Message:
+        if request.fields.get("step") != "join":
+            return request
+        sites = {**request.fields["sites"], "graz": {"batch": 1}}
+        return replace(request, fields={**request.fields, "sites": sites})
+
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, JOB, milling_pack)
+    with pytest.raises(FederationError, match="other training settings of site graz"):
+        run_server(tmp_path / "federation", Forgery(inner, change_request=change), report=False)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda tensors: {**tensors, "moments/inputs": tensors["moments/inputs"] * math.nan},
+        lambda tensors: {**tensors, "labels": -tensors["labels"] - 1},
+        lambda tensors: {**tensors, "unknown": tensors["unknown"][:1]},
+        lambda tensors: {},
+    ],
+    ids=["nan", "negative", "shape", "nothing"],
+)
+def test_impossible_summaries_name_their_site(tmp_path, milling_pack, damage):
+    def change(reply: Reply) -> Message:
+        message = reply.message
+        assert message is not None
+        is_summary = reply.site == "wien" and "summary" in message.fields
+        return replace(message, tensors=damage(message.tensors)) if is_summary else message
+
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, JOB, milling_pack)
+    with pytest.raises(FederationError, match=r"^site wien sent an answer"):
+        run_server(tmp_path / "federation", Forgery(inner, change_answer=change), report=False)

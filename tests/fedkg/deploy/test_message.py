@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from safetensors.torch import save
 
 from fedkg.deploy.message import Message
 from fedkg.deploy.transport import LoopbackTransport
@@ -48,3 +49,11 @@ def test_loopback_reports_a_failed_site_and_goes_on():
     assert transport.present() == ("a", "b")
     assert [(reply.site, reply.error) for reply in replies] == [("a", "no samples"), ("b", "")]
     assert replies[1].bytes_down == replies[1].bytes_up == len(Message(kind="x").to_bytes())
+
+
+@pytest.mark.parametrize("number", ["Infinity", "NaN", "-1", "1.5", "9" * 5000, "[" * 100_000])
+def test_impossible_rounds_name_the_sender(number):
+    header = f'{{"version": 1, "kind": "train", "round": {number}, "fields": {{}}, "names": []}}'
+    data = save({}, {"message": header})
+    with pytest.raises(FederationError, match="site a sent something that is not a message"):
+        Message.from_bytes(data, sender="site a")

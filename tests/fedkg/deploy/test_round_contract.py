@@ -260,3 +260,32 @@ def test_exclusions_say_who_decided_and_what_to_do():
     assert "fedkg site resume" in explain_exclusion(PAUSED).help
     assert explain_exclusion("its update has NaN in w (1 of 2 values)").decided_by == "server"
     assert explain_exclusion("column `x` is missing").decided_by == "site process"
+
+
+def test_answer_to_a_request_that_was_sent_twice_counts_once(clock):
+    """The site answers both copies; the second arrives in the next round and is no late update."""
+    script = Script(clock, {"a": [(1, "")], "b": [(3, ""), (3, ""), (NEVER, "")]})
+    transport = ContractTransport(
+        transport=script,
+        contract=RoundContract(quorum=1, grace=4, late="weight", retries=1, deadline=8),
+        participants=2,
+        preference=lambda number: ("a", "b"),
+    )
+    first = [
+        (reply.site, reply.message.round)
+        for reply in transport.exchange(
+            {site: Message(kind="train", round=1) for site in ("a", "b")}, seconds=8
+        )
+        if reply.message is not None
+    ]
+    assert first == [("a", 1), ("b", 1)]
+    assert len(script.asked) == 3  # b was asked again after a quarter of the deadline
+
+    second = [
+        (reply.site, reply.message.round)
+        for reply in transport.exchange(
+            {site: Message(kind="train", round=2) for site in ("a", "b")}, seconds=8
+        )
+        if reply.message is not None
+    ]
+    assert second == [("a", 2)]

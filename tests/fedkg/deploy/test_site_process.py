@@ -23,7 +23,9 @@ def served(tmp_path):
             ended.append(True)
         return request * 2
 
-    thread = threading.Thread(target=serve, args=(handle, socket), kwargs={"until": lambda: ended})
+    thread = threading.Thread(
+        target=serve, args=(handle, socket), kwargs={"until": lambda: ended}, daemon=True
+    )
     thread.start()
     while not is_served(socket):
         pass
@@ -107,3 +109,26 @@ def test_process_that_does_not_read_is_given_up_in_time(tmp_path):
         for request in (b"small", os.urandom(5_000_000), b"the queue is full"):
             with pytest.raises(FederationError, match=r"no answer within|no site process answers"):
                 ask(tmp_path / "s", request, seconds=0.2)
+
+
+def test_unexpected_error_of_a_request_does_not_end_the_process(tmp_path, capfd):
+    socket, ended = tmp_path / "s", []
+
+    def handle(request: bytes) -> bytes:
+        if request == b"end":
+            ended.append(True)
+            return b""
+        raise ZeroDivisionError("row 7: torque 61 N.m")
+
+    thread = threading.Thread(
+        target=serve, args=(handle, socket), kwargs={"until": lambda: ended}, daemon=True
+    )
+    thread.start()
+    while not is_served(socket):
+        pass
+    with pytest.raises(FederationError, match="internal error of the site process") as caught:
+        ask(socket, b"anything", seconds=5)
+    assert "torque" not in str(caught.value)  # its text may quote rows
+    ask(socket, b"end", seconds=5)
+    thread.join(5)
+    assert "torque" in capfd.readouterr().err

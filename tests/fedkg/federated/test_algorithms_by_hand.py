@@ -44,11 +44,13 @@ from fedkg.federated.algorithms import (
     local_only,
     median,
     multi_krum,
+    robust_scfa,
     scaffnew,
     scaffold,
     scfa,
     trimmed_mean,
 )
+from fedkg.federated.server.robust import TrustedMean
 from fedkg.models import MLP, Params
 
 W = "layers.0.weight"
@@ -304,6 +306,18 @@ def test_fltrust() -> None:
     (_, record), _ = rounds(fltrust())
     assert record.alpha == (1.0, 0.0)
     assert models(fltrust())[0] == 3.5
+
+
+def test_robust_scfa() -> None:
+    """FLTrust gives client one all the weight; it violates one of two rules, so half is left."""
+
+    def violation(params: Params) -> Tensor:
+        broken = (params[W].flatten() > 1).double()
+        return torch.stack([broken, torch.zeros_like(broken)], 1)
+
+    problem = replace(task(), scorer=FunctionScorer(rows=rows(2), violation=violation))
+    algorithm = robust_scfa(aggregate=TrustedMean(scored=True))
+    assert models(algorithm, problem)[0] == pytest.approx(3.5 / 2)
 
 
 def test_every_preset_is_worked_out_here() -> None:

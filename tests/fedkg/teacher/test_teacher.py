@@ -266,3 +266,11 @@ def test_bounds_on_one_combination_are_one_group_whatever_their_numbers() -> Non
     assert not teacher.by_program
     moved = teacher.nearest(torch.tensor([[[30.0, 9.0]]], dtype=torch.float64))
     assert moved.flatten().tolist() == pytest.approx([14.8, 9.0])
+
+
+def test_a_bank_of_several_rules_is_rejected() -> None:
+    """Rules of equal form share a bank; a teacher would satisfy the first one alone."""
+    rules = "rule a require always x <= 80 %\nrule b require always x <= 60 %\n"
+    found = fedkg.compile(text=f"output x in % span 0 .. 100\n{rules}").banks[0]
+    with pytest.raises(SetError, match="satisfies one bound row"):
+        Teacher(found, 3, clip=True)
