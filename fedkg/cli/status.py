@@ -103,7 +103,10 @@ def _show(found: dict[str, Any]) -> None:
     print_line(summarise(found))
     states = {run["state"] for run in found["runs"]}
     if "damaged" not in states and states != {"done"} and not found["running"]:
-        print_line(f"continue: fedkg run --resume {found['folder']}")
+        folder = Path(found["folder"])
+        is_federation = (folder.parent / "federation.json").exists()
+        command = f"server run {folder.parent}" if is_federation else f"run --resume {folder}"
+        print_line(f"continue: fedkg {command}")
 
 
 def summarise(found: dict[str, Any]) -> str:

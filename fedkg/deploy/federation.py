@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.x509 import Certificate
 
+    from fedkg.jobs.schema.job import Job
+
 FEDERATION, SITE, JOB, PACK = "federation.json", "site.json", "job.yaml", "rules.fkgpack"
 KEYS, INVITATION, INVITATIONS, STATE, RUN = "keys", "invitation", "invitations", "state", "run"
 CA, SIGNER, NODE = "ca.pem", "signing.pub", "node"
@@ -105,13 +107,14 @@ def create_federation(
         JobError, FedkgError: the job or its rules are wrong.
     """
     from fedkg.jobs.rule_pack import load_rules
-    from fedkg.jobs.schema.job_reader import read_job
     from fedkg.pack import save
 
     host, _ = split_address(address)
     if folder.exists():
         raise UsageError(f"{folder} exists already", help="choose another folder")
-    found = read_job(job)
+    for name in sites:
+        _check_name(name)
+    found = _read_job_of_sites(job, sites)
     names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
     if len(names) < 2 or len(set(names)) < len(names):
         raise UsageError(
@@ -347,6 +350,25 @@ def _check_name(name: str) -> None:
             expected="letters, digits, - and _; at most 64",
             received=name,
         )
+
+
+def _read_job_of_sites(job: Path, sites: Sequence[str]) -> Job:
+    """The job, where each site has its own tables: none is named, and the server may get no rows.
+
+    Raises JobError, UsageError: the file is missing or wrong.
+    """
+    from fedkg.jobs.initial_files import ELSEWHERE
+    from fedkg.jobs.schema.job_reader import parse_job, read_job, read_job_text
+
+    document = yaml.safe_load(read_job_text(job)) if job.is_file() else None
+    data = document.get("data") if isinstance(document, dict) else None
+    listed = document.get("sites") if isinstance(document, dict) else None
+    names = list(sites) or (list(listed) if isinstance(listed, dict | list) else [])
+    if not isinstance(document, dict) or not isinstance(data, dict | None) or not names:
+        return read_job(job)  # names what is wrong
+    data = {name: value for name, value in (data or {}).items() if name != "path"}
+    own = {"data": {**data, "sites_file": ELSEWHERE}, "sites": {str(name): {} for name in names}}
+    return parse_job({**document, **own}, name=str(job), base=job.parent)
 
 
 def _describe_job(job: Path) -> str:

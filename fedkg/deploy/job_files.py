@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FederationError, JobError
+from fedkg.jobs.initial_files import ELSEWHERE
 from fedkg.jobs.job_privacy import has_system_noise
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.federation_section import RoundContract
@@ -24,9 +25,6 @@ from fedkg.pack import Pack, load
 from fedkg.pack.file import pack_digest
 
 JOB_FILE, PACK_FILE, FEDERATION_FILE = "job.yaml", "rules.fkgpack", "federation.json"
-
-ELSEWHERE = "(each site has its own)"
-"""The sites file of the server's job: a file that does not exist."""
 
 SETTINGS = ("learning_rate", "local_epochs", "batch")
 """Training settings of a site that the server knows."""

@@ -71,6 +71,8 @@ from fedkg.limits import parse_json
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
 
+_START_AGAIN = "start the server again when the site is back: the run continues from its last round"
+
 RUN = "run"
 """The run folder in the folder of a server."""
 
@@ -169,12 +171,42 @@ class AskedSites:
             for name, answer in zip(self.names, answers, strict=True)
         ]
 
+    def ask_present(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        """The answers of the sites that give one, in the order of the sites.
+
+        Raises:
+            FederationError: no site answers.
+        """
+        replies = self._exchange(requests)
+        found = {
+            name: message for name in self.names if (message := replies[name].message) is not None
+        }
+        if not found:
+            raise FederationError(
+                "no site answers", received=replies[self.names[0]].error, help=_START_AGAIN
+            )
+        return found
+
     def ask_all(self, requests: Mapping[str, Message]) -> list[Message]:
         """The answers of all sites, in the order of the sites.
 
         Raises:
             FederationError: a site fails or does not answer in time; the message names it.
         """
+        found, answers = self._exchange(requests), []
+        for name in self.names:
+            answer = found[name]
+            if answer.message is None:
+                error = answer.error
+                raise FederationError(
+                    error if error.startswith(f"site {name} ") else f"site {name}: {error}",
+                    help=_START_AGAIN,
+                )
+            answers.append(answer.message)
+        return answers
+
+    def _exchange(self, requests: Mapping[str, Message]) -> dict[str, Reply]:
+        """The reply of every site."""
         seconds = self.contract.deadline
         transport = ContractTransport(
             transport=self.transport,
@@ -182,19 +214,7 @@ class AskedSites:
             participants=len(self.names),
             preference=lambda number: self.names,
         )
-        found = {reply.site: reply for reply in transport.exchange(requests, seconds=seconds)}
-        answers = []
-        for name in self.names:
-            answer = found[name]
-            if answer.message is None:
-                error = answer.error
-                raise FederationError(
-                    error if error.startswith(f"site {name} ") else f"site {name}: {error}",
-                    help="start the server again when the site is back: the run continues from its "
-                    "last round",
-                )
-            answers.append(answer.message)
-        return answers
+        return {reply.site: reply for reply in transport.exchange(requests, seconds=seconds)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -434,49 +454,54 @@ class RemoteTrial(Trial):
     ) -> dict[str, float]:
         """See `Trial.figures`."""
         assert state is not None, "sites find their models in the state"
-        contract, rounds = self.config.job.federation, self.config.job.training.rounds
-        # Sums without a missing site are not the figures of all: they are not evaluated.
-        may_miss = contract.quorum != "all" and state.round < rounds
-        if may_miss and not set(self.asked.names) <= set(self.asked.transport.present()):
+        # Sums without a missing site are not the figures of all: they are not evaluated. The last
+        # round has figures of the sites that are left, which `sites.csv` names.
+        may_skip = not self._needs_all and state.round < self.config.job.training.rounds
+        if may_skip and not set(self.asked.names) <= set(self.asked.transport.present()):
             return {}
         threshold = self.deployed_threshold(state)
-        try:
-            replies = self._evaluate(state, "figures", threshold)
-        except FederationError:
-            if may_miss:  # a site may be paused: it is there and does not answer
-                return {}
-            raise
-        sums = self._read(replies, lambda one: one.tensors["figures"][0])
+        replies = self._evaluate(state, "figures", threshold)
+        if may_skip and len(replies) < len(self.asked.names):
+            return {}
+        sums = list(self._read(replies, lambda one: one.tensors["figures"][0]).values())
         return figures_of(self.samples.summary.task, torch.stack(sums).sum(0), threshold)
+
+    @property
+    def _needs_all(self) -> bool:
+        """Whether every site has to answer, also those that have left."""
+        return self.config.job.federation.quorum == "all"
 
     @override
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """See `Trial.final_rows`. `Any`: the last server state."""
         replies = self._evaluate(state, "final", self.deployed_threshold(state))
         found = [
-            read_answer(name, reply, partial(_read_evaluation, place=place))
-            for place, (name, reply) in enumerate(zip(self.asked.names, replies, strict=True))
+            read_answer(name, replies[name], partial(_read_evaluation, place=place))
+            for place, name in enumerate(self.asked.names)
+            if name in replies
         ]
+        sets = self._read(replies, lambda one: one.fields["sets"])
         return {
             **self.evaluation_rows(found),
             "forecasts.csv": self._merged_forecasts(replies),
             "sets.csv": [
                 {**row, "trial": self.config.id, "client": name}
-                for name, reply in zip(self.asked.names, replies, strict=True)
-                if (row := read_answer(name, reply, lambda one: one.fields["sets"])) is not None
+                for name, row in sets.items()
+                if row is not None
             ],
             "properties.csv": [],
         }
 
-    def _read(self, replies: Sequence[Message], read: Callable[[Message], Found]) -> list[Found]:
-        return [
-            read_answer(name, reply, read)
-            for name, reply in zip(self.asked.names, replies, strict=True)
-        ]
+    def _read(
+        self, replies: Mapping[str, Message], read: Callable[[Message], Found]
+    ) -> dict[str, Found]:
+        return {name: read_answer(name, reply, read) for name, reply in replies.items()}
 
-    def _merged_forecasts(self, replies: Sequence[Message]) -> list[Row]:
+    def _merged_forecasts(self, replies: Mapping[str, Message]) -> list[Row]:
         """Rows of `forecasts.csv`; none unless every site has test samples and properties."""
-        if not all("forecasts" in reply.tensors for reply in replies):
+        if len(replies) < len(self.asked.names) or not all(
+            "forecasts" in reply.tensors for reply in replies.values()
+        ):
             return []
         kinds = ("client", "cluster", "teacher", "truth")
         scores: list[Scores] = [
@@ -484,7 +509,7 @@ class RemoteTrial(Trial):
                 kind: (mse, sequences, steps)
                 for kind, (mse, sequences, steps) in zip(kinds, numbers, strict=True)
             }
-            for numbers in self._read(replies, lambda one: _forecast_numbers(one.tensors))
+            for numbers in self._read(replies, lambda one: _forecast_numbers(one.tensors)).values()
         ]
         return self.forecast_rows(merge_scores(scores))
 
@@ -493,8 +518,10 @@ class RemoteTrial(Trial):
         given = self.config.job.evaluation.threshold
         return float(given) if not isinstance(given, str) else self.threshold(state.params)
 
-    def _evaluate(self, state: ServerState, what: str, threshold: float) -> list[Message]:
-        """The answers of all sites about the models that they use after a round."""
+    def _evaluate(self, state: ServerState, what: str, threshold: float) -> dict[str, Message]:
+        """The answers of the sites about the models that they use after a round, by site: of all,
+        or with a quorum of those that answer.
+        """
         assert isinstance(self.remote, RemoteSites)
         work = deployed_models(self).work
         requests = {}
@@ -505,7 +532,9 @@ class RemoteTrial(Trial):
             if self.inferred is not None and what == "final":
                 tensors |= _private_layers(state, request)
             requests[name] = replace(request, fields={**request.fields, **asked}, tensors=tensors)
-        return self.asked.ask_all(requests)
+        if self._needs_all:
+            return dict(zip(self.asked.names, self.asked.ask_all(requests), strict=True))
+        return self.asked.ask_present(requests)
 
 
 def _private_layers(state: ServerState, request: Message) -> Params:

@@ -95,7 +95,7 @@ def ask(socket: Path, request: bytes, *, seconds: float) -> bytes:
             found = connection.recv_bytes(MOST_BYTES)
     except (OSError, EOFError) as error:
         raise FederationError(
-            f"{NO_PROCESS} on {socket}",
+            NO_PROCESS,
             received=f"{type(error).__name__}: {error}",
             help="start it with `fedkg site run`",
         ) from error

@@ -82,7 +82,8 @@ def leave_federation(folder: Path, *, seconds: float) -> tuple[str, bool]:
     Raises UsageError, FederationError: the folder is not that of a site, or it has left.
     """
     site = load_site(folder)
-    _require_member(folder, site.name)
+    if not (folder / KEYS).exists():  # a departure that was interrupted is completed
+        _require_member(folder, site.name)
     (folder / LEFT).touch()
     end = time.monotonic() + seconds
     running = is_served(folder / SOCKET)
@@ -92,6 +93,9 @@ def leave_federation(folder: Path, *, seconds: float) -> tuple[str, bool]:
     if running and not told:
         with suppress(FederationError):
             ask(folder / SOCKET, b"", seconds=LAST_ANSWER_S)  # any request ends it now
+        end = time.monotonic() + LAST_ANSWER_S
+        while (folder / SOCKET).exists() and time.monotonic() < end:
+            time.sleep(CHECK_S)
         if is_served(folder / SOCKET):
             raise FederationError(
                 f"site {site.name} still computes an answer, so nothing was deleted",

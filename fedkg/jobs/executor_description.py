@@ -9,6 +9,7 @@ from typing import assert_never
 
 from fedkg.federated.settings import ExecutorName
 from fedkg.federated.state import Choice
+from fedkg.federated.train import AT_SITES
 from fedkg.jobs.folder import EXECUTOR_PREFIX
 
 
@@ -21,6 +22,8 @@ def format_executor_note(note: str, choice: Choice | None, asked: ExecutorName) 
     """
     if choice is None or not note.startswith(EXECUTOR_PREFIX):
         return note
+    if choice.reason == AT_SITES.reason:
+        return choice.reason
     many = f", up to {choice.chunk} at a time" if choice.chunk > 1 else ""
     match choice.executor:
         case "processes":

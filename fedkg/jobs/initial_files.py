@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkg._internal.yaml_documents import parse_yaml
-from fedkg.errors import FedkgError, JobError
+from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs.checksum_log import state_of
 from fedkg.jobs.code_trust import require_trust
 from fedkg.jobs.file_damage import require_run
@@ -48,6 +48,10 @@ LIBRARIES = ("torch", "numpy", "pydantic", "safetensors")
 """Libraries with a version in `environment.json`."""
 Checksum = Callable[[str], str]
 """Turns the SHA-256 of a file into the checksum that the run stores."""
+
+
+ELSEWHERE = "(each site has its own)"
+"""The sites file of the job of a federation's server: a file that does not exist."""
 
 
 def write_initial_files(
@@ -179,6 +183,11 @@ def reopen_run(
     recovery = recovery or Recovery(folder)
     environment = folder.environment()
     begun = parse_job(environment["job"], name=f"{folder.path / ENVIRONMENT}", base=folder.path)
+    if create is create_experiment and str(begun.data.sites_file or "").endswith(ELSEWHERE):
+        raise UsageError(
+            f"the run in {folder.path} belongs to a federation: its tables are at its sites",
+            help=f"fedkg server run {folder.path.parent}",
+        )
     if JOB in recovery.damaged:
         _reject_changed_file(folder)
     require_trust((begun,), trust_code)

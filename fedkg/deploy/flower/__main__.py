@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 from fedkg.deploy.child_process import PARENT
@@ -26,11 +27,19 @@ def main(arguments: list[str]) -> None:
     from fedkg.deploy.flower.internals import run_superlink, run_supernode
 
     part, *rest = arguments
-    if part == "superlink":
-        run_superlink(rest)
-    else:
-        runtime, secret, *rest = rest
-        run_supernode(rest, runtime, Path(secret))
+    try:
+        if part == "superlink":
+            run_superlink(rest)
+        else:
+            runtime, secret, *rest = rest
+            run_supernode(rest, runtime, Path(secret))
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        # Flower leaves threads behind that would keep the process, and nobody would start it again.
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _follow_parent(parent: int) -> None:

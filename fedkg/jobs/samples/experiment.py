@@ -228,7 +228,9 @@ class Experiment:
         }
         note = DIRICHLET_NOTE.format(least=self.job.data.min_samples)
         return {
-            "note": note if self.job.data.split == "dirichlet" else "",
+            "note": note
+            if self.job.data.split == "dirichlet" and not self.samples.own_sites
+            else "",
             "splits": describe_splits(configs, counts),
             **held,
         }
