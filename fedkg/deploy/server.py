@@ -171,12 +171,15 @@ class AskedSites:
             for name, answer in zip(self.names, answers, strict=True)
         ]
 
-    def ask_present(self, requests: Mapping[str, Message]) -> dict[str, Message]:
-        """The answers of the sites that give one, in the order of the sites.
+    def ask_needed(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        """The answers by site, in the order of the sites: of all if every round needs all of them,
+        otherwise of those that answer.
 
         Raises:
-            FederationError: no site answers.
+            FederationError: a site that is needed, or each site, gives no answer.
         """
+        if self.contract.quorum == "all":
+            return dict(zip(self.names, self.ask_all(requests), strict=True))
         replies = self._exchange(requests)
         found = {
             name: message for name in self.names if (message := replies[name].message) is not None
@@ -402,10 +405,11 @@ class RemoteExperiment(Experiment):
     def control_sums(self, config: TrialConfig) -> list[ControlSums]:
         """See `Experiment.control_sums`."""
         request = Message(kind="evaluate", fields={"what": "control", "trial": config.id})
-        return self.asked.read_all(
-            dict.fromkeys(self.asked.names, request),
-            lambda one: control_of(one.fields, one.tensors),
-        )
+        replies = self.asked.ask_needed(dict.fromkeys(self.asked.names, request))
+        return [
+            read_answer(name, reply, lambda one: control_of(one.fields, one.tensors))
+            for name, reply in replies.items()
+        ]
 
     @override
     def build_trial(self, config: TrialConfig) -> Trial:
@@ -456,7 +460,8 @@ class RemoteTrial(Trial):
         assert state is not None, "sites find their models in the state"
         # Sums without a missing site are not the figures of all: they are not evaluated. The last
         # round has figures of the sites that are left, which `sites.csv` names.
-        may_skip = not self._needs_all and state.round < self.config.job.training.rounds
+        needs_all = self.config.job.federation.quorum == "all"
+        may_skip = not needs_all and state.round < self.config.job.training.rounds
         if may_skip and not set(self.asked.names) <= set(self.asked.transport.present()):
             return {}
         threshold = self.deployed_threshold(state)
@@ -465,11 +470,6 @@ class RemoteTrial(Trial):
             return {}
         sums = list(self._read(replies, lambda one: one.tensors["figures"][0]).values())
         return figures_of(self.samples.summary.task, torch.stack(sums).sum(0), threshold)
-
-    @property
-    def _needs_all(self) -> bool:
-        """Whether every site has to answer, also those that have left."""
-        return self.config.job.federation.quorum == "all"
 
     @override
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
@@ -532,9 +532,7 @@ class RemoteTrial(Trial):
             if self.inferred is not None and what == "final":
                 tensors |= _private_layers(state, request)
             requests[name] = replace(request, fields={**request.fields, **asked}, tensors=tensors)
-        if self._needs_all:
-            return dict(zip(self.asked.names, self.asked.ask_all(requests), strict=True))
-        return self.asked.ask_present(requests)
+        return self.asked.ask_needed(requests)
 
 
 def _private_layers(state: ServerState, request: Message) -> Params:

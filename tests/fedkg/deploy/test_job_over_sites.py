@@ -29,8 +29,8 @@ from fedkg.deploy.server import run_server
 from fedkg.deploy.site import open_site
 from fedkg.deploy.site_check import check_site, list_site_disclosures
 from fedkg.deploy.transport import LoopbackTransport, Reply, SiteHandler
-from fedkg.errors import FederationError, JobError, Stopped
-from fedkg.jobs import run_job
+from fedkg.errors import FederationError, JobError, Stopped, UsageError
+from fedkg.jobs import resume, run_job
 from fedkg.jobs.events import Event
 from fedkg.jobs.folder import NOTE_SEPARATOR, RunFolder
 from fedkg.jobs.sweep.run_status import read_status
@@ -697,6 +697,22 @@ def test_rounds_go_on_without_a_site_and_say_so(tmp_path, milling_pack):
     ]
     weights = [one for one in RunFolder(folder).rows("clients.csv") if one["client"] == "wien"]
     assert [float(one["alpha"]) > 0 for one in weights] == [True, False, False, True, True]
+
+
+def test_a_run_ends_without_a_site_that_stays_away(tmp_path, milling_pack):
+    """With a quorum, the last figures are those of the sites that are left; all names are there."""
+    contract = {"quorum": 2, "retries": 0, "grace": 60}
+    job = {**changed(training={"rounds": 3}), "federation": contract}
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, job, milling_pack)
+    transport = Absence(inner=inner, site="wien", rounds=(2, 3))
+    folder = run_server(tmp_path / "federation", transport, report=False).folder
+    assert [row["client"] for row in RunFolder(folder).rows("sites.csv")] == ["graz", "linz"]
+    last = RunFolder(folder).rows("rounds.csv")[-1]
+    assert last["round"] == "3"
+    assert last["f1"]
+    with pytest.raises(UsageError, match="belongs to a federation"):
+        resume(folder)
 
 
 def test_the_server_opens_no_table(tmp_path, milling_pack, monkeypatch):
