@@ -70,7 +70,8 @@ def robust_scfa(
         aggregate: Krum, multi-Krum or FLTrust; None: multi-Krum that withstands one attacker.
         on_all_invalid: what to do when all scores are 0: ``skip`` keeps the model, ``fedavg`` is
             the robust aggregate without scores, ``error`` stops the run.
-        score, beta, graded, hard_tolerance, soft_tolerance: see `scfa`.
+
+    The other arguments are those of `scfa`.
     """
     plain = scfa(
         on_all_invalid=on_all_invalid,
