@@ -66,7 +66,7 @@ def test_the_output_says_what_kind_of_task_it_is(table: Path) -> None:
     life, grade = (table_set(table, several, output=name) for name in ("life", "grade"))
     assert (life.task, life.y.tolist()) == ("regression", [7, 6, 5, 9])
     assert (grade.task, grade.y.tolist(), grade.classes) == ("classes", [0, 1, 1, 0], ("A", "B"))
-    with pytest.raises(JobError, match=r"say which output(.|\n)*failure, life, grade"):
+    with pytest.raises(JobError, match=r"several outputs(.|\n)*failure, life, grade"):
         table_set(table, several)
     with pytest.raises(JobError, match="no output to predict"):
         table_set(table, contract())
