@@ -167,6 +167,8 @@ def run_federation(
     from fedkg.jobs.events import ignore_event
 
     status = ServerStatus(sites=read_status(folder).sites)
+    for name, key in federation.sites.items():
+        status.sites[name].left &= not key  # a site that is admitted again takes part again
     _change_state(folder, status, "waiting")
     try:
         with stop_on_sigterm(), SuperLink(folder, federation) as link:
