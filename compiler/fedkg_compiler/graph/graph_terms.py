@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-import pyoxigraph as ox
 from typing_extensions import override
 
 
@@ -153,6 +152,8 @@ def split_iri(iri: str) -> tuple[str, str]:
 
 def is_iri(text: str) -> bool:
     """Tell whether a text is an absolute IRI, as the store takes it."""
+    import pyoxigraph as ox  # a plain rule file needs no RDF library
+
     try:
         ox.NamedNode(text)
     except ValueError:
