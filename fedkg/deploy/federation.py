@@ -290,7 +290,7 @@ def load_site(folder: Path) -> Site:
         return Site(
             name=str(document["name"]),
             sites_file=str(document["sites_file"]),
-            share_rows=bool(document.get("share_rows", False)),
+            share_rows=document.get("share_rows") is True,  # consent is never guessed
         )
     except (KeyError, TypeError) as error:
         raise FederationError(

@@ -40,7 +40,7 @@ from fedkg.deploy.round_contract import (
     wait_for_sites,
 )
 from fedkg.deploy.transport import Reply, Transport
-from fedkg.errors import FederationError
+from fedkg.errors import FederationError, Stopped
 from fedkg.federated import Clients, ServerState
 from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
 from fedkg.federated.temporal.properties import unknown_properties
@@ -102,13 +102,18 @@ def run_server(
     sites = AskedSites(transport=transport, names=names, contract=contract)
     prepared = describe_sites(files, sites)
     run = RunFolder(folder / RUN)
-    if run.exists():
-        found = resume(run.path, on_event=on_event, report=report, create=prepared.open)
-    else:
-        configs = plan_trials(prepared.job)
-        experiment = prepared.open(prepared.job, files.pack)
-        experiment.prepare(configs)
-        found = start_run(run, prepared.job, experiment, configs, on_event=on_event, report=report)
+    try:
+        if run.exists():
+            found = resume(run.path, on_event=on_event, report=report, create=prepared.open)
+        else:
+            configs = plan_trials(prepared.job)
+            experiment = prepared.open(prepared.job, files.pack)
+            experiment.prepare(configs)
+            found = start_run(
+                run, prepared.job, experiment, configs, on_event=on_event, report=report
+            )
+    except Stopped as error:
+        raise Stopped(error.message, help=f"fedkg server run {folder}") from error
     with suppress(FederationError):  # the run is complete; a site that is gone keeps its notes
         sites.ask_all({name: Message(kind="finish") for name in sites.names})
     return found

@@ -18,6 +18,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.deploy.disclosures import SAMPLES
+from fedkg.deploy.federation import INVITATION, STATE, load_site
 from fedkg.deploy.job_files import JobFiles, own_settings
 from fedkg.deploy.message import REQUEST, Message, request_digest
 from fedkg.deploy.preparation import (
@@ -62,7 +63,6 @@ from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_tria
 from fedkg.limits import parse_json
 from fedkg.models import Model, Params
 
-SITE_FILE, INVITATION, STATE = "site.json", "invitation", "state"
 PREPARATION = "preparation.safetensors"
 """The server's last preparation, in the state of the site: a site process that starts again
 continues without another one."""
@@ -75,7 +75,7 @@ def open_site(folder: Path) -> SiteHandler:
     """The site of a folder that `fedkg site join` wrote; it answers one request at a time.
 
     Raises:
-        FederationError: the folder is not that of a site.
+        UsageError, FederationError: the folder is not that of a site.
         JobError, PackError: its invitation cannot be read.
     """
     return SiteAnswers(folder)
@@ -96,10 +96,9 @@ class SiteAnswers:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        settings = read_site_settings(folder)
-        self.name = str(settings["name"])
-        self.sites_file = folder / str(settings["sites_file"])
-        self.shares_rows = settings.get("share_rows") is True
+        site = load_site(folder)
+        self.name, self.shares_rows = site.name, site.share_rows
+        self.sites_file = folder / site.sites_file
         self.files = JobFiles.read(folder / INVITATION)
         self._joined: JoinedSite | None = None
 
@@ -427,30 +426,6 @@ class SiteExperiment(Experiment):
     ) -> list[int]:
         """See `Experiment.count_excluded_labels`; the server asks for the counts."""
         return []
-
-
-def read_site_settings(folder: Path) -> Mapping[str, Any]:
-    """The content of `site.json`. `Any`: JSON.
-
-    Raises:
-        FederationError: the file is missing, or lacks a field.
-    """
-    path = folder / SITE_FILE
-    try:
-        found = parse_json(path.read_bytes(), str(path))
-    except OSError as error:
-        raise FederationError(
-            f"{folder} is not the folder of a site",
-            received=f"{path}: {error.strerror}",
-            help="fedkg site join INVITATION.zip --sites SITES.yaml",
-        ) from error
-    if not isinstance(found, dict) or not {"name", "sites_file"} <= found.keys():
-        raise FederationError(
-            f"{path} does not describe a site",
-            expected='{"name": ..., "sites_file": ...}',
-            received=json.dumps(found)[:80],
-        )
-    return found
 
 
 def _require_equal(site: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> None:

@@ -32,7 +32,7 @@ from fedkg.deploy.federation import (
     load_federation,
 )
 from fedkg.deploy.flower.superlink import SuperLink
-from fedkg.deploy.flower.supernode import create_node, explain_end, find_free_port
+from fedkg.deploy.flower.supernode import RETRY_S, create_node, explain_end, find_free_port
 from fedkg.deploy.flower.transport import FlowerTransport
 from fedkg.deploy.message import Message
 from fedkg.deploy.transport import LoopbackTransport
@@ -259,3 +259,25 @@ def read_end(node: ChildProcess) -> str:
         return node.read_log()
     finally:
         node.stop()
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes by /proc")
+def test_sites_come_back_after_a_long_absence_of_the_server(tmp_path, processes):
+    """A SuperNode gives up after `RETRY_S`; it must end then, so that it is started again."""
+    server = create_folders(tmp_path)
+    federation = load_federation(server)
+    for name in SITES:
+        processes.start(name, "site", "run", tmp_path / name, log=tmp_path / f"{name}.out")
+
+    def is_answered() -> bool:
+        with SuperLink(server, federation) as link:
+            transport = FlowerTransport(grid=link.connect(LONGEST_S), sites=federation.node_keys())
+            wait_until(lambda: transport.present() == SITES)
+            requests = dict.fromkeys(SITES, request(2))
+            return all(one.message for one in transport.exchange(requests, seconds=LONGEST_S))
+
+    assert is_answered()
+    time.sleep(RETRY_S + 20)
+    assert is_answered()
+    assert [processes.stop(name) for name in SITES] == [130, 130, 130]
+    assert running(tmp_path) == []

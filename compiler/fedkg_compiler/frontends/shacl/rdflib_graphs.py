@@ -129,8 +129,9 @@ class IndexedGraph(Graph):
         if subject is None:
             return iter(list(self._subjects.get(predicate, ())))  # type: ignore[return-value]
         own = self._objects.get(subject)
+        found = () if own is None else list(own.get(predicate, ()))
         # An iterator is enough of a generator, and much cheaper.
-        return iter(() if own is None else list(own.get(predicate, ())))  # type: ignore[return-value]
+        return iter(found)  # type: ignore[return-value]
 
     @override
     def value(
