@@ -10,6 +10,14 @@ from typing import Annotated
 import typer
 
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
+from fedkg.cli.observation_options import (
+    LOOPBACK,
+    MetricsAddress,
+    MetricsPort,
+    Notify,
+    Track,
+    create_observation,
+)
 from fedkg.errors import MissingExtra
 
 federation_app = typer.Typer(no_args_is_help=True)
@@ -131,6 +139,10 @@ def run_server(
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for all sites.")
     ] = 600.0,
+    track: Track = None,
+    notify: Notify = None,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
 ) -> None:
     """Train the federation: connect the sites, run all rounds, and write the report.
 
@@ -143,9 +155,11 @@ def run_server(
     _require_extra()
     from fedkg.cli.progress import ProgressDisplay
     from fedkg.deploy.server_service import run_federation
+    from fedkg.operations.listeners import observe
 
-    with ProgressDisplay() as display:
-        run = run_federation(folder, print_note, wait=wait, on_event=display)
+    observation = create_observation(track, notify, metrics_port, metrics_address)
+    with ProgressDisplay() as display, observe(observation, display) as listen:
+        run = run_federation(folder, print_note, wait=wait, on_event=listen)
     for sentence in run.sentences:
         print_line(sentence)
     print_line(f"run folder: {run.folder}")

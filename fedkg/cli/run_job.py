@@ -16,6 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedkg.cli.console import AsJson, TrustCode, print_json
+from fedkg.cli.observation_options import (
+    LOOPBACK,
+    MetricsAddress,
+    MetricsPort,
+    Notify,
+    Track,
+    create_observation,
+)
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 
 if TYPE_CHECKING:
@@ -76,33 +84,10 @@ def run(
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="DIR", help="Continue a stopped run.")
     ] = None,
-    track: Annotated[
-        str | None,
-        typer.Option(
-            "--track", metavar="NAMES", help="Also write figures to tensorboard, mlflow, or both."
-        ),
-    ] = None,
-    notify: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--notify",
-            metavar="COMMAND|URL",
-            help="Send changes that need attention as JSON; can be repeated.",
-        ),
-    ] = None,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            "--metrics-port",
-            metavar="N",
-            min=0,
-            max=65535,
-            help="Serve metrics for Prometheus on this port; 0: a free one.",
-        ),
-    ] = None,
-    metrics_address: Annotated[
-        str, typer.Option("--metrics-address", metavar="IP", help="The address to serve them on.")
-    ] = "127.0.0.1",
+    track: Track = None,
+    notify: Notify = None,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -150,14 +135,7 @@ def run(
         if value is not None
         for word in (name, value)
     ]
-    from fedkg.operations.listeners import Observation
-
-    observation = Observation(
-        track=() if track is None else tuple(name.strip() for name in track.split(",")),
-        notify=tuple(notify or ()),
-        metrics_port=metrics_port,
-        metrics_address=metrics_address,
-    )
+    observation = create_observation(track, notify, metrics_port, metrics_address)
     again = [
         "fedkg",
         "run",

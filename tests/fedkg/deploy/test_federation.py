@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from federation_folders import SITES, create_folders, write_inputs
 
-from fedkg.deploy import bundle
+from fedkg.deploy import bundle, server_service
 from fedkg.deploy.bundle import list_packages
 from fedkg.deploy.federation import (
     INVITATION,
@@ -29,6 +29,7 @@ from fedkg.deploy.federation import (
     load_site,
 )
 from fedkg.errors import FederationError, FedkgError, MissingExtra, UsageError
+from fedkg.jobs.events import Event, Listener
 from fedkg.pack import load
 
 
@@ -245,3 +246,24 @@ def test_bundle_lists_what_an_installed_package_needs(tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "offline.zip") as archive:
         assert archive.read("requirements.txt") == b"flwr==1.41.0\n"
         assert b"--no-index" in archive.read("INSTALL.md")
+
+
+def test_a_server_notifies_of_lost_sites(own, capsys, monkeypatch):
+    """`server run` has the listeners of `fedkg run`; the training itself is played here."""
+
+    def play(folder: Path, on_note: object, *, wait: float, on_event: Listener) -> None:
+        lost = {"status": "lost"}
+        on_event(Event(kind="site", site="graz", message="no answer", values=lost, folder=folder))
+        on_event(Event(kind="round", round=1, folder=folder))
+        raise FederationError("the SuperLink does not answer")
+
+    monkeypatch.setattr(server_service, "run_federation", play)
+    told = own / "told.jsonl"
+    command = f"sh -c 'cat >> {told}; echo >> {told}'"
+    done = call(capsys, "server", "run", own / "plants", "--notify", command)
+
+    assert done.code == 1
+    assert "the SuperLink does not answer" in done.err
+    notes = [json.loads(line) for line in told.read_text().splitlines() if line]
+    assert [note["reason"] for note in notes] == ["sites_lost", "failed"]
+    assert notes[0]["sites"] == ["graz"]
