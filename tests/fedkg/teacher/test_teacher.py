@@ -270,7 +270,9 @@ def test_bounds_on_one_combination_are_one_group_whatever_their_numbers() -> Non
 
 def test_a_bank_of_several_rules_is_rejected() -> None:
     """Rules of equal form share a bank; a teacher would satisfy the first one alone."""
-    rules = "rule a require always x <= 80 %\nrule b require always x <= 60 %\n"
-    found = fedkg.compile(text=f"output x in % span 0 .. 100\n{rules}").banks[0]
+    outputs = "output x in % span 0 .. 100\noutput y in % span 0 .. 100\n"
+    rules = "rule a require always x <= 80 %\nrule b require always y <= 60 %\n"
+    found = fedkg.compile(text=outputs + rules).banks[0]
+    assert found.rows == 2
     with pytest.raises(SetError, match="satisfies one bound row"):
         Teacher(found, 3, clip=True)
