@@ -28,6 +28,9 @@ __all__ = ["ContractTransport", "RoundContract", "apply_contract", "wait_for_sit
 ROUND_KINDS = frozenset(("ask", "train"))
 """Requests that are part of a round: a quorum is enough. All others need every site."""
 
+ENDS_WITHOUT_QUORUM = ROUND_KINDS | {"describe"}
+"""Requests that are useless without a quorum: other sites are not awaited once it is impossible."""
+
 MOST_BACKOFF = 60.0
 """Longest time between two tries of a site, in seconds."""
 
@@ -136,7 +139,8 @@ class _Collection:
     ) -> None:
         self.contract, self.needed, self.seconds = contract, needed, seconds
         self.end = time.monotonic() + seconds
-        self.round = next(iter(requests.values())).round
+        first = next(iter(requests.values()))
+        self.round, self.ends_without_quorum = first.round, first.kind in ENDS_WITHOUT_QUORUM
         self.requests = requests
         self.waiting = {site: _Request(message) for site, message in requests.items()}
         self.answers: dict[str, Reply] = {}
@@ -203,6 +207,9 @@ class _Collection:
             if is_final and request.failures >= request.tries:  # no try is open
                 self.failures[site] = reply
                 del self.waiting[site]
+                possible = len(self.requests) - len(self.failures)
+                if possible < self.needed and self.ends_without_quorum:
+                    self.end = min(self.end, now + self.contract.grace)
 
 
 def _answers(answer: Message, request: Message | None) -> bool:

@@ -28,7 +28,10 @@ class RoundContract(Section):
     )
     grace: NonNegative = Field(
         default=10.0,
-        description="Seconds that the server waits for further answers after the quorum.",
+        description=(
+            "Seconds that the server waits for further answers after the quorum, or after it "
+            "became impossible."
+        ),
     )
     oversampling: float = Field(
         default=1.0,

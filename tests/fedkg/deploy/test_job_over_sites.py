@@ -904,7 +904,7 @@ def test_a_site_refuses_training_settings_that_are_not_its_own(tmp_path, milling
         return replace(request, fields={**request.fields, "sites": sites})
 
     write_tables(tmp_path / "whole")
-    inner = write_federation(tmp_path, JOB, milling_pack)
+    inner = write_federation(tmp_path, JOB | {"federation": {"grace": 0.2}}, milling_pack)
     with pytest.raises(FederationError, match="other training settings of site graz"):
         run_server(tmp_path / "federation", Forgery(inner, change_request=change), report=False)
 

@@ -130,6 +130,18 @@ def test_round_without_quorum_is_given_up_at_the_deadline_with_reasons(clock):
     assert NO_REPLY in error.value.excluded["b"]
 
 
+def test_round_ends_a_grace_after_its_quorum_became_impossible(clock):
+    refused = (3, "column `x` is missing")
+    steps = {"slow": [(400, "")], "first": [(4, "")], "second": [refused], "last": [(1, "")]}
+
+    with pytest.raises(TooFewClients) as error:
+        play(clock, steps, quorum="all", deadline=600, grace=10)
+
+    assert clock.now == pytest.approx(13)
+    assert error.value.excluded["second"] == "column `x` is missing"
+    assert NO_REPLY in error.value.excluded["slow"]
+
+
 def test_failed_site_is_asked_again_with_growing_pauses_while_others_train(clock):
     down = (0, "no site process answers")
     steps = {"slow": [(40, "")], "killed": [down, down, down, (2, "")]}
