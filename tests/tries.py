@@ -1,5 +1,5 @@
-"""How often a property is tried: `@tries(40)` means 40 examples in `make slow`, and a quarter of them
-in `make test`.
+"""How often a property is tried: `@tries(40)` means 40 examples in `make slow`, and a quarter of
+them in `make test`.
 
 With `--hypothesis-profile=long` it means ten times as many.
 """

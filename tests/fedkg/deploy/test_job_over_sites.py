@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 import yaml
 from safetensors.torch import load_file
+from warm_processes import CONTEXT
 
 import fedkg.jobs.samples.sample_preparation
 import fedkg.jobs.source_tables
@@ -720,7 +720,7 @@ def test_the_server_opens_no_table(tmp_path, milling_pack, monkeypatch):
     write_tables(tmp_path / "whole")
     transport = write_federation(tmp_path, JOB, milling_pack)
     shutil.rmtree(tmp_path / "whole")
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as sites:
+    with ProcessPoolExecutor(1, mp_context=CONTEXT) as sites:
         readers = [
             (fedkg.jobs.source_tables, "read_tables"),
             (fedkg.jobs.source_tables, "read_table"),
