@@ -97,7 +97,8 @@ def page(records: RunRecords) -> str:
         "plotly": Markup(get_plotlyjs()),
         "figures": Markup(_script_json(figures.found)),
     }
-    return template.render(context)
+    text: str = template.render(context)
+    return text
 
 
 @cache
