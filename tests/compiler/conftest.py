@@ -8,7 +8,7 @@ import pytest
 
 from fedkg._internal.forked_worker import ForkedWorker
 
-FOLDERS = frozenset(("binding", "graph", "library", "sparql"))
+FOLDERS = frozenset(("binding", "library", "sparql"))
 """Folders without tests of limits on time and memory."""
 
 
