@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +18,9 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Compiled loops from the first call: short tests would never use them.
 os.environ.setdefault("FEDKG_KERNELS", "on")
-# Compiled kernels are cached here (`fedkg.kernels.kernel_compilation`): tests have empty home
-# folders.
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR",
-    str(
-        Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-        / "fedkg"
-        / "kernels"
-    ),
-)
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fedkg"
+"""The user's cache. Tests share compiled code with it; for all else they have their own."""
+os.environ.setdefault("NUMBA_CACHE_DIR", str(CACHE / "kernels"))
 
 settings.load_profile(QUICK)
 
@@ -38,13 +32,29 @@ def pytest_configure() -> None:
     import simulated_device  # noqa: F401
 
 
+@pytest.fixture(scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that is empty but for compiled loops, which depend on their sources alone.
+
+    Each worker and each session would else compile them for a minute or two.
+    """
+    cache, loops = tmp_path_factory.getbasetemp() / "cache", CACHE / "loops"
+    (cache / "fedkg").mkdir(parents=True)
+    with suppress(OSError):  # a home that cannot be written, or Windows without symbolic links
+        loops.mkdir(parents=True, exist_ok=True)
+        (cache / "fedkg" / "loops").symlink_to(loops)
+    return cache
+
+
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, _own_cache: Path
+) -> None:
     """Tests neither see nor change the user's additions to the catalogue of ontologies."""
     # `fedkg --limit` sets it for its process, here the process of all tests
     monkeypatch.setenv("FEDKG_LIMITS", "")
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path_factory.getbasetemp() / "home"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(_own_cache))
 
 
 @pytest.fixture(params=["second device", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,10 @@ def write_report(folder: str | Path) -> Path:
 def page(records: RunRecords) -> str:
     """The report as one HTML document. Raises MissingExtra."""
     try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        from markupsafe import Markup, escape
+        from markupsafe import Markup
         from plotly.offline import get_plotlyjs
+
+        template = _template()
     except ModuleNotFoundError as error:
         raise MissingExtra("writing the report", "report") from error
     figures = _Figures()
@@ -95,6 +97,16 @@ def page(records: RunRecords) -> str:
         "plotly": Markup(get_plotlyjs()),
         "figures": Markup(_script_json(figures.found)),
     }
+    text: str = template.render(context)
+    return text
+
+
+@cache
+def _template() -> Any:  # `Any`: jinja2 is optional
+    """The template of the report; its compilation takes longer than a short report."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
     environment = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
@@ -106,7 +118,7 @@ def page(records: RunRecords) -> str:
     environment.filters["coded"] = lambda text: Markup(
         re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
     )
-    return environment.get_template("template.html.j2").render(context)
+    return environment.get_template("template.html.j2")
 
 
 class _Figures:

@@ -185,6 +185,7 @@ def test_weights_of_the_corrupted_site_fall_visibly(tmp_path):
     assert run.report.is_file()
 
 
+@pytest.mark.slow
 def test_a_site_that_always_alarms_gains_weight_from_rules_that_only_demand_alarms(
     tmp_path, monkeypatch
 ):

@@ -103,6 +103,7 @@ def test_the_public_names() -> None:
         _ = fedkg.complie
 
 
+@pytest.mark.slow
 def test_star_import_in_a_fresh_process() -> None:
     assert (
         subprocess.run(

@@ -85,6 +85,7 @@ def oracle(requirement: Any) -> Oracle:
     )
 
 
+@pytest.mark.slow
 def test_every_requirement_has_a_rule_or_a_reason(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -135,6 +136,7 @@ def compared(
             yield name, sum(expected), len(expected) - sum(expected)
 
 
+@pytest.mark.slow
 def test_conditions_modes_and_earlier_values(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

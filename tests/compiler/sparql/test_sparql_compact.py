@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from strategies import formulas
+from tries import tries
 
 from fedkg.pack import Formula
 from fedkg.pack.walk import ROWS, Renumbering, indices, renumbered
@@ -71,7 +72,7 @@ def first_seen(numbers: Iterator[int]) -> list[int]:
 
 
 @given(formula=formulas(temporal=True, members=True))
-@settings(max_examples=150, deadline=None)
+@tries(150)
 def test_the_formula_reads_what_it_read_and_nothing_is_left_over(formula: Formula) -> None:
     made = rows()
     found, fresh = compact(formula, made)

@@ -87,7 +87,7 @@ def check(text: str) -> tuple[Diagnostic, ...]:
     return problems
 
 
-@pytest.mark.parametrize("edits", [500, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("edits", [150, pytest.param(3000, marks=pytest.mark.slow)])
 def test_single_edits(edits: int) -> None:
     source = random.Random(20)
     counts = [len(check(edited(source.choice(PARTS), source))) for _ in range(edits)]

@@ -53,6 +53,7 @@ def test_a_missing_package_is_named(package: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_run_needs_no_compiler(tmp_path: Path) -> None:
     (tmp_path / "rules.fkg").write_text(RULES)
     (tmp_path / "table.csv").write_text(TABLE)

@@ -299,6 +299,7 @@ def test_nothing_to_do_is_no_error() -> None:
     agree(ConstraintModule(one, x=X, y=Y), *data())
 
 
+@pytest.mark.slow
 def test_numba_is_not_loaded_before_there_are_loops_to_carry_out() -> None:
     code = (
         "import sys, fedkg.constraints.module, fedkg.constraints.batch_evaluation, "

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_plausible import MEAN, NAMES, SPANS, STD, UNITS, rules_over, standard
 from torch import Tensor
+from tries import tries
 
 from fedkg.constraints import ConstraintModule, columns
 from fedkg.constraints.binding.plausible import check_units
@@ -34,7 +35,7 @@ def heavy(kind: str, degrees: float, seed: int) -> Tensor:
     return (drawn - drawn.mean(0)) / drawn.std(0)
 
 
-@settings(max_examples=30)
+@tries(30)
 @given(
     kind=st.sampled_from(["student", "lognormal", "pareto"]),
     degrees=st.floats(1.2, 3.0),
@@ -110,7 +111,7 @@ def test_a_column_with_outliers_does_not_speak_for_source_units() -> None:
         )(z)
 
 
-@settings(max_examples=40)
+@tries(40)
 @given(
     rows=st.integers(1, 40),
     kelvin=st.floats(200.0, 900.0),
@@ -136,7 +137,7 @@ def test_layouts_that_convert_units_are_left_alone(
     ConstraintModule(rules_over({"a": "m"}), x=columns(["a"], mean=0.0, std=1000.0))(values)
 
 
-@settings(max_examples=40)
+@tries(40)
 @given(rows=st.integers(1, 40), shift=st.floats(-6.0, 6.0), seed=st.integers(0, 2**31))
 def test_a_client_unlike_the_others_is_no_raw_batch(rows: int, shift: float, seed: int) -> None:
     z = (

@@ -1,13 +1,12 @@
 """A small federation as processes that tests kill: sites, a relay before each of them, a server.
 
-Processes are forked from one process that has imported everything, so that a restart takes
-milliseconds. A relay plays what carries messages (a SuperNode, for example).
+A restart takes milliseconds (`warm_processes`). A relay plays what carries messages (a SuperNode,
+for example).
 """
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from warm_processes import CONTEXT
 
 from fedkg.deploy.message import Message
 from fedkg.deploy.round_contract import RoundContract, apply_contract
@@ -36,9 +36,6 @@ NAMES = ("graz", "linz", "wien")
 SAMPLES = (5, 9, 14)
 TRIAL = "t"
 ALGORITHMS: dict[str, Callable[[], Algorithm]] = {"scaffold": scaffold, "fedavg": fedavg}
-
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([__name__])
 
 
 def make_problem() -> Problem:

@@ -169,6 +169,7 @@ def test_hundred_kills_with_a_quorum_lose_no_round_and_record_every_absence(fede
     assert found.state().round == rounds
 
 
+@pytest.mark.slow
 def test_forgotten_exclusions_would_be_seen(federation):
     """A site that is away for a while is missing in exactly the rounds of its absence."""
     contract = {"quorum": 2, "grace": 5, "retries": 0, "deadline": 60}

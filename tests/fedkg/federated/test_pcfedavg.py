@@ -163,7 +163,10 @@ def test_2_the_optimum_of_the_worked_example() -> None:
     assert printed.slope == pytest.approx(1 / 7, abs=1e-4)
 
 
-@pytest.mark.parametrize(("penalty", "count", "away"), [(10.0, 400, 0.02), (100.0, 700, 1e-5)])
+@pytest.mark.parametrize(
+    ("penalty", "count", "away"),
+    [(10.0, 400, 0.02), pytest.param(100.0, 700, 1e-5, marks=pytest.mark.slow)],
+)
 def test_where_the_worked_example_converges(penalty: float, count: int, away: float) -> None:
     """The start is far away; the distance shrinks by about 0.35 / L in each round."""
     first = 0.25 * penalty / (penalty / 2 + 2 / 7)
@@ -244,6 +247,7 @@ def test_the_slope_of_the_certificate_has_every_term() -> None:
     assert np.linalg.norm(wanted + pull.mean(0) / 5) != pytest.approx(printed.slope, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_certificate_holds_for_sites_of_unequal_size() -> None:
     """Specification, section 3: f - f* <= D, a <= its bound and f - f* >= -G a.
 

@@ -449,6 +449,7 @@ def test_promises_out_of_range_are_rejected(fields: dict[str, object]) -> None:
         replace(EXAMPLE, **fields)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_protected_training_learns() -> None:
     """With much data and little noise, as good as without noise, on classes that are easy to
     separate.

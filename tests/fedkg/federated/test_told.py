@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 from fedkg.errors import KnowledgeError
 from fedkg.federated.model.knowledge_columns import (
@@ -34,7 +35,7 @@ def stacked(model: MLP | Recurrent, clients: int) -> dict[str, torch.Tensor]:
     trust=st.floats(0, 1),
     seed=st.integers(0, 9),
 )
-@settings(max_examples=60, deadline=None)
+@tries(60)
 def test_numbers_lie_in_their_interval_and_follow_what_is_predicted_there(
     low, width, predicted, trust, seed
 ):
@@ -104,7 +105,7 @@ chances = st.one_of(st.floats(0, 1, width=32), st.sampled_from([0.0, 1.0]))
     trust=chances,
     seed=st.integers(0, 9),
 )
-@settings(max_examples=60, deadline=None)
+@tries(60)
 def test_a_probability_lies_in_its_interval_and_follows_what_is_predicted_there(
     low, high, predicted, trust, seed
 ):

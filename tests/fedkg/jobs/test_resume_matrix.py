@@ -114,7 +114,7 @@ FORECAST: dict[str, dict[str, Any]] = {
 }
 """Changes to a small job that forecasts."""
 
-QUICK = ("scfa-families", "odd-layers", "every-second", "theory", "rows-in-files")
+QUICK = ("scfa-families", "odd-layers", "every-second", "theory")
 """Configurations that run every time; the others are marked slow."""
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from killed_run import run_and_die
 from run_figures import figures
+from warm_processes import CONTEXT
 
 from fedkg.errors import JobError, Stopped, UsageError
 from fedkg.jobs import Event, resume, run_job
@@ -63,68 +62,12 @@ def test_lines_beyond_the_last_checkpoint_are_trained_again(job_fields, tmp_path
     assert figures(resume(tmp_path / "run").folder) == whole
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import fedkg.report
-from fedkg.jobs import run_job
-from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.checksum_log import RunLog
-
-fedkg.report.write_report = lambda folder: Path(folder) / "report.html"
-moment, part, written = int(sys.argv[3]), float(sys.argv[4]), 0
-
-
-def dying(write):
-    def wrapped(self, name, content, **options):
-        global written
-        written += 1
-        own = written
-        if own == moment and part < 1:
-            body = content if isinstance(content, bytes) else b"torn,line,without end"
-            place = self.path / (name if isinstance(content, list) else name + ".part")
-            with place.open("ab") as handle:
-                handle.write(body[: int(len(body) * part)])
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = write(self, name, content, **options)
-        if own == moment:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    return wrapped
-
-
-RunFolder.append = dying(RunFolder.append)
-RunFolder.write_bytes = dying(RunFolder.write_bytes)
-log_states = RunLog.add
-
-
-def dying_log(self, states):
-    global written
-    written += 1
-    own = written
-    if own == moment and part < 1:
-        with self.path.open("ab") as handle:
-            handle.write(b'{"file": "rounds'[: int(16 * part)])
-        os.kill(os.getpid(), signal.SIGKILL)
-    log_states(self, states)
-    if own == moment:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-RunLog.add = dying_log
-run_job(sys.argv[1], out=sys.argv[2])
-"""
-"""A run that kills itself at the n-th write of a file or of its log.
-
-In the middle of it, or right after it.
-"""
-
-
-def killed(job: Path, out: Path, moment: int, part: float) -> int:
-    command = [sys.executable, "-c", KILLED, str(job), str(out), str(moment), str(part)]
-    return subprocess.run(
-        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False
-    ).returncode
+def killed(job: Path, out: Path, moment: int, part: float) -> int | None:
+    """The exit code of a run that kills itself."""
+    process = CONTEXT.Process(target=run_and_die, args=(job, out, moment, part))
+    process.start()
+    process.join()
+    return process.exitcode
 
 
 @pytest.mark.slow

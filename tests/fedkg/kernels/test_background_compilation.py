@@ -52,6 +52,7 @@ def compiler(seconds: float) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_processes_compile_a_library_once(home: Path) -> None:
     processes = [compiler(1.0) for _ in range(2)]
     printed = "".join(process.communicate(timeout=120)[0] for process in processes)
@@ -61,6 +62,7 @@ def test_two_processes_compile_a_library_once(home: Path) -> None:
     assert [file.suffix for file in (home / "loops").iterdir()] == [".o"]
 
 
+@pytest.mark.slow
 def test_a_killed_compiler_leaves_nothing_that_disturbs(home: Path) -> None:
     killed = compiler(600.0)
     assert killed.stdout is not None

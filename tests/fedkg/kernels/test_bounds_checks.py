@@ -296,6 +296,7 @@ def trained() -> Tensor:
     return torch.cat([value.flatten() for value in state.params.values()])
 
 
+@pytest.mark.slow
 def test_training_is_the_same_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Tensor] = []
     for setting in ("on", "check"):
@@ -310,6 +311,7 @@ READ = {
 """Positions of the arrays that these local steps use, among all arrays of `descend`."""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("checked")
 def test_shorter_arrays_of_local_training_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only half of one array is registered."""

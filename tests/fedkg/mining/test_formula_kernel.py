@@ -9,8 +9,9 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import trace_values
@@ -139,7 +140,7 @@ def numbers_of(reading: Reading) -> np.ndarray:
     return np.stack([param[0].numpy()[:: SAMPLES * STEPS] for param in reading.params], axis=1)
 
 
-@settings(max_examples=40, deadline=None)
+@tries(40)
 @given(formula=formulas(), seed=st.integers(0, 1000))
 def test_robustness_is_that_of_the_tensors_and_of_the_interpreter(
     formula: Formula, seed: int
@@ -159,7 +160,7 @@ def test_robustness_is_that_of_the_tensors_and_of_the_interpreter(
         assert bool(found[trace] >= 0) == bool(told.satisfied[0, 0])
 
 
-@settings(max_examples=40, deadline=None)
+@tries(40)
 @given(formula=formulas(), seed=st.integers(0, 1000))
 def test_levels_are_those_of_the_tensors(formula: Formula, seed: int) -> None:
     slots, reading = prepared(seed)

@@ -8,9 +8,10 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from tries import tries
 
 import fedkg
 from fedkg.constraints.meaning.stl import trace_satisfaction
@@ -78,7 +79,7 @@ def traces(seed: int, clients: int = 2, samples: int = 3, steps: int = 9) -> Ten
 
 
 @pytest.mark.parametrize("name", ["t1", "t2", "t3", "t4", "t5", "t6", "t7"])
-@settings(max_examples=15)
+@tries(15)
 @given(seed=st.integers(0, 2**31))
 def test_mined_values_satisfy_all_traces_are_tight_and_equal_halving(
     pack: fedkg.Pack, name: str, seed: int

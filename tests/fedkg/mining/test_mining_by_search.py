@@ -14,8 +14,9 @@ from itertools import product
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 import fedkg
 from fedkg.mining import mine
@@ -238,7 +239,7 @@ def mined(number: int, data: Sequence[Sequence[Trace]]) -> list[dict[str, float]
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=60)
+@tries(60)
 @given(data=clients)
 def test_no_value_is_tighter_than_the_mined_one(name: str, data: list[list[Trace]]) -> None:
     case = CASES[name]

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from tries import tries
 
 import fedkg
 from fedkg.constraints.meaning.stl import trace_satisfaction
@@ -101,7 +102,7 @@ def traces_with_gaps(seed: int, clients: int = 2, samples: int = 5) -> Tensor:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@settings(max_examples=15)
+@tries(15)
 @given(seed=st.integers(0, 2**31))
 def test_limits_are_the_extremes_of_the_rolling_numbers(pack: Pack, name: str, seed: int) -> None:
     x, counts = traces_with_gaps(seed), (5, 3)
@@ -127,7 +128,7 @@ def test_limits_are_the_extremes_of_the_rolling_numbers(pack: Pack, name: str, s
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@settings(max_examples=10)
+@tries(10)
 @given(seed=st.integers(0, 2**31))
 def test_the_interpreter_agrees_about_what_is_known_and_satisfied(name: str, seed: int) -> None:
     pack = compile_rules()

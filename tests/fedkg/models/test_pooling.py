@@ -7,8 +7,9 @@ from functools import cache
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 from fedkg.kernels.address_checks import address
 from fedkg.kernels.loop_language import Floats, loop, to_float
@@ -49,7 +50,7 @@ def library(dtype: torch.dtype) -> Library:
     return Library((pools, unpools, turns), single=dtype == torch.float32)
 
 
-@settings(max_examples=80)
+@tries(80)
 @given(
     seed=st.integers(0, 999),
     size=st.tuples(st.integers(1, 4), st.integers(1, 27)),

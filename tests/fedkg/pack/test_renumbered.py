@@ -8,9 +8,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from stl_formulas import Maker
 from strategies import formulas
+from tries import tries
 
 from fedkg.pack import Formula
 from fedkg.pack.walk import ROWS, Renumbering, indices, renumbered
@@ -36,7 +37,7 @@ def expected(read: dict[int, frozenset[int]], by: int) -> dict[int, frozenset[in
 
 
 @given(formula=formulas(temporal=True, members=True))
-@settings(max_examples=150)
+@tries(150)
 def test_everything_that_is_read_moves_and_moves_back(formula: Formula) -> None:
     slots, params = indices(formula)
     there = moved(formula, 1)
@@ -50,7 +51,7 @@ def test_everything_that_is_read_moves_and_moves_back(formula: Formula) -> None:
 
 
 @given(formula=formulas(temporal=True, members=True))
-@settings(max_examples=100)
+@tries(100)
 def test_tables_of_members_change_places(formula: Formula) -> None:
     swap = Renumbering(
         slot=lambda _, old: old, param=lambda _, old: old, members=lambda old: 1 - old

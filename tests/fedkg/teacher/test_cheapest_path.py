@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 from fedkg.kernels.cheapest_path import cheapest_letters
 from fedkg.teacher.trace_decision_diagram import Edge, Layer, diagram_edges
@@ -44,7 +45,7 @@ def all_paths(layers: tuple[Layer, ...]) -> set[tuple[int, ...]]:
     return words[0]
 
 
-@settings(max_examples=60, deadline=None)
+@tries(60)
 @given(layers=diagrams(), seed=st.integers(0, 1000))
 def test_the_path_found_is_a_path_and_none_is_cheaper(layers: tuple[Layer, ...], seed: int) -> None:
     dice = np.random.default_rng(seed)

@@ -7,9 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from tries import tries
 
 import fedkg
 from fedkg.constraints.meaning.stl import trace_satisfaction
@@ -83,7 +84,7 @@ def by_program(found: Bank, trace: Tensor) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-@settings(max_examples=6)
+@tries(6)
 @given(seed=st.integers(0, 2**31))
 def test_the_nearest_trace_satisfies_and_costs_what_the_program_finds(
     banks: dict[str, Bank], name: str, seed: int

@@ -139,6 +139,7 @@ def test_every_name_of_b2mml_is_mapped_or_has_no_term(isa95: list[Document]) -> 
     assert (len(targets), mapped) == (84, 2171)
 
 
+@pytest.mark.slow
 @needs_shared
 def test_the_published_schemas_are_mapped_where_isa95_is_loaded(tmp_path: Path) -> None:
     record, _ = add_entry("b2mml", str(SCHEMAS), home=tmp_path)
