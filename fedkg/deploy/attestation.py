@@ -53,9 +53,7 @@ def attest(folder: str | Path, key: str | Path) -> Path:
     envelope = envelope_type(json.dumps(_statement(run)).encode(), PAYLOAD, {})
     envelope.sign(signer)
     target = run.path / ATTESTATION
-    partial = target.with_name(f".{ATTESTATION}.partial")
-    partial.write_text(json_text(envelope.to_dict()), encoding="utf-8")
-    partial.replace(target)
+    replace_file(target, json_text(envelope.to_dict()).encode())
     return target
 
 

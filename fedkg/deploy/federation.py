@@ -30,7 +30,15 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from fedkg.deploy.signing import create_key, sign_folder, verify_folder
+from fedkg._internal.atomic_file import replace_file
+from fedkg.deploy.signing import (
+    create_key,
+    private_pem,
+    public_pem,
+    sign_folder,
+    verify_folder,
+    write_private,
+)
 from fedkg.errors import FederationError, FedkgError, JobError, UsageError
 from fedkg.limits import parse_json, read_file
 
@@ -143,7 +151,7 @@ def create_federation(
         keys.mkdir(mode=0o700)
         _create_certificates(keys, host)
         create_key(keys)
-        _write_private(keys / "app.secret", os.urandom(32))
+        write_private(keys / "app.secret", os.urandom(32))
         (partial / INVITATIONS).mkdir()
         for name in federation.sites:
             _write_invitation(partial, name)
@@ -462,8 +470,8 @@ def _create_certificates(keys: Path, host: str) -> None:
     )  # fmt: skip
     (keys / CA).write_bytes(_pem(authority))
     (keys / "server.pem").write_bytes(_pem(server))
-    _write_private(keys / "ca.key", _private_pem(authority_key))
-    _write_private(keys / "server.key", _private_pem(server_key))
+    write_private(keys / "ca.key", private_pem(authority_key))
+    write_private(keys / "server.key", private_pem(server_key))
 
 
 def _certify(
@@ -520,13 +528,9 @@ def _create_node_key(keys: Path, name: str) -> None:
         serialization.PrivateFormat.OpenSSH,
         serialization.NoEncryption(),
     )
-    _write_private(keys / f"{NODE}.key", body)
-    _write_private(keys / "app.secret", os.urandom(32))
-    (keys / f"{name}.pub").write_bytes(
-        key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    )
+    write_private(keys / f"{NODE}.key", body)
+    write_private(keys / "app.secret", os.urandom(32))
+    (keys / f"{name}.pub").write_bytes(public_pem(key.public_key()))
 
 
 def _read_public_key(path: Path) -> str:
@@ -542,9 +546,7 @@ def _read_public_key(path: Path) -> str:
         raise _wrong_key(path) from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
         raise _wrong_key(path)
-    return key.public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    ).decode()
+    return public_pem(key).decode()
 
 
 def _wrong_key(path: Path) -> FederationError:
@@ -560,25 +562,9 @@ def _pem(certificate: Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _private_pem(key: EllipticCurvePrivateKey) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
-def _write_private(path: Path, body: bytes) -> None:
-    """Write a file that only its owner may read, from its first moment on."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(body)
-
-
 def _write_json(path: Path, document: Mapping[str, object]) -> None:
     """Replace a JSON file in one step."""
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    replace_file(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def _read_json(path: Path, command: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from fedkg.deploy.message import REQUEST, Message, request_digest
 from fedkg.deploy.remote_sites import RemoteSites
-from fedkg.deploy.transport import Reply, Transport
+from fedkg.deploy.transport import LONGEST_ERROR, Reply, Transport
 from fedkg.errors import FederationError, TooFewClients
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithm_check import check
@@ -36,9 +36,6 @@ START_POLL = 0.2
 
 IDLE = 0.02
 """Longest pause in seconds before the contract asks a transport again that did not wait."""
-
-LONGEST_ERROR = 1000
-"""Characters of the error text of a site that are kept."""
 
 PATIENCE = 0.25
 """Share of the deadline after which a silent site is asked again: it may have been restarted."""

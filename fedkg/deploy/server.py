@@ -18,7 +18,8 @@ from typing_extensions import override
 
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.deploy.disclosures import SAMPLES, START
-from fedkg.deploy.job_files import FEDERATION_FILE, JobFiles
+from fedkg.deploy.federation import FEDERATION, RUN
+from fedkg.deploy.job_files import JobFiles
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import (
     Found,
@@ -73,9 +74,6 @@ from fedkg.pack import Pack
 
 _START_AGAIN = "start the server again when the site is back: the run continues from its last round"
 
-RUN = "run"
-"""The run folder in the folder of a server."""
-
 
 def run_server(
     folder: Path, transport: Transport, *, on_event: Listener = ignore_event, report: bool = True
@@ -125,7 +123,7 @@ def read_site_names(folder: Path, files: JobFiles) -> tuple[str, ...]:
     Raises:
         FederationError: the file is missing or names no site, or the job lists other sites.
     """
-    path = folder / FEDERATION_FILE
+    path = folder / FEDERATION
     try:
         found = parse_json(path.read_bytes(), str(path))
         known = tuple(str(name) for name in found["sites"])

@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.child_process import stop_on_sigterm
 from fedkg.deploy.federation import RUN, dismiss_site, load_federation
 from fedkg.deploy.message import Message
 from fedkg.deploy.site_service import describe_departure
-from fedkg.deploy.transport import Reply, Transport
+from fedkg.deploy.transport import PRESENCE_S, Reply, Transport
 from fedkg.errors import FederationError, Stopped
 from fedkg.limits import parse_json, read_file
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from fedkg.jobs.events import Event
 
 STATUS = "status.json"
-
-PRESENCE_S = 1.0
-"""Seconds between two questions which sites are there, while the server waits for them."""
 
 
 @dataclass(slots=True)
@@ -220,9 +218,7 @@ def read_status(folder: Path) -> ServerStatus:
 
 def save_status(folder: Path, status: ServerStatus) -> None:
     """Replace `status.json` in one step."""
-    partial = folder / f".{STATUS}.part"
-    partial.write_text(json.dumps(asdict(status), indent=2), encoding="utf-8")
-    partial.replace(folder / STATUS)
+    replace_file(folder / STATUS, json.dumps(asdict(status), indent=2).encode())
 
 
 def describe_run(folder: Path) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.disclosures import SAMPLES
 from fedkg.deploy.federation import INVITATION, STATE, load_site
 from fedkg.deploy.job_files import JobFiles, own_settings
@@ -236,9 +237,7 @@ class SiteAnswers:
         """Replace a file of the site's state as a whole."""
         path = self.folder / STATE / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{name}.new")
-        partial.write_bytes(content)
-        partial.replace(path)
+        replace_file(path, content)
 
     @property
     def joined(self) -> JoinedSite:

@@ -14,20 +14,14 @@ from flwr.serverapp import Grid
 from fedkg.deploy.flower.client_app import NAME
 from fedkg.deploy.flower.records import unwrap_bytes, unwrap_text, wrap_bytes, wrap_text
 from fedkg.deploy.message import Message
-from fedkg.deploy.transport import Reply
+from fedkg.deploy.transport import LONGEST_ERROR, PRESENCE_S, Reply
 from fedkg.errors import FederationError
 
 POLL_S = 0.1
 """Seconds between two questions for replies."""
 
-PRESENCE_S = 1.0
-"""Seconds between two questions which nodes are there."""
-
 LATE_S = 3600.0
 """How long after its deadline a reply may still arrive, in seconds."""
-
-LONGEST_ERROR = 1000
-"""Characters of the error of a site that the server keeps."""
 
 INTRODUCTION_S = 120.0
 """Seconds that nodes without a key have to tell the name of their site; a simulation starts its
