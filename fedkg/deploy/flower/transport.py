@@ -48,11 +48,14 @@ class FlowerTransport:
             nodes take part, and each tells the name of its site; for simulations only.
         reconnect: starts a lost SuperLink again within some seconds and returns the grid of a new
             run, or None if it does not answer yet. Without it, a lost SuperLink is an error.
+        admitted: the keys of the sites that are admitted now, which replace `sites`; None: they
+            stay as they are.
     """
 
     grid: Grid
     sites: Mapping[str, bytes] = field(default_factory=dict)
     reconnect: Callable[[float], Grid | None] | None = None
+    admitted: Callable[[], Mapping[str, bytes]] | None = None
     _waiting: dict[str, _Sent] = field(default_factory=dict)
     _introduced: dict[int, str] = field(default_factory=dict)
 
@@ -154,7 +157,9 @@ class FlowerTransport:
     def _find_nodes(self) -> dict[str, int]:
         """The node of each site that is present."""
         nodes = list(self.grid.get_nodes())
-        if self.sites:
+        if self.admitted is not None:
+            self.sites = self.admitted()
+        if self.sites or self.admitted is not None:
             names = {key: site for site, key in self.sites.items()}
             return {
                 names[node.public_key]: node.node_id for node in nodes if node.public_key in names
