@@ -24,7 +24,8 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,7 @@ FEDERATION, SITE, JOB, PACK = "federation.json", "site.json", "job.yaml", "rules
 KEYS, INVITATION, INVITATIONS, STATE, RUN = "keys", "invitation", "invitations", "state", "run"
 CA, SIGNER, NODE = "ca.pem", "signing.pub", "node"
 SOCKET = "site.sock"
+RULES = "rules"
 
 DEFAULT_ADDRESS = "localhost:9092"
 
@@ -92,11 +94,13 @@ class Site:
         name: the name of the site in the federation.
         sites_file: the sites file with the description of the site's table.
         share_rows: whether the site may hand rows to the server, if the job asks for them.
+        accept_rule_changes: whether new rules of the server need no confirmation.
     """
 
     name: str
     sites_file: str
     share_rows: bool = False
+    accept_rule_changes: bool = False
 
 
 def create_federation(
@@ -154,7 +158,7 @@ def create_federation(
         write_private(keys / "app.secret", os.urandom(32))
         (partial / INVITATIONS).mkdir()
         for name in federation.sites:
-            _write_invitation(partial, name)
+            write_invitation(partial, name)
         partial.chmod(0o755)
         partial.rename(folder)
     finally:
@@ -195,12 +199,18 @@ def join_federation(
     *,
     fingerprint: str = "",
     share_rows: bool = False,
+    accept_rule_changes: bool = False,
 ) -> tuple[Path, Site, str]:
     """Verify an invitation, unpack it into a new folder and create the key pair of the site.
 
     Args:
+        invitation: the ZIP file from the operator of the server.
+        sites_file: the sites file with the description of the site's table.
+        folder: the folder to create; None: the name of the site.
         fingerprint: what the operator of the server says `federation init` printed; empty: the
             invitation is only compared with its own key, which detects damage but no forgery.
+        share_rows: see `Site`.
+        accept_rule_changes: see `Site`.
 
     Returns:
         The site's folder, the site, and the fingerprint of the key that signed the invitation.
@@ -215,11 +225,16 @@ def join_federation(
 
     with tempfile.TemporaryDirectory() as scratch:
         unpacked = Path(scratch) / INVITATION
-        _unpack(invitation, unpacked)
+        unpack_invitation(invitation, unpacked)
         signer = verify_invitation(unpacked, fingerprint)
-        name = str(_read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
+        name = str(read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
         _check_name(name)
-        site = Site(name=name, sites_file=str(sites_file.resolve()), share_rows=share_rows)
+        site = Site(
+            name=name,
+            sites_file=str(sites_file.resolve()),
+            share_rows=share_rows,
+            accept_rule_changes=accept_rule_changes,
+        )
         find_site(load_sites(sites_file), site.name)
         folder = folder or Path(site.name)
         if folder.exists():
@@ -229,7 +244,7 @@ def join_federation(
             shutil.copytree(unpacked, folder / INVITATION)
             (folder / STATE).mkdir(mode=0o700)
             _create_node_key(folder / KEYS, site.name)
-            _write_json(folder / SITE, asdict(site))
+            write_json(folder / SITE, asdict(site))
         except BaseException:
             shutil.rmtree(folder)
             raise
@@ -274,7 +289,7 @@ def load_federation(folder: Path) -> Federation:
 
     Raises UsageError if there is none, FederationError if its file is wrong.
     """
-    document = _read_json(folder / FEDERATION, "`fedkg federation init JOB.yaml -o FEDERATION`")
+    document = read_json(folder / FEDERATION, "`fedkg federation init JOB.yaml -o FEDERATION`")
     try:
         found = Federation(
             name=str(document["name"]),
@@ -293,12 +308,13 @@ def load_federation(folder: Path) -> Federation:
 
 def load_site(folder: Path) -> Site:
     """The site in a folder. Raises UsageError, FederationError like `load_federation`."""
-    document = _read_json(folder / SITE, "`fedkg site join INVITATION.zip --sites SITES.yaml`")
+    document = read_json(folder / SITE, "`fedkg site join INVITATION.zip --sites SITES.yaml`")
     try:
         return Site(
             name=str(document["name"]),
             sites_file=str(document["sites_file"]),
             share_rows=document.get("share_rows") is True,  # consent is never guessed
+            accept_rule_changes=document.get("accept_rule_changes") is True,
         )
     except (KeyError, TypeError) as error:
         raise FederationError(
@@ -310,7 +326,7 @@ def load_site(folder: Path) -> Site:
 
 def save_federation(folder: Path, federation: Federation) -> None:
     """Write `federation.json`."""
-    _write_json(folder / FEDERATION, asdict(federation))
+    write_json(folder / FEDERATION, asdict(federation))
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -335,9 +351,7 @@ def private_key_problems(folder: Path) -> list[str]:
 
 
 def _change_key(folder: Path, federation: Federation, name: str, key: str) -> Federation:
-    changed = Federation(
-        name=federation.name, address=federation.address, sites={**federation.sites, name: key}
-    )
+    changed = replace(federation, sites={**federation.sites, name: key})
     save_federation(folder, changed)
     return changed
 
@@ -394,24 +408,42 @@ def _describe_job(job: Path) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
-def _write_invitation(folder: Path, name: str) -> None:
-    """`invitations/NAME.zip`: a signed folder."""
+def write_invitation(
+    folder: Path, name: str, *, pack: Path | None = None, target: Path | None = None
+) -> Path:
+    """Write the invitation of a site: a signed folder as a ZIP file.
+
+    Args:
+        folder: the folder of the server.
+        name: the site.
+        pack: its rules; None: those that the server uses.
+        target: the file; None: `invitations/NAME.zip`.
+    """
+    target = target or folder / INVITATIONS / f"{name}.zip"
+    federation = load_federation(folder)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         content = Path(scratch)
-        for file in (JOB, PACK, FEDERATION):
-            shutil.copy(folder / file, content / file)
+        shutil.copy(folder / JOB, content / JOB)
+        shutil.copy(pack or folder / PACK, content / PACK)
+        names = dict.fromkeys(federation.sites, "")  # the keys of other sites stay here
+        save_federation(content, replace(federation, sites=names))
         shutil.copy(folder / KEYS / CA, content / CA)
         shutil.copy(folder / KEYS / SIGNER, content / SIGNER)
-        _write_json(content / SITE, {"name": name})
+        write_json(content / SITE, {"name": name})
         sign_folder(content, folder / KEYS / "signing.key")
-        target = folder / INVITATIONS / f"{name}.zip"
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        body = BytesIO()
+        with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in sorted(content.iterdir()):
                 archive.write(path, path.name)
+        replace_file(target, body.getvalue())
+    return target
 
 
-def _unpack(invitation: Path, folder: Path) -> None:
-    """Unpack an invitation: plain files in one folder, of a limited size."""
+def unpack_invitation(invitation: Path | BytesIO, folder: Path) -> None:
+    """Unpack an invitation: plain files in one folder, of a limited size.
+
+    Raises FederationError, UsageError: it is something else, or damaged.
+    """
     try:
         with zipfile.ZipFile(invitation) as archive:
             entries = archive.infolist()
@@ -562,12 +594,12 @@ def _pem(certificate: Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _write_json(path: Path, document: Mapping[str, object]) -> None:
+def write_json(path: Path, document: Mapping[str, object]) -> None:
     """Replace a JSON file in one step."""
     replace_file(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def _read_json(path: Path, command: str) -> dict[str, Any]:
+def read_json(path: Path, command: str) -> dict[str, Any]:
     """A JSON object. `Any`: JSON."""
     try:
         found = parse_json(read_file(path), str(path))

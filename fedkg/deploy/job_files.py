@@ -25,6 +25,9 @@ from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_tria
 from fedkg.pack import Pack, load
 from fedkg.pack.file import pack_digest
 
+PACK_FIELD = "pack"
+"""Field of a request with the digest of the rules that it is about."""
+
 SETTINGS = ("learning_rate", "local_epochs", "batch")
 """Training settings of a site that the server knows."""
 
