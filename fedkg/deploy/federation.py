@@ -54,6 +54,8 @@ KEYS, INVITATION, INVITATIONS, STATE, RUN = "keys", "invitation", "invitations",
 CA, SIGNER, NODE = "ca.pem", "signing.pub", "node"
 SOCKET = "site.sock"
 RULES = "rules"
+PAUSED, LEFT = "paused", "left"
+"""Files of a site folder that mark these states."""
 
 DEFAULT_ADDRESS = "localhost:9092"
 

@@ -93,6 +93,15 @@ class Message:
             ) from error
 
 
+def read_head(data: bytes) -> tuple[str, int, dict[str, Any]]:
+    """Kind, round and fields of a message, without its tensors. Raises as `Message.from_bytes`."""
+    try:
+        header = json.loads(_metadata(data)[_HEADER], parse_constant=_reject_constant)
+        return str(header["kind"]), _read_round(header["round"]), dict(header["fields"])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FederationError("this is not a message of fedkg", received=str(error)) from error
+
+
 def request_digest(request: bytes) -> str:
     """What an answer says of its request."""
     return hashlib.sha256(request).hexdigest()

@@ -75,7 +75,7 @@ from fedkg.models import Model, Params
 from fedkg.pack import Pack
 from fedkg.update_exclusion import NOT_NEEDED
 
-NOTE_S = 5.0
+NOTE_S = 1.0
 """Seconds in which a site can receive a note of the server."""
 
 _START_AGAIN = "start the server again when the site is back: the run continues from its last round"
@@ -166,6 +166,7 @@ def prepare_training(
     Raises:
         FederationError, JobError: see `run_server`.
     """
+    run = RunFolder(run.path)  # what the last training logged
     due, change = changes.is_due(), load_change(folder)
     if due and change is not None and not change.adopted:
         files, number = new_files(folder), 1
@@ -349,8 +350,10 @@ class AskedSites:
 
     def tell_excluded(self, record: RoundRecord) -> None:
         """Tell sites that are present why a round did not use their update; without an answer in
-        time, they do not learn it.
+        time, they do not learn it. With late updates nothing is sent: one could arrive meanwhile.
         """
+        if self.contract.late == "weight":
+            return
         notes = {
             site: Message(kind="note", round=record.round, fields={"excluded": why})
             for site, why in record.excluded.items()

@@ -185,8 +185,9 @@ class SiteAnswers:
             FederationError: the server has another job, or wants rows that the site does not share.
         """
         identity = request.fields["identity"]
-        if self._use_rules(str(identity.get("pack"))):
-            _require_equal(self.folder, self.name, self.files.identity, identity)
+        takes_part = self._use_rules(str(identity.get("pack")))
+        theirs = identity if takes_part else {**identity, "pack": self._digest}
+        _require_equal(self.folder, self.name, self.files.identity, theirs)
         self.require_same_tables()
         if self.summary.rows[SERVER] and not self.shares_rows:
             raise FederationError(

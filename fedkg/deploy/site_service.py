@@ -11,12 +11,21 @@ from threading import Event
 
 from fedkg import update_exclusion
 from fedkg.deploy.child_process import stop_on_sigterm, supervise
-from fedkg.deploy.federation import INVITATION, KEYS, SOCKET, STATE, load_site, verify_invitation
-from fedkg.deploy.site_process import ask, is_served, serve
+from fedkg.deploy.federation import (
+    INVITATION,
+    KEYS,
+    LEFT,
+    PAUSED,
+    RULES,
+    SOCKET,
+    STATE,
+    load_federation,
+    load_site,
+    verify_invitation,
+)
+from fedkg.deploy.site_process import answer_requests, ask, is_served, listen
+from fedkg.deploy.site_status import ActivityLog
 from fedkg.errors import FederationError, UsageError
-
-PAUSED, LEFT = "paused", "left"
-"""Files of a site folder that mark these states."""
 
 LAST_ANSWER_S = 5.0
 """Seconds in which the last answer of a site that leaves reaches the server."""
@@ -38,22 +47,25 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
     site = load_site(folder)
     _require_member(folder, site.name)
     verify_invitation(folder / INVITATION)
-    from fedkg.deploy.flower.supernode import create_node, explain_end
+    from fedkg.deploy.flower.supernode import CONNECTED, create_node, explain_end
     from fedkg.deploy.site import open_site
 
-    handle, told = open_site(folder), set[str]()
+    with stop_on_sigterm(), listen(folder / SOCKET) as listener:
+        handle, departed = open_site(folder), Event()
+        address = load_federation(folder / INVITATION).address
+        on_note(f"site {site.name} connects to the server at {address}; Ctrl-C stops it")
+        log = ActivityLog(folder, on_note)
 
-    def report(log: str) -> None:
-        cause = explain_end(log)
-        if cause not in told:
-            told.add(cause)
-            on_note(f"site {site.name} is not connected: {cause}; trying again")
+        def look(text: str) -> None:
+            if CONNECTED in text:
+                log.connect(address)
 
-    departed = Event()
-    on_note(f"site {site.name} is ready; Ctrl-C stops it")
-    with stop_on_sigterm(), supervise(create_node(folder), report):
-        serve(_guard(folder, site.name, handle, departed), folder / SOCKET, until=departed.is_set)
-        time.sleep(LAST_ANSWER_S)
+        guarded = log.watch(_guard(folder, site.name, handle, departed))
+        with supervise(
+            create_node(folder), lambda text: log.disconnect(explain_end(text, folder)), look
+        ):
+            answer_requests(guarded, listener, until=departed.is_set)
+            time.sleep(LAST_ANSWER_S)
 
 
 def pause_site(folder: Path) -> None:
