@@ -54,6 +54,7 @@ KEYS, INVITATION, INVITATIONS, STATE, RUN = "keys", "invitation", "invitations",
 CA, SIGNER, NODE = "ca.pem", "signing.pub", "node"
 SOCKET = "site.sock"
 RULES = "rules"
+CHANGE, CHANGE_DOCUMENT = "rule-change", "change.json"
 PAUSED, LEFT = "paused", "left"
 """Files of a site folder that mark these states."""
 
@@ -168,6 +169,15 @@ def create_federation(
     return federation
 
 
+def invite_site(folder: Path, name: str) -> Path:
+    """Write the invitation of a site again, with the rules in use. Returns its file.
+
+    Raises UsageError, FederationError: no such site.
+    """
+    _require_site(load_federation(folder), name)
+    return write_invitation(folder, name)
+
+
 def admit_site(folder: Path, name: str, key: Path) -> Federation:
     """Register the public key of a site; a new key replaces the old one.
 
@@ -185,7 +195,7 @@ def admit_site(folder: Path, name: str, key: Path) -> Federation:
 
 
 def dismiss_site(folder: Path, name: str) -> Federation:
-    """Remove the key of a site: its node is rejected from the next start of the server.
+    """Remove the key of a site: the server sends nothing to its node any more.
 
     Raises UsageError, FederationError: no such site.
     """

@@ -22,6 +22,9 @@ REQUEST = "request"
 """Field of an answer with the digest of its request: it tells a late answer to another request
 apart."""
 
+ROUND_KINDS = frozenset(("ask", "train"))
+"""Requests that are part of a round: a quorum is enough. All others need every site."""
+
 MOST_ROUNDS = (1 << 31) - 1
 """Largest number of a round."""
 

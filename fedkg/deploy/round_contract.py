@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fedkg.deploy.message import REQUEST, Message, request_digest
+from fedkg.deploy.message import REQUEST, ROUND_KINDS, Message, request_digest
 from fedkg.deploy.remote_sites import RemoteSites
 from fedkg.deploy.transport import LONGEST_ERROR, Reply, Transport
 from fedkg.errors import FederationError, TooFewClients
@@ -24,9 +24,6 @@ from fedkg.jobs.schema.federation_section import RoundContract
 from fedkg.update_exclusion import NO_REPLY, NOT_NEEDED, TOO_FEW, is_transient
 
 __all__ = ["ContractTransport", "RoundContract", "apply_contract", "wait_for_sites"]
-
-ROUND_KINDS = frozenset(("ask", "train"))
-"""Requests that are part of a round: a quorum is enough. All others need every site."""
 
 MOST_BACKOFF = 60.0
 """Longest time between two tries of a site, in seconds."""

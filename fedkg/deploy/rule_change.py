@@ -20,6 +20,8 @@ import torch
 
 from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.federation import (
+    CHANGE,
+    CHANGE_DOCUMENT,
     INVITATIONS,
     JOB,
     PACK,
@@ -39,7 +41,7 @@ from fedkg.jobs.predicted_output import choose_output
 from fedkg.jobs.source_tables import feature_headers
 from fedkg.pack import Pack, load, pack_bytes
 
-CHANGE, DOCUMENT, PREVIOUS = "rule-change", "change.json", "previous.fkgpack"
+PREVIOUS = "previous.fkgpack"
 
 ASK_S = 30.0
 """Seconds in which sites say, between two rounds, whether they have confirmed."""
@@ -110,7 +112,7 @@ def load_change(folder: Path) -> RuleChange | None:
 
     Raises FederationError: its file is damaged.
     """
-    path = folder / CHANGE / DOCUMENT
+    path = folder / CHANGE / CHANGE_DOCUMENT
     if not path.exists():
         return None
     document = read_json(path, "`fedkg server change-rules`")
@@ -283,7 +285,7 @@ def _propose(folder: Path, pack: Pack) -> RuleChange:
             proposed=_now(),
             difference=describe_difference(folder / PACK, partial / PACK),
         )
-        write_json(partial / DOCUMENT, asdict(found))
+        write_json(partial / CHANGE_DOCUMENT, asdict(found))
         if open_ is not None:
             withdraw(folder)
         partial.rename(folder / CHANGE)
@@ -314,7 +316,7 @@ def _require_same_model(old: JobFiles, new: JobFiles) -> None:
 
 
 def _save(folder: Path, change: RuleChange) -> None:
-    write_json(folder / CHANGE / DOCUMENT, asdict(change))
+    write_json(folder / CHANGE / CHANGE_DOCUMENT, asdict(change))
 
 
 def _now() -> str:

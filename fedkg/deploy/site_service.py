@@ -24,8 +24,15 @@ from fedkg.deploy.federation import (
     verify_invitation,
 )
 from fedkg.deploy.site_process import answer_requests, ask, is_served, listen
-from fedkg.deploy.site_status import ActivityLog
+from fedkg.deploy.flower.settings import LOGS
+from fedkg.deploy.site_status import STATUS, ActivityLog
 from fedkg.errors import FederationError, UsageError
+
+DELETE, ASKS_FOR_DELETION = "delete", "and asks for the deletion of its data"
+"""Content of the file `left` of a site that asks the server for deletion, and how it says so."""
+
+OWN_FILES = (LOGS, STATUS, PAUSED, "site.lock", SOCKET)
+"""Files and folders that a site process writes, besides keys, invitations and state."""
 
 LAST_ANSWER_S = 5.0
 """Seconds in which the last answer of a site that leaves reaches the server."""
@@ -80,23 +87,32 @@ def resume_site(folder: Path) -> None:
     (folder / PAUSED).unlink(missing_ok=True)
 
 
-def leave_federation(folder: Path, *, seconds: float) -> tuple[str, bool]:
-    """Delete the keys, the invitation and the private state of a site.
+KEPT_AT_LEAVING = ("site.json", LEFT)
+"""Files that a site keeps after it has left: its name, and that it has left."""
+
+
+def leave_federation(
+    folder: Path, *, seconds: float, delete: bool = False
+) -> tuple[str, bool, tuple[str, ...]]:
+    """Delete the keys, the invitations and the private state of a site.
 
     If the site runs, its next answer tells the server that it has left.
 
     Args:
+        folder: the folder of the site.
         seconds: how long to wait for the next request of the server.
+        delete: whether to ask the server to delete what it has of the site, and to delete logs and
+            status here too.
 
     Returns:
-        The name of the site, and whether the server was told.
+        The name of the site, whether the server was told, and what was deleted here.
 
     Raises UsageError, FederationError: the folder is not that of a site, or it has left.
     """
     site = load_site(folder)
     if not (folder / KEYS).exists():  # a departure that was interrupted is completed
         _require_member(folder, site.name)
-    (folder / LEFT).touch()
+    (folder / LEFT).write_text(DELETE if delete else "")
     end = time.monotonic() + seconds
     running = is_served(folder / SOCKET)
     while (folder / SOCKET).exists() and running and time.monotonic() < end:
@@ -113,13 +129,23 @@ def leave_federation(folder: Path, *, seconds: float) -> tuple[str, bool]:
                 f"site {site.name} still computes an answer, so nothing was deleted",
                 help="stop `fedkg site run`, then run `fedkg site leave` again",
             )
-    for name in (STATE, KEYS, INVITATION):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    return site.name, told
+    gone = [name for name in (STATE, KEYS, INVITATION, RULES) if (folder / name).exists()]
+    if delete:
+        gone += sorted(
+            path.name
+            for path in folder.iterdir()
+            if path.name not in (*gone, *KEPT_AT_LEAVING) and path.name in OWN_FILES
+        )
+    for name in gone:
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name, ignore_errors=True)
+        else:
+            (folder / name).unlink(missing_ok=True)
+    return site.name, told, tuple(gone)
 
 
 def describe_departure(site: str) -> str:
-    """The error with which a site answers after it has left."""
+    """The start of the error with which a site answers after it has left."""
     return f"site {site} {update_exclusion.LEFT}"
 
 
@@ -138,7 +164,8 @@ def _guard(
     def answer(request: bytes) -> bytes:
         if (folder / LEFT).exists():
             departed.set()
-            raise FederationError(describe_departure(name))
+            asks = f" {ASKS_FOR_DELETION}" if (folder / LEFT).read_text() == DELETE else ""
+            raise FederationError(describe_departure(name) + asks)
         if (folder / PAUSED).exists():
             raise FederationError(f"site {name} {update_exclusion.PAUSED}")
         return handle(request)

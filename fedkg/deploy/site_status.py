@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from fedkg._internal.atomic_file import replace_file
 from fedkg._internal.safe_text import escape_hidden
-from fedkg.deploy.child_process import is_alive
-from fedkg.deploy.federation import LEFT, PAUSED, load_site
+from fedkg.deploy.federation import LEFT, PAUSED, SOCKET, load_site
 from fedkg.deploy.message import read_head
+from fedkg.deploy.site_process import is_served
 from fedkg.deploy.site_rules import ProposedRules, list_proposed
 from fedkg.errors import FederationError, FedkgError
 from fedkg.limits import parse_json, read_file
@@ -34,8 +34,7 @@ class SiteActivity:
     """What a site process has done, as `status.json` keeps it. Times are seconds since 1970.
 
     Attributes:
-        process: number of the process; 0 before the first one.
-        started: when it started.
+        started: when the process started; 0: never.
         connected: whether its SuperNode is connected to the server.
         since: when that began.
         cause: why it is not connected; "" if it is, or has not tried yet.
@@ -47,7 +46,6 @@ class SiteActivity:
         excluded: why the server did not use the update of a round, for the last such round.
     """
 
-    process: int = 0
     started: float = 0.0
     connected: bool = False
     since: float = 0.0
@@ -59,11 +57,6 @@ class SiteActivity:
     bytes_up: int = 0
     error: str = ""
     excluded: str = ""
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process lives."""
-        return self.process != 0 and is_alive(self.process)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +87,7 @@ def read_report(folder: Path) -> SiteReport:
     rules = tuple(one for one in list_proposed(folder) if not one.confirmed)
     if (folder / LEFT).exists():
         state, advice = "left", "nothing: the site has left; to take part again, join again"
-    elif not activity.is_running:
+    elif not is_served(folder / SOCKET):
         state, advice = "stopped", f"fedkg site run {folder}"
     elif (folder / PAUSED).exists():
         state, advice = "paused", f"fedkg site resume {folder}"
@@ -136,9 +129,9 @@ class ActivityLog:
         before = SiteActivity()
         with suppress(FederationError):
             before = read_activity(folder)
-        before.process, before.started = os.getpid(), time.time()
-        before.connected, before.since, before.cause = False, time.time(), ""
-        self._activity = before
+        before.started = before.since = time.time()
+        before.connected, before.cause = False, ""
+        self._activity, self._lock = before, Lock()  # the SuperNode is watched in a thread
         self._known = {one.pack for one in list_proposed(folder) if not one.confirmed}
         self._save()
 
@@ -232,6 +225,6 @@ class ActivityLog:
             )
 
     def _save(self) -> None:
-        with suppress(OSError):
+        with self._lock, suppress(OSError):
             body = json.dumps(asdict(self._activity), indent=2, ensure_ascii=False)
             replace_file(self._folder / STATUS, body.encode())
