@@ -451,10 +451,10 @@ def doctor(folder: SiteFolder) -> None:
 
     findings = examine_site(folder)
     for finding in findings:
-        state = {True: "ok", False: "problem", None: "not checked"}[finding.ok]
-        print_line(f"{state:11}  {finding.what}: {finding.text}")
+        state = {True: "ok", False: "problem", None: "note"}[finding.ok]
+        print_line(f"{state:7}  {finding.what}: {finding.text}")
         if finding.help and not finding.ok:
-            print_line(f"{'':11}  help: {finding.help}")
+            print_line(f"{'':7}  help: {finding.help}")
     if any(finding.ok is False for finding in findings):
         raise typer.Exit(1)
 
