@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.errors import PackError
 
 if TYPE_CHECKING:

@@ -92,9 +92,7 @@ def invite(
     signer = compute_fingerprint(folder / KEYS / SIGNER)
     print_line(f"send {path} and these lines to the operator of {name}:")
     print_line("  pip install 'fedkg[flower]', and describe your table in SITES.yaml")
-    print_line(
-        f"  fedkg site join {path.name} --sites SITES.yaml --fingerprint FINGERPRINT"
-    )
+    print_line(f"  fedkg site join {path.name} --sites SITES.yaml --fingerprint FINGERPRINT")
     print_line(f"  send {name}/{KEYS}/{name}.pub back, then: fedkg site run {name}")
     print_line(f"tell the fingerprint over another channel, such as a telephone: {signer}")
 
@@ -229,15 +227,20 @@ def show_status(folder: ServerFolder, as_json: AsJson = False) -> None:
     """
     from dataclasses import asdict
 
-    from fedkg.deploy.server_service import describe_run, load_change_fields, read_status
+    from fedkg.deploy.server_service import (
+        describe_run,
+        is_running,
+        load_change_fields,
+        read_status,
+    )
 
     found = read_status(folder)
     run, change = describe_run(folder), load_change_fields(folder)
     if as_json:
         print_json({"server": asdict(found), "rule_change": change or None, "run": run})
         return
-    since = f" since {_format_age(found.since)}" if found.since else ""
-    print_line(f"server: {found.state}{since}" + (f": {found.error}" if found.error else ""))
+    age = f" for {_format_age(found.since)}" if is_running(found) else ""
+    print_line(f"server: {found.state}{age}" + (f": {found.error}" if found.error else ""))
     if found.state == "running" and found.round:
         answered = [
             site
@@ -258,7 +261,9 @@ def show_status(folder: ServerFolder, as_json: AsJson = False) -> None:
             )
     for name, site in sorted(found.sites.items()):
         seen = (
-            "never seen" if not site.last_seen else f"last contact {_format_age(site.last_seen)} ago"
+            "never seen"
+            if not site.last_seen
+            else f"last contact {_format_age(site.last_seen)} ago"
         )
         state = f"has left{' and asks for deletion' * site.deletion}" if site.left else seen
         print_line(
@@ -401,7 +406,7 @@ def show_site(folder: SiteFolder, as_json: AsJson = False) -> None:
     since = one.since if found.state in ("connected", "not connected") else 0.0
     print_line(
         f"{found.name}: {found.state}"
-        + (f" since {_format_age(since)}" if since else "")
+        + (f" for {_format_age(since)}" if since else "")
         + (f": {one.cause}" if found.state == "not connected" and one.cause else "")
     )
     if one.last_request:

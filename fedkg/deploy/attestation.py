@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.signing import load_private_key, load_public_key
 from fedkg.errors import FederationError, FedkgError, JobError, MissingExtra
 from fedkg.jobs.checkpoint import checkpoint_name

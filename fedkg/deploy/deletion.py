@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkg._internal.atomic_file import replace_file
-from fedkg.deploy.federation import (
-    CHANGE,
-    INVITATIONS,
-    RUN,
-    dismiss_site,
-    read_json,
-    write_json,
-)
+from fedkg.deploy.federation import CHANGE, INVITATIONS, RUN, dismiss_site, read_json, write_json
 from fedkg.deploy.server_service import is_running, read_status, save_status
 from fedkg.errors import FederationError, MissingExtra
 from fedkg.jobs.events import EVENTS
@@ -88,9 +81,7 @@ def delete_site(folder: Path, name: str) -> Deletion:
         if run.exists():
             with run.locked():
                 deleted += [f"{path.name}: {what}" for what in _delete_from_run(run, name)]
-    found = Deletion(
-        site=name, time=time.time(), requested=site.deletion, deleted=tuple(deleted)
-    )
+    found = Deletion(site=name, time=time.time(), requested=site.deletion, deleted=tuple(deleted))
     write_json(folder / DELETIONS, {"deletions": [*list_deletions(folder), asdict(found)]})
     return found
 

@@ -40,7 +40,14 @@ from fedkg.deploy.round_contract import (
     apply_contract,
     wait_for_sites,
 )
-from fedkg.deploy.rule_change import Confirmations, adopt, complete, load_change, new_files, withdraw
+from fedkg.deploy.rule_change import (
+    Confirmations,
+    adopt,
+    complete,
+    load_change,
+    new_files,
+    withdraw,
+)
 from fedkg.deploy.transport import Reply, Transport
 from fedkg.errors import FederationError, JobError, Stopped, UsageError
 from fedkg.federated import Clients, RoundRecord, ServerState, initial_state
@@ -183,9 +190,7 @@ def prepare_training(
                 withdraw(folder)
                 changes.on_note("the rules stay as they are: the run is finished")
             else:
-                adopt(
-                    folder, run, change, trial="" if config is None else config.id, number=number
-                )
+                adopt(folder, run, change, trial="" if config is None else config.id, number=number)
                 if run.exists():
                     run.rewrite("checks.csv", check_rows(files.pack, prepared.checks))
                 changes.on_note(

@@ -259,7 +259,9 @@ class SiteAnswers:
             known = receive_rules(self.folder, archive, digest, self.files.folder / PACK)
         accepted = find_accepted(self.folder, digest)
         if accepted is not None and accepted != self.files.folder:
-            _ = SiteAnswers(self.folder, accepted).summary  # do its tables have what the rules read?
+            _ = SiteAnswers(
+                self.folder, accepted
+            ).summary  # do its tables have what the rules read?
         when = known.confirmed if known is not None else "when it joined"
         return Message(
             kind=request.kind,

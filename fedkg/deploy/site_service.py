@@ -23,8 +23,8 @@ from fedkg.deploy.federation import (
     load_site,
     verify_invitation,
 )
-from fedkg.deploy.site_process import answer_requests, ask, is_served, listen
 from fedkg.deploy.flower.settings import LOGS
+from fedkg.deploy.site_process import answer_requests, ask, is_served, listen
 from fedkg.deploy.site_status import STATUS, ActivityLog
 from fedkg.errors import FederationError, UsageError
 

@@ -251,7 +251,7 @@ def test_bundle_lists_what_an_installed_package_needs(tmp_path, monkeypatch):
 def test_a_server_notifies_of_lost_sites(own, capsys, monkeypatch):
     """`server run` has the listeners of `fedkg run`; the training itself is played here."""
 
-    def play(folder: Path, on_note: object, *, wait: float, on_event: Listener) -> None:
+    def play(folder: Path, on_note: object, *, on_event: Listener, **_: object) -> None:
         lost = {"status": "lost"}
         on_event(Event(kind="site", site="graz", message="no answer", values=lost, folder=folder))
         on_event(Event(kind="round", round=1, folder=folder))

@@ -244,9 +244,7 @@ def test_nodes_without_a_registered_key_and_servers_without_the_certificate(tmp_
         assert "does not know the key of this site" in explain_end(
             read_end(stranger), tmp_path / "wien"
         )
-        assert "not signed by the authority" in explain_end(
-            read_end(doubter), tmp_path / "linz"
-        )
+        assert "not signed by the authority" in explain_end(read_end(doubter), tmp_path / "linz")
 
         with (
             pytest.raises(FederationError, match=r"port .* is not usable"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,21 @@ from fedkg.jobs.trial_expansion import plan_trials
 from fedkg.pack import read_pack
 
 STRICTER = RULES.replace("wear > 200 min and torque > 50", "wear > 90 min and torque > 30")
-OTHER_INPUTS = RULES + 'signal speed in rpm span 0 .. 9000 column "Speed"\nrule s require speed > 1\n'
+OTHER_INPUTS = (
+    RULES + 'signal speed in rpm span 0 .. 9000 column "Speed"\nrule s require speed > 1\n'
+)
 
-FIVE_ROUNDS = {**JOB, "algorithm": "scfa", "training": {**JOB["training"], "rounds": 5}}
+# the penalty makes the models depend on the rules
+FIVE_ROUNDS = {
+    **JOB,
+    "algorithm": "scfa",
+    "training": {**JOB["training"], "rounds": 5, "penalty": 1.0},
+}
+
+
+@cache
+def pack_of(rules: str) -> bytes:
+    return compiled(rules)
 
 
 @pytest.fixture(autouse=True)
@@ -77,9 +90,7 @@ class Federation:
 
         sites = {name: open_site(self.folder / name) for name in SIZES}
         options = {"report": False} | options
-        found = run_server(
-            self.server, LoopbackTransport(sites=sites), on_event=listen, **options
-        )
+        found = run_server(self.server, LoopbackTransport(sites=sites), on_event=listen, **options)
         return RunFolder(found.folder)
 
     def confirm(self, *names: str) -> None:
@@ -87,14 +98,14 @@ class Federation:
             confirm_rules(self.folder / name)
 
     def propose(self, rules: str) -> None:
-        (self.folder / "new.fkg").write_text(rules)
-        propose_rules(self.server, [self.folder / "new.fkg"])
+        (self.folder / "new.fkgpack").write_bytes(pack_of(rules))
+        propose_rules(self.server, [self.folder / "new.fkgpack"])
 
 
 def create(folder: Path, job: Mapping[str, Any] = FIVE_ROUNDS, **join: Any) -> Federation:
     write_tables(folder / "data")
     (folder / "job.yaml").write_text(yaml.safe_dump(dict(job)))
-    (folder / "rules.fkgpack").write_bytes(compiled(RULES))
+    (folder / "rules.fkgpack").write_bytes(pack_of(RULES))
     create_federation(folder / "job.yaml", folder / "plants", sites=list(SIZES))
     for name in SIZES:
         invitation = folder / "plants" / "invitations" / f"{name}.zip"
@@ -108,12 +119,12 @@ def train_by_hand(folder: Path, *phases: tuple[str, int]) -> ServerState:
 
     No message, no confirmation and no run folder is involved.
     """
-    (folder / "hand.fkgpack").write_bytes(compiled(RULES))
+    (folder / "hand.fkgpack").write_bytes(pack_of(RULES))
     data = {**FIVE_ROUNDS["data"], "sites_file": str(folder / "data" / "sites.yaml")}
     fields = {**FIVE_ROUNDS, "data": data, "pack": "hand.fkgpack"}
     job, state = parse_job(fields, name="the job", base=folder), None
     for rules, last in phases:
-        experiment = create_experiment(job, read_pack(compiled(rules), name="a pack"))
+        experiment = create_experiment(job, read_pack(pack_of(rules), name="a pack"))
         configs = plan_trials(job)
         experiment.prepare(configs)
         trial = experiment.build_trial(configs[0])
@@ -155,11 +166,13 @@ def test_rounds_after_the_confirmations_use_the_new_rules(tmp_path):
     assert [one.split()[0] for one in row["confirmed"].split("; ")] == list(SIZES)
     assert "worn: " in row["difference"]
     assert "careful" not in row["difference"]
-    assert run.read_bytes(f"pack-{row['previous'][:8]}.fkgpack") == compiled(RULES)
-    assert run.read_bytes("pack.fkgpack") == compiled(STRICTER)
+    assert run.read_bytes(f"pack-{row['previous'][:8]}.fkgpack") == pack_of(RULES)
+    assert run.read_bytes("pack.fkgpack") == pack_of(STRICTER)
     assert run.damage() == ()
     assert "Rule changes" in (run.path / "report.html").read_text()
-    assert any("from round 4 on, confirmed by graz, linz, wien" in note for note in federation.notes)
+    assert any(
+        "from round 4 on, confirmed by graz, linz, wien" in note for note in federation.notes
+    )
     assert load_change(federation.server) is None
     # the local baseline, a later training of the run, has the new rules from its first round on
     assert [one["round"] for one in run.rows("rounds.csv")][:5] == ["1", "2", "3", "4", "5"]
@@ -201,7 +214,7 @@ def test_roll_back_withdraws_an_open_change_and_returns_from_a_used_one(tmp_path
     assert [row["round"] for row in run.rows("rule_changes.csv")] == ["3", "5"]
     by_hand = train_by_hand(tmp_path, (RULES, 2), (STRICTER, 4), (RULES, 5))
     assert equal(models(run), by_hand.models)
-    assert run.read_bytes("pack.fkgpack") == compiled(RULES)
+    assert run.read_bytes("pack.fkgpack") == pack_of(RULES)
 
 
 def test_with_a_quorum_the_others_go_on_and_a_late_site_comes_back(tmp_path):
@@ -231,7 +244,7 @@ def test_rules_for_another_model_and_rules_that_a_site_cannot_evaluate(tmp_path)
     before = sorted(path.name for path in federation.server.iterdir())
     with pytest.raises(UsageError, match="uses these rules already"):
         federation.propose(RULES)
-    with pytest.raises(JobError, match="possible|output"):
+    with pytest.raises(JobError, match="output"):
         federation.propose(RULES.replace("output failure", "output broken").replace(
             "failure >=", "broken >=").replace("failure <=", "broken <="))  # fmt: skip
     assert sorted(path.name for path in federation.server.iterdir()) == before
@@ -278,10 +291,10 @@ def test_a_training_without_a_site_equals_a_federation_that_never_had_it(tmp_pat
     data = {**FIVE_ROUNDS["data"], "sites_file": str(tmp_path / "two.yaml")}
     document = yaml.safe_load((tmp_path / "three" / "data" / "sites.yaml").read_text())
     del document["sites"]["graz"]
-    for name, site in document["sites"].items():
+    for site in document["sites"].values():
         site["url"] = str(tmp_path / "three" / "data" / site["url"])
     (tmp_path / "two.yaml").write_text(yaml.safe_dump(document))
-    (tmp_path / "rules.fkgpack").write_bytes(compiled(RULES))
+    (tmp_path / "rules.fkgpack").write_bytes(pack_of(RULES))
     fields = {**FIVE_ROUNDS, "data": data, "pack": str(tmp_path / "rules.fkgpack")}
     never = RunFolder(run_job(fields, out=tmp_path / "never", report=False).folder)
     assert equal(models(apart), models(never))
