@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NO_REPLY = "no reply by the deadline"
+NO_REPLY = "no reply before the end of the round"
 NO_PROCESS = "no site process answers"
 NO_ANSWER = "gave no answer"
 UNANSWERED = "has not answered"

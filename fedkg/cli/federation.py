@@ -266,6 +266,8 @@ def show_status(folder: ServerFolder, as_json: AsJson = False) -> None:
             else f"last contact {_format_age(site.last_seen)} ago"
         )
         state = f"has left{' and asks for deletion' * site.deletion}" if site.left else seen
+        if not site.admitted and not site.left:
+            state = f"not admitted, {seen}"
         print_line(
             f"{name}: {state}, {count(site.answers, 'answer')}, {count(site.failures, 'failure')}, "
             f"last round {site.round}" + (f"; {site.error.splitlines()[0]}" if site.error else "")

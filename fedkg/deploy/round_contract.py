@@ -151,7 +151,10 @@ class _Collection:
             if idle and self.waiting:
                 time.sleep(min(IDLE, max(0.0, wake - time.monotonic())))
         for site, request in self.waiting.items():
-            error = f"{NO_REPLY} (asked {request.tries} times in {self.seconds:g} s)"
+            end = f"asked {request.tries} times in {self.seconds:g} s"
+            if len(self.answers) >= self.needed:
+                end = f"enough others had answered, and {self.contract.grace:g} s of grace passed"
+            error = f"{NO_REPLY} ({end})"
             self.failures[site] = request.failure or Reply(site=site, message=None, error=error)
 
     def _take_due(self) -> dict[str, Message]:

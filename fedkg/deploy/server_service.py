@@ -48,6 +48,7 @@ class SiteStatus:
         bytes_down, bytes_up: bytes of all requests and answers.
         left: whether it has left the federation.
         deletion: whether it has asked for the deletion of its data.
+        admitted: whether the server knows its key.
     """
 
     last_seen: float = 0.0
@@ -59,6 +60,7 @@ class SiteStatus:
     bytes_up: int = 0
     left: bool = False
     deletion: bool = False
+    admitted: bool = False
 
 
 @dataclass(slots=True)
@@ -302,8 +304,10 @@ def read_status(folder: Path) -> ServerStatus:
                 f"{folder / STATUS} is damaged", help="delete it: it only holds figures"
             ) from error
     for name, key in federation.sites.items():
+        site = found.sites[name]
+        site.admitted = bool(key)
         if key:  # a site that is admitted again takes part again
-            found.sites[name].left = found.sites[name].deletion = False
+            site.left = site.deletion = False
     if is_running(found) and not is_alive(found.process):
         found.state = "lost"
     return found

@@ -303,8 +303,8 @@ class SiteAnswers:
         if find_accepted(self.folder, wanted) is None:
             raise FederationError(f"site {self.name} {UNCONFIRMED}")
         raise FederationError(
-            f"site {self.name} has confirmed the new rules and not prepared its data with them",
-            help="the server prepares it before the next round",
+            f"site {self.name} has just confirmed the new rules and takes part again from the next "
+            "round on"
         )
 
     def finish(self, request: Message) -> Message:

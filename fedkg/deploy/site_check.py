@@ -114,7 +114,8 @@ def _check(folder: Path) -> Iterator[Finding]:
     site = SiteAnswers(folder)
     pack = site.files.pack
     rules = len(pack.manifest.rules)
-    text = f"site {site.name}: job {site.job.name}, {rules} rules, readable by this version"
+    number = f"{rules} rule{'' if rules == 1 else 's'}"
+    text = f"site {site.name}: job {site.job.name}, {number}, readable by this version"
     yield Finding(what="invitation", text=text)
     rows = site.summary.rows
     enough = rows[TRAIN] >= site.job.data.min_samples

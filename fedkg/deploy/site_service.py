@@ -34,7 +34,7 @@ DELETE, ASKS_FOR_DELETION = "delete", "and asks for the deletion of its data"
 OWN_FILES = (LOGS, STATUS, PAUSED, "site.lock", SOCKET)
 """Files and folders that a site process writes, besides keys, invitations and state."""
 
-LAST_ANSWER_S = 5.0
+LAST_ANSWER_S = 30.0
 """Seconds in which the last answer of a site that leaves reaches the server."""
 
 CHECK_S = 0.2
@@ -54,7 +54,7 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
     site = load_site(folder)
     _require_member(folder, site.name)
     verify_invitation(folder / INVITATION)
-    from fedkg.deploy.flower.supernode import CONNECTED, create_node, explain_end
+    from fedkg.deploy.flower.supernode import CONNECTED, create_node, explain_end, has_answered
     from fedkg.deploy.site import open_site
 
     with stop_on_sigterm(), listen(folder / SOCKET) as listener:
@@ -68,11 +68,12 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
                 log.connect(address)
 
         guarded = log.watch(_guard(folder, site.name, handle, departed))
-        with supervise(
-            create_node(folder), lambda text: log.disconnect(explain_end(text, folder)), look
-        ):
+        node = create_node(folder)
+        with supervise(node, lambda text: log.disconnect(explain_end(text, folder)), look):
             answer_requests(guarded, listener, until=departed.is_set)
-            time.sleep(LAST_ANSWER_S)
+            end = time.monotonic() + LAST_ANSWER_S
+            while time.monotonic() < end and not has_answered(node.read_log()):
+                time.sleep(CHECK_S)
 
 
 def pause_site(folder: Path) -> None:

@@ -65,7 +65,7 @@ class SiteReport:
 
     Attributes:
         name: the site.
-        state: `left`, `paused`, `stopped`, `not connected`, or `connected`.
+        state: `left`, `not started`, `stopped`, `paused`, `not connected`, or `connected`.
         activity: what its process has done.
         rules: rules that wait for a confirmation.
         next: what its operator should do; "" if nothing.
@@ -88,7 +88,8 @@ def read_report(folder: Path) -> SiteReport:
     if (folder / LEFT).exists():
         state, advice = "left", "nothing: the site has left; to take part again, join again"
     elif not is_served(folder / SOCKET):
-        state, advice = "stopped", f"fedkg site run {folder}"
+        state = "stopped" if activity.started else "not started"
+        advice = f"fedkg site run {folder}"
     elif (folder / PAUSED).exists():
         state, advice = "paused", f"fedkg site resume {folder}"
     elif not activity.connected:

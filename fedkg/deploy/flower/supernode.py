@@ -64,6 +64,11 @@ def create_node(folder: Path) -> ChildProcess:
     )
 
 
+def has_answered(log: str) -> bool:
+    """Whether a SuperNode has sent an answer to the last request that its log names."""
+    return log.rfind("Sent successfully") > log.rfind("Receiving:")
+
+
 def explain_end(log: str, folder: Path) -> str:
     """Why the SuperNode of a site ended, from the end of its log."""
     text = log.lower()

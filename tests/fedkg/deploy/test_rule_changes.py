@@ -14,14 +14,21 @@ import yaml
 from command import call
 from test_job_over_sites import JOB, RULES, SIZES, compiled, write_tables
 
-from fedkg.deploy.federation import create_federation, join_federation
+from fedkg.deploy.federation import (
+    INVITATION,
+    PACK,
+    create_federation,
+    join_federation,
+    write_invitation,
+)
 from fedkg.deploy.rule_change import load_change, propose_rules, roll_back
 from fedkg.deploy.server import run_server
 from fedkg.deploy.server_service import read_status
+from fedkg.deploy.signing import create_key
 from fedkg.deploy.site import open_site
-from fedkg.deploy.site_rules import confirm_rules
+from fedkg.deploy.site_rules import confirm_rules, receive_rules
 from fedkg.deploy.transport import LoopbackTransport
-from fedkg.errors import JobError, Stopped, UsageError
+from fedkg.errors import FederationError, JobError, Stopped, UsageError
 from fedkg.federated import ServerState
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
@@ -32,6 +39,8 @@ from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.training import train_rounds
 from fedkg.jobs.trial_expansion import plan_trials
 from fedkg.pack import read_pack
+
+pytestmark = pytest.mark.slow
 
 STRICTER = RULES.replace("wear > 200 min and torque > 50", "wear > 90 min and torque > 30")
 OTHER_INPUTS = (
@@ -265,20 +274,27 @@ def test_rules_for_another_model_and_rules_that_a_site_cannot_evaluate(tmp_path)
 
 
 def test_a_site_rejects_rules_that_its_server_did_not_sign(tmp_path):
-    federation = create(tmp_path / "one")
-    forger = create(tmp_path / "two")
+    """A valid invitation of the same job, signed by another key or for another site."""
+    federation = create(tmp_path)
+    site, used = tmp_path / "graz", tmp_path / "graz" / INVITATION / PACK
     federation.propose(STRICTER)
-    forger.propose(STRICTER)
-    for name in SIZES:
-        path = f"plants/rule-change/{name}.zip"
-        (federation.folder / path).write_bytes((forger.folder / path).read_bytes())
-
-    run = federation.run(report=False)
-
-    assert run.rows("rule_changes.csv") == []
     change = load_change(federation.server)
     assert change is not None
-    assert all("not signed by a trusted key" in text for text in change.problems.values())
+    for_linz = (federation.server / "rule-change" / "linz.zip").read_bytes()
+    (federation.server / "keys" / "signing.key").unlink()
+    create_key(federation.server / "keys", "other").rename(
+        federation.server / "keys" / "signing.key"
+    )
+    forged = write_invitation(
+        federation.server, "graz", pack=tmp_path / "new.fkgpack", target=tmp_path / "forged.zip"
+    )
+
+    with pytest.raises(FederationError, match="not signed by a trusted key"):
+        receive_rules(site, forged.read_bytes(), change.pack, used)
+    with pytest.raises(FederationError, match="another site") as caught:
+        receive_rules(site, for_linz, change.pack, used)
+    assert caught.value.received == "an invitation with another site"
+    assert list((site / "rules").iterdir()) == []
 
 
 def test_a_training_without_a_site_equals_a_federation_that_never_had_it(tmp_path):
