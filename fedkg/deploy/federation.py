@@ -14,6 +14,7 @@ channel that both trust; no private key ever leaves the machine that created it.
 from __future__ import annotations
 
 import datetime
+import errno
 import hashlib
 import ipaddress
 import json
@@ -23,7 +24,8 @@ import stat
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -151,19 +153,20 @@ def create_federation(
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        save(pack, partial / PACK)
-        (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
-        save_federation(partial, federation)
-        keys = partial / KEYS
-        keys.mkdir(mode=0o700)
-        _create_certificates(keys, host)
-        create_key(keys)
-        write_private(keys / "app.secret", os.urandom(32))
-        (partial / INVITATIONS).mkdir()
-        for name in federation.sites:
-            write_invitation(partial, name)
-        partial.chmod(0o755)
-        partial.rename(folder)
+        with report_full_disk(folder.parent):
+            save(pack, partial / PACK)
+            (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
+            save_federation(partial, federation)
+            keys = partial / KEYS
+            keys.mkdir(mode=0o700)
+            _create_certificates(keys, host)
+            create_key(keys)
+            write_private(keys / "app.secret", os.urandom(32))
+            (partial / INVITATIONS).mkdir()
+            for name in federation.sites:
+                write_invitation(partial, name)
+            partial.chmod(0o755)
+            partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return federation
@@ -253,10 +256,11 @@ def join_federation(
             raise UsageError(f"{folder} exists already", help="choose another folder with -o")
         folder.mkdir(parents=True, mode=0o700)
         try:
-            shutil.copytree(unpacked, folder / INVITATION)
-            (folder / STATE).mkdir(mode=0o700)
-            _create_node_key(folder / KEYS, site.name)
-            write_json(folder / SITE, asdict(site))
+            with report_full_disk(folder):
+                shutil.copytree(unpacked, folder / INVITATION)
+                (folder / STATE).mkdir(mode=0o700)
+                _create_node_key(folder / KEYS, site.name)
+                write_json(folder / SITE, asdict(site))
         except BaseException:
             shutil.rmtree(folder)
             raise
@@ -474,11 +478,30 @@ def unpack_invitation(invitation: Path | BytesIO, folder: Path) -> None:
                 )
             archive.extractall(folder)
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            raise _full_disk(folder, error) from error
         raise UsageError(
             f"cannot read the invitation {invitation}",
             received=str(error),
             help="ask the operator of the server for the file invitations/NAME.zip",
         ) from error
+
+
+@contextmanager
+def report_full_disk(folder: Path) -> Iterator[None]:
+    """Raise UsageError if the block cannot write into a folder."""
+    try:
+        yield
+    except OSError as error:
+        raise _full_disk(folder, error) from error
+
+
+def _full_disk(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"cannot write into {folder}",
+        received=error.strerror or str(error),
+        help="free space on its disk, or choose a folder that you may write to",
+    )
 
 
 def _create_certificates(keys: Path, host: str) -> None:

@@ -27,6 +27,7 @@ from fedkg.deploy.federation import (
     PACK,
     load_federation,
     read_json,
+    report_full_disk,
     write_invitation,
     write_json,
 )
@@ -273,7 +274,10 @@ def _propose(folder: Path, pack: Pack) -> RuleChange:
     if new.identity["pack"] == files.identity["pack"]:
         raise UsageError(f"the federation {federation.name} uses these rules already")
     _require_same_model(files, new)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{CHANGE}.") as scratch:
+    with (
+        report_full_disk(folder),
+        tempfile.TemporaryDirectory(dir=folder, prefix=f".{CHANGE}.") as scratch,
+    ):
         partial = Path(scratch) / CHANGE
         partial.mkdir()
         (partial / PACK).write_bytes(pack_bytes(pack))

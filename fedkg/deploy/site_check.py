@@ -103,7 +103,7 @@ def check_site(folder: Path) -> list[Finding]:
                     what=f"after {place}" if found else "folder",
                     text=f"{error.message}; {left}" if not error.received else str(error),
                     ok=False,
-                    help=error.help,
+                    help="" if error.received else error.help,  # the text has it
                 )
             )
             return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
+import signal
 import ssl
 import stat
 import zipfile
@@ -139,6 +141,23 @@ def test_changed_invitations_leave_nothing_behind(own, name, text):
         join_federation(invitation, own / "sites.yaml", own / "new")
     assert not (own / "new").exists()
     assert not (own / "evil").exists()
+
+
+def test_a_full_disk_is_named_and_leaves_no_folder(own):
+    """No file of this process may grow beyond a kilobyte meanwhile."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+    try:
+        with pytest.raises(UsageError, match="cannot write into") as caught:
+            join_federation(
+                own / "plants" / "invitations" / "graz.zip", own / "sites.yaml", own / "new"
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "File too large" in str(caught.value)
+    assert not (own / "new").exists()
 
 
 def test_forged_invitation_is_noticed_by_its_fingerprint(own, tmp_path, capsys):
