@@ -85,7 +85,9 @@ def propose_rules(folder: Path, rules: Sequence[str | Path]) -> RuleChange:
     """
     from fedkg import authoring
 
-    return _propose(folder, authoring.load_or_compile(authoring.parse_sources(list(rules)))[0])
+    return _propose(
+        folder, authoring.load_or_compile(authoring.parse_sources([str(one) for one in rules]))[0]
+    )
 
 
 def roll_back(folder: Path) -> RuleChange | None:
