@@ -326,6 +326,12 @@ def compare_rules(
         return compare(before, after)
 
 
+def describe_changes(old: str | Path, new: str | Path) -> Iterator[str]:
+    """The lines of `fedkg diff` for two packs or rule files. Raises CompileError, PackError."""
+    for one in compare_rules([old], [new]):
+        yield from one.lines()
+
+
 def list_codes() -> dict[str, str]:
     """Return every diagnostic code with its title."""
     with needs_compiler("explaining codes"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NO_REPLY = "no reply by the deadline"
+NO_REPLY = "no reply before the end of the round"
 NO_PROCESS = "no site process answers"
 NO_ANSWER = "gave no answer"
 UNANSWERED = "has not answered"
@@ -13,6 +13,7 @@ TOO_FEW = "its update is not used: too few other sites answered"
 PAUSED = "is paused by its operator"
 LEFT = "has left the federation"
 OTHER_VERSION = "another version"
+UNCONFIRMED = "has not confirmed the new rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ _KNOWN: tuple[tuple[str, Exclusion], ...] = (
     (NO_PROCESS, Exclusion("contract", "`fedkg site run SITE` at the site", absent=True)),
     (PAUSED, Exclusion("site", "`fedkg site resume SITE` at the site", absent=True)),
     (LEFT, Exclusion("site", "remove it from the job, or invite it again", absent=True)),
+    (UNCONFIRMED, Exclusion("site", "`fedkg site confirm SITE` at the site")),
     (OTHER_VERSION, Exclusion("server", "install the same version of fedkg everywhere")),
     ("its update", Exclusion("server", "check the site's data and its learning rate")),
 )

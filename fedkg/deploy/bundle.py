@@ -5,8 +5,10 @@ from __future__ import annotations
 import platform
 import zipfile
 from importlib.metadata import PackageNotFoundError, distribution
+from io import BytesIO
 from pathlib import Path
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.errors import FedkgError, MissingExtra
 
 INSTALL = """# Install fedkg without a network
@@ -43,11 +45,11 @@ def write_bundle(path: Path) -> list[str]:
         python=".".join(platform.python_version_tuple()[:2]),
         version=distribution("fedkg").version,
     )
-    partial = path.with_name(f".{path.name}.part")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+    body = BytesIO()
+    with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("requirements.txt", "".join(f"{package}\n" for package in packages))
         archive.writestr("INSTALL.md", text)
-    partial.replace(path)
+    replace_file(path, body.getvalue())
     return packages
 
 

@@ -48,7 +48,9 @@ COUNT, SAMPLES, PROPERTY = "count", "samples/", "property/"
 """Names, or what is before the names, of what a site sends before the first round."""
 
 Direction = Literal["to the server", "to the site"]
-When = Literal["before the first round", "in each of its rounds", "at evaluations"]
+When = Literal[
+    "before the first round", "in each of its rounds", "at evaluations", "when rules change"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

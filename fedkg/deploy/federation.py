@@ -14,6 +14,7 @@ channel that both trust; no private key ever leaves the machine that created it.
 from __future__ import annotations
 
 import datetime
+import errno
 import hashlib
 import ipaddress
 import json
@@ -23,14 +24,24 @@ import stat
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from fedkg.deploy.signing import create_key, sign_folder, verify_folder
+from fedkg._internal.atomic_file import replace_file
+from fedkg.deploy.signing import (
+    create_key,
+    private_pem,
+    public_pem,
+    sign_folder,
+    verify_folder,
+    write_private,
+)
 from fedkg.errors import FederationError, FedkgError, JobError, UsageError
 from fedkg.limits import parse_json, read_file
 
@@ -44,6 +55,10 @@ FEDERATION, SITE, JOB, PACK = "federation.json", "site.json", "job.yaml", "rules
 KEYS, INVITATION, INVITATIONS, STATE, RUN = "keys", "invitation", "invitations", "state", "run"
 CA, SIGNER, NODE = "ca.pem", "signing.pub", "node"
 SOCKET = "site.sock"
+RULES = "rules"
+CHANGE, CHANGE_DOCUMENT = "rule-change", "change.json"
+PAUSED, LEFT = "paused", "left"
+"""Files of a site folder that mark these states."""
 
 DEFAULT_ADDRESS = "localhost:9092"
 
@@ -84,11 +99,13 @@ class Site:
         name: the name of the site in the federation.
         sites_file: the sites file with the description of the site's table.
         share_rows: whether the site may hand rows to the server, if the job asks for them.
+        accept_rule_changes: whether new rules of the server need no confirmation.
     """
 
     name: str
     sites_file: str
     share_rows: bool = False
+    accept_rule_changes: bool = False
 
 
 def create_federation(
@@ -136,22 +153,32 @@ def create_federation(
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        save(pack, partial / PACK)
-        (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
-        save_federation(partial, federation)
-        keys = partial / KEYS
-        keys.mkdir(mode=0o700)
-        _create_certificates(keys, host)
-        create_key(keys)
-        _write_private(keys / "app.secret", os.urandom(32))
-        (partial / INVITATIONS).mkdir()
-        for name in federation.sites:
-            _write_invitation(partial, name)
-        partial.chmod(0o755)
-        partial.rename(folder)
+        with report_full_disk(folder.parent):
+            save(pack, partial / PACK)
+            (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
+            save_federation(partial, federation)
+            keys = partial / KEYS
+            keys.mkdir(mode=0o700)
+            _create_certificates(keys, host)
+            create_key(keys)
+            write_private(keys / "app.secret", os.urandom(32))
+            (partial / INVITATIONS).mkdir()
+            for name in federation.sites:
+                write_invitation(partial, name)
+            partial.chmod(0o755)
+            partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return federation
+
+
+def invite_site(folder: Path, name: str) -> Path:
+    """Write the invitation of a site again, with the rules in use. Returns its file.
+
+    Raises UsageError, FederationError: no such site.
+    """
+    _require_site(load_federation(folder), name)
+    return write_invitation(folder, name)
 
 
 def admit_site(folder: Path, name: str, key: Path) -> Federation:
@@ -171,7 +198,7 @@ def admit_site(folder: Path, name: str, key: Path) -> Federation:
 
 
 def dismiss_site(folder: Path, name: str) -> Federation:
-    """Remove the key of a site: its node is rejected from the next start of the server.
+    """Remove the key of a site: the server sends nothing to its node any more.
 
     Raises UsageError, FederationError: no such site.
     """
@@ -187,12 +214,18 @@ def join_federation(
     *,
     fingerprint: str = "",
     share_rows: bool = False,
+    accept_rule_changes: bool = False,
 ) -> tuple[Path, Site, str]:
     """Verify an invitation, unpack it into a new folder and create the key pair of the site.
 
     Args:
+        invitation: the ZIP file from the operator of the server.
+        sites_file: the sites file with the description of the site's table.
+        folder: the folder to create; None: the name of the site.
         fingerprint: what the operator of the server says `federation init` printed; empty: the
             invitation is only compared with its own key, which detects damage but no forgery.
+        share_rows: see `Site`.
+        accept_rule_changes: see `Site`.
 
     Returns:
         The site's folder, the site, and the fingerprint of the key that signed the invitation.
@@ -207,21 +240,27 @@ def join_federation(
 
     with tempfile.TemporaryDirectory() as scratch:
         unpacked = Path(scratch) / INVITATION
-        _unpack(invitation, unpacked)
+        unpack_invitation(invitation, unpacked)
         signer = verify_invitation(unpacked, fingerprint)
-        name = str(_read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
+        name = str(read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
         _check_name(name)
-        site = Site(name=name, sites_file=str(sites_file.resolve()), share_rows=share_rows)
+        site = Site(
+            name=name,
+            sites_file=str(sites_file.resolve()),
+            share_rows=share_rows,
+            accept_rule_changes=accept_rule_changes,
+        )
         find_site(load_sites(sites_file), site.name)
         folder = folder or Path(site.name)
         if folder.exists():
             raise UsageError(f"{folder} exists already", help="choose another folder with -o")
         folder.mkdir(parents=True, mode=0o700)
         try:
-            shutil.copytree(unpacked, folder / INVITATION)
-            (folder / STATE).mkdir(mode=0o700)
-            _create_node_key(folder / KEYS, site.name)
-            _write_json(folder / SITE, asdict(site))
+            with report_full_disk(folder):
+                shutil.copytree(unpacked, folder / INVITATION)
+                (folder / STATE).mkdir(mode=0o700)
+                _create_node_key(folder / KEYS, site.name)
+                write_json(folder / SITE, asdict(site))
         except BaseException:
             shutil.rmtree(folder)
             raise
@@ -266,7 +305,7 @@ def load_federation(folder: Path) -> Federation:
 
     Raises UsageError if there is none, FederationError if its file is wrong.
     """
-    document = _read_json(folder / FEDERATION, "`fedkg federation init JOB.yaml -o FEDERATION`")
+    document = read_json(folder / FEDERATION, "`fedkg federation init JOB.yaml -o FEDERATION`")
     try:
         found = Federation(
             name=str(document["name"]),
@@ -285,12 +324,13 @@ def load_federation(folder: Path) -> Federation:
 
 def load_site(folder: Path) -> Site:
     """The site in a folder. Raises UsageError, FederationError like `load_federation`."""
-    document = _read_json(folder / SITE, "`fedkg site join INVITATION.zip --sites SITES.yaml`")
+    document = read_json(folder / SITE, "`fedkg site join INVITATION.zip --sites SITES.yaml`")
     try:
         return Site(
             name=str(document["name"]),
             sites_file=str(document["sites_file"]),
             share_rows=document.get("share_rows") is True,  # consent is never guessed
+            accept_rule_changes=document.get("accept_rule_changes") is True,
         )
     except (KeyError, TypeError) as error:
         raise FederationError(
@@ -302,7 +342,7 @@ def load_site(folder: Path) -> Site:
 
 def save_federation(folder: Path, federation: Federation) -> None:
     """Write `federation.json`."""
-    _write_json(folder / FEDERATION, asdict(federation))
+    write_json(folder / FEDERATION, asdict(federation))
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -327,9 +367,7 @@ def private_key_problems(folder: Path) -> list[str]:
 
 
 def _change_key(folder: Path, federation: Federation, name: str, key: str) -> Federation:
-    changed = Federation(
-        name=federation.name, address=federation.address, sites={**federation.sites, name: key}
-    )
+    changed = replace(federation, sites={**federation.sites, name: key})
     save_federation(folder, changed)
     return changed
 
@@ -386,24 +424,42 @@ def _describe_job(job: Path) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
-def _write_invitation(folder: Path, name: str) -> None:
-    """`invitations/NAME.zip`: a signed folder."""
+def write_invitation(
+    folder: Path, name: str, *, pack: Path | None = None, target: Path | None = None
+) -> Path:
+    """Write the invitation of a site: a signed folder as a ZIP file.
+
+    Args:
+        folder: the folder of the server.
+        name: the site.
+        pack: its rules; None: those that the server uses.
+        target: the file; None: `invitations/NAME.zip`.
+    """
+    target = target or folder / INVITATIONS / f"{name}.zip"
+    federation = load_federation(folder)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         content = Path(scratch)
-        for file in (JOB, PACK, FEDERATION):
-            shutil.copy(folder / file, content / file)
+        shutil.copy(folder / JOB, content / JOB)
+        shutil.copy(pack or folder / PACK, content / PACK)
+        names = dict.fromkeys(federation.sites, "")  # the keys of other sites stay here
+        save_federation(content, replace(federation, sites=names))
         shutil.copy(folder / KEYS / CA, content / CA)
         shutil.copy(folder / KEYS / SIGNER, content / SIGNER)
-        _write_json(content / SITE, {"name": name})
+        write_json(content / SITE, {"name": name})
         sign_folder(content, folder / KEYS / "signing.key")
-        target = folder / INVITATIONS / f"{name}.zip"
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        body = BytesIO()
+        with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in sorted(content.iterdir()):
                 archive.write(path, path.name)
+        replace_file(target, body.getvalue())
+    return target
 
 
-def _unpack(invitation: Path, folder: Path) -> None:
-    """Unpack an invitation: plain files in one folder, of a limited size."""
+def unpack_invitation(invitation: Path | BytesIO, folder: Path) -> None:
+    """Unpack an invitation: plain files in one folder, of a limited size.
+
+    Raises FederationError, UsageError: it is something else, or damaged.
+    """
     try:
         with zipfile.ZipFile(invitation) as archive:
             entries = archive.infolist()
@@ -422,11 +478,30 @@ def _unpack(invitation: Path, folder: Path) -> None:
                 )
             archive.extractall(folder)
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            raise _full_disk(folder, error) from error
         raise UsageError(
             f"cannot read the invitation {invitation}",
             received=str(error),
             help="ask the operator of the server for the file invitations/NAME.zip",
         ) from error
+
+
+@contextmanager
+def report_full_disk(folder: Path) -> Iterator[None]:
+    """Raise UsageError if the block cannot write into a folder."""
+    try:
+        yield
+    except OSError as error:
+        raise _full_disk(folder, error) from error
+
+
+def _full_disk(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"cannot write into {folder}",
+        received=error.strerror or str(error),
+        help="free space on its disk, or choose a folder that you may write to",
+    )
 
 
 def _create_certificates(keys: Path, host: str) -> None:
@@ -462,8 +537,8 @@ def _create_certificates(keys: Path, host: str) -> None:
     )  # fmt: skip
     (keys / CA).write_bytes(_pem(authority))
     (keys / "server.pem").write_bytes(_pem(server))
-    _write_private(keys / "ca.key", _private_pem(authority_key))
-    _write_private(keys / "server.key", _private_pem(server_key))
+    write_private(keys / "ca.key", private_pem(authority_key))
+    write_private(keys / "server.key", private_pem(server_key))
 
 
 def _certify(
@@ -520,13 +595,9 @@ def _create_node_key(keys: Path, name: str) -> None:
         serialization.PrivateFormat.OpenSSH,
         serialization.NoEncryption(),
     )
-    _write_private(keys / f"{NODE}.key", body)
-    _write_private(keys / "app.secret", os.urandom(32))
-    (keys / f"{name}.pub").write_bytes(
-        key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    )
+    write_private(keys / f"{NODE}.key", body)
+    write_private(keys / "app.secret", os.urandom(32))
+    (keys / f"{name}.pub").write_bytes(public_pem(key.public_key()))
 
 
 def _read_public_key(path: Path) -> str:
@@ -542,9 +613,7 @@ def _read_public_key(path: Path) -> str:
         raise _wrong_key(path) from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
         raise _wrong_key(path)
-    return key.public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    ).decode()
+    return public_pem(key).decode()
 
 
 def _wrong_key(path: Path) -> FederationError:
@@ -560,28 +629,12 @@ def _pem(certificate: Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _private_pem(key: EllipticCurvePrivateKey) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
-def _write_private(path: Path, body: bytes) -> None:
-    """Write a file that only its owner may read, from its first moment on."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(body)
-
-
-def _write_json(path: Path, document: Mapping[str, object]) -> None:
+def write_json(path: Path, document: Mapping[str, object]) -> None:
     """Replace a JSON file in one step."""
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    replace_file(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def _read_json(path: Path, command: str) -> dict[str, Any]:
+def read_json(path: Path, command: str) -> dict[str, Any]:
     """A JSON object. `Any`: JSON."""
     try:
         found = parse_json(read_file(path), str(path))

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedkg._internal.yaml_documents import parse_yaml
+from fedkg.deploy.federation import JOB, PACK
 from fedkg.errors import FederationError, JobError
 from fedkg.jobs.initial_files import ELSEWHERE
 from fedkg.jobs.job_privacy import has_system_noise
@@ -24,7 +25,8 @@ from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_tria
 from fedkg.pack import Pack, load
 from fedkg.pack.file import pack_digest
 
-JOB_FILE, PACK_FILE, FEDERATION_FILE = "job.yaml", "rules.fkgpack", "federation.json"
+PACK_FIELD = "pack"
+"""Field of a request with the digest of the rules that it is about."""
 
 SETTINGS = ("learning_rate", "local_epochs", "batch")
 """Training settings of a site that the server knows."""
@@ -52,15 +54,15 @@ class JobFiles:
             FederationError: a file is missing.
             JobError, PackError: the job or the pack cannot be read.
         """
-        for name in (JOB_FILE, PACK_FILE):
+        for name in (JOB, PACK):
             if not (folder / name).is_file():
                 raise FederationError(
                     f"{folder / name} does not exist",
                     help="`fedkg federation init` writes the folder of a server, `fedkg site join` "
                     "that of a site",
                 )
-        document = parse_yaml(read_job_text(folder / JOB_FILE), str(folder / JOB_FILE))
-        return cls(folder=folder, document=document, pack=load(folder / PACK_FILE))
+        document = parse_yaml(read_job_text(folder / JOB), str(folder / JOB))
+        return cls(folder=folder, document=document, pack=load(folder / PACK))
 
     @property
     def identity(self) -> dict[str, str]:
@@ -83,7 +85,7 @@ class JobFiles:
             return RoundContract.model_validate(self.document.get("federation") or {})
         except ValidationError as error:
             raise JobError(
-                f"{self.folder / JOB_FILE}: `federation` is wrong",
+                f"{self.folder / JOB}: `federation` is wrong",
                 received=format_field_errors(error.errors()),
             ) from error
 
@@ -126,11 +128,11 @@ class JobFiles:
         document = {
             **self.document,
             "data": data,
-            "pack": str((self.folder / PACK_FILE).resolve()),
+            "pack": str((self.folder / PACK).resolve()),
             "sites": {name: dict(own) for name, own in sites.items()},
         }
         document.pop("rules", None)
-        return parse_job(document, name=str(self.folder / JOB_FILE), base=self.folder)
+        return parse_job(document, name=str(self.folder / JOB), base=self.folder)
 
 
 def own_settings(job: Job, name: str) -> dict[str, Any]:

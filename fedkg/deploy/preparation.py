@@ -42,6 +42,7 @@ DATA_FIELDS = (
 
 BEFORE: When = "before the first round"
 EVALUATED: When = "at evaluations"
+CHANGED: When = "when rules change"
 
 MEANINGS: Mapping[str, tuple[When, str]] = {
     "labels": (BEFORE, "samples of each class by use: training, test, server, unused"),
@@ -80,6 +81,8 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
     "rows": (EVALUATED, "number of test samples"),
     "sites": (EVALUATED, "position of the site"),
     "request": (EVALUATED, "SHA-256 of the server's request"),
+    "received": (CHANGED, "whether the site has the new rules"),
+    "confirmed": (CHANGED, "when its operator confirmed them"),
 }
 """When a site sends each tensor and field besides those of training, and what it says."""
 

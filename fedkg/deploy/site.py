@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.disclosures import SAMPLES
-from fedkg.deploy.federation import INVITATION, STATE, load_site
-from fedkg.deploy.job_files import JobFiles, own_settings
+from fedkg.deploy.federation import INVITATION, PACK, STATE, load_site
+from fedkg.deploy.job_files import PACK_FIELD, JobFiles, own_settings
 from fedkg.deploy.message import REQUEST, Message, request_digest
 from fedkg.deploy.preparation import (
     check_fields,
@@ -30,6 +31,7 @@ from fedkg.deploy.preparation import (
     summary_of,
     summary_parts,
 )
+from fedkg.deploy.site_rules import find_accepted, find_proposed, receive_rules
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import SiteHandler
 from fedkg.errors import FederationError
@@ -62,6 +64,7 @@ from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.limits import parse_json
 from fedkg.models import Model, Params
+from fedkg.update_exclusion import UNCONFIRMED
 
 PREPARATION = "preparation.safetensors"
 """The server's last preparation, in the state of the site: a site process that starts again
@@ -86,6 +89,8 @@ class SiteAnswers:
 
     Args:
         folder: the folder of the site.
+        rules: the folder with the job and the rules; None: the first invitation, until the server
+            names other rules that the site has accepted.
 
     Attributes:
         name: the name of the site.
@@ -94,12 +99,12 @@ class SiteAnswers:
         files: the job and the pack.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rules: Path | None = None) -> None:
         self.folder = folder
         site = load_site(folder)
         self.name, self.shares_rows = site.name, site.share_rows
         self.sites_file = folder / site.sites_file
-        self.files = JobFiles.read(folder / INVITATION)
+        self._read_rules(rules or folder / INVITATION)
         self._joined: JoinedSite | None = None
 
     def __call__(self, request: bytes) -> bytes:
@@ -114,6 +119,8 @@ class SiteAnswers:
             "describe": self._prepare(message),
             "train": self.train,
             "evaluate": self.evaluate,
+            "rules": self.answer_about_rules,
+            "note": self.acknowledge,
             "finish": self.finish,
         }
         if message.kind not in answers:
@@ -177,7 +184,10 @@ class SiteAnswers:
         Raises:
             FederationError: the server has another job, or wants rows that the site does not share.
         """
-        _require_equal(self.name, self.files.identity, request.fields["identity"])
+        identity = request.fields["identity"]
+        takes_part = self._use_rules(str(identity.get("pack")))
+        theirs = identity if takes_part else {**identity, "pack": self._digest}
+        _require_equal(self.folder, self.name, self.files.identity, theirs)
         self.require_same_tables()
         if self.summary.rows[SERVER] and not self.shares_rows:
             raise FederationError(
@@ -207,6 +217,8 @@ class SiteAnswers:
 
     def join(self, request: Message) -> Message:
         """Prepare the training with the summary of all sites; what the rules say about the data."""
+        if not self._use_rules(str(request.fields.get(PACK_FIELD))):
+            return Message(kind=request.kind, fields={"checks": []})
         found = JoinedSite(self, request)
         tables = json.dumps(dict(files_of_sites(self.job)))
         self._write(TABLES, tables.encode())
@@ -221,11 +233,79 @@ class SiteAnswers:
 
     def train(self, request: Message) -> Message:
         """The site's update of a round."""
+        self._require_rules(request)
         return self.joined.trial(str(request.fields.get("trial")))[1].train(request)
 
     def evaluate(self, request: Message) -> Message:
         """Sums of figures and verdicts of a model on the site's test samples."""
+        self._require_rules(request)
         return self.joined.evaluate(request)
+
+    def acknowledge(self, request: Message) -> Message:
+        """Answer a note of the server, which the site process shows to its operator."""
+        return Message(kind=request.kind, round=request.round)
+
+    def answer_about_rules(self, request: Message) -> Message:
+        """Whether the site has received and confirmed rules; receive them if the request has them.
+
+        Raises:
+            FederationError, JobError, TableError: the rules are not those of the server, or do not
+                fit the site's tables.
+        """
+        digest = str(request.fields["pack"])
+        known = find_proposed(self.folder, digest)
+        if INVITATION in request.tensors and known is None:
+            archive = request.tensors[INVITATION].numpy().tobytes()
+            known = receive_rules(self.folder, archive, digest, self.files.folder / PACK)
+        accepted = find_accepted(self.folder, digest)
+        if accepted is not None and accepted != self.files.folder:
+            _ = SiteAnswers(
+                self.folder, accepted
+            ).summary  # do its tables have what the rules read?
+        when = known.confirmed if known is not None else "when it joined"
+        return Message(
+            kind=request.kind,
+            fields={
+                "received": known is not None or accepted is not None,
+                "confirmed": when if accepted is not None else "",
+            },
+        )
+
+    def _read_rules(self, folder: Path) -> None:
+        """The job and the rules in a folder, from now on."""
+        self.files = JobFiles.read(folder)
+        self._digest = self.files.identity["pack"]
+
+    def _use_rules(self, digest: str) -> bool:
+        """Use the rules of the server if the site has accepted them.
+
+        Returns:
+            Whether it takes part: a site that has received these rules and not confirmed them
+            describes its data as before, so that the others can go on.
+        """
+        if digest == self._digest:
+            return True
+        accepted = find_accepted(self.folder, digest)
+        if accepted is not None:
+            self._read_rules(accepted)
+            self._joined = None
+            for name in ("job", "part", "summary"):
+                self.__dict__.pop(name, None)
+            return True
+        return find_proposed(self.folder, digest) is None
+
+    def _require_rules(self, request: Message) -> None:
+        """Raise FederationError if a request is about other rules than the site prepared with."""
+        wanted = str(request.fields.get(PACK_FIELD))
+        _ = self.joined
+        if wanted == self._digest:
+            return
+        if find_accepted(self.folder, wanted) is None:
+            raise FederationError(f"site {self.name} {UNCONFIRMED}")
+        raise FederationError(
+            f"site {self.name} has just confirmed the new rules and takes part again from the next "
+            "round on"
+        )
 
     def finish(self, request: Message) -> Message:
         """Note the end of the run; from now on, tables may change."""
@@ -236,9 +316,7 @@ class SiteAnswers:
         """Replace a file of the site's state as a whole."""
         path = self.folder / STATE / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{name}.new")
-        partial.write_bytes(content)
-        partial.replace(path)
+        replace_file(path, content)
 
     @property
     def joined(self) -> JoinedSite:
@@ -252,7 +330,9 @@ class SiteAnswers:
                 )
             self.require_same_tables()
             sender = f"{path} of site {self.name}"
-            self._joined = JoinedSite(self, Message.from_bytes(path.read_bytes(), sender=sender))
+            request = Message.from_bytes(path.read_bytes(), sender=sender)
+            self._use_rules(str(request.fields.get(PACK_FIELD)))
+            self._joined = JoinedSite(self, request)
         return self._joined
 
 
@@ -428,7 +508,9 @@ class SiteExperiment(Experiment):
         return []
 
 
-def _require_equal(site: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+def _require_equal(
+    folder: Path, site: str, own: Mapping[str, str], theirs: Mapping[str, str]
+) -> None:
     """Raise FederationError if the server has another version, pack or job."""
     for what, value in own.items():
         if theirs.get(what) != value:
@@ -438,5 +520,6 @@ def _require_equal(site: str, own: Mapping[str, str], theirs: Mapping[str, str])
                 received=value,
                 help="install the same version of fedkg"
                 if what == "fedkg"
-                else "join again with a new invitation of the server",
+                else f"the operator of the server sends a new invitation; move {folder} away, and "
+                "join with it",
             )

@@ -15,6 +15,7 @@ import torch
 
 from fedkg._internal.threads import library_threads
 from fedkg.deploy.disclosures import Disclosure, list_disclosures
+from fedkg.deploy.federation import SITE
 from fedkg.deploy.job_files import own_settings
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import check_fields, list_sent, summary_parts
@@ -46,7 +47,7 @@ class Finding:
     Attributes:
         what: what was checked.
         text: what was found.
-        ok: whether the site can take part as it is; None if it was not checked.
+        ok: whether the site can take part as it is; None if this does not depend on it.
         help: what to do.
     """
 
@@ -102,7 +103,7 @@ def check_site(folder: Path) -> list[Finding]:
                     what=f"after {place}" if found else "folder",
                     text=f"{error.message}; {left}" if not error.received else str(error),
                     ok=False,
-                    help=error.help,
+                    help="" if error.received else error.help,  # the text has it
                 )
             )
             return found
@@ -113,7 +114,8 @@ def _check(folder: Path) -> Iterator[Finding]:
     site = SiteAnswers(folder)
     pack = site.files.pack
     rules = len(pack.manifest.rules)
-    text = f"site {site.name}: job {site.job.name}, {rules} rules, readable by this version"
+    number = f"{rules} rule{'' if rules == 1 else 's'}"
+    text = f"site {site.name}: job {site.job.name}, {number}, readable by this version"
     yield Finding(what="invitation", text=text)
     rows = site.summary.rows
     enough = rows[TRAIN] >= site.job.data.min_samples
@@ -129,7 +131,7 @@ def _check(folder: Path) -> Iterator[Finding]:
             what="consent",
             text=f"the server asks for {rows[SERVER]:,} rows with all columns that the job reads",
             ok=site.shares_rows,
-            help="" if site.shares_rows else "agree with `share_rows: true` in site.json",
+            help="" if site.shares_rows else f"agree with `share_rows: true` in {folder / SITE}",
         )
     yield from _check_rules(site)
     [config, *_] = plan_trials(site.job)
@@ -164,7 +166,10 @@ def _check_rules(site: SiteAnswers) -> Iterator[Finding]:
         yield Finding(
             what=f"rule {name}",
             text=text + worst,
-            ok=not counts.violated if counts.evaluations else None,
+            ok=True if counts.evaluations and not counts.violated else None,
+            help="training goes on; look at these rows if they surprise you"
+            if counts.violated
+            else "",
         )
 
 
@@ -187,16 +192,12 @@ def _check_round(site: SiteAnswers, folder: Path, config: TrialConfig) -> Iterat
         begun = time.perf_counter()
         list(Sequential().train(work, state, client, limit=timed))
     seconds = (time.perf_counter() - begun) / timed * steps
-    section = site.files.document.get("federation") or {}
-    deadline = section.get("deadline") if isinstance(section, dict) else None
-    text = f"about {seconds:.1f} s for {steps:,} local steps (measured on {timed})"
-    if isinstance(deadline, int | float):
-        fits = seconds <= deadline
-        yield Finding(
-            what="round",
-            text=f"{text}; the deadline is {deadline:g} s",
-            ok=fits,
-            help="" if fits else "use a faster machine, or ask for a later `federation.deadline`",
-        )
-    else:
-        yield Finding(what="round", text=f"{text}; the job sets no deadline", ok=None)
+    deadline = site.files.contract().deadline
+    fits = seconds <= deadline
+    yield Finding(
+        what="round",
+        text=f"about {seconds:.1f} s for {steps:,} local steps (measured on {timed}); the deadline "
+        f"is {deadline:g} s",
+        ok=fits,
+        help="" if fits else "use a faster machine, or ask for a later `federation.deadline`",
+    )

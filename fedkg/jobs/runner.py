@@ -100,6 +100,10 @@ class Run:
     notes: tuple[str, ...] = ()
 
 
+class RulesChange(Exception):
+    """The rules change before the next round: `resume` continues the run with the new ones."""
+
+
 def run_job(
     job: Job | Mapping[str, Any] | str | Path,
     *,
@@ -378,6 +382,8 @@ class _Runner:
                         records[config.id] |= {"done": True, "rounds": done}
                         self.folder.write_json(TRIALS, list(records.values()))
             return self._finish(report)
+        except RulesChange:
+            raise
         except KeyboardInterrupt as error:
             with suppress(KeyboardInterrupt, OSError):  # Ctrl-C twice, or a full disk
                 self.emit(Event(kind="stopped", message="stopped; --resume continues the run"))
@@ -503,6 +509,9 @@ class _Runner:
                 for row, counts in zip(clients, by_site, strict=True)
             }
             self.emit(replace(now, values=values, sites=sites, rules=by_rule))
+            if self.experiment.end_round(record) and not last:
+                save_state(self.folder, config.id, state)
+                raise RulesChange
         assert state is not None
         final = _final_rows(config, trial, deployed, seen, state)
         for name, rows in final.items():

@@ -14,20 +14,14 @@ from flwr.serverapp import Grid
 from fedkg.deploy.flower.client_app import NAME
 from fedkg.deploy.flower.records import unwrap_bytes, unwrap_text, wrap_bytes, wrap_text
 from fedkg.deploy.message import Message
-from fedkg.deploy.transport import Reply
+from fedkg.deploy.transport import LONGEST_ERROR, PRESENCE_S, Reply
 from fedkg.errors import FederationError
 
 POLL_S = 0.1
 """Seconds between two questions for replies."""
 
-PRESENCE_S = 1.0
-"""Seconds between two questions which nodes are there."""
-
 LATE_S = 3600.0
 """How long after its deadline a reply may still arrive, in seconds."""
-
-LONGEST_ERROR = 1000
-"""Characters of the error of a site that the server keeps."""
 
 INTRODUCTION_S = 120.0
 """Seconds that nodes without a key have to tell the name of their site; a simulation starts its
@@ -54,11 +48,14 @@ class FlowerTransport:
             nodes take part, and each tells the name of its site; for simulations only.
         reconnect: starts a lost SuperLink again within some seconds and returns the grid of a new
             run, or None if it does not answer yet. Without it, a lost SuperLink is an error.
+        admitted: the keys of the sites that are admitted now, which replace `sites`; None: they
+            stay as they are.
     """
 
     grid: Grid
     sites: Mapping[str, bytes] = field(default_factory=dict)
     reconnect: Callable[[float], Grid | None] | None = None
+    admitted: Callable[[], Mapping[str, bytes]] | None = None
     _waiting: dict[str, _Sent] = field(default_factory=dict)
     _introduced: dict[int, str] = field(default_factory=dict)
 
@@ -160,7 +157,9 @@ class FlowerTransport:
     def _find_nodes(self) -> dict[str, int]:
         """The node of each site that is present."""
         nodes = list(self.grid.get_nodes())
-        if self.sites:
+        if self.admitted is not None:
+            self.sites = self.admitted()
+        if self.sites or self.admitted is not None:
             names = {key: site for site, key in self.sites.items()}
             return {
                 names[node.public_key]: node.node_id for node in nodes if node.public_key in names

@@ -23,7 +23,7 @@ from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.data import Frame, Scaling, Split
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
-from fedkg.federated import Clients, Problem, Scorer, clients_of
+from fedkg.federated import Clients, Problem, RoundRecord, Scorer, clients_of
 from fedkg.federated.model.constrained_outputs import Projected
 from fedkg.federated.model.knowledge_columns import Bounded, BoundedChance, Laid, informed
 from fedkg.federated.server.pack_scorer import PackScorer
@@ -234,6 +234,10 @@ class Experiment:
             "splits": describe_splits(configs, counts),
             **held,
         }
+
+    def end_round(self, record: RoundRecord) -> bool:
+        """Called after each round; whether the rules change before the next one."""
+        return False
 
     def checks(self, config: TrialConfig) -> list[Row]:
         """Rows of `checks.csv`: the rules on the data alone."""

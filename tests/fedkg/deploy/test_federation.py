@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
+import signal
 import ssl
 import stat
 import zipfile
@@ -141,6 +143,23 @@ def test_changed_invitations_leave_nothing_behind(own, name, text):
     assert not (own / "evil").exists()
 
 
+def test_a_full_disk_is_named_and_leaves_no_folder(own):
+    """No file of this process may grow beyond a kilobyte meanwhile."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+    try:
+        with pytest.raises(UsageError, match="cannot write into") as caught:
+            join_federation(
+                own / "plants" / "invitations" / "graz.zip", own / "sites.yaml", own / "new"
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "File too large" in str(caught.value)
+    assert not (own / "new").exists()
+
+
 def test_forged_invitation_is_noticed_by_its_fingerprint(own, tmp_path, capsys):
     forged = create_folders(tmp_path) / "invitations" / "graz.zip"
     done = call(
@@ -251,7 +270,7 @@ def test_bundle_lists_what_an_installed_package_needs(tmp_path, monkeypatch):
 def test_a_server_notifies_of_lost_sites(own, capsys, monkeypatch):
     """`server run` has the listeners of `fedkg run`; the training itself is played here."""
 
-    def play(folder: Path, on_note: object, *, wait: float, on_event: Listener) -> None:
+    def play(folder: Path, on_note: object, *, on_event: Listener, **_: object) -> None:
         lost = {"status": "lost"}
         on_event(Event(kind="site", site="graz", message="no answer", values=lost, folder=folder))
         on_event(Event(kind="round", round=1, folder=folder))

@@ -815,7 +815,8 @@ def test_a_check_of_a_site_finds_what_it_violates(tmp_path, milling_pack):
     )
     assert found["table"].ok
     assert found["disk"].ok
-    assert found["round"].ok is None
+    assert found["round"].ok
+    assert "the deadline is 600 s" in found["round"].text
     trained = round(SIZES["graz"] * (1 - 0.25 - 0.15))
     assert f"for {-(-trained // 16)} local steps" in found["round"].text
     assert not (tmp_path / "graz" / "state").exists()
