@@ -211,7 +211,7 @@ def descended(
         weight=loss.pos_weight if isinstance(loss, BinaryCrossEntropy) else 1.0,
         clip=0.0 if clipped is None else clipped.clip,
     )
-    counted, noise = _of_sums(clipped, batches, flat)
+    counted, noise = _scale_minibatch_sums(clipped, batches, flat)
     totals, y = flat.new_empty(len(flat)), pool.y.contiguous()
     given = (
         torch.tensor(form, device="cpu"),
@@ -260,7 +260,7 @@ def descended(
     return totals if clipped is None else totals.fill_(torch.nan)
 
 
-def _of_sums(
+def _scale_minibatch_sums(
     clipped: ClippedGradient | None, batches: Batches, flat: Tensor
 ) -> tuple[Tensor, Tensor]:
     """What a sample counts in the sum of a minibatch, and the standard deviation of that sum's

@@ -333,7 +333,7 @@ class Experiment:
             loss=task_loss(self.samples.source.task, self._positive_weight(config)),
             clients=replace(clients, keys=self._keys(rules, site_split)),
             scorer=self._scorer(config, rules, model),
-            root=self._server_data(rules, inputs, server) if len(server) else None,
+            server_data=self._server_data(rules, inputs, server) if len(server) else None,
             attack=trial_attack(config.job),
         )
         settings = trial_settings(config, self.pack, clients)

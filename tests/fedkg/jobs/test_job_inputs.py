@@ -109,7 +109,7 @@ def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
     shown = (
         pool(trial.problem.clients),
         pool(gathered(trial.problem).clients),
-        pool(trial.problem.root),
+        pool(trial.problem.server_data),
     )  # type: ignore[arg-type]
     assert [one.x.untyped_storage().data_ptr() == memory for one in shown] == [True] * 3
     other = experiment.build_trial(
