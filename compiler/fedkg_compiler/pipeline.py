@@ -40,8 +40,7 @@ from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
 from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
 from fedkg_compiler.frontends.fkg.syntax import RuleFile, parse, parse_bytes, statement_count
-from fedkg_compiler.frontends.fkg.syntax.source_decoding import decode
-from fedkg_compiler.frontends.fkg.syntax.table_as_rule_file import is_table
+from fedkg_compiler.frontends.fkg.syntax.source_text import decode, is_table
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,
     InQuery,

@@ -208,7 +208,8 @@ def _server_update(work: Work, executor: Executor, state: ServerState) -> Params
     if work.problem.server_data is None:
         raise JobError(
             "the server has no labelled rows to compare updates with",
-            help="set `data.server` in a job, or `Problem(server_data=...)`; or choose another aggregate",
+            help="set `data.server` in a job, or `Problem(server_data=...)`; or choose another"
+            " aggregate",
         )
     terms = tuple(term for term in work.algorithm.terms if not isinstance(term, OfClients))
     plain = replace(

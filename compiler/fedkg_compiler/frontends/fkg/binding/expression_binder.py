@@ -43,10 +43,12 @@ from fedkg_compiler.frontends.fkg.binding.unknown_units import strange_unit
 from fedkg_compiler.frontends.fkg.binding.window_binder import other_step, steps_back
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Aggregate,
+    Ago,
     Apply,
     Arithmetic,
     Expression,
     Negative,
+    Operator,
     OverTime,
     Past,
     Quantity,
@@ -55,7 +57,6 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Tree,
     Variable,
 )
-from fedkg_compiler.frontends.fkg.syntax.tree.conditions import Ago, Operator
 from fedkg_compiler.graph.graph_terms import local_name
 
 

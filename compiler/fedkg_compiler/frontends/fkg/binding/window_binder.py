@@ -26,13 +26,13 @@ from fedkg_compiler.frontends.fkg.binding.name_lookup import names_in
 from fedkg_compiler.frontends.fkg.binding.row_order_requirement import in_time
 from fedkg_compiler.frontends.fkg.binding.scope import Scope
 from fedkg_compiler.frontends.fkg.syntax.tree import (
+    Ago,
     Expression,
     OverTime,
     Quantity,
     Variable,
     Window,
 )
-from fedkg_compiler.frontends.fkg.syntax.tree.conditions import Ago
 
 Array = NDArray[np.float64]
 
