@@ -19,11 +19,11 @@ from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.bounds import Bounds, between, find_bounds, point_of
 from fedkg_compiler.analysis.budget import Budget
-from fedkg_compiler.analysis.negation_normal_form import implications
 from fedkg_compiler.analysis.pack_difference import values_text
 from fedkg_compiler.analysis.requirement_text import plain_number, sentence
 from fedkg_compiler.analysis.verdict import Reading, RowRef, Witness
-from fedkg_compiler.frontends.fkg.binding.name_lookup import variables_in
+from fedkg_compiler.formulas.formula_algebra import implications
+from fedkg_compiler.frontends.fkg.binding.signal_columns import variables_in
 from fedkg_compiler.frontends.fkg.syntax.parser import parse
 from fedkg_compiler.frontends.fkg.syntax.tree import InClass, InQuery, InTable, Pattern, Rule
 

@@ -9,7 +9,12 @@ import pytest
 
 from fedkg_compiler.diagnostics import Diagnostic
 from fedkg_compiler.frontends.fkg.syntax import parse
-from fedkg_compiler.frontends.fkg.syntax.parser import MAX_NESTING, MAX_PROBLEMS, MAX_STATEMENT, MAX_TERMS
+from fedkg_compiler.frontends.fkg.syntax.parser import (
+    MAX_NESTING,
+    MAX_PROBLEMS,
+    MAX_STATEMENT,
+    MAX_TERMS,
+)
 
 
 def codes(text: str) -> list[str]:

@@ -14,15 +14,7 @@ from rdflib.term import Node
 
 from fedkg.pack import RuleRecord, Source
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.part_outcomes import (
-    NO_CONSTRAINTS,
-    BankRows,
-    GraphVerdict,
-    PartOutcome,
-    Refusal,
-    placement_of,
-)
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.disjunction import either
@@ -68,7 +60,16 @@ from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
-from fedkg_compiler.ir import BoundRows, Program
+from fedkg_compiler.ir import (
+    NO_CONSTRAINTS,
+    BankRows,
+    BoundRows,
+    GraphVerdict,
+    PartOutcome,
+    Program,
+    Refusal,
+    placement_of,
+)
 
 _NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})
 """Codes of queries that say nothing in SPARQL."""

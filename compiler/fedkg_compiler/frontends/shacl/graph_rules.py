@@ -16,7 +16,7 @@ from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl import holds_shapes, quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.data_graph import Data

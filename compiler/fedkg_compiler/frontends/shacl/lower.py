@@ -33,8 +33,8 @@ from fedkg.pack.contract import TRUTHS
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.comparison_formulas import MIRRORED, truth_wanted
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.arithmetic import MIRRORED, truth_wanted
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     All,
     Any,

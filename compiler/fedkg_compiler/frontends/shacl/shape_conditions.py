@@ -15,7 +15,7 @@ from math import comb
 from typing import Literal, assert_never
 
 from fedkg_compiler.formulas.formula_algebra import Connectives
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Place
+from fedkg_compiler.frontends.fkg.binding.scope import Place
 
 Operator = Literal["le", "lt", "eq", "ne"]
 

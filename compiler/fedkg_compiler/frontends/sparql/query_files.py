@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.problems import Problems
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.fkg.syntax import KINDS
 from fedkg_compiler.frontends.fkg.syntax.tree import Load
 from fedkg_compiler.graph.spans import point

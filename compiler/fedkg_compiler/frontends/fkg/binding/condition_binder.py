@@ -13,18 +13,22 @@ from fedkg.units.text import parse_unit
 from fedkg.units.unit import PRESSURE, Unit, same_dimension
 from fedkg_compiler.diagnostics.record import Related
 from fedkg_compiler.frontends.fkg.binding.aggregates import over_members
-from fedkg_compiler.frontends.fkg.binding.arithmetic import in_unit, mismatch, term_of
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Moving, Value
-from fedkg_compiler.frontends.fkg.binding.category_conditions import is_class, membership
-from fedkg_compiler.frontends.fkg.binding.comparison_formulas import (
+from fedkg_compiler.frontends.fkg.binding.arithmetic import (
     MIRRORED,
     compare,
+    in_unit,
+    mismatch,
+    term_of,
     truth_compared,
+)
+from fedkg_compiler.frontends.fkg.binding.category_conditions import (
+    is_class,
+    membership,
+    past_class,
 )
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
 from fedkg_compiler.frontends.fkg.binding.monotone import monotone
-from fedkg_compiler.frontends.fkg.binding.past_class import past_class
-from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, Value
 from fedkg_compiler.frontends.fkg.binding.temporal import (
     at_edge,
     becomes,

@@ -28,18 +28,27 @@ from fedkg_compiler.frontends.fkg.binding.arithmetic import (
     raise_to,
     term_of,
 )
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.frontends.fkg.binding.category_conditions import probability
 from fedkg_compiler.frontends.fkg.binding.declarations import unit_of
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS, call, in_one_unit
-from fedkg_compiler.frontends.fkg.binding.mined_parameters import Mined
-from fedkg_compiler.frontends.fkg.binding.name_lookup import is_probability, names_in, variables_of
 from fedkg_compiler.frontends.fkg.binding.past_values import history, past
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell
-from fedkg_compiler.frontends.fkg.binding.scope import Scope
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Place, Reading
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Cell,
+    Fixed,
+    Mined,
+    Moving,
+    Place,
+    Reading,
+    Scope,
+    Value,
+)
+from fedkg_compiler.frontends.fkg.binding.signal_columns import (
+    is_probability,
+    names_in,
+    strange_unit,
+    variables_of,
+)
 from fedkg_compiler.frontends.fkg.binding.time_reductions import over_time
-from fedkg_compiler.frontends.fkg.binding.unknown_units import strange_unit
 from fedkg_compiler.frontends.fkg.binding.window_binder import other_step, steps_back
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Aggregate,

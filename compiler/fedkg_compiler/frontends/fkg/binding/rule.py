@@ -15,21 +15,28 @@ import numpy as np
 from fedkg.pack import RuleRecord
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.fkg.binding.condition_binder import condition
+from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
 from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune
-from fedkg_compiler.frontends.fkg.binding.name_lookup import (
+from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Cell,
+    Environment,
+    FileRule,
+    First,
+    Place,
+    Readings,
+    Scope,
+    Sources,
+    View,
+)
+from fedkg_compiler.frontends.fkg.binding.signal_columns import (
     VALUE,
     look_up,
     names_in,
     trees_in,
     variables_in,
 )
-from fedkg_compiler.frontends.fkg.binding.private_pack_scope import scope_of
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment
-from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
-from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
-from fedkg_compiler.frontends.fkg.binding.signal_columns import First, Place, Readings, Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import FileRule
 from fedkg_compiler.frontends.fkg.binding.templates import expand
 from fedkg_compiler.frontends.fkg.syntax import KINDS
 from fedkg_compiler.frontends.fkg.syntax.tree import (
@@ -63,14 +70,19 @@ def bind_rule(
         whole = expanded
     rule = replace(rule, rule=replace(rule.rule, formula=_without_top_always(whole)))
     tree = rule.rule
-    environment = quantify(tree.quantifier, sources, sheets)
+    environment = (
+        Environment(rows=1)
+        if tree.quantifier is None
+        else quantify(tree.quantifier, sources, sheets)
+    )
     if not any(
         isinstance(node, Apply) and node.name.text == VALUE for node in names_in(tree.formula)
     ):
         environment = environment.in_its_units()
     readings = look_up(tree.formula, environment, sources)
     numbers, used = variables_in(tree.formula)
-    note_unused(tree.quantifier, environment, used, problems)
+    if tree.quantifier is not None:
+        note_unused(tree.quantifier, environment, used, problems)
     if not environment.known:
         if rule.file.file in sources.names.library:
             return []
