@@ -1,5 +1,5 @@
-"""The verdicts of the analysis as diagnostics: one sentence each, the places of all its rules, and a
-remedy.
+"""The verdicts of the analysis as diagnostics: one sentence each, the places of all its rules, and
+a remedy.
 """
 
 from __future__ import annotations
