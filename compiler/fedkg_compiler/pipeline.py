@@ -217,9 +217,9 @@ def _apply_shape_rules(graphs: Sequence[Path], sources: Sources) -> None:
     """Add to the graph what the rules of shapes conclude."""
     if not graphs or sources.names.client:
         return
-    from fedkg_compiler.frontends.shacl import holds_shapes
+    from fedkg_compiler.frontends.shacl import may_hold_rules
 
-    if any(map(holds_shapes, graphs)):
+    if any(map(may_hold_rules, graphs)):
         from fedkg_compiler.frontends.shacl.graph_rules import apply_rules
 
         apply_rules(graphs, sources)

@@ -128,6 +128,11 @@ def holds_shapes(path: Path) -> bool:
         return False
 
 
+def may_hold_rules(path: Path) -> bool:
+    """Whether a file may have rules (`sh:rule`): it names SHACL and the word `rule`."""
+    return holds_shapes(path) and b"rule" in read_bytes(path, name="graph")
+
+
 def _named(load: Load, folder: Path, problems: Problems) -> Sequence[Path]:
     text = load.path.text
     if any(mark in text for mark in "*?["):

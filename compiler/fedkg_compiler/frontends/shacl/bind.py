@@ -17,7 +17,6 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.data_graph import Data
-from fedkg_compiler.frontends.shacl.disjunction import either
 from fedkg_compiler.frontends.shacl.focus import (
     Focus,
     TargetQueries,
@@ -27,7 +26,6 @@ from fedkg_compiler.frontends.shacl.focus import (
     said_of,
 )
 from fedkg_compiler.frontends.shacl.focus_node_columns import Observer, Row
-from fedkg_compiler.frontends.shacl.lower import Piece, Writer, bound_rows
 from fedkg_compiler.frontends.shacl.model import (
     PAIRS,
     SHAPE_VALUED,
@@ -46,8 +44,12 @@ from fedkg_compiler.frontends.shacl.rdflib_graphs import behind_rdflib
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     Expr,
     Has,
+    Piece,
     Refused,
+    Writer,
+    bound_rows,
     conjuncts,
+    either,
     guarded,
     negate,
     required,
