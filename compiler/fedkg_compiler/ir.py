@@ -34,7 +34,7 @@ class BookColumn:
     """One column of the data contract to be.
 
     Attributes:
-        unit: of the values in the table; None while nothing has told it.
+        unit: of the values in the table; None while no declaration or comparison gives one.
         span: in `unit`.
         declared: whether a statement or the graph declares it; else a rule reads the header
             directly.
@@ -97,7 +97,7 @@ class Book:
         self.vocabulary = {column: {*texts} for column, texts in known.vocabulary.items()}
         self._by_name = {(column.name, column.type): i for i, column in enumerate(self.columns)}
         self._by_view = {view: i for i, view in enumerate(self.views)}
-        self._told: dict[int, Span] = {}
+        self._unit_places: dict[int, Span] = {}
         self._by_header: dict[int, Span] = {}
         self._by_sheet: dict[int, Span] = {}
         self._bare: list[tuple[NDArray[np.int64], Span]] = []
@@ -168,7 +168,7 @@ class Book:
             entry = self.columns[column]
             if entry.unit is None:
                 self.columns[column] = replace(entry, unit=unit)
-                self._told[column] = span
+                self._unit_places[column] = span
                 if not entry.mined:
                     new.append(entry.name)
             elif not same_dimension(entry.unit, unit):
@@ -195,7 +195,7 @@ class Book:
     def tell_by_sheet(self, column: int, unit: Unit, span: Span) -> None:
         """A column without a unit is in the one that a sheet of tags gives it."""
         self.columns[column] = replace(self.columns[column], unit=unit)
-        self._told[column] = self._by_sheet[column] = span
+        self._unit_places[column] = self._by_sheet[column] = span
 
     def tell_by_header(self, column: int, span: Span) -> None:
         """Return the unit in brackets after the header of a column without a declared unit, if
@@ -218,12 +218,12 @@ class Book:
         """When all rules are bound: say which columns took their unit from their header, and which
         from a sheet of tags.
         """
-        for told, why in (
+        for places, why in (
             (self._by_header, "header says"),
             (self._by_sheet, "row of the sheet says"),
         ):
             by_place: dict[Span, list[int]] = {}
-            for column, span in told.items():
+            for column, span in places.items():
                 by_place.setdefault(span, []).append(column)
             for span, (first, *others) in by_place.items():
                 name, unit = self.columns[first].name, self.columns[first].unit
@@ -234,7 +234,7 @@ class Book:
                     if others
                     else ""
                 )
-                code = "FKG242" if told is self._by_header else "FKG243"
+                code = "FKG242" if places is self._by_header else "FKG243"
                 message = f"`{name}` is taken to be in {text}, as its {why}{more}"
                 problems.info(
                     code,
@@ -253,13 +253,13 @@ class Book:
         """After all rules are bound, report columns that were compared and have different units."""
         for rows, span in self._bare:
             for row in rows.tolist():
-                told = [
+                known = [
                     (self.columns[column], unit)
                     for column in row
                     if (unit := self.columns[column].unit) is not None
                 ]
                 one, other = next(
-                    ((told[0], entry) for entry in told if not same_scale(told[0][1], entry[1])),
+                    ((known[0], entry) for entry in known if not same_scale(known[0][1], entry[1])),
                     (None, None),
                 )
                 if one is None or other is None:
@@ -267,7 +267,7 @@ class Book:
                 related = tuple(
                     Related(span=at, message="concluded here")
                     for column in row
-                    if (at := self._told.get(column)) is not None
+                    if (at := self._unit_places.get(column)) is not None
                 )
                 problems.error(
                     "FKG216",
@@ -283,16 +283,16 @@ class Book:
         """The unit that an earlier comparison gave the column."""
         return self.columns[column].unit
 
-    def told_at(self, column: int) -> Span | None:
+    def unit_place(self, column: int) -> Span | None:
         """Where a comparison gave the column its unit; None where a declaration did, or nothing
         yet.
         """
-        return self._told.get(column)
+        return self._unit_places.get(column)
 
     def _contradiction(
         self, column: int, entry: BookColumn, unit: Unit, span: Span, problems: Problems
     ) -> None:
-        first = self._told.get(column)
+        first = self._unit_places.get(column)
         related = (
             (
                 Related(

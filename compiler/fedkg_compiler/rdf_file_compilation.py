@@ -328,12 +328,14 @@ def class_table(
             left_out.append((iri, names[int(rows[added])]))
             turtle.append(f"<{iri}> a <{RDF}Property> .\n")
             continue
-        headers, datatype, told = added
+        headers, datatype, datatype_headers = added
         columns |= headers
-        shown = ", ".join(_quoted(one) for one in headers if one not in told)
+        shown = ", ".join(_quoted(one) for one in headers if one not in datatype_headers)
         turtle.append(f"<{iri}> <{FKG}column> {shown} .\n")
-        if told:
-            turtle.append(f"<{iri}> <{FKG}datatypeColumn> {', '.join(map(_quoted, told))} .\n")
+        if datatype_headers:
+            turtle.append(
+                f"<{iri}> <{FKG}datatypeColumn> {', '.join(map(_quoted, datatype_headers))} .\n"
+            )
         if datatype:
             turtle.append(f"<{iri}> <{FKG}datatype> <{datatype}> .\n")
         if categories:
@@ -446,7 +448,7 @@ def _several(
     ordered = {row: sorted(found) for row, found in by_row.items()}
     rows, known = column.size, (~np.isnan(column)).tolist()
     columns: Columns = {}
-    told: list[str] = []
+    datatype_headers: list[str] = []
     for i in range(len(ordered[fullest])):
         name = header if i == 0 else f"{header} ({i + 1})"
         at = {row: found[i] for row, found in ordered.items() if len(found) > i}
@@ -458,13 +460,13 @@ def _several(
             columns[name] = [at[row][1] if row in at else "" for row in range(rows)]
         if len(kinds) > 1:
             plain = usual if i == 0 else ""
-            told.append(f"{name}{DATATYPE_HEADER}")
-            columns[told[-1]] = [
+            datatype_headers.append(f"{name}{DATATYPE_HEADER}")
+            columns[datatype_headers[-1]] = [
                 at[row][0] if row in at else plain if known[row] else "" for row in range(rows)
             ]
-    if not told:
+    if not datatype_headers:
         return columns, next(iter(kinds)), []
-    return columns, "" if kinds & NUMBERS else TEXTS, told
+    return columns, "" if kinds & NUMBERS else TEXTS, datatype_headers
 
 
 def _read(term: ox.NamedNode | ox.BlankNode | ox.Literal) -> tuple[float, str, str]:

@@ -140,14 +140,14 @@ def evaluate(
             )
         )
     )
-    told = dict.fromkeys(
+    general_notes = dict.fromkeys(
         [*readings.notes, *label_notes(pack, table), *timing_notes, *gaps.notes(contract, table)]
     )
     lost = keys_notes(all_keys(keys.values()), readings, meant)
     strange = strangers_notes(
         all_keys(own for rule, own in keys.items() if rule not in cases.whole), readings, table
     )
-    notes = (*told, *doubled_notes(twice, contract, table), *lost, *strange)
+    notes = (*general_notes, *doubled_notes(twice, contract, table), *lost, *strange)
     return Evaluation(
         table=table.name,
         rows=table.rows,

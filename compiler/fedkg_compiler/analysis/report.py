@@ -134,16 +134,16 @@ class _VerdictText:
             if parts
             else "it applies"
         )
-        told = []
+        texts = []
         for name in verdict.rules:
             refs = [other for other in verdict.rows if self._rule(other) == name]
             asked = [
                 self._clause(other, parts[0].consequent if other == ref and parts else None)
                 for other in refs
             ]
-            told.append(f"`{name}` ({'; '.join(dict.fromkeys(asked))})")
+            texts.append(f"`{name}` ({'; '.join(dict.fromkeys(asked))})")
         return (
-            f"whenever {when}, no value satisfies {_listed(told)}{self._where(verdict)}",
+            f"whenever {when}, no value satisfies {_listed(texts)}{self._where(verdict)}",
             "make the conditions exclude each other, or change what one of them requires",
         )
 
@@ -191,16 +191,16 @@ class _VerdictText:
         )
 
     def _redundant(self, verdict: Verdict) -> tuple[str, str]:
-        told = []
+        texts = []
         for name in verdict.rules:
             clauses = dict.fromkeys(
                 self._clause(ref) for ref in verdict.rows if self._rule(ref) == name
             )
             if clauses:
-                told.append(f"`{name}` ({'; '.join(clauses)})")
+                texts.append(f"`{name}` ({'; '.join(clauses)})")
         first, *givers = verdict.rules
         where = self._where(verdict)
-        if len(told) <= len(givers):  # other rows follow from other rules
+        if len(texts) <= len(givers):  # other rows follow from other rules
             names = _listed([f"`{name}`" for name in givers])
             example = f"for {verdict.entities[0]}" if verdict.entities else "in one place"
             where = (
@@ -208,7 +208,7 @@ class _VerdictText:
                 f"{'one or more of ' if len(givers) > 1 else ''}{names}"
             )
         return (
-            f"{told[0]} follows from {_listed(told[1:])}{where}",
+            f"{texts[0]} follows from {_listed(texts[1:])}{where}",
             f"leave `{first}` out, or tighten it",
         )
 
@@ -275,13 +275,13 @@ class _VerdictText:
             self.pack.manifest.contract.columns[i]
             for i in dict.fromkeys(bank.slots[ref.row].tolist())
         ]
-        told = [
+        texts = [
             f"`{column.name}` has the span {column.span[0]:g} .. "
             f"{column.span[1]:g}{' ' + column.unit if column.unit else ''}"
             for column in columns
             if column.span
         ]
-        return _listed(told) if 0 < len(told) <= 2 else ""
+        return _listed(texts) if 0 < len(texts) <= 2 else ""
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -143,7 +143,7 @@ def _origins(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
     ]
     if not used:
         return []
-    told = [f"{', '.join(used)}: from {_source(rule.quantifier.source)}, for each of its entities"]
+    lines = [f"{', '.join(used)}: from {_source(rule.quantifier.source)}, for each of its entities"]
     found = _values(table, rows)
     moving = [values for values in found if len(values) > 1]
     alone = all(
@@ -156,16 +156,16 @@ def _origins(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
             f"{name} {'ranges over' if len(values) > 1 else 'is'} {_range(values)}"
             for name, values in own.items()
         ]
-        told.append("; ".join(ranges))
+        lines.append("; ".join(ranges))
     elif moving:
         ranges = [_range(values) for values in moving[:4]]
-        told.append(
+        lines.append(
             f"{'they range' if alone else 'the numbers made from them range'} over "
             f"{'; '.join(ranges)}"
         )
     elif alone and len(used) == len(found) == 1:
-        told.append(f"{used[0]} is {plain_number(found[0][0])}")
-    return told
+        lines.append(f"{used[0]} is {plain_number(found[0][0])}")
+    return lines
 
 
 def _range(values: Sequence[float]) -> str:

@@ -555,10 +555,10 @@ def _unreached(pack: Pack, names: Names, sources: Sources) -> Iterator[Diagnosti
     }
     entities = {part for entity in pack.manifest.entities for part in (entity, *entity.split(", "))}
     reached = _Reached(graph, headers, keys, entities)
-    told: set[str] = set()
+    reported: set[str] = set()
     for title, span, members in _classes(names, graph):
-        missed = [iri for iri in members if iri not in told and not reached.by_rule(iri)]
-        told.update(missed)
+        missed = [iri for iri in members if iri not in reported and not reached.by_rule(iri)]
+        reported.update(missed)
         if missed and len(missed) < len(members):
             yield _missed(
                 graph, span, missed, f"of the {len(members)} members of `{title}`, {{}} by any rule"
@@ -569,10 +569,10 @@ def _unreached(pack: Pack, names: Names, sources: Sources) -> Iterator[Diagnosti
         )
         own = {fact.entity: fact.column for fact in facts if fact.entity is not None}
         missed = sorted(
-            iri for iri, column in own.items() if column not in headers and iri not in told
+            iri for iri, column in own.items() if column not in headers and iri not in reported
         )
         if missed and len(missed) < len(own):
-            told.update(missed)
+            reported.update(missed)
             yield _missed(
                 graph,
                 signal.place,

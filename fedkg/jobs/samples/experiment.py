@@ -555,7 +555,7 @@ class Experiment:
             self._inputs_made[key] = build_inputs(
                 samples.scaled,
                 [self.site_splits[config.split_key].all_samples(), samples.rows(SERVER)],
-                told=None if inject is None else self._knowledge(inject, samples),
+                knowledge=None if inject is None else self._knowledge(inject, samples),
                 codes=[codes_of(column, self.samples.source, frame) for column in columns],
                 flat=self._is_flat,
             )

@@ -132,7 +132,7 @@ class ShapesBinder:
         self.partial = Partial(shapes, self.data, self.observer)
         self.writer = Writer(sources, self._span(1))
         self.words = Words(shapes, sources, self.data, self.observer, self.partial.queries)
-        self.told: set[Node] = set()
+        self.reported: set[Node] = set()
         self.unsound: list[tuple[Shape, Constraint]] = []
         self.file = PurePath(shapes.name).name
         self.taken = {*taken}
@@ -163,7 +163,7 @@ class ShapesBinder:
         for (shape, constraint), refusal in self.words.tell_lost().items():
             self.unsound.append((shape, constraint))
             self.placed[shape.node, constraint] = refusal
-        self.told |= self.words.tell()
+        self.reported |= self.words.tell()
         for shape in self.shapes.targeted():
             if not shape.deactivated:
                 self._gather(shape, shape, self._foci(shape), "", set())
@@ -211,7 +211,7 @@ class ShapesBinder:
                 "give it a sh:select that binds ?this, and is SPARQL",
             )
         if not found and self.words.tell_class(shape):
-            self.told.add(shape.node)
+            self.reported.add(shape.node)
         return found
 
     def _gather(
@@ -423,7 +423,7 @@ class ShapesBinder:
 
     def _no_focus(self, part: Part) -> None:
         self._add_verdict(part, conforms=True, reason=_NO_FOCUS)
-        if part.root.node in self.told:
+        if part.root.node in self.reported:
             return
         kinds = [str(target.value) for target in part.root.targets if target.kind == "class"]
         hint = (
@@ -615,7 +615,7 @@ class ShapesBinder:
 
     def _refuse(self, part: Part, reason: str, help: str = "") -> None:
         self._add_refusal(part, reason)
-        if part.shape.node not in self.told:
+        if part.shape.node not in self.reported:
             self.sources.problems.warning(
                 "FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help
             )

@@ -255,10 +255,10 @@ class Observer:
             and signal.span is None
             and signal.role == "input"
         )
-        told = datatype != "" and datatype not in NUMBERS and datatype != str(XSD.boolean)
-        told = told or (predicate, CATEGORY, None) in self.data.graph
+        has_datatype = datatype != "" and datatype not in NUMBERS and datatype != str(XSD.boolean)
+        has_datatype = has_datatype or (predicate, CATEGORY, None) in self.data.graph
         is_text = plain and (
-            told or (predicate not in self._numbers and not datatype and header is None)
+            has_datatype or (predicate not in self._numbers and not datatype and header is None)
         )
         datatype = "" if header is not None else datatype
         datatypes = None
@@ -284,7 +284,7 @@ class Observer:
             datatype=datatype,
             datatypes=datatypes,
         )
-        if not told and predicate not in self._texts and self.categories(predicate) is None:
+        if not has_datatype and predicate not in self._texts and self.categories(predicate) is None:
             self._untold[text] = Observed(property=str(predicate), place=place)
         return text
 

@@ -558,13 +558,13 @@ class Writer:
         place, stored = value.place, value.place.stored
         unit = place.rule_unit or stored
         if number.unit:
-            told = parse_unit(number.unit)
-            if isinstance(told, UnitProblem):
+            parsed = parse_unit(number.unit)
+            if isinstance(parsed, UnitProblem):
                 raise Refused(f"the unit {number.unit} is not known")
-            unit = told
+            unit = parsed
             if stored is None:
                 self.sources.book.tell_unit(
-                    [np.array([place.column])], told, self.span, self.sources.problems
+                    [np.array([place.column])], parsed, self.span, self.sources.problems
                 )
         if unit is not None and not number.unit:
             self.bare.setdefault(number.value, {}).setdefault(

@@ -169,8 +169,8 @@ def _options(text: str, file: str, problems: Problems) -> _Options:
             found.title = value
         elif word == "kind" and value in KINDS:
             found.kind = value
-        elif word == "weight" and (told := _weight(value)) is not None:
-            found.weight = told
+        elif word == "weight" and (weight := _weight(value)) is not None:
+            found.weight = weight
         elif word in ("hard", "soft") and not value:
             found.hard = word == "hard"
         elif word and said[len(word) :].lstrip().startswith(":"):

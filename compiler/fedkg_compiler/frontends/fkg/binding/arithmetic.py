@@ -142,7 +142,7 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     if one is None or two is None:
         return
     for value, other in ((a, two), (b, one)):
-        if isinstance(value, Moving) and value.told is not None:
+        if isinstance(value, Moving) and value.unit_place is not None:
             message = (
                 f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}, the unit that"
                 " another comparison implies"
@@ -158,7 +158,7 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
                 "declare the unit of the column",
                 (
                     Related(
-                        span=value.told,
+                        span=value.unit_place,
                         message=(
                             f"taken to be in {_describe_unit(value.unit)} here"
                             if value.unit and value.unit != other

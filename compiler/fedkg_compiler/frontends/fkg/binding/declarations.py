@@ -300,13 +300,21 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
     noted.
     """
     for signal in names.signals.values():
-        told = None if signal.column is None or signal.unit is None else header_unit(signal.column)
-        if told is None or signal.unit is None or not same_dimension(told, signal.unit):
+        header = (
+            None if signal.column is None or signal.unit is None else header_unit(signal.column)
+        )
+        if header is None or signal.unit is None or not same_dimension(header, signal.unit):
             continue
-        factor = conversion(told, signal.unit).one(2.0) - conversion(told, signal.unit).one(1.0)
-        scale = {told.text, signal.unit.text} & {"K", "degC", "°C", "degF", "°F"}  # different zero
+        factor = conversion(header, signal.unit).one(2.0) - conversion(header, signal.unit).one(1.0)
+        scale = {header.text, signal.unit.text} & {
+            "K",
+            "degC",
+            "°C",
+            "degF",
+            "°F",
+        }  # different zero
         if math.isclose(factor, 1.0) and (
-            not scale or conversion(told, signal.unit).one(0.0) == 0.0
+            not scale or conversion(header, signal.unit).one(0.0) == 0.0
         ):
             continue
         if math.isclose(factor, math.tau) or math.isclose(factor, 1 / math.tau):
@@ -315,8 +323,8 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
             "FKG242",
             signal.place,
             f"`{signal.name}` is declared in {signal.unit.text}, but the header of its column says"
-            f" {told.text}; fedkg reads its cells in {signal.unit.text}",
-            f"if the header is right, declare the signal `in {told.text}`",
+            f" {header.text}; fedkg reads its cells in {signal.unit.text}",
+            f"if the header is right, declare the signal `in {header.text}`",
         )
 
 

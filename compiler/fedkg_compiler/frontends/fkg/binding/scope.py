@@ -306,7 +306,7 @@ class Moving:
     Attributes:
         unit: None where every signal in it is bare.
         plain: a signal, or sums and differences of signals in one unit: comparisons take its unit.
-        told: where the unit was concluded from, if no declaration says it.
+        unit_place: where the unit was concluded from, if no declaration says it.
         bare: ids [R] of the columns, one array for each reading, that take a unit as soon as one is
             known for the whole.
     """
@@ -315,7 +315,7 @@ class Moving:
     unit: Unit | None
     span: Span
     plain: bool = False
-    told: Span | None = None
+    unit_place: Span | None = None
     bare: tuple[NDArray[np.int64], ...] = ()
 
 

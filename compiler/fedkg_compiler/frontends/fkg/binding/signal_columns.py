@@ -890,7 +890,7 @@ def _with_sheet_unit(place: Place, text: str, tag: str, sources: Sources, span: 
             hint,
         )
         return NOWHERE
-    if sources.book.told_at(place.column) is not None and not same_scale(place.stored, unit):
+    if sources.book.unit_place(place.column) is not None and not same_scale(place.stored, unit):
         message = (
             f"the sheet gives `{tag}` the unit `{text}`, elsewhere it is taken to be in"
             f" `{place.stored.text}`: in which is its column?"
