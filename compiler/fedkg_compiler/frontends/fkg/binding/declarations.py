@@ -211,28 +211,7 @@ def gather(
                     if _is_new(statement, statement.head.name, first, problems):
                         _signal(statement, properties, names, problems)
                 case Label():
-                    if not statement.classes:
-                        names.broken.add(statement.name.text)
-                    elif _is_new(statement, statement.name, first, problems):
-                        names.labels[statement.name.text] = DeclaredLabel(
-                            name=statement.name.text,
-                            classes=tuple(dict.fromkeys(word.text for word in statement.classes)),
-                            column=(
-                                statement.column.text if statement.column else statement.name.text
-                            ),
-                            place=statement.name.span,
-                        )
-                        if len(statement.classes) == 1:
-                            message = (
-                                f"the label `{statement.name.text}` has one class: nothing is left"
-                                " to predict"
-                            )
-                            problems.error(
-                                "FKG229",
-                                statement.name.span,
-                                message,
-                                "name all classes: classes A, B, C",
-                            )
+                    _label(statement, first, names, problems)
                 case Constant():
                     _is_new(statement, statement.name, first, problems)
                 case Rule():
@@ -264,6 +243,28 @@ def gather(
     _unlike_their_headers(names, problems)
     if names.templates:
         check_templates(names, problems)
+
+
+def _label(statement: Label, first: dict[str, Statement], names: Names, problems: Problems) -> None:
+    name = statement.name.text
+    if not statement.classes:
+        names.broken.add(name)
+        return
+    if not _is_new(statement, statement.name, first, problems):
+        return
+    names.labels[name] = DeclaredLabel(
+        name=name,
+        classes=tuple(dict.fromkeys(word.text for word in statement.classes)),
+        column=statement.column.text if statement.column else name,
+        place=statement.name.span,
+    )
+    if len(statement.classes) == 1:
+        problems.error(
+            "FKG229",
+            statement.name.span,
+            f"the label `{name}` has one class: nothing is left to predict",
+            "name all classes: classes A, B, C",
+        )
 
 
 def _one_unit_each(names: Names, problems: Problems) -> None:

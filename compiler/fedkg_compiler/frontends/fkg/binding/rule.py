@@ -96,34 +96,14 @@ def bind_rule(
     sources.firsts.setdefault(
         tree.name.text, First(rule=rule, environment=environment.take([complete]))
     )
-    bound = []
+    bound: list[BoundRows] = []
     for rows in _groups(environment, readings, numbers, missing):
         formula: Condition | None = tree.formula
         if missing[rows[0]]:
             formula = prune(tree.formula, missing[rows[0]], permits=permits)
         if formula is None:
             continue
-        part = bind_part(
-            rule, formula, environment.take(rows), readings.take(rows), sources, permits=permits
-        )
-        if part is not None:
-            bound.append(part)
-        elif rule.file.file in sources.names.library:
-            # A note (FKG542) names members without a column. The rule holds for the other entities.
-            alone = (
-                bind_part(
-                    rule,
-                    formula,
-                    environment.take([row]),
-                    readings.take([row]),
-                    sources,
-                    permits=permits,
-                )
-                for row in rows
-            )
-            bound += [part for part in alone if part is not None]
-        else:
-            assert problems.failed, f"the rule `{tree.name.text}` would be left out without a word"
+        bound += _bind_group(rule, formula, environment, readings, rows, sources, permits=permits)
     if any(not part.rows.slots_read() for part in bound):
         message = f"the rule `{tree.name.text}` reads no signal"
         problems.error(
@@ -131,6 +111,37 @@ def bind_rule(
         )
         return []
     return bound
+
+
+def _bind_group(
+    rule: FileRule,
+    formula: Condition,
+    environment: Environment,
+    readings: Readings,
+    rows: Sequence[int],
+    sources: Sources,
+    *,
+    permits: bool,
+) -> list[BoundRows]:
+    """Rows that agree in their units, bound together; row by row for a rule of the library of which
+    some cannot be bound.
+    """
+
+    def bind_rows(some: Sequence[int]) -> list[BoundRows]:
+        part = bind_part(
+            rule, formula, environment.take(some), readings.take(some), sources, permits=permits
+        )
+        return [] if part is None else [part]
+
+    together = bind_rows(rows)
+    if together:
+        return together
+    if rule.file.file in sources.names.library:
+        # A note (FKG542) names members without a column. The rule holds for the other entities.
+        return [part for row in rows for part in bind_rows([row])]
+    name = rule.rule.name.text
+    assert sources.problems.failed, f"the rule `{name}` would be left out without a word"
+    return []
 
 
 def _without_top_always(condition: Condition) -> Condition:
