@@ -52,7 +52,7 @@ class _Received:
     """What has come in so far in a round, by client position where it is one number per client;
     `violated` [C, M] as the stacks came.
 
-    `weighty` and `peopled`, bool [G], are the groups with any weight, and with any client;
+    `has_weight` and `has_clients`, bool [G], are the groups with any weight, and with any client;
     `started`, the groups of rejected clients.
     """
 
@@ -70,8 +70,8 @@ class _Received:
     shared: Params = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    weighty: Tensor
-    peopled: Tensor
+    has_weight: Tensor
+    has_clients: Tensor
     bytes_up: int = 0
     bytes_down: int = 0
     late: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -95,19 +95,21 @@ def run_round(
     if excluded:
         clients = sampled[[place not in excluded for place in sampled.tolist()]]
     state = algorithm.before.apply(work, state, clients)
-    root = _root(work, executor, state) if algorithm.aggregate.needs_root else None
+    server_update = (
+        _server_update(work, executor, state) if algorithm.aggregate.needs_server_update else None
+    )
     nobody = torch.zeros(
         len(next(iter(state.models.values()))), dtype=torch.bool, device=work.pool.x.device
     )
     received = _Received(
-        fold=algorithm.aggregate.begin(state.models, root),
+        fold=algorithm.aggregate.begin(state.models, server_update),
         fallback=(
-            algorithm.aggregate.begin(state.models, root)
+            algorithm.aggregate.begin(state.models, server_update)
             if algorithm.weighting.on_all_invalid == "fedavg"
             else None
         ),
-        weighty=nobody,
-        peopled=nobody.clone(),
+        has_weight=nobody,
+        has_clients=nobody.clone(),
         rejected=excluded,
         excluded=frozenset(excluded),
     )
@@ -193,7 +195,7 @@ def _sample_clients(work: Work, number: int) -> Tensor:
     ).to(work.pool.x.device)
 
 
-def _root(work: Work, executor: Executor, state: ServerState) -> Params:
+def _server_update(work: Work, executor: Executor, state: ServerState) -> Params:
     """Return the update [1, ...] of the server on its rows, by the clients' objective and plain
     gradient descent.
 
@@ -203,10 +205,11 @@ def _root(work: Work, executor: Executor, state: ServerState) -> Params:
     Raises:
         JobError: when the server has no such rows.
     """
-    if work.problem.root is None:
+    if work.problem.server_data is None:
         raise JobError(
             "the server has no labelled rows to compare updates with",
-            help="set `data.server` in a job, or `Problem(root=...)`; or choose another aggregate",
+            help="set `data.server` in a job, or `Problem(server_data=...)`; or choose another"
+            " aggregate",
         )
     terms = tuple(term for term in work.algorithm.terms if not isinstance(term, OfClients))
     plain = replace(
@@ -217,7 +220,7 @@ def _root(work: Work, executor: Executor, state: ServerState) -> Params:
         beside=None,
         differentiation=MeanGradient(),
     )
-    problem = replace(work.problem, clients=work.problem.root)
+    problem = replace(work.problem, clients=work.problem.server_data)
     settings = replace(work.settings, seed=server_seed(work.settings.seed))
     alone = replace(
         work, problem=problem, algorithm=plain, settings=settings, pool=pool(problem.clients)
@@ -266,7 +269,7 @@ def _receive(
     rows = None if scorer is None else scorer.rows
     weights, validity = algorithm.weighting.weigh(samples, scores, rows)
     groups = algorithm.grouping.assign(state, updates.clients, updates.groups, updates.update)
-    received.weighty[groups[weights > 0]] = received.peopled[groups] = True
+    received.has_weight[groups[weights > 0]] = received.has_clients[groups] = True
     received.fold = algorithm.aggregate.add(received.fold, updates.update, weights, groups)
     if received.fallback is not None:
         equal = torch.ones_like(samples) if _only_removes(work) else samples
@@ -372,7 +375,7 @@ def _aggregate(
             )
         case "fedavg":
             received.weight = {client: float(work.pool.sizes[client]) for client in received.weight}
-            received.weighty = received.peopled
+            received.has_weight = received.has_clients
             _count(received, aggregate.counted(received.fallback))
             return aggregate.finish(received.fallback), (
                 "no update has any weight under the rules: all were weighted without the rules",
@@ -464,11 +467,11 @@ def _next_state(
         before = dict(joints.get("server", {}))
         models, memory = algorithm.server.apply(models, update, before)
         if not algorithm.privacy.noisy and not bool(
-            received.weighty.all()
+            received.has_weight.all()
         ):  # a group without weight does not move: momentum must not move it
             models, memory = (
-                _where(received.weighty, models, state.models),
-                _where(received.weighty, memory, before),
+                _where(received.has_weight, models, state.models),
+                _where(received.has_weight, memory, before),
             )
         if memory:
             joints["server"] = memory
@@ -487,7 +490,7 @@ def _still(work: Work, received: _Received) -> tuple[str, ...]:
     alone = [
         names[client]
         for client, group in sorted(received.started.items())
-        if not bool(received.peopled[group])
+        if not bool(received.has_clients[group])
     ]
     if not alone:
         return ()

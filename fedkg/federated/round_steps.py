@@ -484,13 +484,13 @@ class AggregationRule(Protocol):
     """
 
     @property
-    def needs_root(self) -> bool:
-        """Whether it compares updates with one from the server's data, `Problem.root`."""
+    def needs_server_update(self) -> bool:
+        """Whether it compares updates with one from the server's data, `Problem.server_data`."""
         ...
 
-    def begin(self, models: Params, root: Params | None) -> Any:
-        """An empty fold, for the server's models [G, ...]; root: the server's own update [1, ...],
-        where needed.
+    def begin(self, models: Params, server_update: Params | None) -> Any:
+        """An empty fold, for the server's models [G, ...]; `server_update` [1, ...] is the update
+        from the server's own data, where needed.
         """
         ...
 

@@ -337,7 +337,7 @@ class Experiment:
             loss=task_loss(self.samples.source.task, self._positive_weight(config)),
             clients=replace(clients, keys=self._keys(rules, site_split)),
             scorer=self._scorer(config, rules, model),
-            root=self._server_data(rules, inputs, server) if len(server) else None,
+            server_data=self._server_data(rules, inputs, server) if len(server) else None,
             attack=trial_attack(config.job),
         )
         settings = trial_settings(config, self.pack, clients)
@@ -559,7 +559,7 @@ class Experiment:
             self._inputs_made[key] = build_inputs(
                 samples.scaled,
                 [self.site_splits[config.split_key].all_samples(), samples.rows(SERVER)],
-                told=None if inject is None else self._knowledge(inject, samples),
+                knowledge=None if inject is None else self._knowledge(inject, samples),
                 codes=[codes_of(column, self.samples.source, frame) for column in columns],
                 flat=self._is_flat,
             )
