@@ -80,7 +80,8 @@ QUICK: dict[str, str] = {
 """Arguments of each benchmark with few turns: about 20 minutes in all on two quiet cores."""
 SMOKE: dict[str, str] = {
     "event_log_cost": "--share 0.05",
-    "attacks": "--rounds 1 --seeds 1 --shares 0.2 --attacks nan_update --rules scfa --tables f1",
+    "attacks": "--tables f1 --rounds 1 --seeds 1 --shares 0.2 --attacks nan_update "
+    "--rules scfa x-scfa",
     "rule_file_check_time": "--lines 200 --repeats 1",
     "constraint_module": "--rows 120 --batch 64 --repeats 2",
     "gpu_memory_traffic": "--rows 60 --together",

@@ -91,7 +91,7 @@ def _answer(problem: Problem, params: Params) -> Tensor:
         )
     x = problem.root.x[0]
     x = x[:: max(1, -(-len(x) // MOST_ROWS))].to(next(iter(params.values())).dtype)
-    parts = zip(*(value.split(TOGETHER) for value in params.values()), strict=True)
+    parts = zip(*(torch.split(value, TOGETHER) for value in params.values()), strict=True)
     raw = torch.cat(
         [problem.model.apply(dict(zip(params, part, strict=True)), x) for part in parts]
     ).double()
