@@ -80,7 +80,8 @@ QUICK: dict[str, str] = {
 """Arguments of each benchmark with few turns: about 20 minutes in all on two quiet cores."""
 SMOKE: dict[str, str] = {
     "event_log_cost": "--share 0.05",
-    "attacks": "--rounds 1 --seeds 1 --shares 0.2 --attacks nan_update --rules mean mkrum r-mkrum",
+    "attacks": "--tables f1 --rounds 1 --seeds 1 --shares 0.2 --attacks nan_update "
+    "--rules scfa x-scfa",
     "rule_file_check_time": "--lines 200 --repeats 1",
     "constraint_module": "--rows 120 --batch 64 --repeats 2",
     "gpu_memory_traffic": "--rows 60 --together",
@@ -125,7 +126,7 @@ PACKAGES = (
     *("cvxpylayers", "pyproximal", "sparsemax", "shacl", "pyshacl", "pyoxigraph", "rdflib"),
     *("pyshifty", "owlrl", "reasonable", "statsmodels", "flwr"),
 )
-SHOWN_LINES = 60
+SHOWN_LINES = 150
 """Lines of a benchmark's output that its section shows, the last ones."""
 MISSING = re.compile(r"No module named '([\w.]+)'")
 

@@ -14,6 +14,8 @@ PAUSED = "is paused by its operator"
 LEFT = "has left the federation"
 OTHER_VERSION = "another version"
 UNCONFIRMED = "has not confirmed the new rules"
+OUTLIERS = "are outliers"
+UNUSABLE = "its update"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,11 @@ _KNOWN: tuple[tuple[str, Exclusion], ...] = (
     (LEFT, Exclusion("site", "remove it from the job, or invite it again", absent=True)),
     (UNCONFIRMED, Exclusion("site", "`fedkg site confirm SITE` at the site")),
     (OTHER_VERSION, Exclusion("server", "install the same version of fedkg everywhere")),
-    ("its update", Exclusion("server", "check the site's data and its learning rate")),
+    (
+        OUTLIERS,
+        Exclusion("server", "check the site's units, labels and sensors, or raise the threshold"),
+    ),
+    (UNUSABLE, Exclusion("server", "check the site's data and its learning rate")),
 )
 
 
@@ -60,6 +66,11 @@ def is_transient(reason: str) -> bool:
     follows from the request and would be the same again.
     """
     return any(text in reason for text in (NO_PROCESS, NO_ANSWER, UNANSWERED))
+
+
+def is_unusable(reason: str) -> bool:
+    """Whether the site sent an update that the server cannot use, such as one with NaN."""
+    return UNUSABLE in reason and TOO_FEW not in reason
 
 
 def explain_exclusion(reason: str) -> Exclusion:

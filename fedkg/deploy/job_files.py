@@ -173,6 +173,11 @@ def _find_pooled_rows(
         yield "`privacy.mined` mines in rows of the server", "leave out `privacy.mined`"
     if job.corrupt is not None:
         yield "`corrupt` changes labels of a site", "leave out `corrupt`"
+    if any(config.job.simulation.attacks.changes != "none" for config in configs):
+        yield (
+            "`simulation.attacks` changes labels or updates of sites",
+            "leave out `simulation`; `fedkg run` simulates attacks",
+        )
     if job.theory is not None:
         yield "`theory` evaluates gradients on the rows of all sites", "leave out `theory`"
     if job.model.graph is not None or job.model.path is not None:

@@ -29,12 +29,14 @@ from fedkg.federated.randomness import PRIVACY, server_seed
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.round_steps import OfClients
 from fedkg.federated.server import guard
+from fedkg.federated.server.answer_exclusion import AnswerExclusion
 from fedkg.federated.server.robust import Krum
 from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
 from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params
 from fedkg.models.random_streams import root
+from fedkg.update_exclusion import is_unusable
 from fedkg.violation_rate_zones import classify_rate
 
 NO_CASE = "no probe row has its key or meets its condition"
@@ -53,7 +55,8 @@ class _Received:
     `violated` [C, M] as the stacks came.
 
     `has_weight` and `has_clients`, bool [G], are the groups with any weight, and with any client;
-    `started`, the groups of rejected clients.
+    `started`, the groups of rejected clients; `excluded`, those of them that are outliers;
+    `current`, the violated shares [G, M] of the server's models, if weights depend on them.
     """
 
     fold: Any
@@ -65,6 +68,7 @@ class _Received:
     broken: Tensor | None = None
     rejected: dict[int, str] = field(default_factory=dict)
     excluded: frozenset[int] = frozenset()
+    current: Tensor | None = None
     started: dict[int, int] = field(default_factory=dict)
     client_memory: dict[str, ClientRows] = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
@@ -112,6 +116,7 @@ def run_round(
         has_clients=nobody.clone(),
         rejected=excluded,
         excluded=frozenset(excluded),
+        current=_violated_now(work, state),
     )
     received.client_memory, received.shared = (
         dict(state.clients),
@@ -128,8 +133,8 @@ def run_round(
             for updates in trained
         )
         stacks = join_small_stacks(sent, len(clients))
-    if isinstance(algorithm.aggregate, Krum):  # the first of equal clients counts
-        stacks = by_client(stacks)
+    if isinstance(algorithm.aggregate, Krum) or isinstance(algorithm.exclusion, AnswerExclusion):
+        stacks = by_client(stacks)  # of equal clients Krum takes the first; outliers need all
     for updates in stacks:
         _receive(work, state, received, updates, float(samples.sum()))
     if len(sampled):
@@ -235,7 +240,7 @@ def _receive(
     work: Work, state: ServerState, received: _Received, updates: Updates, total: float
 ) -> None:
     """Guard, validity score, weight, group, and into the fold."""
-    algorithm, settings, scorer = work.algorithm, work.settings, work.problem.scorer
+    algorithm, scorer = work.algorithm, work.problem.scorer
     if updates.update and not algorithm.pooled:
         wire = wire_precision.wire_of(work)
         sent = wire_precision.size(updates.update, wire) + wire_precision.size(updates.shared, wire)
@@ -248,6 +253,10 @@ def _receive(
     received.started |= {
         client: started[client] for client in updates.rejected if client in started
     }
+    if isinstance(algorithm.exclusion, AnswerExclusion) and len(updates.clients):
+        updates = _without_outliers(work, state, received, updates, algorithm.exclusion)
+    scores = _score(work, state, updates)
+    rows = None if scorer is None else scorer.rows
     if not len(updates.clients):
         return
     # Shares of the cohort's samples instead of the samples themselves, so that sums stay near 1 in
@@ -257,16 +266,8 @@ def _receive(
         factors = [updates.late.get(client, (0, 1.0))[1] for client in updates.clients.tolist()]
         samples = samples * torch.tensor(factors, dtype=samples.dtype, device=samples.device)
         received.late |= updates.late
-    scores = None
-    if (
-        scorer is not None
-        and scorer.rows.count
-        and (settings.measure or algorithm.weighting.needs_scores)
-        and not settings.secure_aggregation  # no single update is here
-    ):
-        seen = _seen(work, state, updates)
-        scores = None if seen is None else scorer.score(seen)
-    rows = None if scorer is None else scorer.rows
+    if scores is not None and received.current is not None:
+        scores = replace(scores, current=received.current[updates.groups])
     weights, validity = algorithm.weighting.weigh(samples, scores, rows)
     groups = algorithm.grouping.assign(state, updates.clients, updates.groups, updates.update)
     received.has_weight[groups[weights > 0]] = received.has_clients[groups] = True
@@ -294,6 +295,46 @@ def _receive(
             validity,
             broken=algorithm.weighting.on_all_invalid == "error",
         )
+
+
+def _without_outliers(
+    work: Work, state: ServerState, received: _Received, updates: Updates, rule: AnswerExclusion
+) -> Updates:
+    """The updates of a whole round without those with outlying answers."""
+    seen = _seen(work, state, updates)
+    reasons = {} if seen is None else rule.outliers(work.problem, seen)
+    for place in reasons:
+        client = int(updates.clients[place])
+        received.excluded |= {client}
+        received.started[client] = int(updates.groups[place])
+    updates = guard.leave_out(updates, reasons)
+    received.rejected |= updates.rejected
+    return updates
+
+
+def _score(work: Work, state: ServerState, updates: Updates) -> ProbeScores | None:
+    """The violations of the clients' models; None if nothing is scored."""
+    settings, scorer = work.settings, work.problem.scorer
+    if (
+        scorer is None
+        or not scorer.rows.count
+        or not len(updates.clients)
+        or not (settings.measure or work.algorithm.weighting.needs_scores)
+        or settings.secure_aggregation  # no single update is here
+    ):
+        return None
+    seen = _seen(work, state, updates)
+    return None if seen is None else scorer.score(seen)
+
+
+def _violated_now(work: Work, state: ServerState) -> Tensor | None:
+    """The violated shares [G, M] of the server's models; None if no weight depends on them."""
+    weighting, scorer = work.algorithm.weighting, work.problem.scorer
+    if scorer is None or not scorer.rows.count:
+        return None
+    if not (isinstance(weighting, ByValidity) and weighting.options.relative):
+        return None
+    return scorer.score(state.models).violation
 
 
 def _seen(work: Work, state: ServerState, updates: Updates) -> Params | None:
@@ -402,11 +443,11 @@ def _count(received: _Received, counted: Tensor | None) -> None:
 def _attackers_left(krum: Krum, received: _Received) -> int | None:
     """How many of the usable updates may still be corrupt; None if Krum has no proof for that.
 
-    Of all clients at most `attackers` are corrupt, and one with an unusable update is one of them.
-    Clients that were excluded before the round may be honest. A corrupt client can therefore not
-    stop the training by an unusable update.
+    Of all clients at most `attackers` are corrupt, and one with an unusable update is one of them:
+    otherwise a corrupt client could stop the training by NaN. Outliers, and clients that did not
+    answer, may be honest: those who answered may still contain all attackers.
     """
-    left = krum.attackers - sum(client not in received.excluded for client in received.rejected)
+    left = krum.attackers - sum(is_unusable(reason) for reason in received.rejected.values())
     enough = left == 0 or len(received.order) >= 2 * left + 3
     return left if left >= 0 and enough else None
 

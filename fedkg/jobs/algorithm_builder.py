@@ -28,6 +28,7 @@ from fedkg.federated.round_steps import (
     Term,
     WeightingRule,
 )
+from fedkg.federated.server.answer_exclusion import AnswerExclusion
 from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
@@ -149,13 +150,13 @@ def _start(
 
 
 def _exclusion(exclude: said.Exclude | None, inferred: Inferred | None) -> ExclusionRule | None:
-    if exclude is None or exclude.properties is None or inferred is None:
-        return None
-    return PropertyExclusion(
-        properties=inferred.own,
-        threshold=exclude.properties.threshold,
-        least=exclude.properties.least,
-    )
+    match exclude:
+        case said.Exclude(answers=said.OutlyingAnswers(threshold=threshold, least=least)):
+            return AnswerExclusion(threshold=threshold, least=least)
+        case said.Exclude(properties=said.OutlyingProperties(threshold=threshold, least=least)):
+            if inferred is not None:
+                return PropertyExclusion(properties=inferred.own, threshold=threshold, least=least)
+    return None
 
 
 def _clustering(fedstl: PropertyClusters | None, inferred: Inferred | None) -> BeforeRound:
@@ -243,7 +244,11 @@ def _weighting(section: said.Algorithm, scoring: Scoring) -> WeightingRule:
             return BySamples(options=options)
         case "scfa":
             options = replace(
-                options, combine=scoring.combine, beta=scoring.beta, graded=scoring.graded
+                options,
+                combine=scoring.combine,
+                beta=scoring.beta,
+                graded=scoring.graded,
+                relative=scoring.relative,
             )
             rule = ByScore if section.is_robust_scfa else ByValidity
             return rule(on_all_invalid=scoring.on_all_invalid, options=options)

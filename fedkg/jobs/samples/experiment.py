@@ -455,7 +455,7 @@ class Experiment:
             "FedSTL"
             if section.grouping.fedstl is not None
             else "`exclude: properties`"
-            if section.exclude is not None
+            if section.excluded_by == "properties"
             else ""
         )
         if needs and not self.pack.manifest.inferences:
@@ -748,7 +748,7 @@ class Experiment:
         if not (self._horizon and self.pack.manifest.inferences):
             return None
         section, privacy = algorithm_section(config.job), config.job.privacy
-        used = section.grouping.fedstl is not None or section.exclude is not None
+        used = section.grouping.fedstl is not None or section.excluded_by == "properties"
         mining = None if not used or privacy is None else privacy.mined
         key = f"{config.split_key}|{share}|{mining}|{self._sample_key(config)}"
         if config.job.simulation.attacks.changes == "labels":

@@ -206,11 +206,28 @@ class OutlyingProperties(Section):
     )
 
 
+class OutlyingAnswers(Section):
+    """Robust z-scores of how differently the model of each update answers rows of the server."""
+
+    threshold: Positive = Field(
+        default=3.5, description="Largest robust z-score of an update that counts."
+    )
+    least: int = Field(
+        default=5, ge=3, description="Fewest updates in a round; with fewer, none is excluded."
+    )
+
+
 class Exclude(OneOf):
-    """Which sites are excluded from all rounds."""
+    """Which sites are excluded."""
 
     properties: OutlyingProperties | None = Field(
-        default=None, description="Sites with mined properties far from those of the others."
+        default=None,
+        description="From all rounds, sites with mined properties far from those of the others.",
+    )
+    answers: OutlyingAnswers | None = Field(
+        default=None,
+        description="From a round, sites with updates that answer rows of the server unlike those "
+        "of the others.",
     )
 
 
@@ -288,8 +305,7 @@ class Algorithm(Section):
         description="Which sites share an aggregated model, see `algorithms.NAME.grouping`.",
     )
     exclude: Exclude | None = Field(
-        default=None,
-        description="Which sites are excluded from all rounds, see `algorithms.NAME.exclude`.",
+        default=None, description="Which sites are excluded, see `algorithms.NAME.exclude`."
     )
     private: Private | None = Field(default=None, description="Layers that stay at each site.")
     personal: Personal | None = Field(
@@ -394,7 +410,8 @@ class Algorithm(Section):
             # under privacy a job mines privately and clusters by server rows: `find_unprotected`
             clusters_by_client_samples=False,
             attackers=krum.attackers if krum else 0,
-            property_exclusion=self.exclude is not None,
+            property_exclusion=self.excluded_by == "properties",
+            answer_exclusion=self.excluded_by == "answers",
             # under privacy a job mines privately: `find_unprotected`
             mined_privately=True,
             scored_shares=self.is_robust_scfa,
@@ -402,6 +419,11 @@ class Algorithm(Section):
             trim=trimmed,
             **settings,
         )
+
+    @property
+    def excluded_by(self) -> str:
+        """The field of `exclude` that is set; "" if no site is excluded."""
+        return "" if self.exclude is None else self.exclude.kind
 
     @property
     def is_robust_scfa(self) -> bool:

@@ -107,11 +107,7 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
             (job.training.penalty > 0, "`training.penalty`"),
             (job.model.inject is not None, "`model.inject`"),
             (algorithm.grouping.fedstl is not None, "`grouping: fedstl`"),
-            (algorithm.exclude is not None, "`exclude: properties`"),
-            (
-                job.simulation.attacks.kind == "rule_satisfying_model",
-                "the attack `rule_satisfying_model`",
-            ),
+            (algorithm.excluded_by == "properties", "`exclude: properties`"),
             (algorithm.agents is not None or algorithm.sets is not None, "`agents` and `sets`"),
         )
         for applies, what in asking:
@@ -131,6 +127,11 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
                 "`weighting: scfa` requires rows at the server, and `data.server` is 0",
                 "`data.server` above 0",
             )
+        if algorithm.excluded_by == "answers":
+            yield (
+                "`exclude: answers` requires rows at the server, and `data.server` is 0",
+                "`data.server` above 0",
+            )
         if algorithm.aggregate.fltrust is not None:
             yield (
                 "FLTrust requires rows at the server, and `data.server` is 0",
@@ -146,7 +147,7 @@ def _properties(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
             "FedSTL requires forecasts, and `data.window.horizon` is not set",
             "`data.window: {history: ..., horizon: ...}`",
         )
-    if algorithm.exclude is not None and (window is None or not window.horizon):
+    if algorithm.excluded_by == "properties" and (window is None or not window.horizon):
         yield (
             "`exclude: properties` requires forecasts, and `data.window.horizon` is not set",
             "`data.window: {history: ..., horizon: ...}`",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -149,6 +149,14 @@ class Scoring(Section):
         ),
     )
     beta: float = Field(default=1.0, ge=1, description="Exponent of the score.")
+    relative: bool = Field(
+        default=False,
+        description=(
+            "Whether the weight of a site is multiplied by its score divided by the score of the "
+            "current model, at most 1, instead of its score: with a robust aggregate, a site that "
+            "satisfies the rules as well as the current model then keeps its share."
+        ),
+    )
     graded: bool = Field(
         default=False,
         description=(
@@ -400,6 +408,30 @@ class Job(Section):
                 "`algorithms` under another name"
             )
         return {**value, "algorithm": name, "algorithms": {**others, name: written}}
+
+    @model_validator(mode="after")
+    def _attacks_apply(self) -> Self:
+        """Reject attacks by unknown sites, after the last round, or without what they need."""
+        attacks = self.simulation.attacks
+        unknown = [site for site in attacks.sites if site not in self.sites]
+        if self.sites and unknown:
+            raise ValueError(
+                f"`simulation.attacks.sites` has an unknown site: {', '.join(unknown)}; expected "
+                f"names from `sites`, such as {', '.join(list(self.sites)[:10])}"
+            )
+        if attacks.changes == "none":
+            return self
+        if attacks.first_round > self.training.rounds:
+            raise ValueError(
+                f"`simulation.attacks.first_round` is {attacks.first_round}, after the last round "
+                f"({self.training.rounds}): nobody would attack"
+            )
+        if attacks.kind == "rule_satisfying_model" and not (self.rules or self.pack):
+            raise ValueError(
+                "`simulation.attacks.kind` is rule_satisfying_model, which requires rules; set "
+                "`rules` or a compiled `pack`, or choose another kind, such as constant_model"
+            )
+        return self
 
     @property
     def seed_list(self) -> tuple[int, ...]:

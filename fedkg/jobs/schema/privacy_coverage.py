@@ -34,7 +34,8 @@ def find_unprotected(job: Job, section: Section) -> Iterator[tuple[str, str]]:
             "remove `augment` or `privacy`",
         )
     fedstl = section.grouping.fedstl
-    if job.privacy.unit == "example" and section.exclude is not None and job.privacy.mined is None:
+    uses_mined = section.excluded_by == "properties"
+    if job.privacy.unit == "example" and uses_mined and job.privacy.mined is None:
         yield (
             (
                 "`exclude: properties` mines properties in the rows of each site and uses them "

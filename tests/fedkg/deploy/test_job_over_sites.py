@@ -782,6 +782,10 @@ def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):
         (changed(data={"set": "skab"}), "`data.set: skab` is one data set"),
         (changed(theory={}), "`theory` evaluates gradients"),
         (
+            changed(simulation={"attacks": {"kind": "nan_update"}}),
+            "`simulation.attacks` changes labels or updates of sites",
+        ),
+        (
             changed(algorithm="ditto", evaluation={"threshold": "server"}),
             "`evaluation.threshold: server` needs the models of single sites",
         ),
@@ -790,7 +794,7 @@ def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):
             "the noise of `privacy` follows from the seed",
         ),
     ],
-    ids=["pooled", "data-set", "theory", "own-models", "privacy"],
+    ids=["pooled", "data-set", "theory", "attacks", "own-models", "privacy"],
 )
 def test_jobs_that_need_all_rows_are_rejected(tmp_path, milling_pack, job, said):
     job = {**job, "data": {**job["data"]}}
