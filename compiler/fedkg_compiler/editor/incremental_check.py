@@ -57,7 +57,7 @@ class IncrementalCheck:
         chunks = _units(document)
         declarations = tuple(_key(c) for c in chunks if c.first_word not in INDEPENDENT)
         changed = self._changed(chunks, declarations)
-        text = _blank_all_but(document, changed)
+        text = _blank_all_but(document, [*changed, *_first_of_each_kind(chunks)])
         fresh = check_text(document.path, text, self.graphs, self.memory)
         found = [
             *(one for one in fresh if not _is_inside(one, chunks) or _is_inside(one, changed)),
@@ -108,10 +108,6 @@ class IncrementalCheck:
         ]
         used = {word for chunk in changed for word in _WORD.findall(chunk.text)}
         used |= {found[1] for chunk in changed if (found := _NAME.match(chunk.text.lstrip()))}
-        for word in INDEPENDENT:
-            # without any rule, the text would be diagnosed as one without rules
-            if not any(chunk.first_word == word for chunk in changed):
-                changed += [chunk for chunk in chunks if chunk.first_word == word][:1]
         return [
             chunk
             for chunk in chunks
@@ -158,6 +154,12 @@ def _units(document: RuleDocument) -> list[Chunk]:
         else:
             units.append(chunk)
     return units
+
+
+def _first_of_each_kind(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """A rule and an example: without any, the text would be diagnosed as one without rules."""
+    firsts = {chunk.first_word: chunk for chunk in reversed(chunks)}
+    return [firsts[word] for word in sorted(INDEPENDENT) if word in firsts]
 
 
 def _blank_all_but(document: RuleDocument, kept: Sequence[Chunk]) -> str:
